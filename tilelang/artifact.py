@@ -1,0 +1,163 @@
+"""What a compiler hands over: plain, picklable data and nothing else.
+
+A :class:`KernelArtifact` is produced by a target, stored by the cache and loaded by an execution backend. It holds
+bytes, strings and numbers only, so that the cache never needs TVM or torch to read one, and a process can run a kernel
+from disk without importing the compiler.
+
+Sizes that depend on the arguments of a call are :data:`Dim` expressions over *dynamic variables*; a dynamic variable is
+bound from the shape or stride of a tensor argument, or from an integer argument, at call time.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+Dim = Union[int, str, tuple]
+"""A size: an integer, the name of a dynamic variable, or ``(operator, operand, operand)`` with an operator of
+:data:`DIM_OPERATORS`; for example ``("ceildiv", "m", 128)``."""
+
+DIM_OPERATORS: Mapping[str, tuple[str, Callable[[int, int], int]]] = {
+    # name -> (Python expression over {a} and {b}, function)
+    "add": ("({a} + {b})", operator.add),
+    "sub": ("({a} - {b})", operator.sub),
+    "mul": ("({a} * {b})", operator.mul),
+    "floordiv": ("({a} // {b})", operator.floordiv),
+    "floormod": ("({a} % {b})", operator.mod),
+    "ceildiv": ("(-(-{a} // {b}))", lambda a, b: -(-a // b)),
+    "min": ("min({a}, {b})", min),
+    "max": ("max({a}, {b})", max),
+}
+
+
+def dim_source(dim: Dim) -> str:
+    """Python source that computes ``dim`` from local variables named like its dynamic variables.
+
+    Only integers, identifiers and the operators of :data:`DIM_OPERATORS` can come out, so the text of an artifact that
+    was read from disk is safe to compile.
+
+    Raises:
+        ValueError: ``dim`` is not a well-formed :data:`Dim`.
+    """
+    if isinstance(dim, int) and not isinstance(dim, bool):
+        return str(dim)
+    if isinstance(dim, str) and dim.isidentifier():
+        return dim
+    if isinstance(dim, tuple) and len(dim) == 3 and dim[0] in DIM_OPERATORS:
+        return DIM_OPERATORS[dim[0]][0].format(a=dim_source(dim[1]), b=dim_source(dim[2]))
+    raise ValueError(f"not a dimension: {dim!r}")
+
+
+def evaluate_dim(dim: Dim, variables: Mapping[str, int]) -> int:
+    """The value of ``dim`` where ``variables`` gives every dynamic variable."""
+    if isinstance(dim, int):
+        return dim
+    if isinstance(dim, str):
+        return variables[dim]
+    name, left, right = dim
+    return DIM_OPERATORS[name][1](evaluate_dim(left, variables), evaluate_dim(right, variables))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelParam:
+    """One parameter of a kernel.
+
+    Attributes:
+        name: the parameter's name in the user's program.
+        kind: ``"tensor"``, ``"scalar"`` or ``"pointer"`` (a raw device address, passed as an integer or a tensor).
+        dtype: canonical dtype name, for example ``"float16"`` or ``"float8_e4m3fn"``; of a pointer, the pointee's.
+        shape: one :data:`Dim` per axis; empty for scalars and pointers. A bare variable name in a shape binds that
+            variable where it first occurs and is checked where it occurs again.
+        strides: element strides, or None where the tensor must be compact and row-major.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[Dim, ...] = ()
+    strides: tuple[Dim, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapSpec:
+    """A TMA descriptor that the host encodes before a launch (``cuTensorMapEncodeTiled``).
+
+    Attributes:
+        name: the kernel parameter that takes the 128-byte descriptor.
+        tensor: the tensor parameter whose base address it describes.
+        dtype: element type name.
+        shape: global extents, innermost axis first.
+        strides: byte strides of the axes after the innermost one.
+        box: extents of the box in shared memory, innermost axis first.
+        element_strides: traversal strides, innermost first.
+        swizzle: 0, 32, 64 or 128 bytes.
+        interleave, l2_promotion, oob_fill: as in the driver API, by name (``"none"``, ``"256B"``, ``"zeros"`` …).
+    """
+
+    name: str
+    tensor: str
+    dtype: str
+    shape: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: int = 0
+    interleave: str = "none"
+    l2_promotion: str = "128B"
+    oob_fill: str = "zeros"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One device kernel of a program, in launch order.
+
+    Attributes:
+        symbol: the ``extern "C"`` name in the device module.
+        args: what is passed, in order, as ``(kind, name)``: ``("tensor", A)`` its data pointer, ``("scalar", x)`` a scalar
+            parameter, ``("dim", m)`` a dynamic variable, ``("tensor_map", d)`` a descriptor of :attr:`tensor_maps`.
+        arg_dtypes: dtype name of each argument (``"handle"`` for pointers and descriptors).
+        grid, block, cluster: extents (x, y, z).
+        shared_bytes: dynamic shared memory.
+        cooperative: launch so that all blocks are co-resident (grid synchronisation).
+        dependent_launch: programmatic dependent launch.
+    """
+
+    symbol: str
+    args: tuple[tuple[str, str], ...]
+    arg_dtypes: tuple[str, ...]
+    grid: tuple[Dim, Dim, Dim]
+    block: tuple[Dim, Dim, Dim]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: Dim = 0
+    tensor_maps: tuple[TensorMapSpec, ...] = ()
+    cooperative: bool = False
+    dependent_launch: bool = False
+
+
+@dataclass(frozen=True)
+class KernelArtifact:
+    """Everything one compilation produced.
+
+    Attributes:
+        name: the program's name; also the symbol of its entry point.
+        target: canonical JSON text of the target.
+        backend: the execution backend that it was built for.
+        params: parameters in the order of the user's signature.
+        out_idx: positions of the parameters that a call allocates and returns, ascending, non-negative.
+        files: file name in the cache entry -> content (``device_kernel.cu``, ``host_kernel.cu``, ``kernel_lib.so``,
+            ``executable.so``, ``kernel.cubin``, ``kernel.ptx``, ``kernel.py``, ``program.txt``, ``options.txt``,
+            ``compile.sh``, ``compile_log.txt``, ``ir/<nn>_<pass>.txt``).
+        launches: device kernels in launch order (empty on the CPU).
+        metadata: strings, numbers, and tuples, lists or dicts of them: toolchain versions, seconds per stage, resource usage.
+    """
+
+    name: str
+    target: str
+    backend: str
+    params: tuple[KernelParam, ...]
+    out_idx: tuple[int, ...]
+    files: Mapping[str, bytes]
+    launches: tuple[KernelLaunch, ...] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)

@@ -1,0 +1,77 @@
+"""The only reader of environment variables.
+
+Each variable is a row of :data:`VARIABLES`: name, default, parser, whether it changes generated code (and so belongs to
+the kernel key), and one line of documentation. ``env.get("TILELANG_CACHE_DIR")`` reads the environment at every call, so a
+test may set a variable with ``monkeypatch.setenv``. A set ``TILELANG_*`` name that is not in the table is reported once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One environment variable."""
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    changes_code: bool
+    doc: str
+
+
+def flag(text: str) -> bool:
+    """``1 true yes on`` are true, ``0 false no off`` and empty are false."""
+    lowered = text.strip().lower()
+    if lowered in ("1", "true", "yes", "on"):
+        return True
+    if lowered in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+VARIABLES: dict[str, Variable] = {
+    row.name: row
+    for row in (
+        Variable("TILELANG_CACHE_DIR", None, str, False, "Root directory of the kernel cache."),
+        Variable("TILELANG_DISABLE_CACHE", False, flag, False, "Compile afresh; neither read nor write the cache on disk."),
+        Variable("TILELANG_TRACEBACK", "short", str, False, "`full` shows the compiler's own frames in errors."),
+        Variable("TILELANG_CUDA_ARCH", None, str, True, "CUDA architecture, for example `sm_90a`, where the target names none."),
+        Variable("TILELANG_DEVICE", None, str, False, "`simulator` runs CUDA kernels on the PTX simulator."),
+        Variable("XDG_CACHE_HOME", None, str, False, "Base directory of user caches (XDG base directory specification)."),
+    )
+}
+
+
+def get(name: str) -> Any:
+    """The parsed value of a variable, or its default where it is unset or malformed (with a warning)."""
+    variable = VARIABLES[name]
+    text = os.environ.get(name)
+    if text is None:
+        return variable.default
+    try:
+        return variable.parse(text)
+    except ValueError as error:
+        warnings.warn(f"{name}={text!r} is ignored: {error}", stacklevel=2)
+        return variable.default
+
+
+def code_changing() -> dict[str, str]:
+    """The set variables that change generated code, by name; part of every kernel key."""
+    names = (name for name, variable in VARIABLES.items() if variable.changes_code)
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def warn_unknown() -> None:
+    """Warns of each ``TILELANG_*`` variable that nothing reads, with the nearest known name."""
+    for name in os.environ:
+        if name.startswith("TILELANG_") and name not in VARIABLES:
+            near = difflib.get_close_matches(name, VARIABLES, n=1)
+            suggestion = f"; did you mean {near[0]}?" if near else ""
+            warnings.warn(f"unknown environment variable {name}{suggestion}", stacklevel=2)
