@@ -80,3 +80,38 @@ class CacheError(TileLangError):
 
 class ExecutionError(TileLangError):
     """A kernel that cannot be loaded or launched."""
+
+
+class CopyShapeError(CompileError):
+    """The two regions of a copy have different extents."""
+
+    def __init__(self, source: str, target: str, operator: str = "T.copy"):
+        super().__init__(
+            f"{operator}: the source is {source} and the destination is {target}",
+            hint="the extents must agree, axes of length 1 aside; slice one side, or copy to a buffer of the same shape",
+        )
+
+
+class GemmShapeError(CompileError):
+    """An operand of a matrix product has the wrong shape."""
+
+    def __init__(self, operand: str, got: str, want: str, context: str):
+        super().__init__(
+            f"T.gemm: {operand} is {got}, expected {want} ({context})",
+            hint="A is (M, K), or (K, M) with transpose_A=True; B is (K, N), or (N, K) with transpose_B=True; C is (M, N)",
+        )
+
+
+class GemmDtypeError(CompileError):
+    """The element types of a matrix product do not go together."""
+
+    def __init__(self, a: str, b: str, c: str, reason: str):
+        super().__init__(f"T.gemm: A is {a}, B is {b}, C is {c}: {reason}")
+
+
+class ReduceShapeError(CompileError):
+    """Source and destination of a reduction or a scan do not fit."""
+
+    def __init__(self, kind: str, dim: int, source: str, target: str):
+        super().__init__(f"T.{kind if kind.startswith('cum') else 'reduce_' + kind}: source {source} and destination "
+                         f"{target} do not fit for dim={dim}")

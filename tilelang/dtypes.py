@@ -1,0 +1,186 @@
+"""Data types of the language, as strings with behaviour; this module imports neither TVM nor torch.
+
+A :class:`DType` *is* its canonical name (a ``str``), so ``T.float16 == "float16"`` and either may be passed wherever a
+dtype is wanted. Calling one converts an expression: ``T.float16(x)``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.errors import CompileError
+
+_BASES: Mapping[str, tuple[str, int]] = {
+    # canonical name -> (kind, bits)
+    "float64": ("float", 64),
+    "float32": ("float", 32),
+    "tfloat32": ("float", 32),
+    "float16": ("float", 16),
+    "bfloat16": ("float", 16),
+    "float8_e4m3fn": ("float", 8),
+    "float8_e5m2": ("float", 8),
+    "float4_e2m1fn": ("float", 4),
+    "int64": ("int", 64),
+    "int32": ("int", 32),
+    "int16": ("int", 16),
+    "int8": ("int", 8),
+    "int4": ("int", 4),
+    "uint64": ("uint", 64),
+    "uint32": ("uint", 32),
+    "uint16": ("uint", 16),
+    "uint8": ("uint", 8),
+    "uint4": ("uint", 4),
+    "uint1": ("uint", 1),
+    "bool": ("bool", 8),
+    "handle": ("handle", 64),
+}
+
+_ALIASES: Mapping[str, str] = {
+    "float8_e4m3": "float8_e4m3fn",
+    "e4m3_float8": "float8_e4m3fn",
+    "e5m2_float8": "float8_e5m2",
+    "float4_e2m1": "float4_e2m1fn",
+    "e2m1_float4": "float4_e2m1fn",
+    "tf32": "tfloat32",
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "boolean": "bool",
+}
+
+_VECTOR = re.compile(r"^(.*\D|.*_e\dm\d(?:fn)?|\D+\d+)x(\d+)$")
+
+
+class DType(str):
+    """A canonical dtype name; vectors carry their lane count as ``x<lanes>``, for example ``"float16x8"``."""
+
+    __slots__ = ()
+
+    @property
+    def base(self) -> str:
+        """The scalar type's name."""
+        return _split(self)[0]
+
+    @property
+    def lanes(self) -> int:
+        """Lane count, 1 for a scalar."""
+        return _split(self)[1]
+
+    @property
+    def kind(self) -> str:
+        """``"float"``, ``"int"``, ``"uint"``, ``"bool"`` or ``"handle"``."""
+        return _BASES[self.base][0]
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element as stored in memory (bool takes a byte)."""
+        return _BASES[self.base][1]
+
+    @property
+    def bytes(self) -> int:
+        """Whole bytes of the scalar type, at least 1."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the scalar type is a floating-point type."""
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the scalar type is a signed or unsigned integer (bool is not)."""
+        return self.kind in ("int", "uint")
+
+    def as_torch(self) -> Any:
+        """The ``torch.dtype`` of the same name."""
+        return to_torch(self)
+
+    def __call__(self, value: Any) -> Any:
+        """Converts ``value`` to this type: a cast of an expression, or a typed constant of a number."""
+        from tilelang.language.math import cast
+
+        return cast(value, self)
+
+
+def _split(name: str) -> tuple[str, int]:
+    if name in _BASES:
+        return name, 1
+    match = _VECTOR.match(name)
+    return (match.group(1), int(match.group(2))) if match else (name, 1)
+
+
+_CANONICAL: dict[Any, DType] = {}
+
+
+def canonical(dtype: Any) -> DType:
+    """The :class:`DType` that a string, a ``torch.dtype``, a numpy dtype, ``int``/``float``/``bool`` or a TVM type names.
+
+    Raises:
+        CompileError: no such dtype; the message offers the nearest name.
+    """
+    try:
+        return _CANONICAL[dtype]
+    except (KeyError, TypeError):
+        pass
+    found = _parse(dtype)
+    try:
+        _CANONICAL[dtype] = found
+    except TypeError:
+        pass
+    return found
+
+
+def _parse(dtype: Any) -> DType:
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    name = name.rpartition(".")[2] if name.startswith(("torch.", "T.", "numpy.")) else name
+    base, lanes = _split(_ALIASES.get(name, name))
+    base = _ALIASES.get(base, base)
+    if base not in _BASES:
+        near = difflib.get_close_matches(name, [*_BASES, *_ALIASES], n=1)
+        raise CompileError(f"unknown dtype {name!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+    return DType(base if lanes == 1 else f"{base}x{lanes}")
+
+
+def to_torch(dtype: Any) -> Any:
+    """The ``torch.dtype`` of a dtype.
+
+    Raises:
+        CompileError: torch has no such type (``int4``, ``tfloat32``, vectors …).
+    """
+    import torch
+
+    name = canonical(dtype)
+    found = getattr(torch, _TORCH_NAMES.get(name, name), None)
+    if not isinstance(found, torch.dtype):
+        raise CompileError(f"torch has no dtype {name}")
+    return found
+
+
+_TORCH_NAMES = {"tfloat32": "float32", "float4_e2m1fn": "float4_e2m1fn_x2"}
+
+
+def vector(base: str, lanes: int) -> DType:
+    """The vector type of ``lanes`` elements of ``base``."""
+    return DType(base if lanes == 1 else f"{base}x{lanes}")
+
+
+scalar_types: Mapping[str, DType] = {name: DType(name) for name in _BASES}
+"""Every scalar type by canonical name."""
+
+all_names: Mapping[str, DType] = {
+    **scalar_types,
+    **{alias: DType(name) for alias, name in _ALIASES.items()},
+    **{
+        f"{name}x{lanes}": DType(f"{name}x{lanes}")
+        for name in _BASES
+        if name not in ("handle", "tfloat32")
+        for lanes in (2, 4, 8, 16, 32, 64)
+    },
+}
+"""Every name that ``T.<name>`` offers, aliases and vectors included."""

@@ -1,0 +1,49 @@
+"""Small helpers over scalar expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.ir import nodes as ir
+
+_analyzer: Any = None
+
+
+def simplify(expr: Any) -> Any:
+    """``expr`` in its simplest form without assumptions about its variables."""
+    global _analyzer
+    if isinstance(expr, int):
+        return expr
+    if _analyzer is None:
+        _analyzer = ir.Analyzer()
+    return _analyzer.simplify(expr)
+
+
+def as_int(value: Any) -> Any:
+    """A Python ``int`` where ``value`` is a known integer (simplifying it first), else ``value`` itself."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, ir.IntImm):
+        return int(value.value)
+    if isinstance(value, (ir.Var, float)):
+        return value
+    reduced = simplify(value)
+    return int(reduced.value) if isinstance(reduced, ir.IntImm) else reduced
+
+
+def constant(value: Any, dtype: str = "int32") -> Any:
+    """``value`` as an expression; a Python number becomes an immediate of ``dtype`` (int64 where int32 cannot hold it)."""
+    if isinstance(value, bool):
+        return ir.IntImm("bool", int(value))
+    if isinstance(value, int):
+        if dtype == "int32" and not -(2**31) <= value < 2**31:
+            dtype = "int64"
+        return ir.IntImm(dtype, value)
+    return value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two sizes are provably equal."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    return as_int(constant(left) - constant(right)) == 0

@@ -1,0 +1,80 @@
+"""Regions: which part of a buffer a tile operator touches.
+
+A :class:`Region` is a buffer with one ``(min, extent)`` pair an axis. In the IR it is a ``TensorRegion`` expression, which
+only calls to tile operators may take as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant, simplify
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """A box inside a buffer.
+
+    Attributes:
+        buffer: the buffer (a TVM variable of buffer type).
+        mins: the first index of each axis.
+        extents: the length of each axis, an ``int`` wherever it is known at compile time.
+    """
+
+    buffer: Any
+    mins: tuple[Any, ...]
+    extents: tuple[Any, ...]
+
+    @staticmethod
+    def whole(buffer: Any) -> Region:
+        """All of ``buffer``."""
+        extents = tuple(as_int(extent) for extent in buffer.shape)
+        return Region(buffer, (0,) * len(extents), extents)
+
+    @staticmethod
+    def of(expr: Any) -> Region:
+        """The region that a ``TensorRegion`` argument of a tile operator call stands for."""
+        ranges = list(expr.region)
+        return Region(
+            expr.source,
+            tuple(as_int(r.min) for r in ranges),
+            tuple(as_int(r.extent) for r in ranges),
+        )
+
+    def to_expr(self) -> Any:
+        """The ``TensorRegion`` expression of this region."""
+        ranges = [
+            ir.Range.from_min_extent(constant(low), constant(extent)) for low, extent in zip(self.mins, self.extents)
+        ]
+        return ir.BufferRegion(self.buffer, ranges)
+
+    @property
+    def dtype(self) -> str:
+        """Element type name."""
+        return str(self.buffer.dtype)
+
+    @property
+    def scope(self) -> str:
+        """Storage scope of the buffer: ``global``, ``shared.dyn``, ``shared``, ``local.fragment``, ``local``, ``local.var`` …"""
+        return self.buffer.scope()
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents without the axes of length one: the logical shape of the tile."""
+        return tuple(extent for extent in self.extents if extent != 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the region provably covers its buffer."""
+        return all(
+            low == 0 and as_int(simplify(constant(extent) - size)) == 0
+            for low, extent, size in zip(map(as_int, self.mins), self.extents, self.buffer.shape)
+        )
+
+    def index(self, offsets: Sequence[Any]) -> list[Any]:
+        """Buffer indices of the element at ``offsets`` inside the region; one offset for each axis of :attr:`shape`."""
+        remaining = iter(offsets)
+        return [low if extent == 1 else low + next(remaining) for low, extent in zip(self.mins, self.extents)]

@@ -1,0 +1,114 @@
+"""Movement between buffers: ``T.copy`` and its asynchronous and TMA forms, ``T.transpose``, ``T.c2d_im2col``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CopyShapeError
+from tilelang.ir.expr import same
+from tilelang.ir.region import Region
+from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates, writes
+from tilelang.tileop.text import shape_text
+
+
+@tile_operator("tl.copy")
+class Copy(TileOp):
+    """``dst[...] = src[...]``, converting the element type where they differ.
+
+    Source elements outside their buffer read as zero (or the buffer's safe value); destination elements outside theirs are
+    not written. The two regions have equal extents once axes of length one are dropped.
+
+    Attributes:
+        kind: ``"copy"`` (complete when the statement is), ``"async"`` (``T.async_copy``: complete at the user's
+            ``T.ptx_wait_group``), ``"tma"`` (``T.tma_copy``: complete at the user's barrier).
+        barrier: the mbarrier element (region of one element) that a ``"tma"`` load signals.
+        coalesced_width: elements of one vector access, where the user fixes it.
+        disable_tma: never use the tensor memory accelerator.
+        eviction_policy: ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``.
+        cluster_mask: multicast mask of blocks in the cluster.
+        leader_scope_threads: how many threads share one elected TMA issuer.
+        loop_layout: index map that distributes the elements over the threads.
+    """
+
+    src: Region = reads()
+    dst: Region = writes()
+    barrier: Any = operand(None)
+    kind: str = "copy"
+    coalesced_width: int | None = None
+    disable_tma: bool = False
+    eviction_policy: str | None = None
+    cluster_mask: int | None = None
+    leader_scope_threads: int | None = None
+    loop_layout: Any = None
+
+    def check(self) -> None:
+        """Both regions must have the same extents, axes of length one aside."""
+        source, target = self.src.shape, self.dst.shape
+        if len(source) != len(target) or not all(map(same, source, target)):
+            raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents))
+
+
+@tile_operator("tl.transpose")
+class Transpose(TileOp):
+    """``dst[j, i] = src[i, j]`` over two-dimensional regions."""
+
+    src: Region = reads()
+    dst: Region = writes()
+
+    def check(self) -> None:
+        """The extents of one must be the reversed extents of the other."""
+        if not all(map(same, self.src.extents, reversed(self.dst.extents))):
+            raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), "T.transpose")
+
+
+@tile_operator("tl.c2d_im2col")
+class Im2Col(TileOp):
+    """A tile of the im2col matrix of an NHWC image.
+
+    ``col[m, k]`` takes the input pixel of output position ``nhw_step * rows + m`` (counted over N, OH, OW) under filter
+    position and channel ``c_step * columns + k`` (counted over KH, KW, C); pixels in the padding are zero.
+
+    Attributes:
+        kernel: filter height and width; stride, dilation, pad: as in a square convolution.
+    """
+
+    img: Region = reads()
+    col: Region = writes()
+    nhw_step: Any = operand()
+    c_step: Any = operand()
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    pad: int = 0
+    eviction_policy: str | None = None
+
+
+@tile_operator("tl.fill")
+class Fill(TileOp):
+    """``dst[...] = value`` converted to the element type; ``T.clear`` fills with zero."""
+
+    dst: Region = writes()
+    value: Any = operand()
+
+
+@tile_operator("tl.atomic_tile")
+class AtomicTile(TileOp):
+    """``dst[...] = op(dst[...], src[...])``, each element atomically.
+
+    Attributes:
+        op: ``"add"``, ``"max"`` or ``"min"``.
+        memory_order: ``"relaxed"``, ``"acquire"``, ``"release"``, ``"acq_rel"`` or ``"seq_cst"``.
+        use_tma: reduce by the tensor memory accelerator.
+    """
+
+    src: Region = reads()
+    dst: Region = updates()
+    op: str = "add"
+    memory_order: str = "relaxed"
+    use_tma: bool = False
+
+    def check(self) -> None:
+        """Both regions must have the same extents, axes of length one aside."""
+        source, target = self.src.shape, self.dst.shape
+        if len(source) != len(target) or not all(map(same, source, target)):
+            raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), f"T.atomic_{self.op}")

@@ -1,0 +1,32 @@
+"""``T.print`` and ``T.device_assert``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.ir.region import Region
+from tilelang.tileop.base import TileOp, operand, reads, tile_operator
+
+
+@tile_operator("tl.print_buffer")
+class PrintBuffer(TileOp):
+    """Prints every element of a buffer with its index, once a block."""
+
+    buffer: Region = reads()
+    message: str = ""
+
+
+@tile_operator("tl.print_value")
+class PrintValue(TileOp):
+    """Prints one value; ``value`` is None for a bare message."""
+
+    value: Any = operand(None)
+    message: str = ""
+
+
+@tile_operator("tl.device_assert")
+class DeviceAssert(TileOp):
+    """Stops the kernel with ``message`` where ``condition`` is false."""
+
+    condition: Any = operand()
+    message: str = ""

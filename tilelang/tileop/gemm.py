@@ -1,0 +1,137 @@
+"""Matrix products of tiles: ``T.gemm``, ``T.wgmma_gemm`` and ``T.gemm_sp``."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import GemmDtypeError, GemmShapeError
+from tilelang.ir.expr import same
+from tilelang.ir.region import Region
+from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
+from tilelang.tileop.text import shape_text
+
+
+class GemmWarpPolicy(enum.IntEnum):
+    """How the warps of a block share the tile of C: near-square parts, all along rows, or all along columns."""
+
+    Square = 0
+    FullRow = 1
+    FullCol = 2
+
+
+def _matrix(region: Region) -> tuple[Any, Any]:
+    """The last two extents; all axes before them have length one."""
+    return region.extents[-2], region.extents[-1]
+
+
+class _MatrixProduct(TileOp):
+    @property
+    def m(self) -> int:
+        """Rows of C."""
+        return _matrix(self.c)[0]
+
+    @property
+    def n(self) -> int:
+        """Columns of C."""
+        return _matrix(self.c)[1]
+
+    @property
+    def k(self) -> int:
+        """The contracted extent, counted in elements of B."""
+        rows, columns = _matrix(self.b)
+        return columns if self.transpose_b else rows
+
+    def _expected(self, operand_name: str, region: Region, want: tuple[Any, Any], transposed: bool) -> None:
+        want = (want[1], want[0]) if transposed else want
+        if not all(map(same, _matrix(region), want)):
+            raise GemmShapeError(
+                operand_name,
+                shape_text(_matrix(region)),
+                shape_text(want),
+                f"C is {shape_text(_matrix(self.c))}, K is {self.k}"
+                + (f", transpose_{operand_name}=True" if transposed else ""),
+            )
+
+    def _check_ranks(self) -> None:
+        for name, region in (("A", self.a), ("B", self.b), ("C", self.c)):
+            if len(region.extents) < 2 or any(extent != 1 for extent in region.extents[:-2]):
+                raise GemmShapeError(name, shape_text(region.extents), "a matrix", "leading extents must be 1")
+
+
+@tile_operator("tl.gemm")
+class Gemm(_MatrixProduct):
+    """``C += op(A) @ op(B)``, or ``C = op(A) @ op(B)`` with ``clear_accum``.
+
+    A is (M, K), or (K, M) with ``transpose_a``; B is (K, N), or (N, K) with ``transpose_b``; C is (M, N). Operands and the
+    accumulator may be shared tiles or fragments in any mix. Products are formed and summed in C's element type (float16,
+    bfloat16 and float8 operands are widened to it).
+
+    Attributes:
+        clear_accum: a bool or a boolean expression; where true, C's old value is not used.
+        policy: how the warps share C.
+        kind: ``"gemm"`` (complete when the statement is), ``"wgmma"`` or ``"tcgen05"`` (left in flight; the user waits).
+        barrier: mbarrier element that ``"tcgen05"`` signals.
+        wg_wait: ``wgmma`` groups that may stay in flight after the statement; -1 leaves all.
+        k_pack: K steps packed in one instruction on targets that know it.
+    """
+
+    a: Region = reads()
+    b: Region = reads()
+    c: Region = updates()
+    clear_accum: Any = operand(False)
+    barrier: Any = operand(None)
+    transpose_a: bool = False
+    transpose_b: bool = False
+    policy: int = GemmWarpPolicy.Square
+    kind: str = "gemm"
+    wg_wait: int = 0
+    k_pack: int = 1
+
+    def check(self) -> None:
+        """Shapes must agree; A and B must have types of one family that C can accumulate."""
+        self._check_ranks()
+        self._expected("A", self.a, (self.m, self.k), self.transpose_a)
+        self._expected("B", self.b, (self.k, self.n), self.transpose_b)
+        check_gemm_dtypes(self.a.dtype, self.b.dtype, self.c.dtype)
+
+
+@tile_operator("tl.gemm_sp")
+class GemmSparse(_MatrixProduct):
+    """``C += A @ B`` where A holds, of every four consecutive K elements, the two non-zero ones (2:4 structured sparsity).
+
+    A is (M, K / 2) (or its transpose), E the metadata that says which two, B and C as in :class:`Gemm`.
+    """
+
+    a: Region = reads()
+    e: Region = reads()
+    b: Region = reads()
+    c: Region = updates()
+    clear_accum: Any = operand(False)
+    transpose_a: bool = False
+    transpose_b: bool = False
+    transpose_e: bool = False
+    policy: int = GemmWarpPolicy.Square
+    wg_wait: int = 0
+
+    def check(self) -> None:
+        """Shapes must agree, A having half of K; dtypes as for :class:`Gemm`."""
+        self._check_ranks()
+        self._expected("A", self.a, (self.m, self.k // 2), self.transpose_a)
+        self._expected("B", self.b, (self.k, self.n), self.transpose_b)
+        check_gemm_dtypes(self.a.dtype, self.b.dtype, self.c.dtype)
+
+
+def check_gemm_dtypes(a: str, b: str, c: str) -> None:
+    """Raises :class:`GemmDtypeError` unless ``a`` and ``b`` can be multiplied into an accumulator of type ``c``."""
+    left, right, accumulator = canonical(a), canonical(b), canonical(c)
+    same_type = left == right
+    both_fp8 = left.bits == right.bits == 8 and left.is_float and right.is_float
+    both_int = left.is_integer and right.is_integer and left.bits == right.bits
+    if not (same_type or both_fp8 or both_int):
+        raise GemmDtypeError(a, b, c, "A and B must have the same type")
+    wide_enough = accumulator.bits >= (left.bits if left.is_float else min(32, left.bits * 2))
+    if accumulator.kind.removeprefix("u") != left.kind.removeprefix("u") or not wide_enough:
+        wanted = "float32" if left.is_float else "int32"
+        raise GemmDtypeError(a, b, c, f"C must be a type that accumulates {a}, such as {wanted}")

@@ -1,0 +1,73 @@
+"""Reductions and scans over one axis: ``T.reduce_*``, ``T.cumsum``, ``T.cummax``, ``T.finalize_reducer``."""
+
+from __future__ import annotations
+
+from tilelang.errors import ReduceShapeError
+from tilelang.ir.expr import same
+from tilelang.ir.region import Region
+from tilelang.tileop.base import TileOp, reads, tile_operator, updates, writes
+from tilelang.tileop.text import shape_text
+
+REDUCE_KINDS = ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor")
+
+
+@tile_operator("tl.reduce")
+class Reduce(TileOp):
+    """``dst[...] = kind over axis dim of src[...]``; without ``clear`` the old value of ``dst`` takes part.
+
+    ``dst`` has the extents of ``src`` without axis ``dim``, or with 1 in its place.
+
+    Attributes:
+        kind: one of :data:`REDUCE_KINDS`. NaN is ignored by max and min unless ``nan_propagate``.
+        dim: the axis, non-negative.
+    """
+
+    src: Region = reads()
+    dst: Region = updates()
+    kind: str = "sum"
+    dim: int = 0
+    clear: bool = True
+    nan_propagate: bool = False
+
+    def check(self) -> None:
+        """The extents of ``dst`` must be those of ``src`` less the reduced axis."""
+        kept = [extent for axis, extent in enumerate(self.src.extents) if axis != self.dim]
+        with_one = [1 if axis == self.dim else extent for axis, extent in enumerate(self.src.extents)]
+        for want in (kept or [1], with_one):
+            if len(want) == len(self.dst.extents) and all(map(same, want, self.dst.extents)):
+                return
+        raise ReduceShapeError(self.kind, self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
+
+
+@tile_operator("tl.scan")
+class Scan(TileOp):
+    """Inclusive scan of ``src`` along ``dim`` into ``dst`` (which may be ``src``), from the end with ``reverse``.
+
+    Attributes:
+        kind: ``"sum"`` or ``"max"``.
+    """
+
+    src: Region = reads()
+    dst: Region = writes()
+    kind: str = "sum"
+    dim: int = 0
+    reverse: bool = False
+
+    def check(self) -> None:
+        """``dst`` must have the extents of ``src``."""
+        if len(self.src.extents) != len(self.dst.extents) or not all(map(same, self.src.extents, self.dst.extents)):
+            raise ReduceShapeError(
+                f"cum{self.kind}", self.dim, shape_text(self.src.extents), shape_text(self.dst.extents)
+            )
+
+
+@tile_operator("tl.finalize_reducer")
+class FinalizeReducer(TileOp):
+    """Combines the partial values that threads hold of a reducer made by ``T.alloc_reducer``.
+
+    Attributes:
+        op: ``"sum"``, ``"max"`` or ``"min"``.
+    """
+
+    buffer: Region = updates()
+    op: str = "sum"

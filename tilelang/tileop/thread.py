@@ -1,0 +1,179 @@
+"""Intrinsics: scalar calls ``tl.<name>(...)`` that a target lowers by a table entry.
+
+Each row of :data:`INTRINSICS` says what the call computes, whether it has side effects, and whether it names threads (then
+it only means something on a target that has them, and the CPU refuses it by name).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant
+from tilelang.tileop.base import register_op
+
+_PURE, _UPDATE = 1, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """One scalar intrinsic.
+
+    Attributes:
+        name: without the ``tl.`` prefix.
+        result: dtype name of the result; ``"same"`` is the first argument's, ``"void"`` a statement.
+        pure: whether it has no side effect.
+        threads: whether it speaks of threads, warps, barriers or asynchronous units, which a CPU does not have.
+        spelling: the user's name in messages.
+    """
+
+    name: str
+    result: str
+    pure: bool
+    threads: bool
+    spelling: str
+
+
+def _rows(text: str, threads: bool) -> list[Intrinsic]:
+    rows = []
+    for line in text.split("\n"):
+        if line.strip():
+            name, result, effect = line.split()
+            rows.append(Intrinsic(name, result, effect == "pure", threads, f"T.{name}"))
+    return rows
+
+
+INTRINSICS: Mapping[str, Intrinsic] = {
+    row.name: row
+    for row in [
+        # Atomics on one element: (element load, value[, more]) with attribute memory_order; the result is the old value.
+        *_rows(
+            """
+            atomic_add same effect
+            atomic_max same effect
+            atomic_min same effect
+            atomic_or same effect
+            atomic_addx2 same effect
+            atomic_addx4 same effect
+            atomic_load same effect
+            atomic_store void effect
+            dp4a void effect
+            any_of bool pure
+            all_of bool pure
+            loop_break void effect
+            loop_continue void effect
+            rng_init void effect
+            rng_rand uint32 effect
+            rng_rand_float float32 effect
+            fast_exp same pure
+            fast_exp10 same pure
+            fast_log same pure
+            fast_log2 same pure
+            fast_log10 same pure
+            fast_sin same pure
+            fast_cos same pure
+            fast_tan same pure
+            fast_pow same pure
+            ieee_add same pure
+            ieee_sub same pure
+            ieee_mul same pure
+            ieee_fma same pure
+            ieee_rcp same pure
+            ieee_sqrt same pure
+            ieee_rsqrt same pure
+            ieee_div same pure
+            fma same pure
+            ldg same pure
+            """,
+            threads=False,
+        ),
+        *_rows(
+            """
+            sync_threads void effect
+            sync_warp void effect
+            sync_grid void effect
+            named_barrier_arrive void effect
+            shfl_sync same effect
+            shfl_xor same effect
+            shfl_up same effect
+            shfl_down same effect
+            any_sync int32 effect
+            all_sync int32 effect
+            ballot_sync uint32 effect
+            activemask uint32 effect
+            syncthreads_count int32 effect
+            syncthreads_and int32 effect
+            syncthreads_or int32 effect
+            match_any_sync uint32 effect
+            match_all_sync uint32 effect
+            lane_idx int32 pure
+            warp_idx int32 pure
+            warp_idx_sync int32 pure
+            warp_group_idx int32 pure
+            shuffle_elect bool effect
+            warp_reduce_sum same effect
+            warp_reduce_max same effect
+            warp_reduce_min same effect
+            warp_reduce_bitand same effect
+            warp_reduce_bitor same effect
+            thread_return void effect
+            mbarrier_wait_parity void effect
+            mbarrier_arrive void effect
+            mbarrier_expect_tx void effect
+            mbarrier_arrive_expect_tx void effect
+            barrier_wait void effect
+            barrier_arrive void effect
+            arrive_cluster_barrier void effect
+            cp_async_barrier_noinc void effect
+            ptx_cp_async void effect
+            ptx_commit_group void effect
+            ptx_wait_group void effect
+            fence_proxy_async void effect
+            fence_barrier_init void effect
+            warpgroup_arrive void effect
+            warpgroup_commit_batch void effect
+            warpgroup_wait void effect
+            warpgroup_fence_operand void effect
+            wait_wgmma void effect
+            create_tma_descriptor handle pure
+            tma_load void effect
+            tma_store void effect
+            tma_store_arrive void effect
+            tma_store_wait void effect
+            pdl_trigger void effect
+            pdl_sync void effect
+            cluster_arrive void effect
+            cluster_arrive_relaxed void effect
+            cluster_wait void effect
+            cluster_sync void effect
+            block_rank_in_cluster int32 pure
+            ptx_ldmatrix void effect
+            ptx_stmatrix void effect
+            ptx_mma void effect
+            """,
+            threads=True,
+        ),
+    ]
+}
+
+for _row in INTRINSICS.values():
+    register_op(f"tl.{_row.name}", _PURE if _row.pure else _UPDATE)
+
+
+def intrinsic_call(name: str, *args: Any, dtype: str | None = None, attrs: dict | None = None, span: Any = None) -> Any:
+    """The call expression ``tl.<name>(*args)``; ``dtype`` overrides the table's result type."""
+    row = INTRINSICS[name]
+    converted = [constant(arg) if not isinstance(arg, str) else ir.StringImm(arg) for arg in args]
+    result = dtype or (str(converted[0].ty) if row.result == "same" else "int32" if row.result == "void" else row.result)
+    node = ir.ir.make_node("ir.DictAttrs", **attrs) if attrs else None
+    return ir.Call(ir.Op.get(f"tl.{name}"), converted, attrs=node, ret_ty=result, span=span)
+
+
+def intrinsic_name(expr: Any) -> str | None:
+    """The intrinsic that ``expr`` calls, or None."""
+    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.startswith("tl."):
+        name = expr.op.name[3:]
+        return name if name in INTRINSICS else None
+    return None
