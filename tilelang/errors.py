@@ -78,6 +78,10 @@ class CacheError(TileLangError):
     """A kernel cache that cannot be used."""
 
 
+class CacheWarning(UserWarning):
+    """The kernel cache could not do all it should; the kernel is right all the same."""
+
+
 class ExecutionError(TileLangError):
     """A kernel that cannot be loaded or launched."""
 
@@ -115,3 +119,14 @@ class ReduceShapeError(CompileError):
     def __init__(self, kind: str, dim: int, source: str, target: str):
         super().__init__(f"T.{kind if kind.startswith('cum') else 'reduce_' + kind}: source {source} and destination "
                          f"{target} do not fit for dim={dim}")
+
+
+class PassFailedError(CompileError):
+    """A compiler pass failed in a way that is not the program's fault."""
+
+    def __init__(self, step: str, cause: BaseException):
+        first_line = next(iter(str(cause).splitlines()), "")
+        super().__init__(
+            f"internal error in pass {step!r}: {type(cause).__name__}: {first_line}",
+            hint="this is a defect of the compiler; TILELANG_TRACEBACK=full shows where it happened",
+        )
