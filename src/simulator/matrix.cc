@@ -1,0 +1,597 @@
+#include "matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tilelang {
+namespace simulator {
+
+namespace {
+
+// Bounds over all shapes, for buffers on the stack.
+constexpr int kMaxRows = 16;
+constexpr int kMaxDepth = 128;  // dense depth of m16n8k128 sparse s4
+constexpr int kColumns = 8;
+constexpr int kGroups = 8;   // quads of lanes: rows of a register's block
+constexpr int kMembers = 4;  // lanes of a quad
+
+// ---------------------------------------------------------------------------------------------
+// Which shapes exist
+
+enum class Element : uint8_t { kHalf, kTF32, kByteFloat, kByteInteger, kNibble, kF64, kBit };
+
+struct ShapeRow {
+  Element element;
+  bool sparse;
+  int m, n, k;
+};
+
+constexpr ShapeRow kShapes[] = {
+    {Element::kHalf, false, 16, 8, 8},         {Element::kHalf, false, 16, 8, 16},
+    {Element::kTF32, false, 16, 8, 4},         {Element::kTF32, false, 16, 8, 8},
+    {Element::kByteFloat, false, 16, 8, 16},   {Element::kByteFloat, false, 16, 8, 32},
+    {Element::kByteInteger, false, 8, 8, 16},  {Element::kByteInteger, false, 16, 8, 16},
+    {Element::kByteInteger, false, 16, 8, 32}, {Element::kNibble, false, 8, 8, 32},
+    {Element::kNibble, false, 16, 8, 32},      {Element::kNibble, false, 16, 8, 64},
+    {Element::kF64, false, 8, 8, 4},           {Element::kF64, false, 16, 8, 4},
+    {Element::kF64, false, 16, 8, 8},          {Element::kF64, false, 16, 8, 16},
+    {Element::kBit, false, 8, 8, 128},         {Element::kBit, false, 16, 8, 128},
+    {Element::kBit, false, 16, 8, 256},        {Element::kHalf, true, 16, 8, 16},
+    {Element::kHalf, true, 16, 8, 32},         {Element::kTF32, true, 16, 8, 8},
+    {Element::kTF32, true, 16, 8, 16},         {Element::kByteFloat, true, 16, 8, 64},
+    {Element::kByteInteger, true, 16, 8, 32},  {Element::kByteInteger, true, 16, 8, 64},
+    {Element::kNibble, true, 16, 8, 64},       {Element::kNibble, true, 16, 8, 128},
+};
+
+Element element_of(Format format) {
+  switch (format) {
+    case Format::kTF32:
+      return Element::kTF32;
+    case Format::kE4M3:
+    case Format::kE5M2:
+      return Element::kByteFloat;
+    case Format::kS8:
+    case Format::kU8:
+      return Element::kByteInteger;
+    case Format::kS4:
+    case Format::kU4:
+      return Element::kNibble;
+    case Format::kF64:
+      return Element::kF64;
+    default:
+      return Element::kHalf;
+  }
+}
+
+bool is_bit(MmaFamily family) { return family == MmaFamily::kBitAnd || family == MmaFamily::kBitXor; }
+
+Element element_of(const Mma& mma) { return is_bit(mma.family) ? Element::kBit : element_of(mma.a); }
+
+int element_bits(const Mma& mma) { return is_bit(mma.family) ? 1 : storage_bits(mma.a); }
+
+bool shape_exists(const Mma& mma) {
+  if (mma.family == MmaFamily::kQuadPair) return mma.m == 8 && mma.n == 8 && mma.k == 4 && !mma.sparse;
+  const Element element = element_of(mma);
+  return std::any_of(std::begin(kShapes), std::end(kShapes), [&](const ShapeRow& row) {
+    return row.element == element && row.sparse == mma.sparse && row.m == mma.m && row.n == mma.n &&
+           row.k == mma.k;
+  });
+}
+
+// A and B may differ only among the 8-bit floats and among the integers of one width.
+bool operands_match(const Mma& mma) {
+  if (is_bit(mma.family)) return true;
+  const Element element = element_of(mma.a);
+  return element == element_of(mma.b) && (element != Element::kHalf || mma.a == mma.b);
+}
+
+bool accumulators_match(const Mma& mma) {
+  const auto is_single_or_half = [](Format f) { return f == Format::kF32 || f == Format::kF16; };
+  switch (mma.family) {
+    case MmaFamily::kDouble:
+      return mma.c == Format::kF64 && mma.d == Format::kF64;
+    case MmaFamily::kQuadPair:
+      return is_single_or_half(mma.c) && is_single_or_half(mma.d);
+    case MmaFamily::kFloat: {
+      const bool may_be_half = mma.a == Format::kF16 || element_of(mma.a) == Element::kByteFloat;
+      return mma.c == mma.d && (mma.c == Format::kF32 || (may_be_half && mma.c == Format::kF16));
+    }
+    default:
+      return mma.c == Format::kS32 && mma.d == Format::kS32;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Fragments
+
+// Lane after lane, the elements of one register are an 8-row block of `width` columns.
+template <typename T>
+void load_block(Format format, const uint32_t* lanes, int width, T* block) {
+  unpack(format, lanes, kGroups * width, block);
+}
+
+int block_width(Format format) { return kMembers * 32 / storage_bits(format); }
+
+template <typename T>
+void load_a(Format format, int m, int k, const uint32_t* const* registers, T* out) {
+  const int width = block_width(format);
+  const int row_blocks = m / kGroups;
+  const int count = row_blocks * k / width;
+  T block[kGroups * kMembers * 8];
+  for (int r = 0; r < count; ++r) {
+    load_block(format, registers[r], width, block);
+    T* corner = out + (r % row_blocks) * kGroups * k + (r / row_blocks) * width;
+    for (int row = 0; row < kGroups; ++row) std::copy_n(block + row * width, width, corner + row * k);
+  }
+}
+
+// B's rows run along k, so its blocks arrive transposed.
+template <typename T>
+void load_b(Format format, int k, const uint32_t* const* registers, T* out) {
+  const int width = block_width(format);
+  T block[kGroups * kMembers * 8];
+  for (int r = 0; r < k / width; ++r) {
+    load_block(format, registers[r], width, block);
+    for (int depth = 0; depth < width; ++depth) {
+      for (int column = 0; column < kColumns; ++column) {
+        out[(r * width + depth) * kColumns + column] = block[column * width + depth];
+      }
+    }
+  }
+}
+
+// Two 32-bit elements a lane and row block: registers 2i and 2i + 1 hold columns 2 * member and + 1.
+template <typename Register, typename T>
+void load_accumulators(int m, const Register* const* registers, T* out) {
+  for (int r = 0; r < m / kGroups * 2; ++r) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int row = lane / kMembers + r / 2 * kGroups;
+      std::memcpy(&out[row * kColumns + lane % kMembers * 2 + r % 2], &registers[r][lane], sizeof(T));
+    }
+  }
+}
+
+template <typename Register, typename T>
+void store_accumulators(int m, const T* values, Register* const* registers) {
+  for (int r = 0; r < m / kGroups * 2; ++r) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int row = lane / kMembers + r / 2 * kGroups;
+      std::memcpy(&registers[r][lane], &values[row * kColumns + lane % kMembers * 2 + r % 2], sizeof(T));
+    }
+  }
+}
+
+// f16 accumulators: one register a row block, the pair of columns packed.
+void load_half_accumulators(int m, const uint32_t* const* registers, float* out) {
+  for (int r = 0; r < m / kGroups; ++r) {
+    unpack(Format::kF16, registers[r], kLanes * 2, out + r * kGroups * kColumns);
+  }
+}
+
+void store_half_accumulators(int m, const float* values, uint32_t* const* registers) {
+  for (int r = 0; r < m / kGroups; ++r) {
+    const float* block = values + r * kGroups * kColumns;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint32_t upper = f32_to_f16(block[2 * lane + 1]);
+      registers[r][lane] = upper << 16 | f32_to_f16(block[2 * lane]);
+    }
+  }
+}
+
+void load_float_accumulators(Format format, int m, const uint32_t* const* registers, float* out) {
+  if (format == Format::kF16) return load_half_accumulators(m, registers, out);
+  load_accumulators(m, registers, out);
+}
+
+void store_float_accumulators(Format format, int m, float* values, uint32_t* const* registers) {
+  if (format == Format::kF16) return store_half_accumulators(m, values, registers);
+  for (int i = 0; i < m * kColumns; ++i) values[i] = float_from_bits(canonical_f32(values[i]));
+  store_accumulators(m, values, registers);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Products
+
+#if defined(__GNUC__)
+#define TILELANG_ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define TILELANG_ALWAYS_INLINE inline
+#endif
+
+// Rows of four columns-of-eight keep the sums in registers over the whole depth.
+template <typename T>
+TILELANG_ALWAYS_INLINE void multiply_body(int m, int n, int k, const T* a, const T* b, T* c) {
+  constexpr int kRowTile = 4, kColumnTile = 8;
+  for (int row = 0; row < m; row += kRowTile) {
+    for (int column = 0; column < n; column += kColumnTile) {
+      T sum[kRowTile][kColumnTile];
+      for (int i = 0; i < kRowTile; ++i) {
+        for (int j = 0; j < kColumnTile; ++j) sum[i][j] = c[(row + i) * n + column + j];
+      }
+      for (int depth = 0; depth < k; ++depth) {
+        const T* right = b + depth * n + column;
+        for (int i = 0; i < kRowTile; ++i) {
+          const T left = a[(row + i) * k + depth];
+          for (int j = 0; j < kColumnTile; ++j) sum[i][j] += left * right[j];
+        }
+      }
+      for (int i = 0; i < kRowTile; ++i) {
+        for (int j = 0; j < kColumnTile; ++j) c[(row + i) * n + column + j] = sum[i][j];
+      }
+    }
+  }
+}
+
+template <typename T>
+using Multiply = void (*)(int, int, int, const T*, const T*, T*);
+
+template <typename T>
+void multiply_baseline(int m, int n, int k, const T* a, const T* b, T* c) {
+  multiply_body(m, n, k, a, b, c);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+// Chosen once per process: no build flags, and one library for all machines.
+template <typename T>
+__attribute__((target("avx2"))) void multiply_avx2(int m, int n, int k, const T* a, const T* b, T* c) {
+  multiply_body(m, n, k, a, b, c);
+}
+
+template <typename T>
+Multiply<T> choose_multiply() {
+  return __builtin_cpu_supports("avx2") ? multiply_avx2<T> : multiply_baseline<T>;
+}
+#else
+template <typename T>
+Multiply<T> choose_multiply() {
+  return multiply_baseline<T>;
+}
+#endif
+
+// Integers wrap as the hardware's do: summed without a sign, which C++ defines.
+void multiply_unsigned(int m, int n, int k, const uint32_t* a, const uint32_t* b, uint32_t* c) {
+  static const Multiply<uint32_t> multiply = choose_multiply<uint32_t>();
+  multiply(m, n, k, a, b, c);
+}
+
+int32_t clamp_to_s32(int64_t value) {
+  return static_cast<int32_t>(std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(),
+                                                  std::numeric_limits<int32_t>::max()));
+}
+
+// The product of at most 128 pairs of bytes fits in 32 bits; only the addition of C can overflow.
+void multiply_saturated(int m, int k, const int32_t* a, const int32_t* b, int32_t* c) {
+  int32_t product[kMaxRows * kColumns] = {};
+  multiply_add(m, kColumns, k, a, b, product);
+  for (int i = 0; i < m * kColumns; ++i) c[i] = clamp_to_s32(int64_t{c[i]} + product[i]);
+}
+
+// ---------------------------------------------------------------------------------------------
+// 2:4 sparsity
+
+// The four bits that describe one group of `chunk` dense columns. For 16- and 32-bit elements a
+// lane's word holds rows `group` (low half) and `group + 8` (high half); for narrower elements a
+// word holds eight groups of one row, and even and odd lanes hold the two rows.
+struct SparseLayout {
+  int chunk;         // dense columns a group spans
+  int unit;          // consecutive elements an index addresses
+  bool halfwords;
+};
+
+SparseLayout sparse_layout(Format format) {
+  switch (element_of(format)) {
+    case Element::kTF32:
+      return {2, 1, true};
+    case Element::kHalf:
+      return {4, 1, true};
+    case Element::kNibble:
+      return {8, 2, false};
+    default:
+      return {4, 1, false};
+  }
+}
+
+// Lanes of a quad that supply metadata.
+int sparse_lanes(const SparseLayout& layout, int k) {
+  const int groups = k / layout.chunk;
+  return layout.halfwords ? groups / 4 : groups / 8 * 2;
+}
+
+uint32_t group_bits(const SparseLayout& layout, int k, int selector, const uint32_t* metadata, int row,
+                    int group) {
+  const int base = row % kGroups * kMembers + selector * sparse_lanes(layout, k);
+  const int upper = row / kGroups;
+  if (layout.halfwords) return metadata[base + group / 4] >> (16 * upper + group % 4 * 4) & 0xf;
+  return metadata[base + group / 8 * 2 + upper] >> (group % 8 * 4) & 0xf;
+}
+
+template <typename T>
+bool expand(Format format, int k, int selector, const uint32_t* metadata, const T* compressed, T* dense) {
+  const SparseLayout layout = sparse_layout(format);
+  std::fill_n(dense, kMaxRows * k, T{0});
+  bool valid = true;
+  for (int row = 0; row < kMaxRows; ++row) {
+    for (int group = 0; group < k / layout.chunk; ++group) {
+      const uint32_t bits = group_bits(layout, k, selector, metadata, row, group);
+      T* target = dense + row * k + group * layout.chunk;
+      const T* source = compressed + row * k / 2 + group * layout.chunk / 2;
+      if (layout.chunk == 2) {
+        // tf32 keeps one of two: the pair of indices names both halves of the element.
+        valid = valid && (bits == 0x4 || bits == 0xe);
+        target[bits >> 3] = source[0];
+        continue;
+      }
+      const uint32_t first = bits & 3, second = bits >> 2;
+      valid = valid && first < second;
+      std::copy_n(source, layout.unit, target + first * layout.unit);
+      std::copy_n(source + layout.unit, layout.unit, target + second * layout.unit);
+    }
+  }
+  return valid;
+}
+
+// A's registers as a dense matrix, whether stored compressed or not.
+template <typename T>
+bool load_dense_a(const Mma& mma, const uint32_t* const* registers, const uint32_t* metadata, T* out) {
+  if (!mma.sparse) {
+    load_a(mma.a, mma.m, mma.k, registers, out);
+    return true;
+  }
+  T compressed[kMaxRows * kMaxDepth / 2];
+  load_a(mma.a, mma.m, mma.k / 2, registers, compressed);
+  return expand(mma.a, mma.k, mma.selector, metadata, compressed, out);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Families
+
+bool run_floats(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
+                uint32_t* const* d, const uint32_t* metadata) {
+  float left[kMaxRows * kMaxDepth], right[kMaxDepth * kColumns], sum[kMaxRows * kColumns];
+  const bool valid = load_dense_a(mma, a, metadata, left);
+  load_b(mma.b, mma.k, b, right);
+  load_float_accumulators(mma.c, mma.m, c, sum);
+  multiply_add(mma.m, kColumns, mma.k, left, right, sum);
+  store_float_accumulators(mma.d, mma.m, sum, d);
+  return valid;
+}
+
+bool run_integers(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
+                  uint32_t* const* d, const uint32_t* metadata) {
+  int32_t left[kMaxRows * kMaxDepth], right[kMaxDepth * kColumns], sum[kMaxRows * kColumns];
+  const bool valid = load_dense_a(mma, a, metadata, left);
+  load_b(mma.b, mma.k, b, right);
+  load_accumulators(mma.m, c, sum);
+  if (mma.saturate) {
+    multiply_saturated(mma.m, mma.k, left, right, sum);
+  } else {
+    multiply_add(mma.m, kColumns, mma.k, left, right, sum);
+  }
+  store_accumulators(mma.m, sum, d);
+  return valid;
+}
+
+// A register holds 32 bits of depth of one row (A) or column (B).
+bool run_bits(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
+              uint32_t* const* d) {
+  const int row_blocks = mma.m / kGroups;
+  const int depth_blocks = mma.k / 128;
+  uint32_t sum[kMaxRows * kColumns];
+  load_accumulators(mma.m, c, sum);
+  for (int row = 0; row < mma.m; ++row) {
+    for (int column = 0; column < kColumns; ++column) {
+      for (int word = 0; word < depth_blocks * kMembers; ++word) {
+        const int block = word / kMembers, member = word % kMembers;
+        const uint32_t left = a[block * row_blocks + row / kGroups][row % kGroups * kMembers + member];
+        const uint32_t right = b[block][column * kMembers + member];
+        const uint32_t combined = mma.family == MmaFamily::kBitAnd ? left & right : left ^ right;
+        sum[row * kColumns + column] += static_cast<uint32_t>(__builtin_popcount(combined));
+      }
+    }
+  }
+  store_accumulators(mma.m, sum, d);
+  return true;
+}
+
+// m8n8k4: lanes 4p..4p+3 and 16+4p..16+4p+3 compute product p; the second quad holds rows (or
+// columns) 4-7. Each lane has four halves, in two registers, of A and of B.
+uint16_t half_of(const uint32_t* const* registers, int lane, int index) {
+  return static_cast<uint16_t>(registers[index / 2][lane] >> (index % 2 * 16));
+}
+
+int pair_lane(int product, int quad, int member) { return quad * 16 + product * kMembers + member; }
+
+// Element (major, depth) of an operand whose lanes hold one `major` each (or, `crossed`, one depth each).
+float quad_pair_element(const uint32_t* const* registers, int product, int major, int depth, bool crossed) {
+  const int quad = major / 4;
+  const int member = crossed ? depth : major % 4;
+  const int index = crossed ? major % 4 : depth;
+  return f16_to_f32(half_of(registers, pair_lane(product, quad, member), index));
+}
+
+struct QuadPairSlot {
+  int lane, index;
+};
+
+// Where accumulator (row, column) of a product lives (PTX ISA, "mma.m8n8k4 with .f16").
+QuadPairSlot quad_pair_slot(Format format, int product, int row, int column) {
+  if (format == Format::kF16) return {pair_lane(product, row / 4, row % 4), column};
+  const int member = (row & 1) | (column & 2);
+  return {pair_lane(product, row / 4, member), (row & 2) | (column & 4) | (column & 1)};
+}
+
+float load_quad_pair(Format format, const uint32_t* const* registers, QuadPairSlot slot) {
+  if (format == Format::kF16) return f16_to_f32(half_of(registers, slot.lane, slot.index));
+  return float_from_bits(registers[slot.index][slot.lane]);
+}
+
+void store_quad_pair(Format format, uint32_t* const* registers, QuadPairSlot slot, float value) {
+  if (format == Format::kF32) {
+    registers[slot.index][slot.lane] = canonical_f32(value);
+    return;
+  }
+  uint32_t& word = registers[slot.index / 2][slot.lane];
+  const int shift = slot.index % 2 * 16;
+  word = (word & ~(0xffffu << shift)) | static_cast<uint32_t>(f32_to_f16(value)) << shift;
+}
+
+bool run_quad_pairs(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b,
+                    const uint32_t* const* c, uint32_t* const* d) {
+  constexpr int kProducts = 4, kSide = 8, kDepth = 4;
+  float sum[kProducts][kSide][kSide];
+  for (int product = 0; product < kProducts; ++product) {
+    for (int row = 0; row < kSide; ++row) {
+      for (int column = 0; column < kSide; ++column) {
+        float value = load_quad_pair(mma.c, c, quad_pair_slot(mma.c, product, row, column));
+        for (int depth = 0; depth < kDepth; ++depth) {
+          value += quad_pair_element(a, product, row, depth, mma.a_column) *
+                   quad_pair_element(b, product, column, depth, mma.b_row);
+        }
+        sum[product][row][column] = value;
+      }
+    }
+  }
+  for (int product = 0; product < kProducts; ++product) {
+    for (int row = 0; row < kSide; ++row) {
+      for (int column = 0; column < kSide; ++column) {
+        store_quad_pair(mma.d, d, quad_pair_slot(mma.d, product, row, column), sum[product][row][column]);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+const char* check_mma(const Mma& mma) {
+  if (!operands_match(mma)) return "the types of A and B do not go together";
+  if (!shape_exists(mma)) return "this shape does not exist for these types";
+  if (!accumulators_match(mma)) return "the accumulator types do not go with the operand types";
+  if (mma.sparse && (mma.selector < 0 || mma.selector >= sparse_selectors(mma.a, mma.k))) {
+    return "the sparsity selector is out of range";
+  }
+  return nullptr;
+}
+
+MmaRegisters mma_registers(const Mma& mma) {
+  if (mma.family == MmaFamily::kQuadPair) {
+    return {2, 2, mma.c == Format::kF16 ? 4 : 8, mma.d == Format::kF16 ? 4 : 8};
+  }
+  const int lane_bits = mma.family == MmaFamily::kDouble ? 64 : 32;
+  const int per_register = lane_bits / element_bits(mma) * kLanes;
+  const int stored_depth = mma.sparse ? mma.k / 2 : mma.k;
+  const auto accumulators = [&](Format format) {
+    return mma.m * mma.n / kLanes / (format == Format::kF16 ? 2 : 1);
+  };
+  return {mma.m * stored_depth / per_register, mma.k * mma.n / per_register, accumulators(mma.c),
+          accumulators(mma.d)};
+}
+
+bool run_mma(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
+             uint32_t* const* d, const uint32_t* metadata) {
+  switch (mma.family) {
+    case MmaFamily::kFloat:
+      return run_floats(mma, a, b, c, d, metadata);
+    case MmaFamily::kInteger:
+      return run_integers(mma, a, b, c, d, metadata);
+    case MmaFamily::kQuadPair:
+      return run_quad_pairs(mma, a, b, c, d);
+    default:
+      return run_bits(mma, a, b, c, d);
+  }
+}
+
+void run_mma_f64(const Mma& mma, const double* const* a, const double* const* b, const double* const* c,
+                 double* const* d) {
+  const int row_blocks = mma.m / kGroups;
+  double sum[kMaxRows * kColumns];
+  load_accumulators(mma.m, c, sum);
+  for (int row = 0; row < mma.m; ++row) {
+    for (int column = 0; column < kColumns; ++column) {
+      double& value = sum[row * kColumns + column];
+      for (int depth = 0; depth < mma.k; ++depth) {
+        const int block = depth / kMembers, member = depth % kMembers;
+        const double left = a[block * row_blocks + row / kGroups][row % kGroups * kMembers + member];
+        value = std::fma(left, b[block][column * kMembers + member], value);
+      }
+    }
+  }
+  store_accumulators(mma.m, sum, d);
+}
+
+void unpack(Format format, const void* packed, int count, float* out) {
+  switch (format) {
+    case Format::kF16: {
+      const auto* halves = static_cast<const uint16_t*>(packed);
+      for (int i = 0; i < count; ++i) out[i] = f16_to_f32(halves[i]);
+      break;
+    }
+    case Format::kBF16: {
+      const auto* halves = static_cast<const uint16_t*>(packed);
+      for (int i = 0; i < count; ++i) out[i] = bf16_to_f32(halves[i]);
+      break;
+    }
+    case Format::kTF32: {
+      const auto* words = static_cast<const uint32_t*>(packed);
+      for (int i = 0; i < count; ++i) out[i] = tf32_operand(words[i]);
+      break;
+    }
+    default: {
+      const float* table = format == Format::kE4M3 ? e4m3_table() : e5m2_table();
+      const auto* bytes = static_cast<const uint8_t*>(packed);
+      for (int i = 0; i < count; ++i) out[i] = table[bytes[i]];
+    }
+  }
+}
+
+void unpack(Format format, const void* packed, int count, int32_t* out) {
+  const auto* bytes = static_cast<const uint8_t*>(packed);
+  switch (format) {
+    case Format::kS8:
+      for (int i = 0; i < count; ++i) out[i] = static_cast<int8_t>(bytes[i]);
+      break;
+    case Format::kU8:
+      for (int i = 0; i < count; ++i) out[i] = bytes[i];
+      break;
+    case Format::kU4:
+      for (int i = 0; i < count; ++i) out[i] = bytes[i / 2] >> (i % 2 * 4) & 0xf;
+      break;
+    default:
+      // Shifting the nibble to the top of a byte and back extends its sign.
+      for (int i = 0; i < count; ++i) out[i] = static_cast<int8_t>(bytes[i / 2] << (4 - i % 2 * 4)) >> 4;
+  }
+}
+
+void multiply_add(int m, int n, int k, const float* a, const float* b, float* c) {
+  static const Multiply<float> multiply = choose_multiply<float>();
+  multiply(m, n, k, a, b, c);
+}
+
+void multiply_add(int m, int n, int k, const int32_t* a, const int32_t* b, int32_t* c) {
+  multiply_unsigned(m, n, k, reinterpret_cast<const uint32_t*>(a), reinterpret_cast<const uint32_t*>(b),
+                    reinterpret_cast<uint32_t*>(c));
+}
+
+bool expand_sparse(Format format, int k, int selector, const uint32_t* metadata, const float* compressed,
+                   float* dense) {
+  return expand(format, k, selector, metadata, compressed, dense);
+}
+
+bool expand_sparse(Format format, int k, int selector, const uint32_t* metadata, const int32_t* compressed,
+                   int32_t* dense) {
+  return expand(format, k, selector, metadata, compressed, dense);
+}
+
+int sparse_selectors(Format format, int k) { return kMembers / sparse_lanes(sparse_layout(format), k); }
+
+void load_a_fragment(Format format, int m, int k, const uint32_t* const* registers, float* out) {
+  load_a(format, m, k, registers, out);
+}
+
+void load_a_fragment(Format format, int m, int k, const uint32_t* const* registers, int32_t* out) {
+  load_a(format, m, k, registers, out);
+}
+
+}  // namespace simulator
+}  // namespace tilelang
