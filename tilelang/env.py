@@ -36,6 +36,27 @@ def flag(text: str) -> bool:
     raise ValueError("expected 1 or 0")
 
 
+def choice(*allowed: str) -> Callable[[str], str]:
+    """A parser that admits only the words ``allowed``."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError("expected " + " or ".join(allowed))
+        return text
+
+    return parse
+
+
+def byte_size(text: str) -> int:
+    """A number of bytes: ``500M``, ``2GiB``, ``1.5 g`` and plain digits; units are powers of 1024."""
+    number = text.strip().lower().removesuffix("ib").removesuffix("b")
+    shift = {"k": 10, "m": 20, "g": 30, "t": 40}.get(number[-1:], 0)
+    size = int(float(number[:-1] if shift else number) * (1 << shift))
+    if size < 0:
+        raise ValueError("expected a size that is not negative")
+    return size
+
+
 VARIABLES: dict[str, Variable] = {
     row.name: row
     for row in (
@@ -44,6 +65,12 @@ VARIABLES: dict[str, Variable] = {
         Variable("TILELANG_TRACEBACK", "short", str, False, "`full` shows the compiler's own frames in errors."),
         Variable("TILELANG_CUDA_ARCH", None, str, True, "CUDA architecture, for example `sm_90a`, where the target names none."),
         Variable("TILELANG_DEVICE", None, str, False, "`simulator` runs CUDA kernels on the PTX simulator."),
+        Variable("TILELANG_DISABLE_FILE_CACHING", False, flag, False, "Keep kernels in memory only; leave the disk alone."),
+        Variable("TILELANG_CACHE_SCOPE", "user", choice("user", "repo"), False, "`repo` keeps the cache in the enclosing git work tree."),
+        Variable("TILELANG_CACHE_MAX_SIZE", 10 << 30, byte_size, False, "Size cap of the cache, for example `500M`; `0` is no cap."),
+        Variable("TILELANG_CACHE_LAYERS", "", str, False, "Read-only cache directories beneath the writable one, `:` between them."),
+        Variable("TILELANG_CACHE_URL", None, str, False, "SQLAlchemy URL of the tier that hosts share, for example PostgreSQL."),
+        Variable("TILELANG_CACHE_URL_TIMEOUT", 2.0, float, False, "Seconds that the shared tier may take before it is left out."),
         Variable("XDG_CACHE_HOME", None, str, False, "Base directory of user caches (XDG base directory specification)."),
     )
 }

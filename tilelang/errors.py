@@ -130,3 +130,69 @@ class PassFailedError(CompileError):
             f"internal error in pass {step!r}: {type(cause).__name__}: {first_line}",
             hint="this is a defect of the compiler; TILELANG_TRACEBACK=full shows where it happened",
         )
+
+
+class SourceUnavailableError(CompileError):
+    """The text of a kernel function cannot be found."""
+
+    def __init__(self, name: str, file: str):
+        super().__init__(f"the source of {name}() is not available ({file})",
+                         hint="define kernels in a file or a notebook cell; text given to exec() has no source")
+
+
+class UnsupportedSyntaxError(CompileError):
+    """A Python construct that has no meaning inside a kernel."""
+
+    def __init__(self, what: str, location: Location | None = None):
+        super().__init__(f"{what} is not supported inside a kernel", location,
+                         hint="move it to a helper function outside of the kernel, or compute it before")
+
+
+class CarriedValueError(CompileError):
+    """An immutable value that a loop would have to carry from one iteration to the next."""
+
+    def __init__(self, name: str, location: Location | None = None):
+        super().__init__(f"{name!r} is read and reassigned in a run-time loop, but it is an immutable value", location,
+                         hint=f"declare it before the loop: {name} = T.alloc_var(dtype, init=value)")
+
+
+class StaleValueError(CompileError):
+    """A name whose value depends on which path the kernel took at run time."""
+
+    def __init__(self, name: str, where: str, location: Location | None = None):
+        super().__init__(f"{name!r} was assigned inside a run-time {where} and cannot be used after it", location,
+                         hint=f"declare it before: {name} = T.alloc_var(dtype, init=value)")
+
+
+class TraceError(CompileError):
+    """Python raised an exception while a kernel was being traced."""
+
+    def __init__(self, error: BaseException):
+        super().__init__(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+class BufferIndexError(CompileError):
+    """A subscript that does not fit its buffer."""
+
+    def __init__(self, name: str, indices: int, rank: int):
+        super().__init__(f"{name} has {rank} axes, but is indexed with {indices}")
+
+    @staticmethod
+    def out_of_range(name: str, axis: int, index: int, size: object) -> BufferIndexError:
+        """An index that is out of range whatever the arguments are."""
+        error = BufferIndexError(name, 0, 0)
+        error.message = f"index {index} is out of range for axis {axis} of {name}, which has {size} elements"
+        error.args = (error.message,)
+        return error
+
+
+class OutOfScopeError(CompileError):
+    """A value that is used where the loop or branch that defines it is over."""
+
+    def __init__(self, name: str, location: Location | None = None):
+        super().__init__(f"{name!r} is used outside of the scope that defines it", location,
+                         hint="keep it in a T.alloc_var declared before the loop or condition")
+
+
+class ArgumentError(ExecutionError):
+    """Arguments that a kernel cannot be called with."""

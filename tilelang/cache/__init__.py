@@ -1,0 +1,32 @@
+"""The kernel cache: artifacts in immutable directories, an SQLite index beside them, and the keys that find them.
+
+Imports nothing heavy: names are resolved on first use, so that a process that only reads a kernel from disk loads neither
+SQLAlchemy nor a compiler.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "KernelCache": "kernel_cache",
+    "CacheEntry": "kernel_cache",
+    "default_cache": "kernel_cache",
+    "cached": "kernel_cache",
+    "clear_cache": "kernel_cache",
+    "enable_cache": "kernel_cache",
+    "disable_cache": "kernel_cache",
+    "is_cache_enabled": "kernel_cache",
+    "KernelKey": "key",
+    "FunctionTracker": "source_key",
+    "SourceKey": "source_key",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,70 @@
+"""Keeping the cache below its cap: the entries that were not used for longest go first.
+
+An entry is spared while it is pinned, while a process holds its lease, and for some minutes after its last use; the
+library of an evicted kernel that is already loaded stays mapped, so that nobody loses a running kernel.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilelang.cache import lease, store
+from tilelang.cache.index import Index
+
+GRACE_SECONDS = 60.0
+LOW_WATER = 0.9
+_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What was removed."""
+
+    entries: int
+    bytes: int
+
+
+def enforce(root: Path, index: Index, cap: int, grace: float = GRACE_SECONDS) -> Eviction:
+    """Evicts entries until the cache takes at most 90% of ``cap`` bytes, if it takes more than ``cap`` now; 0 is no cap."""
+    total = index.totals()[0]
+    if not cap or total <= cap:
+        return Eviction(0, 0)
+    index.take_journal()
+    return evict(root, index, total - int(cap * LOW_WATER), grace)
+
+
+def evict(root: Path, index: Index, wanted: int, grace: float = GRACE_SECONDS) -> Eviction:
+    """Evicts the least recently used entries until ``wanted`` bytes are free or nothing more may go."""
+    entries = freed = spared = 0
+    newest = time.time() - grace
+    while freed < wanted:
+        batch = index.least_used(_BATCH, spared)
+        for key, size, last_used in batch:
+            # A last use in the future means that the clock went back; such an entry must not stay for ever.
+            recent = newest < last_used <= time.time()
+            if recent or not _remove(root, index, key):
+                spared += 1
+                continue
+            entries, freed = entries + 1, freed + size
+            if freed >= wanted:
+                break
+        if len(batch) < _BATCH:
+            break
+    return Eviction(entries, freed)
+
+
+def _remove(root: Path, index: Index, key: str) -> bool:
+    path = store.entry_path(root, key)
+    if path.is_dir():
+        claim = lease.claim_directory(path)
+        if claim is None:
+            return False
+        try:
+            if not store.discard(root, path):
+                return False
+        finally:
+            claim.release()
+    index.dropped(key)
+    return True

@@ -1,0 +1,207 @@
+"""What the compiler is: a digest of everything that turns a program into code.
+
+Our Python sources, native libraries and device headers count by content; TVM by the hashes that its wheel records. No
+absolute path, time or owner enters, so a moved tree and another machine have the same fingerprint.
+
+Reading some hundred files takes tens of milliseconds, their ``stat`` data one: contents are remembered under the digest
+of the ``stat`` data (path, size, mtime, ctime, inode). A file that changed within the last seconds is not remembered,
+because a second change within one tick of the file system's clock would look the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+_HEADERS_IN_TREE = PACKAGE.parent / "src" / "tl_templates"
+_RACY_NS = 2_000_000_000
+_MEMO_ROWS = 64
+_SKIPPED_SUFFIXES = (".pyc", ".pyo", ".pyi", ".pyx", ".md")
+_KIND_BY_SUFFIX = {".py": "python", ".so": "native"}
+_DISTRIBUTIONS = ("apache_tvm", "apache_tvm_ffi")
+_started_ns = time.time_ns()
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Digests of the parts of the compiler.
+
+    Attributes:
+        parts: part (``python``, ``native``, ``headers``, and a distribution each) -> digest.
+        loaded_is_on_disk: False where a source changed after this process had started: the code that runs is then not the
+            code that was read here, and nothing it makes may be kept under this fingerprint.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    loaded_is_on_disk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    kind: str
+    name: str  # relative to its tree
+    path: str
+    stat: tuple[int, ...]  # size, mtime_ns, ctime_ns, inode
+
+
+def compiler_fingerprint(memo_file: Path | None) -> Fingerprint:
+    """The fingerprint of the compiler as it is on disk now; ``memo_file`` keeps contents' digests between processes."""
+    files = list(_files())
+    listing = repr(sorted((file.name, file.kind, file.path, file.stat) for file in files))
+    state = hashlib.sha256(listing.encode()).hexdigest()
+    parts = _known.get(state)
+    if parts is None:
+        parts = _recall(memo_file, state) or _digest(files)
+        _known[state] = parts
+        if memo_file is not None and all(_is_settled(file) for file in files):
+            _remember(memo_file, state, parts)
+    return Fingerprint(parts, _loaded_is_on_disk(files))
+
+
+_known: dict[str, tuple[tuple[str, str], ...]] = {}
+_first_seen: list[frozenset] = []
+
+
+def _loaded_is_on_disk(files: list[_File]) -> bool:
+    # Headers are read at each compilation; Python and native code is what was loaded.
+    loaded = frozenset((file.name, file.stat) for file in files if file.kind != "headers")
+    if not _first_seen:
+        _first_seen.append(loaded)
+    return loaded == _first_seen[0] and all(
+        file.stat[2] < _started_ns for file in files if file.kind != "headers"
+    )
+
+
+def _is_settled(file: _File) -> bool:
+    return max(file.stat[1], file.stat[2]) < time.time_ns() - _RACY_NS
+
+
+def _files() -> Iterator[_File]:
+    yield from _tree(PACKAGE, "", "headers")
+    if _HEADERS_IN_TREE.is_dir():
+        yield from _tree(_HEADERS_IN_TREE, "tl_templates/", "headers")
+    for name, record in _records():
+        found = os.stat(record)
+        yield _File(name, name, record, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
+
+
+def _tree(folder: os.PathLike | str, prefix: str, other: str) -> Iterator[_File]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _tree(entry.path, f"{prefix}{entry.name}/", other)
+            elif not entry.name.endswith(_SKIPPED_SUFFIXES) and not entry.name.startswith("."):
+                found = entry.stat()
+                kind = _KIND_BY_SUFFIX.get(os.path.splitext(entry.name)[1], other)
+                stat = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+                yield _File(kind, prefix + entry.name, entry.path, stat)
+
+
+@functools.cache
+def _records() -> tuple[tuple[str, str], ...]:
+    """(distribution-version, path of its RECORD) of TVM's distributions, found without importlib.metadata (20 ms)."""
+    found = []
+    for folder in dict.fromkeys(sys.path):
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            stem = name.removesuffix(".dist-info")
+            if stem != name and stem.rpartition("-")[0] in _DISTRIBUTIONS:
+                record = os.path.join(folder, name, "RECORD")
+                if os.path.exists(record) and stem.rpartition("-")[0] not in {
+                    n.rpartition("-")[0] for n, _ in found
+                }:
+                    found.append((stem, record))
+    return tuple(found)
+
+
+def _digest(files: list[_File]) -> tuple[tuple[str, str], ...]:
+    states: dict[str, hashlib._Hash] = {}
+    for file in sorted(files, key=lambda file: (file.kind, file.name)):
+        content = _record_hashes(file.path) if file.path.endswith("RECORD") else Path(file.path).read_bytes()
+        state = states.setdefault(file.kind, hashlib.sha256())
+        state.update(f"{file.name}\0{len(content)}\0".encode())
+        state.update(content)
+    return tuple((kind, state.hexdigest()) for kind, state in sorted(states.items()))
+
+
+def _record_hashes(path: str) -> bytes:
+    """The lines of a RECORD that name packaged files: installers add lines of their own (scripts, byte code, INSTALLER)."""
+    lines = Path(path).read_bytes().splitlines()
+    kept = (
+        line
+        for line in lines
+        if b",sha256=" in line and b".dist-info/" not in line and not line.startswith(b"..")
+    )
+    return b"\n".join(sorted(kept))
+
+
+def _recall(memo_file: Path | None, state: str) -> tuple[tuple[str, str], ...] | None:
+    if memo_file is None:
+        return None
+    try:
+        rows = json.loads(memo_file.read_bytes())
+        return tuple((str(kind), str(value)) for kind, value in rows[state]) or None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _remember(memo_file: Path, state: str, parts: tuple[tuple[str, str], ...]) -> None:
+    try:
+        rows = json.loads(memo_file.read_bytes())
+        rows = rows if isinstance(rows, dict) else {}
+    except (OSError, ValueError):
+        rows = {}
+    if rows.get(state) == [list(part) for part in parts]:
+        return
+    rows.pop(state, None)
+    rows[state] = parts
+    kept = dict(list(rows.items())[-_MEMO_ROWS:])
+    draft = memo_file.with_name(f"{memo_file.name}.{os.getpid()}")
+    try:
+        draft.write_text(json.dumps(kept))
+        draft.replace(memo_file)
+    except OSError:
+        draft.unlink(missing_ok=True)
+
+
+@functools.cache
+def package_version(distribution: str) -> str:
+    """The version of an installed distribution, for a key's ``toolchain``; empty where it is not installed."""
+    from importlib import metadata  # 20 ms, and only who compiles asks
+
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def executable_version(program: str, *arguments: str) -> str:
+    """What ``program --version`` prints (or with ``arguments`` in its place), asked once for each state of the file."""
+    path = shutil.which(program)
+    if path is None:
+        return ""
+    found = os.stat(path)
+    return _ask_version(
+        path, arguments or ("--version",), found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    )
+
+
+@functools.cache
+def _ask_version(path: str, arguments: tuple[str, ...], *_state: int) -> str:
+    result = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    # A version text may name the path that it was called by.
+    return (result.stdout or result.stderr).replace(path, os.path.basename(path)).strip()

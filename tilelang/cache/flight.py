@@ -1,0 +1,37 @@
+"""Single flight between the threads of one process: a lock for each key that somebody wants right now."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+
+
+class Flights:
+    """Locks by key; a key's lock is forgotten when the last thread leaves."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[str, list] = {}  # key -> [lock, how many threads want it]
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        # Threads that held these locks do not exist in the child.
+        self._guard = threading.Lock()
+        self._locks = {}
+
+    @contextlib.contextmanager
+    def only_one(self, key: str) -> Iterator[None]:
+        """Holds the lock of ``key``."""
+        with self._guard:
+            slot = self._locks.setdefault(key, [threading.Lock(), 0])
+            slot[1] += 1
+        try:
+            with slot[0]:
+                yield
+        finally:
+            with self._guard:
+                slot[1] -= 1
+                if slot[1] == 0:
+                    self._locks.pop(key, None)

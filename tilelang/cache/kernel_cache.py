@@ -1,0 +1,352 @@
+"""The cache that the rest of the package calls: look a kernel up, or compile it once and keep it.
+
+    memory -> directory -> read-only layers -> shared tier -> compile, publish
+
+Nothing that goes wrong with the cache fails a call: a bad entry is moved aside and compiled again, a directory that
+cannot be written to is replaced by a private one, and each kind of trouble is one warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+from tilelang import env
+from tilelang.artifact import KernelArtifact
+from tilelang.cache import location, store, warn
+from tilelang.cache.disk import DiskCache, with_texts
+from tilelang.cache.entry import CacheEntry
+from tilelang.cache.files import (
+    DEVICE_KERNEL_PATH,
+    EXECUTABLE_PATH,
+    HOST_KERNEL_PATH,
+    KERNEL_CUBIN_PATH,
+    KERNEL_LIB_PATH,
+    KERNEL_PTX_PATH,
+    KERNEL_PY_PATH,
+    PARAMS_PATH,
+)
+from tilelang.cache.flight import Flights
+from tilelang.cache.key import KernelKey
+from tilelang.cache.memo import CallMemo
+from tilelang.cache.source_key import SourceKey
+
+__all__ = [
+    "DEVICE_KERNEL_PATH",
+    "EXECUTABLE_PATH",
+    "HOST_KERNEL_PATH",
+    "KERNEL_CUBIN_PATH",
+    "KERNEL_LIB_PATH",
+    "KERNEL_PTX_PATH",
+    "KERNEL_PY_PATH",
+    "PARAMS_PATH",
+    "CacheEntry",
+    "KernelCache",
+    "cached",
+    "clear_cache",
+    "default_cache",
+    "disable_cache",
+    "enable_cache",
+    "is_cache_enabled",
+]
+
+_MAX_IN_MEMORY = 4096
+Compile = Callable[[], KernelArtifact]
+
+
+class _OfInstanceOrDefault:
+    """A method that the class itself offers too, for the process's cache: ``KernelCache.cached(func)``."""
+
+    def __init__(self, function: Callable):
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: KernelCache | None, owner: type) -> MethodType:
+        return MethodType(self._function, default_cache() if instance is None else instance)
+
+
+class KernelCache:
+    """Kernels by key, in memory and on disk.
+
+    Args:
+        root: the directory; None follows ``tilelang.option.cache_dir`` and the environment, also when they change.
+    """
+
+    def __init__(self, root: Path | str | None = None):
+        self._own_root = None if root is None else Path(root).absolute()
+        self._disks: dict[location.Location, DiskCache] = {}
+        self._entries: dict[str, CacheEntry] = {}
+        self._kernels: dict[str, Any] = {}
+        self._flights = Flights()
+        self._memo = CallMemo()
+        self._enabled = True
+
+    # -- look-up ----------------------------------------------------------------------------------------------------
+
+    def lookup_or_compile(
+        self, key: KernelKey, compile: Compile, source: SourceKey | None = None
+    ) -> CacheEntry:
+        """The entry of ``key``; ``compile`` is called, once among all threads and processes, where there is none.
+
+        Args:
+            key: what decides the code.
+            compile: makes the artifact; its errors go to the caller.
+            source: links this source key to the kernel.
+        """
+        if not self.enabled:
+            return self._compile_privately(key, compile)
+        digest = key.digest
+        entry = self._entries.get(digest)
+        if entry is None:
+            with self._flights.only_one(digest):
+                entry = self._entries.get(digest) or self._remember(
+                    self._find_or_compile(key, compile, source)
+                )
+        else:
+            entry = dataclasses.replace(entry, origin="memory")
+        if source is not None and self.keeps_files:
+            self.disk.link(source, digest)
+        return entry
+
+    def lookup_source(self, source: SourceKey) -> CacheEntry | None:
+        """The entry that ``source`` leads to, or None; neither traces nor compiles."""
+        if source.digest is None or not self.enabled or not self.keeps_files:
+            return None
+        digest = self.disk.find_source(source.digest)
+        if digest is None:
+            return None
+        entry = self._entries.get(digest)
+        if entry is not None:
+            return dataclasses.replace(entry, origin="memory")
+        entry = self.disk.find(digest)
+        return None if entry is None else self._remember(entry)
+
+    def lookup(self, key: str) -> CacheEntry | None:
+        """The entry of a kernel key in hexadecimal, or None."""
+        return self._entries.get(key) or (self.disk.find(key) if self.keeps_files else None)
+
+    def get_or_build(
+        self,
+        key: KernelKey,
+        compile: Compile,
+        load: Callable[[CacheEntry], Any],
+        source: SourceKey | None = None,
+    ) -> Any:
+        """``load(entry)`` of ``key``, remembered in memory, so that all callers of this process share one object."""
+        if not self.enabled:
+            return load(self._compile_privately(key, compile))
+        kernel = self._kernels.get(key.digest)
+        if kernel is None:
+            entry = self.lookup_or_compile(key, compile, source)
+            with self._flights.only_one("load " + key.digest):
+                kernel = self._kernels.get(key.digest)
+                if kernel is None:
+                    kernel = _bounded_put(self._kernels, key.digest, load(entry))
+        elif source is not None and self.keeps_files:
+            self.disk.link(source, key.digest)
+        return kernel
+
+    @_OfInstanceOrDefault
+    def cached(
+        self,
+        func: Any,
+        out_idx: int | list[int] | None = None,
+        *args: Any,
+        target: Any = "auto",
+        target_host: Any = None,
+        execution_backend: str = "auto",
+        verbose: bool = False,
+        pass_configs: dict | None = None,
+        compile_flags: list[str] | str | None = None,
+    ) -> Any:
+        """The kernel of the program ``func`` (a ``PrimFunc``), compiled if need be.
+
+        A repeated call with the same object and options is a look-up in memory. ``args`` are the arguments of a factory,
+        where ``func`` is one.
+
+        Returns:
+            JITKernel: the callable kernel.
+        """
+        options = (out_idx, args, target, target_host, execution_backend, pass_configs, compile_flags)
+        if not self._enabled:
+            return self._build(func, options, verbose)
+        kernel = self._memo.get(func, options)
+        if kernel is None:
+            kernel = self._build(func, options, verbose)
+            if self.enabled:
+                self._memo.put(func, options, kernel)
+        return kernel
+
+    def _build(self, func: Any, options: tuple, verbose: bool) -> Any:
+        # The place where compiler, cache and execution meet; importing it loads the compiler.
+        from tilelang.jit import build_kernel
+
+        out_idx, args, target, target_host, execution_backend, pass_configs, compile_flags = options
+        return build_kernel(
+            func,
+            out_idx=out_idx,
+            args=args,
+            target=target,
+            target_host=target_host,
+            execution_backend=execution_backend,
+            verbose=verbose,
+            pass_configs=pass_configs,
+            compile_flags=compile_flags,
+            cache=self,
+        )
+
+    # -- state ------------------------------------------------------------------------------------------------------
+
+    @property
+    def enabled(self) -> bool:
+        """Whether kernels are looked up and kept at all."""
+        return self._enabled and not env.get("TILELANG_DISABLE_CACHE")
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether the disk is used."""
+        return self.enabled and not env.get("TILELANG_DISABLE_FILE_CACHING")
+
+    @property
+    def disk(self) -> DiskCache:
+        """The directory in force."""
+        place = location.current() if self._own_root is None else location.at(self._own_root)
+        disk = self._disks.get(place)
+        if disk is None:
+            disk = self._disks[place] = DiskCache(place)
+        return disk
+
+    @property
+    def root(self) -> Path:
+        """The directory in force."""
+        return self.disk.root
+
+    def enable(self) -> None:
+        """Uses the cache again after :meth:`disable`."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Compiles afresh at every request, and keeps nothing."""
+        self._enabled = False
+
+    def forget(self) -> None:
+        """Empties the memory; entries on disk stay."""
+        self._memo.clear()
+        self._entries.clear()
+        self._kernels.clear()
+
+    @_OfInstanceOrDefault
+    def clear_cache(self) -> int:
+        """Empties the memory and removes all entries on disk that nobody else uses, pinned ones too; returns how many."""
+        from tilelang.cache import maintenance  # only maintenance needs it
+
+        self.forget()
+        self.disk.release_leases()
+        return maintenance.clear(self.disk.root, self.disk.index) if self.disk.place.writable else 0
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+
+    def _find_or_compile(self, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:
+        if not self.keeps_files:
+            return self._compile_privately(key, compile)
+        disk = self.disk
+        entry = disk.find(key.digest)
+        if entry is not None:
+            return entry
+        with disk.only_one(key.digest):
+            # Whoever held the lock before may have made it.
+            return disk.find(key.digest) or self._compile(disk, key, compile, source)
+
+    def _compile(
+        self, disk: DiskCache, key: KernelKey, compile: Compile, source: SourceKey | None
+    ) -> CacheEntry:
+        artifact, seconds = _timed(compile)
+        path = disk.add(key, artifact, seconds, source) if self._may_keep(key) else None
+        if path is None:
+            path = _materialise(key, artifact)
+        return CacheEntry(key.digest, path, artifact, "compiled", seconds, key.inputs)
+
+    def _compile_privately(self, key: KernelKey, compile: Compile) -> CacheEntry:
+        artifact, seconds = _timed(compile)
+        return CacheEntry(key.digest, _materialise(key, artifact), artifact, "compiled", seconds, key.inputs)
+
+    def _may_keep(self, key: KernelKey) -> bool:
+        """Whether the code that was just made is what the key says: the compiler must not have changed meanwhile."""
+        now = key.compiler if key.fingerprint is not None else KernelKey("", "", "", "").compiler
+        if now.loaded_is_on_disk and now.parts == key.compiler.parts:
+            return True
+        warn.once(
+            "compiler changed",
+            "tilelang's own files changed while this process ran; its kernels are not kept",
+        )
+        return False
+
+    def _remember(self, entry: CacheEntry) -> CacheEntry:
+        return _bounded_put(self._entries, entry.key, entry)
+
+
+def _timed(compile: Compile) -> tuple[KernelArtifact, float]:
+    started = time.perf_counter()
+    artifact = compile()
+    return artifact, time.perf_counter() - started
+
+
+def _materialise(key: KernelKey, artifact: KernelArtifact) -> Path:
+    """The artifact's files in a private directory that ends with this process."""
+    root = location.private().root
+    path = store.entry_path(root, key.digest)
+    if path.exists():
+        store.discard(root, path)
+    return store.publish(root, key.digest, with_texts(key, artifact), {"name": key.name})
+
+
+def _bounded_put(table: dict[str, Any], key: str, value: Any) -> Any:
+    while len(table) >= _MAX_IN_MEMORY:
+        with contextlib.suppress(KeyError, StopIteration):
+            table.pop(next(iter(table)))
+    table[key] = value
+    return value
+
+
+_default: list[KernelCache] = []
+_default_guard = threading.Lock()
+
+
+def default_cache() -> KernelCache:
+    """The cache of this process."""
+    if not _default:
+        with _default_guard:
+            if not _default:
+                _default.append(KernelCache())
+    return _default[0]
+
+
+def cached(func: Any, out_idx: int | list[int] | None = None, *args: Any, **options: Any) -> Any:
+    """:meth:`KernelCache.cached` of the process's cache."""
+    return default_cache().cached(func, out_idx, *args, **options)
+
+
+def clear_cache() -> int:
+    """Removes all kernels from memory and disk; returns how many entries were on disk."""
+    return default_cache().clear_cache()
+
+
+def enable_cache() -> None:
+    """Uses the cache again after :func:`disable_cache`."""
+    default_cache().enable()
+
+
+def disable_cache() -> None:
+    """Compiles afresh at every request and keeps nothing, in this process."""
+    default_cache().disable()
+
+
+def is_cache_enabled() -> bool:
+    """Whether kernels are looked up and kept."""
+    return default_cache().enabled

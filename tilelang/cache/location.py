@@ -1,0 +1,147 @@
+"""Where the cache is, and whether its directory may be trusted.
+
+A directory that another user owns, or that anyone may write to, could hand us a library of their making; it is refused,
+with a message, and the process uses a private directory instead.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilelang import env
+from tilelang.cache import scratch, warn
+
+REPOSITORY_DIRECTORY = ".tilelang_cache"
+FINGERPRINTS = "fingerprints.json"
+SUBDIRECTORIES = ("kernels", "sources", "staging", "locks")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """The cache's directory.
+
+    Attributes:
+        root: the directory.
+        writable: whether entries can be added.
+        kept: False for a private directory that ends with the process.
+    """
+
+    root: Path
+    writable: bool
+    kept: bool
+
+
+_chosen: list[Path] = []
+_prepared: dict[tuple[Path, int], Location] = {}
+
+
+def choose(root: Path | None) -> None:
+    """Sets the root for this process, above the environment; None takes the choice back."""
+    _chosen[:] = [] if root is None else [root]
+
+
+def current() -> Location:
+    """The location in force, prepared at its first use; a changed environment or choice gives another one."""
+    return at(default_root())
+
+
+def at(root: Path) -> Location:
+    """The location ``root``, prepared at its first use in this process."""
+    key = (root, os.getpid())
+    found = _prepared.get(key)
+    if found is None:
+        found = _prepared[key] = prepare(key[0])
+    return found
+
+
+def memo_file() -> Path | None:
+    """Where digests of the compiler's files are remembered."""
+    here = current()
+    return here.root / FINGERPRINTS if here.kept and here.writable else None
+
+
+def default_root() -> Path:
+    """The root in force: :func:`choose`, else ``TILELANG_CACHE_DIR``, else the enclosing git work tree under
+    ``TILELANG_CACHE_SCOPE=repo``, else ``$XDG_CACHE_HOME/tilelang``, else ``~/.cache/tilelang``."""
+    if _chosen:
+        return _chosen[0]
+    chosen = env.get("TILELANG_CACHE_DIR")
+    if chosen:
+        return Path(os.path.abspath(os.path.expanduser(chosen)))
+    if env.get("TILELANG_CACHE_SCOPE") == "repo":
+        work_tree = _work_tree(Path.cwd())
+        if work_tree is not None:
+            return work_tree / REPOSITORY_DIRECTORY
+    base = env.get("XDG_CACHE_HOME")
+    # The XDG specification has relative paths ignored.
+    return (
+        Path(base) if base and os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache"
+    ) / "tilelang"
+
+
+def _work_tree(start: Path) -> Path | None:
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+
+
+def prepare(root: Path) -> Location:
+    """Makes ``root`` and its subdirectories where they are missing, or falls back to a private directory with a warning."""
+    problem = _make(root)
+    if problem is None:
+        problem = distrust(root, (os.geteuid(),))
+    if problem is not None:
+        warn.once(
+            "location",
+            f"the kernel cache {root} is not used: {problem}; kernels of this process are not kept",
+        )
+        return private()
+    writable = all(_usable(root / name) for name in SUBDIRECTORIES)
+    if not writable:
+        warn.once(
+            "read-only",
+            f"the kernel cache {root} cannot be written to; kernels are read from it, new ones are not kept",
+        )
+    return Location(root, writable, True)
+
+
+def private() -> Location:
+    """A cache that ends with this process."""
+    root = scratch.root() / "cache"
+    _make(root)
+    for name in SUBDIRECTORIES:
+        _usable(root / name)
+    return Location(root, True, False)
+
+
+def distrust(root: Path, owners: tuple[int, ...]) -> str | None:
+    """Why ``root`` must not be read, or None: it has to belong to one of ``owners`` and be closed to other writers."""
+    try:
+        found = os.stat(root)
+    except OSError as error:
+        return error.strerror
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is not a directory"
+    if found.st_uid not in owners:
+        return f"it belongs to user {found.st_uid}, not to {owners[0]}"
+    if found.st_mode & stat.S_IWOTH:
+        return "everyone may write to it (chmod 700 would mend that)"
+    return None
+
+
+def _make(root: Path) -> str | None:
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        return error.strerror
+    return None
+
+
+def _usable(directory: Path) -> bool:
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK | os.X_OK)

@@ -1,0 +1,69 @@
+"""One short byte string for a plain value, for look-ups within a process; compiled where the package was built.
+
+Unlike :mod:`tilelang.cache.canonical` the bytes mean nothing outside the process: values of types whose instances are
+never freed nor changed (``torch.dtype``) count by identity, and dictionaries by order.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+_DOUBLE = struct.Struct("=d").pack
+_POINTER = struct.Struct("=q").pack
+
+
+class NotPlain(TypeError):
+    """A value that only a full fingerprint can tell from others."""
+
+
+_by_identity: set[type] = set()
+
+
+def _python_plain_key(value: Any) -> bytes:
+    out = bytearray()
+    _encode(value, out)
+    return bytes(out)
+
+
+def _encode(value: Any, out: bytearray) -> None:
+    kind = type(value)
+    if value is None:
+        out += b"N"
+    elif kind is bool:
+        out += b"T" if value else b"F"
+    elif kind is int:
+        text = b"%d" % value
+        out += b"i%d:%b" % (len(text), text)
+    elif kind is float:
+        out += b"f" + _DOUBLE(value)
+    elif kind is str:
+        raw = value.encode("utf-8", "surrogatepass")
+        out += b"s%d:" % len(raw)
+        out += raw
+    elif kind is tuple or kind is list:
+        out += b"%b%d:" % (b"t" if kind is tuple else b"l", len(value))
+        for item in value:
+            _encode(item, out)
+    elif kind is dict:
+        out += b"d%d:" % len(value)
+        for key, item in value.items():
+            _encode(key, out)
+            _encode(item, out)
+    elif kind in _by_identity or _is_immortal(kind):
+        out += b"o" + _POINTER(id(value))
+    else:
+        raise NotPlain(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _is_immortal(kind: type) -> bool:
+    if (kind.__module__, kind.__qualname__) == ("torch", "dtype"):
+        _by_identity.add(kind)
+        return True
+    return False
+
+
+try:
+    from tilelang.lib.revalidate import plain_key
+except ImportError:
+    plain_key = _python_plain_key

@@ -1,0 +1,264 @@
+"""Entries on disk: one immutable directory for each key.
+
+Publishing stages all files, flushes them, and renames the directory into place, so that a reader sees all of an entry or
+none. Every read verifies sizes and SHA-256 against the manifest, which carries a digest of itself; an entry that fails is
+moved aside, never repaired in place and never deleted under a reader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pickle
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilelang.artifact import KernelArtifact
+from tilelang.cache import codec
+from tilelang.cache.files import MANIFEST_PATH, PARAMS_PATH, is_safe_name
+
+_KEY = re.compile(r"[0-9a-f]{64}\Z")
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+MAX_MANIFEST_BYTES = 16 << 20
+
+
+class BadEntry(Exception):
+    """An entry that is not what was published; the message says which file and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """A verified entry.
+
+    Attributes:
+        path: its directory.
+        artifact: what was published.
+        manifest: the manifest: ``key``, ``name``, ``target``, ``backend``, ``created`` (seconds since 1970),
+            ``compile_seconds``, ``inputs``, ``files`` (name -> [bytes, SHA-256]).
+    """
+
+    path: Path
+    artifact: KernelArtifact
+    manifest: Mapping[str, Any]
+
+
+def reached(step: str) -> None:
+    """Called at every step of publishing; the fault tests put their faults here."""
+
+
+def is_key(text: str) -> bool:
+    """Whether ``text`` is a kernel key."""
+    return _KEY.match(text) is not None
+
+
+def entry_path(root: Path, key: str) -> Path:
+    """The directory of ``key`` in the cache ``root``."""
+    if not is_key(key):
+        raise ValueError(f"not a kernel key: {key!r}")
+    return root / "kernels" / key
+
+
+def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, Any]) -> Path:
+    """Makes the entry of ``key``; ``facts`` go into its manifest. Another process may have been faster: then theirs stays.
+
+    Raises:
+        OSError: a full disk, a missing permission. Nothing is left behind.
+    """
+    destination = entry_path(root, key)
+    stage = root / "staging" / f"{key[:16]}.{os.getpid()}.{os.urandom(4).hex()}"
+    stage.mkdir(mode=0o700)
+    try:
+        reached("staged")
+        _write_files(stage, {**artifact.files, PARAMS_PATH: codec.encode(artifact)}, key, facts)
+        reached("flushed")
+        with contextlib.suppress(FileExistsError):
+            _rename(stage, destination)
+        reached("renamed")
+        _flush_directory(destination.parent)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    reached("published")
+    return destination
+
+
+def _rename(stage: Path, destination: Path) -> None:
+    try:
+        os.rename(stage, destination)
+    except OSError as error:
+        if destination.is_dir():
+            raise FileExistsError(destination) from error
+        raise
+
+
+def _write_files(stage: Path, files: Mapping[str, bytes], key: str, facts: Mapping[str, Any]) -> None:
+    table = {}
+    for name in sorted(files):
+        if not is_safe_name(name) or name == MANIFEST_PATH:
+            raise ValueError(f"not a file name of a cache entry: {name!r}")
+        content = bytes(files[name])
+        _write(stage, name, content)
+        table[name] = [len(content), hashlib.sha256(content).hexdigest()]
+        reached(f"wrote {name}")
+    _write(stage, MANIFEST_PATH, seal({**facts, "format": 1, "key": key, "files": table}))
+    for folder in {stage / os.path.dirname(name) for name in files} | {stage}:
+        _flush_directory(folder)
+
+
+def _write(stage: Path, name: str, content: bytes) -> None:
+    path = stage / name
+    if "/" in name:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = 0o500 if name.endswith((".so", ".sh")) else 0o400
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def seal(manifest: Mapping[str, Any]) -> bytes:
+    """A manifest as text, with its digest on the second line."""
+    text = json.dumps(manifest, sort_keys=True).encode()
+    return text + b"\n" + hashlib.sha256(text).hexdigest().encode() + b"\n"
+
+
+def unseal(raw: bytes) -> dict[str, Any]:
+    """The manifest that :func:`seal` wrote.
+
+    Raises:
+        BadEntry: it was changed or cut.
+    """
+    text, _, tail = raw.partition(b"\n")
+    if hashlib.sha256(text).hexdigest().encode() + b"\n" != tail:
+        raise BadEntry(f"{MANIFEST_PATH} does not match its own digest")
+    try:
+        manifest = json.loads(text)
+        well_formed = all(
+            is_safe_name(name) and type(size) is int and size >= 0 and type(checksum) is str
+            for name, (size, checksum) in manifest["files"].items()
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadEntry(f"{MANIFEST_PATH} does not list files: {error}") from error
+    if not well_formed or PARAMS_PATH not in manifest["files"]:
+        raise BadEntry(f"{MANIFEST_PATH} does not list the files of an entry")
+    return manifest
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of the entry at ``path``.
+
+    Raises:
+        BadEntry: it is missing, cut, changed or another entry's.
+    """
+    manifest = unseal(_read(path, MANIFEST_PATH, MAX_MANIFEST_BYTES))
+    if manifest.get("key") != path.name:
+        raise BadEntry(f"the entry was made for another key, {manifest.get('key')!r}")
+    return manifest
+
+
+def load(path: Path) -> StoredEntry:
+    """The entry at ``path``, every file verified.
+
+    Raises:
+        FileNotFoundError: there is none.
+        BadEntry: it is not what was published.
+    """
+    if not path.is_dir():
+        raise FileNotFoundError(path)
+    manifest = read_manifest(path)
+    files = dict(verified_files(path, manifest))
+    try:
+        artifact = codec.decode(files.pop(PARAMS_PATH), files)
+    except (
+        pickle.UnpicklingError,
+        TypeError,
+        EOFError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        KeyError,
+    ) as error:
+        raise BadEntry(f"{PARAMS_PATH}: {error}") from error
+    return StoredEntry(path, artifact, manifest)
+
+
+def verified_files(path: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of each file that the manifest lists.
+
+    Raises:
+        BadEntry: a file is missing, a link, or has another size or content.
+    """
+    for name, (size, checksum) in manifest["files"].items():
+        content = _read(path, name, size)
+        if len(content) != size:
+            raise BadEntry(f"{name} has {len(content)} bytes, {size} were published")
+        if hashlib.sha256(content).hexdigest() != checksum:
+            raise BadEntry(f"{name} does not match its SHA-256")
+        yield name, content
+
+
+def _read(path: Path, name: str, limit: int) -> bytes:
+    try:
+        folder, _, _ = name.rpartition("/")
+        if folder and (path / folder).resolve() != path.resolve() / folder:
+            raise BadEntry(f"{name} leads out of the entry")
+        descriptor = os.open(path / name, _READ)
+    except OSError as error:
+        raise BadEntry(f"{name}: {error.strerror}") from error
+    with open(descriptor, "rb") as file:
+        try:
+            return file.read(limit + 1)
+        except OSError as error:
+            raise BadEntry(f"{name}: {error.strerror}") from error
+
+
+def move_aside(root: Path, path: Path) -> Path | None:
+    """Moves a bad entry to ``<root>/quarantine``; None where it is gone already or cannot be moved."""
+    shelter = root / "quarantine"
+    try:
+        shelter.mkdir(mode=0o700, exist_ok=True)
+        target = shelter / f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}"
+        os.rename(path, target)
+    except OSError:
+        return None
+    return target
+
+
+def discard(root: Path, path: Path) -> bool:
+    """Takes an entry out of sight in one step, then deletes it; False where it could not be moved."""
+    target = root / "staging" / f"trash.{path.name[:16]}.{os.getpid()}.{os.urandom(4).hex()}"
+    try:
+        os.rename(path, target)
+    except OSError:
+        return False
+    shutil.rmtree(target, ignore_errors=True)
+    return True
+
+
+def keys(root: Path) -> Iterator[str]:
+    """The keys that have a directory in ``root``."""
+    try:
+        entries = os.scandir(root / "kernels")
+    except OSError:
+        return
+    with entries:
+        yield from (
+            entry.name for entry in entries if is_key(entry.name) and entry.is_dir(follow_symlinks=False)
+        )
