@@ -7,6 +7,7 @@
 
 #include "decoder.h"
 #include "format_names.h"
+#include "function_decoder.h"
 #include "machine.h"
 
 namespace tilelang {
@@ -46,6 +47,30 @@ inline int64_t constant_between(const Decoder& decoder, size_t index, int64_t lo
                  std::to_string(high) + ", got " + std::to_string(value));
   }
   return value;
+}
+
+/// The state space of an operand that must lie in shared memory: .shared, .shared::cta, .shared::cluster or generic.
+inline Space take_shared_space(Decoder& decoder) {
+  const bool given = !decoder.modifiers.take_any({"shared", "shared::cta", "shared::cluster"}).empty();
+  return given ? Space::kShared : Space::kGeneric;
+}
+
+/// The 32-bit shared address a lane gives. False, after a finding, when it is an address in another space.
+inline bool shared_address(Warp& warp, const Instruction& instruction, const Address& operand, Space space, int lane,
+                           uint32_t* result) {
+  uint64_t address = lane_address(warp, operand, lane);
+  if (space == Space::kGeneric && classify(address, &address) != Space::kShared) {
+    warp.report(FindingKind::kOutOfBounds, instruction, lane, "the address does not lie in shared memory");
+    return false;
+  }
+  *result = static_cast<uint32_t>(address);
+  return true;
+}
+
+/// True when an operand is a predicate register.
+inline bool is_predicate(Decoder& decoder, size_t index) {
+  const Operand& operand = decoder.operand(index);
+  return operand.kind == Operand::Kind::kRegister && decoder.function().register_type(operand.index)->kind == 'p';
 }
 
 }  // namespace simulator
