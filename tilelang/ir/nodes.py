@@ -5,6 +5,8 @@ Every other module takes them from here. Importing this module loads TVM.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tvm
 from tvm import ir, tirx
 from tvm.sym import Analyzer
@@ -67,3 +69,8 @@ Call = ir.Call
 PrimExpr = ir.Expr
 
 __all__ = [name for name in dir() if not name.startswith("_")]
+
+
+def pointer_type(dtype: str) -> Any:
+    """The type of a pointer to elements of ``dtype`` in global memory."""
+    return ir.PointerType(ir.PrimType(dtype))

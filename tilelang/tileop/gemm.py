@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import GemmDtypeError, GemmShapeError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
+from tilelang.language.policy import GemmWarpPolicy
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
 from tilelang.tileop.text import shape_text
-
-
-class GemmWarpPolicy(enum.IntEnum):
-    """How the warps of a block share the tile of C: near-square parts, all along rows, or all along columns."""
-
-    Square = 0
-    FullRow = 1
-    FullCol = 2
 
 
 def _matrix(region: Region) -> tuple[Any, Any]:

@@ -1,0 +1,160 @@
+"""Subscripts of buffers: element loads and stores, and regions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import BufferIndexError, CompileError
+from tilelang.frontend.builder import current
+from tilelang.frontend.values import ExprLike, LocalVar, as_expr
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
+from tilelang.tileop.copy import Copy, Fill
+
+
+def is_buffer(value: Any) -> bool:
+    """Whether ``value`` is a buffer of the program."""
+    return isinstance(value, ir.Var) and ir.is_buffer_var(value)
+
+
+def _axes(buffer: Any, key: Any) -> list[Any]:
+    items = list(key) if isinstance(key, tuple) else [key]
+    rank = len(buffer.shape)
+    if Ellipsis in [item for item in items if item is Ellipsis]:
+        position = next(i for i, item in enumerate(items) if item is Ellipsis)
+        items[position : position + 1] = [slice(None)] * (rank - len(items) + 1)
+    if len(items) > rank:
+        raise BufferIndexError(buffer.name, len(items), rank)
+    return items + [slice(None)] * (rank - len(items))
+
+
+def index_expr(value: Any) -> Any:
+    """``value`` as an integer index expression.
+
+    Raises:
+        CompileError: not an integer.
+    """
+    expr = as_expr(value)
+    kind = str(expr.ty)
+    if not kind.startswith(("int", "uint", "bool")):
+        raise CompileError(f"an index must be an integer, got {kind}")
+    return ir.Cast("int32", expr) if kind == "bool" else expr
+
+
+def _checked(buffer: Any, axis: int, index: Any) -> Any:
+    expr = index_expr(index)
+    known, size = as_int(expr), as_int(buffer.shape[axis])
+    if isinstance(known, int) and (known < 0 or (isinstance(size, int) and known >= size)):
+        raise BufferIndexError.out_of_range(buffer.name, axis, known, size)
+    return expr
+
+
+def _range(buffer: Any, axis: int, item: Any) -> tuple[Any, Any]:
+    size = as_int(buffer.shape[axis])
+    if not isinstance(item, slice):
+        return as_int(_checked(buffer, axis, item)), 1
+    if item.step not in (None, 1):
+        raise CompileError(f"a slice of {buffer.name} must have step 1")
+    low = 0 if item.start is None else as_int(index_expr(item.start))
+    high = size if item.stop is None else as_int(index_expr(item.stop))
+    for bound in (low, high):
+        if isinstance(bound, int) and bound < 0:
+            raise BufferIndexError.out_of_range(buffer.name, axis, bound, size)
+    return low, as_int(as_expr(high) - as_expr(low))
+
+
+def subscript(buffer: Any, key: Any) -> Any:
+    """``buffer[key]``: an element load for one index an axis, else the region that slices and missing axes give.
+
+    Raises:
+        BufferIndexError: too many indices, or one that is provably out of range.
+    """
+    items = _axes(buffer, key)
+    if any(isinstance(item, slice) for item in items):
+        ranges = [_range(buffer, axis, item) for axis, item in enumerate(items)]
+        return Region(buffer, tuple(low for low, _ in ranges), tuple(extent for _, extent in ranges))
+    return ir.BufferLoad(buffer, [_checked(buffer, axis, item) for axis, item in enumerate(items)], current().span())
+
+
+def assign_subscript(buffer: Any, key: Any, value: Any) -> None:
+    """``buffer[key] = value``: one element, or every element of a region (a scalar, or a region of the same shape)."""
+    from tilelang.language.math import convert
+
+    builder = current()
+    target = subscript(buffer, key)
+    span = builder.span()
+    if isinstance(target, Region):
+        stmt = fill_or_copy(target, value)
+        stmt.check()
+        builder.emit(stmt.to_stmt(span))
+        return
+    lanes = next((index.ty.lanes for index in target.indices if getattr(index.ty, "lanes", 1) > 1), 1)
+    expr = convert(as_expr(value, str(buffer.dtype)), str(buffer.dtype), lanes)
+    builder.emit(ir.BufferStore(buffer, expr, list(target.indices), span))
+
+
+def fill_or_copy(target: Region, value: Any) -> Any:
+    """The operator that assigns ``value`` to a region."""
+    if is_buffer(value) or isinstance(value, (Region, ir.TensorRegion)):
+        return Copy(as_region(value), target)
+    from tilelang.language.math import convert
+
+    return Fill(target, convert(as_expr(value, target.dtype), target.dtype))
+
+
+def as_region(value: Any, what: str = "a tile operator") -> Region:
+    """The region that a buffer, a slice or an element names.
+
+    An element load names the region of that one element; see :func:`anchored_region` where extents are deduced.
+
+    Raises:
+        CompileError: the value is none of these.
+    """
+    if isinstance(value, Region):
+        return value
+    if isinstance(value, LocalVar):
+        return Region.whole(value.buffer)
+    if is_buffer(value):
+        return Region.whole(value)
+    if isinstance(value, ir.TensorRegion):
+        return Region.of(value)
+    if isinstance(value, ir.TensorLoad):
+        return Region(value.source, tuple(as_int(i) for i in value.indices), (1,) * len(value.indices))
+    raise CompileError(f"{what} takes a buffer, a slice or an element of one, got {type(value).__name__}")
+
+
+def is_anchor(value: Any) -> bool:
+    """Whether ``value`` is an element load: where an operand's region starts, its extents to be deduced."""
+    return isinstance(value, ir.TensorLoad)
+
+
+def anchored_region(value: Any, extents: tuple[Any, ...], what: str) -> Region:
+    """The region that starts at element ``value`` and has ``extents`` on its last axes, 1 on the axes before them.
+
+    Raises:
+        CompileError: more extents than the buffer has axes (axes of length one aside).
+    """
+    start = as_region(value, what)
+    rank = len(start.mins)
+    wanted = list(extents)
+    while len(wanted) > rank and wanted[0] == 1:
+        wanted.pop(0)
+    if len(wanted) > rank:
+        wanted = [extent for extent in wanted if extent != 1]
+    if len(wanted) > rank:
+        raise CompileError(f"{what}: {start.buffer.name} has {rank} axes, the other side has {len(wanted)}")
+    return Region(start.buffer, start.mins, (1,) * (rank - len(wanted)) + tuple(wanted))
+
+
+def plain_index(value: Any) -> Any:
+    """``value`` where Python itself indexes with it: a symbolic index into a Python sequence is a user's mistake."""
+    if isinstance(value, ExprLike) or isinstance(value, ir.PrimExpr):
+        known = as_int(as_expr(value))
+        if not isinstance(known, int):
+            raise CompileError(
+                "a Python sequence is indexed with a run-time value",
+                hint="loop over the sequence itself (for item in items) to unroll at compile time",
+            )
+        return known
+    return value

@@ -1,0 +1,225 @@
+"""The builder: where language calls append their statements while a program is being traced.
+
+A stack of open frames, each a list of statements and what to make of them when the frame closes. One builder is active a
+thread; :func:`current` is how the language finds it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.errors import CompileError, Location
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import span_of, user_location
+
+_active = threading.local()
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """An open scope.
+
+    Attributes:
+        kind: ``"function"``, ``"kernel"``, ``"loop"``, ``"branch"`` or ``"scope"``.
+        wrap: makes the finished statement from the body.
+        assigned: names that user code bound inside, as (scope, name), with the value that each had before.
+        allocations: AllocBuffer statements to put at the start.
+    """
+
+    kind: str
+    wrap: Callable[[Any], Any]
+    stmts: list[Any] = field(default_factory=list)
+    allocations: list[Any] = field(default_factory=list)
+    assigned: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """What ``T.get_thread_binding`` and its like ask about the enclosing kernel."""
+
+    blocks: tuple[Any, ...]
+    block_extents: tuple[Any, ...]
+    threads: tuple[Any, ...]
+    thread_extents: tuple[Any, ...]
+    cluster: tuple[int, int, int]
+    cluster_blocks: tuple[Any, ...] = ()
+
+
+class Builder:
+    """Collects one program.
+
+    Args:
+        consts: values of ``T.const`` names (eager programs); None while the signature is being probed.
+    """
+
+    def __init__(self, consts: Mapping[str, int] | None = None):
+        self.frames: list[Frame] = [Frame("function", lambda body: body)]
+        self.consts = consts
+        self.kernel: KernelInfo | None = None
+        self.attrs: dict[str, Any] = {}
+        self.outputs: list[Any] = []
+        self.allocated_params: list[Any] = []
+        self.eager: Any = None
+        self.pending_name: str | None = None
+        self.closed: Frame | None = None
+        self.names: dict[str, int] = {}
+        self.reducers: dict[Any, str] = {}
+        self.aliases: dict[Any, Any] = {}
+        self.loop_ends: list[int | None] = []
+        self.macro_depths: list[int] = []
+
+    # Statements ------------------------------------------------------------------------------------------------------
+
+    def span(self) -> Any:
+        """The span of the statement that the user is executing."""
+        return span_of(user_location())
+
+    def emit(self, stmt: Any) -> None:
+        """Appends a statement to the innermost open scope."""
+        self.frames[-1].stmts.append(stmt)
+
+    def evaluate(self, expr: Any) -> None:
+        """Appends a call for its side effect."""
+        span = self.span()
+        self.emit(ir.Evaluate(expr, span))
+
+    def open(self, kind: str, wrap: Callable[[Any], Any]) -> Frame:
+        """Opens a scope; ``wrap`` makes the statement from its body when it closes."""
+        frame = Frame(kind, wrap)
+        self.frames.append(frame)
+        return frame
+
+    def close(self, frame: Frame) -> Any:
+        """Closes ``frame``, which must be the innermost, and appends the statement that it makes."""
+        if self.frames[-1] is not frame:
+            raise CompileError("scopes are closed in the wrong order", user_location())
+        self.frames.pop()
+        stmt = frame.wrap(sequence(frame.allocations + frame.stmts))
+        self.emit(stmt)
+        self.closed = frame
+        self.note_assigned(frame.assigned)
+        return stmt
+
+    def note_assigned(self, assigned: Mapping[Any, Any]) -> None:
+        """Tells the innermost open scope which names a scope inside it has bound."""
+        outer = self.frames[-1].assigned
+        for key, before in assigned.items():
+            outer.setdefault(key, before)
+
+    def set_outputs(self, value: Any) -> None:
+        """Records what the program returns: one tensor or several."""
+        self.outputs = list(value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
+
+    @contextmanager
+    def scope(self, kind: str, wrap: Callable[[Any], Any]) -> Iterator[Frame]:
+        """:meth:`open` and :meth:`close` around a ``with`` body; left open where the body raises, as the trace is over."""
+        frame = self.open(kind, wrap)
+        yield frame
+        self.close(frame)
+
+    @contextmanager
+    def inlining(self) -> Iterator[None]:
+        """While a macro's body is traced: ``return``, ``break`` and ``continue`` are the macro's own."""
+        self.pending_name = None
+        loops, self.loop_ends = self.loop_ends, []
+        self.macro_depths.append(len(self.frames))
+        try:
+            yield
+        finally:
+            self.loop_ends = loops
+            self.macro_depths.pop()
+
+    @property
+    def in_dynamic_scope(self) -> bool:
+        """Whether a run-time loop or branch is open."""
+        return any(frame.kind in ("loop", "branch") for frame in self.frames)
+
+    # Names and buffers -----------------------------------------------------------------------------------------------
+
+    def unique(self, name: str) -> str:
+        """``name``, or ``name_1`` … where it is taken."""
+        count = self.names.get(name, 0)
+        self.names[name] = count + 1
+        return name if count == 0 else f"{name}_{count}"
+
+    def take_name(self, default: str) -> str:
+        """The name of the variable that the running assignment is about to bind."""
+        name, self.pending_name = self.pending_name or default, None
+        return self.unique(name)
+
+    def allocate(self, buffer: Any, annotations: Mapping[str, Any] | None = None) -> None:
+        """Places the allocation of ``buffer`` at the start of the enclosing kernel (or of the program outside of one)."""
+        home = next((f for f in reversed(self.frames) if f.kind in ("kernel", "function")))
+        home.allocations.append(ir.AllocBuffer(buffer, dict(annotations or {}), self.span()))
+
+    def bind(self, name: str, value: Any) -> Any:
+        """An immutable variable that holds ``value`` from here on."""
+        var = ir.Var(self.unique(name), value.ty)
+        self.emit(ir.Bind(var, value, self.span()))
+        return var
+
+    def finish(self) -> Any:
+        """The body of the whole program."""
+        (root,) = self.frames
+        return sequence(root.allocations + root.stmts)
+
+
+def sequence(stmts: list[Any]) -> Any:
+    """One statement that performs ``stmts`` in order."""
+    if not stmts:
+        return ir.Evaluate(ir.IntImm("int32", 0))
+    return stmts[0] if len(stmts) == 1 else ir.SeqStmt(stmts)
+
+
+def current(what: str = "this operation") -> Builder:
+    """The builder of the program that is being traced.
+
+    Raises:
+        CompileError: no program is being traced.
+    """
+    builder = getattr(_active, "builder", None)
+    if builder is None:
+        raise CompileError(
+            f"{what} only works inside a kernel",
+            user_location(),
+            hint="call it from a function decorated with @T.prim_func, @T.macro or @tilelang.jit",
+        )
+    return builder
+
+
+def is_tracing() -> bool:
+    """Whether a program is being traced in this thread."""
+    return getattr(_active, "builder", None) is not None
+
+
+@contextmanager
+def activate(builder: Builder) -> Iterator[Builder]:
+    """Makes ``builder`` the active one of this thread."""
+    previous = getattr(_active, "builder", None)
+    _active.builder = builder
+    try:
+        yield builder
+    finally:
+        _active.builder = previous
+
+
+def require_kernel(what: str) -> Builder:
+    """The active builder, which must be inside ``with T.Kernel(...)``.
+
+    Raises:
+        CompileError: no kernel is open.
+    """
+    builder = current(what)
+    if builder.kernel is None:
+        raise CompileError(f"{what} only works inside `with T.Kernel(...)`", user_location())
+    return builder
+
+
+def here(error: CompileError, location: Location | None = None) -> CompileError:
+    """``error`` with the user's current position attached."""
+    error.at(location or user_location())
+    return error

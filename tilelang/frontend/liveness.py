@@ -1,0 +1,131 @@
+"""Which names a block of user code assigns, and which carry a value from one iteration of a loop to the next.
+
+Tracing runs a loop body once, so a name that an iteration reads before it writes would silently keep its first value. Both
+questions are answered on the syntax tree, conservatively: a name counts as written first only where every path writes it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def _names(target: ast.expr) -> set[str]:
+    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Del))}
+
+
+def _walk(body: Iterable[ast.AST]) -> Iterable[ast.AST]:
+    """Every node of this function's own scope."""
+    stack = list(body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def assigned_names(body: Iterable[ast.stmt]) -> set[str]:
+    """Names that assignment statements in ``body`` bind."""
+    found: set[str] = set()
+    for node in _walk(body):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                found |= _names(target)
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+            found |= _names(node.target)
+    return found
+
+
+def target_names(body: Iterable[ast.stmt], assignments: bool = True, nested: bool = True) -> set[str]:
+    """Names that ``body`` binds: by loops, ``with``, imports and definitions, and by assignments where those are asked for.
+
+    Without ``nested`` only the statements of ``body`` themselves are looked at.
+    """
+    found = assigned_names(body) if assignments else set()
+    for node in _walk(body) if nested else body:
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            found |= _names(node.target)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                found |= _names(item.optional_vars) if item.optional_vars else set()
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.NamedExpr):
+            found |= _names(node.target)
+    return found
+
+
+def carried_names(loop: ast.For | ast.While) -> set[str]:
+    """Names that an iteration may read before it assigns them, and that the loop assigns."""
+    walker = _FirstUse()
+    if isinstance(loop, ast.While):
+        walker.read(loop.test)
+    else:
+        walker.written |= _names(loop.target)
+    walker.block(loop.body)
+    return walker.exposed & assigned_names(loop.body)
+
+
+class _FirstUse:
+    """Follows one pass through a block: what is read before every path to it has written it."""
+
+    def __init__(self, written: set[str] | None = None):
+        self.written = set(written or ())
+        self.exposed: set[str] = set()
+
+    def read(self, node: ast.AST | None) -> None:
+        if node is None:
+            return
+        for child in ast.walk(node):
+            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id not in self.written:
+                self.exposed.add(child.id)
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for stmt in body:
+            self.statement(stmt)
+
+    def statement(self, stmt: ast.stmt) -> None:
+        if isinstance(stmt, ast.Assign):
+            self.read(stmt.value)
+            for target in stmt.targets:
+                self.read(target)
+                self.written |= _names(target)
+        elif isinstance(stmt, ast.AugAssign):
+            self.read(stmt.value)
+            self.read(stmt.target)
+            if isinstance(stmt.target, ast.Name) and stmt.target.id not in self.written:
+                self.exposed.add(stmt.target.id)
+            self.written |= _names(stmt.target)
+        elif isinstance(stmt, ast.AnnAssign):
+            self.read(stmt.value)
+            self.written |= _names(stmt.target) if stmt.value is not None else set()
+        elif isinstance(stmt, ast.If):
+            self.read(stmt.test)
+            self.branches(stmt.body, stmt.orelse)
+        elif isinstance(stmt, (ast.For, ast.While)):
+            self.read(stmt.iter if isinstance(stmt, ast.For) else stmt.test)
+            inner = _FirstUse(self.written | (_names(stmt.target) if isinstance(stmt, ast.For) else set()))
+            inner.block(stmt.body)
+            self.exposed |= inner.exposed
+        elif isinstance(stmt, ast.With):
+            for item in stmt.items:
+                self.read(item.context_expr)
+                self.written |= _names(item.optional_vars) if item.optional_vars else set()
+            self.block(stmt.body)
+        elif isinstance(stmt, _SCOPES):
+            self.read(stmt)
+        else:
+            self.read(stmt)
+
+    def branches(self, *bodies: list[ast.stmt]) -> None:
+        outcomes = []
+        for body in bodies:
+            arm = _FirstUse(self.written)
+            arm.block(body)
+            self.exposed |= arm.exposed
+            outcomes.append(arm.written)
+        self.written = set.intersection(*outcomes)

@@ -1,0 +1,83 @@
+"""Loops of the language as values: what ``T.serial``, ``T.Parallel``, ``T.Pipelined`` … return, and how one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.frontend.builder import Builder
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSpec:
+    """A nest of loops that a ``for`` statement opens.
+
+    Attributes:
+        kind: a member name of TVM's ``ForKind``: ``SERIAL``, ``PARALLEL``, ``VECTORIZED`` or ``UNROLLED``.
+        ranges: (first, extent, step) of each loop, outermost first.
+        annotations: of the outermost loop.
+        many: whether the body gets a tuple of variables even for one loop.
+    """
+
+    kind: str
+    ranges: tuple[tuple[Any, Any, Any], ...]
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    many: bool = False
+
+    def open(self, builder: Builder, names: tuple[str, ...]) -> tuple[Any, Any]:
+        """Opens the nest; returns its frame and what the ``for`` target is bound to."""
+        span = builder.span()
+        loops, values = [], []
+        for position, (first, extent, step) in enumerate(self.ranges):
+            first, extent = as_expr(first), as_expr(extent)
+            name = names[position] if position < len(names) else f"i{position}"
+            var = ir.Var(builder.unique(name), _index_type(first, extent))
+            stride = as_int(step)
+            loops.append((var, first if stride == 1 else ir.IntImm(var.ty, 0), extent))
+            values.append(var if stride == 1 else first + var * stride)
+
+        def wrap(body: Any) -> Any:
+            for depth, (var, first, extent) in reversed(list(enumerate(loops))):
+                notes = dict(self.annotations) if depth == 0 else None
+                kind = getattr(ir.ForKind, self.kind)
+                body = ir.For(var, _like(first, var), _like(extent, var), kind, body, annotations=notes, span=span)
+            return body
+
+        frame = builder.open("loop", wrap)
+        return frame, values[0] if len(values) == 1 and not self.many else tuple(values)
+
+
+def _index_type(first: Any, extent: Any) -> Any:
+    return first.ty if str(first.ty) == "int64" else extent.ty
+
+
+def _like(value: Any, var: Any) -> Any:
+    if str(value.ty) == str(var.ty):
+        return value
+    return ir.IntImm(var.ty, int(value.value)) if isinstance(value, ir.IntImm) else ir.Cast(var.ty, value)
+
+
+def span_of_range(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, Any, Any]:
+    """(first, extent, step) of ``range(start, stop, step)``; ``start`` alone is the end.
+
+    Raises:
+        CompileError: a step that is zero or unknown at compile time.
+    """
+    from tilelang.errors import CompileError
+
+    first, end = (0, start) if stop is None else (start, stop)
+    stride = as_int(as_expr(1 if step is None else step))
+    if not isinstance(stride, int) or stride == 0:
+        raise CompileError("the step of a loop must be a non-zero compile-time integer")
+    distance = as_expr(end) - as_expr(first)
+    if stride == 1:
+        return first, as_int(distance), 1
+    if stride < 0:
+        distance, magnitude = as_expr(first) - as_expr(end), -stride
+    else:
+        magnitude = stride
+    return first, as_int((distance + (magnitude - 1)) // magnitude), stride

@@ -1,0 +1,344 @@
+"""Programs: tracing ``@T.prim_func`` functions, ``@T.macro`` functions and eager ``@tilelang.jit`` functions."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang import env
+from tilelang.dtypes import DType, canonical
+from tilelang.errors import CompileError, TileLangError, TraceError
+from tilelang.frontend.builder import Builder, activate, current
+from tilelang.frontend.hooks import HOOKS
+from tilelang.frontend.rewrite import rewrite
+from tilelang.frontend.signature import EagerSignature, SignatureParam
+from tilelang.frontend.values import as_expr
+from tilelang.frontend.verify import verify_scopes
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+from tilelang.ir.span import traceback_location
+from tilelang.language.tensors import PointerSpec, TensorSpec
+
+_PYTHON_SCALARS = {int: DType("int32"), float: DType("float32"), bool: DType("bool")}
+
+
+class ProbeDone(Exception):
+    """Ends the probing of an eager program: its arguments are declared."""
+
+
+class Placeholder:
+    """An eager program's argument before its declaration."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<argument {self.name}>"
+
+
+# Declaring arguments -------------------------------------------------------------------------------------------------
+
+
+def declare_buffer(name: str, spec: TensorSpec) -> Any:
+    """A buffer variable for ``spec``; sizes in its shape are int32 unless a dynamic one says otherwise."""
+    shape = [_size(size, name) for size in spec.shape]
+    strides = None if spec.strides is None else [_size(stride, name) for stride in spec.strides]
+    return ir.decl_buffer(
+        shape, str(spec.dtype), name, strides=strides, scope="" if spec.scope == "global" else spec.scope,
+        data_alignment=spec.dtype.bytes, layout=None,
+    )
+
+
+def _size(size: Any, name: str) -> Any:
+    expr = as_expr(size)
+    if not str(expr.ty).startswith(("int", "uint")):
+        raise CompileError(f"the shape of {name} has a size of type {expr.ty}", hint="sizes are integers")
+    if isinstance(expr, ir.IntImm) and int(expr.value) < 0:
+        raise CompileError(f"the shape of {name} has the negative size {expr.value}")
+    return expr
+
+
+def declare_argument(builder: Builder, name: str, present: Any, annotation: Any) -> Any:
+    """What ``name: annotation`` binds in an eager program."""
+    state: EagerState | None = getattr(builder, "eager", None)
+    if state is None or not isinstance(present, Placeholder):
+        if isinstance(annotation, TensorSpec):
+            raise CompileError(f"{name} is declared a tensor, but it is no argument of an eager program")
+        return present
+    return state.declare(name, annotation)
+
+
+def const_value(name: str, dtype: DType) -> Any:
+    """The value of ``T.const(name)``: a variable while the signature is probed, then the integer."""
+    builder = current("T.const")
+    state: EagerState | None = getattr(builder, "eager", None)
+    if state is None:
+        raise CompileError("T.const only works in an eager program", hint="use T.dynamic, or a Python argument")
+    return state.const(name, dtype)
+
+
+def empty_tensor(spec: TensorSpec) -> Any:
+    """The buffer of ``T.empty`` or ``T.alloc_global``: a parameter that the call allocates."""
+    builder = current("T.empty")
+    state: EagerState | None = getattr(builder, "eager", None)
+    if state is not None and state.consts is None:
+        raise ProbeDone
+    buffer = declare_buffer(builder.take_name("out"), spec)
+    builder.allocated_params.append(buffer)
+    return buffer
+
+
+class EagerState:
+    """The arguments of an eager program while it is traced.
+
+    Args:
+        consts: the value of each ``T.const``; None while probing.
+    """
+
+    def __init__(self, consts: Mapping[str, int] | None):
+        self.consts = consts
+        self.declared: dict[str, Any] = {}
+        self.params: dict[str, Any] = {}
+        self.const_vars: dict[str, Any] = {}
+
+    def declare(self, name: str, annotation: Any) -> Any:
+        """Declares argument ``name``; returns its buffer or variable."""
+        self.declared[name] = annotation
+        self.params[name] = _parameter(name, annotation)
+        return self.params[name]
+
+    def const(self, name: str, dtype: DType) -> Any:
+        """The value of a ``T.const``."""
+        if self.consts is None:
+            return self.const_vars.setdefault(name, ir.Var(name, str(dtype)))
+        if name not in self.consts:
+            raise CompileError(
+                f"T.const({name!r}) is not the size of any tensor argument",
+                hint=f"use {name} itself as a size in a declaration, or make it an argument of the function",
+            )
+        return self.consts[name]
+
+
+def _parameter(name: str, annotation: Any) -> Any:
+    """The parameter that an annotation declares: a buffer, a scalar or a pointer variable.
+
+    Raises:
+        CompileError: the annotation is none of these.
+    """
+    if isinstance(annotation, TensorSpec):
+        return declare_buffer(name, annotation)
+    if isinstance(annotation, PointerSpec):
+        return ir.Var(name, ir.pointer_type(str(annotation.dtype)))
+    if annotation in _PYTHON_SCALARS:
+        annotation = _PYTHON_SCALARS[annotation]
+    if isinstance(annotation, (str, DType)) or type(annotation).__name__ == "dtype":
+        return ir.Var(name, str(canonical(annotation)))
+    if isinstance(annotation, ir.Var):
+        return annotation
+    raise CompileError(
+        f"parameter {name} has no tensor or scalar annotation",
+        hint=f'write {name}: T.Tensor((m, n), "float16"), or {name}: T.int32',
+    )
+
+
+# Tracing -------------------------------------------------------------------------------------------------------------
+
+
+def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Builder) -> Any:
+    """Runs a rewritten function; whatever goes wrong becomes an error at the user's line."""
+    try:
+        with activate(builder):
+            return rewrite(function, HOOKS)(**arguments)
+    except ProbeDone:
+        raise
+    except TileLangError as error:
+        location = traceback_location(error)
+        error.at(location)
+        raise _shortened(error)
+    except RecursionError:
+        raise
+    except Exception as error:
+        wrapped = TraceError(error)
+        wrapped.at(traceback_location(error))
+        wrapped.__cause__ = error
+        raise _shortened(wrapped)
+
+
+def _shortened(error: TileLangError) -> TileLangError:
+    """``error`` without the compiler's frames, unless ``TILELANG_TRACEBACK=full`` asks for them."""
+    if env.get("TILELANG_TRACEBACK") != "full":
+        error.__traceback__ = None
+        error.__cause__ = None
+        error.__suppress_context__ = True
+    return error
+
+
+def _finish(name: str, params: list[Any], builder: Builder) -> Any:
+    """The PrimFunc of a traced program."""
+    allocated = builder.allocated_params
+    func = ir.PrimFunc([*params, *allocated], builder.finish())
+    attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
+    if allocated:
+        positions = {buffer: len(params) + i for i, buffer in enumerate(allocated)}
+        everything = {buffer: i for i, buffer in enumerate([*params, *allocated])}
+        attrs["tl.out_idx"] = sorted(positions.values())
+        attrs["tl.returned"] = [_returned(everything, value) for value in builder.outputs]
+    elif builder.outputs:
+        raise CompileError("the program returns a tensor that is not from T.empty")
+    for key, value in attrs.items():
+        func = func.with_attr(key, value)
+    verify_scopes(func)
+    return func
+
+
+def _returned(positions: Mapping[Any, int], value: Any) -> int:
+    for buffer, index in positions.items():
+        if value is buffer or (isinstance(value, ir.Var) and value.same_as(buffer)):
+            return index
+    raise CompileError("the program returns something that is not a tensor", hint="return what T.empty gave")
+
+
+def _annotations(function: Callable[..., Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """Annotations as values; text (``from __future__ import annotations``) is evaluated where the function was defined."""
+    scope = {**function.__globals__, **names}
+    found = {}
+    for name, annotation in function.__annotations__.items():
+        if isinstance(annotation, str) and not isinstance(annotation, DType):
+            try:
+                annotation = eval(annotation, scope)  # noqa: S307 - the user's own annotation, in the user's own scope
+            except NameError as error:
+                raise CompileError(f"annotation of {name}: {error}") from None
+        found[name] = annotation
+    return found
+
+
+def _enclosing_names(function: Callable[..., Any], depth: int) -> dict[str, Any]:
+    frame = sys._getframe(depth)
+    names = dict(frame.f_locals)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or ())
+    names.update({name: cell.cell_contents for name, cell in cells if _is_filled(cell)})
+    return names
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def prim_func(function: Callable[..., Any] | None = None, **_: Any) -> Any:
+    """Decorator: traces a function whose parameters are annotated with tensors and scalars; gives its ``PrimFunc``.
+
+    Raises:
+        CompileError: anything wrong with the program, at the user's line.
+    """
+    if function is None:
+        return prim_func
+    annotations = _annotations(function, _enclosing_names(function, 2))
+    parameters = inspect.signature(function).parameters
+    builder = Builder()
+    values = {}
+    for name in parameters:
+        if name not in annotations:
+            raise CompileError(
+                f"parameter {name} of {function.__name__} has no annotation", _definition_location(function),
+                hint=f'write {name}: T.Tensor((m, n), "float16"), or {name}: T.int32',
+            )
+        try:
+            values[name] = _parameter(name, annotations[name])
+        except TileLangError as error:
+            raise _shortened(error.at(_definition_location(function)))
+        builder.unique(name)
+    _run(function, values, builder)
+    return _finish(function.__name__, list(values.values()), builder)
+
+
+def _definition_location(function: Callable[..., Any]) -> Any:
+    from tilelang.errors import Location
+
+    return Location(function.__code__.co_filename, function.__code__.co_firstlineno)
+
+
+# Eager programs ------------------------------------------------------------------------------------------------------
+
+
+def _eager_builder(function: Callable[..., Any], consts: Mapping[str, int] | None) -> tuple[Builder, EagerState]:
+    builder = Builder(consts)
+    builder.eager = state = EagerState(consts)
+    return builder, state
+
+
+def _eager_arguments(function: Callable[..., Any], fixed: Mapping[str, Any], state: EagerState) -> dict[str, Any]:
+    """Values of the parameters: compile-time ones as given, annotated ones declared, the rest placeholders."""
+    annotations = _annotations(function, {})
+    values: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        annotation = annotations.get(name)
+        if name in fixed:
+            values[name] = fixed[name]
+        elif isinstance(annotation, (TensorSpec, PointerSpec, DType)):
+            values[name] = state.declare(name, annotation)
+        elif parameter.default is not inspect.Parameter.empty:
+            values[name] = parameter.default
+        else:
+            values[name] = Placeholder(name)
+    return values
+
+
+def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignature:
+    """The signature of an eager program: which arguments are tensors, of what shape.
+
+    Args:
+        function: the undecorated function.
+        fixed: the compile-time arguments by name; whatever it does not name is a run-time argument.
+    """
+    builder, state = _eager_builder(function, None)
+    try:
+        _run(function, _eager_arguments(function, fixed, state), builder)
+    except ProbeDone:
+        pass
+    params = tuple(
+        _signature_param(name, state.params[name], state.declared[name])
+        for name in inspect.signature(function).parameters
+        if name in state.declared
+    )
+    return EagerSignature(params, tuple(state.const_vars))
+
+
+def _signature_param(name: str, param: Any, annotation: Any) -> SignatureParam:
+    if isinstance(annotation, TensorSpec):
+        shape = tuple(to_dim(size) for size in param.shape)
+        strides = None if annotation.strides is None else tuple(to_dim(s) for s in param.strides)
+        return SignatureParam(name, "tensor", str(annotation.dtype), shape, strides)
+    if isinstance(annotation, PointerSpec):
+        return SignatureParam(name, "pointer", str(annotation.dtype))
+    return SignatureParam(name, "scalar", str(param.ty))
+
+
+def trace(function: Callable[..., Any], fixed: Mapping[str, Any], consts: Mapping[str, int]) -> Any:
+    """The ``PrimFunc`` of an eager program.
+
+    Args:
+        function: the undecorated function.
+        fixed: the compile-time arguments by name.
+        consts: the value of each ``T.const``, see :meth:`EagerSignature.bind`.
+
+    Returns:
+        A PrimFunc with the run-time arguments in the function's order, then the tensors of ``T.empty``; attribute
+        ``tl.out_idx`` lists the latter, ``tl.returned`` the positions that the call returns, in order.
+    """
+    builder, state = _eager_builder(function, consts)
+    for name in inspect.signature(function).parameters:
+        builder.unique(name)
+    _run(function, _eager_arguments(function, fixed, state), builder)
+    order = [name for name in inspect.signature(function).parameters if name in state.params]
+    return _finish(function.__name__, [state.params[name] for name in order], builder)
+
+
+def is_program(value: Any) -> bool:
+    """Whether ``value`` is a traced program."""
+    return isinstance(value, ir.PrimFunc)

@@ -1,0 +1,357 @@
+"""Rewrites a kernel function's syntax tree so that running it traces it.
+
+Only what Python does not let an object override is rewritten: control flow, assignments to names and subscripts, boolean
+operators, chained comparisons, conditional expressions, subscript loads and a few builtins. Each becomes a call to a hook of
+the same meaning (:mod:`tilelang.frontend.hooks`), which falls back to Python's own behaviour for ordinary values. Positions are
+kept, so tracebacks and spans show the user's source.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from tilelang.errors import Location, SourceUnavailableError, UnsupportedSyntaxError
+from tilelang.frontend.liveness import assigned_names, carried_names, target_names
+
+HOOKS = "__tl__"
+SCOPE = "__tl_scope__"
+
+_REPLACED_BUILTINS = frozenset({"min", "max", "abs", "round", "int", "float", "bool", "pow", "sum", "print", "range", "any", "all"})
+_UNSUPPORTED = {
+    ast.AsyncFor: "async for",
+    ast.AsyncWith: "async with",
+    ast.AsyncFunctionDef: "async def",
+    ast.Await: "await",
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield from",
+    ast.ClassDef: "class",
+    ast.Try: "try",
+}
+
+
+def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
+    """A function like ``function`` that reports to ``hooks`` while it runs; it shares globals, defaults and closure cells.
+
+    Raises:
+        SourceUnavailableError: Python does not know the function's source text.
+        UnsupportedSyntaxError: the function uses a construct that has no meaning in a kernel.
+    """
+    code = _rewritten_code(function.__code__)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    cells[HOOKS] = types.CellType(hooks)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    traced = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    traced.__kwdefaults__ = function.__kwdefaults__
+    return traced
+
+
+@lru_cache(maxsize=1024)
+def _rewritten_code(code: types.CodeType) -> types.CodeType:
+    definition = _definition(code)
+    rewriter = _Rewriter(code)
+    inner = rewriter.function(definition)
+    outer = ast.FunctionDef(
+        name="__outer__",
+        args=_arguments([*code.co_freevars, HOOKS]),
+        body=[inner, ast.Return(ast.Name(inner.name, ast.Load()))],
+        decorator_list=[],
+        lineno=1,
+        col_offset=0,
+    )
+    if "type_params" in ast.FunctionDef._fields:
+        outer.type_params = []
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000)
+    outer_code = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
+    return next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == inner.name)
+
+
+def _definition(code: types.CodeType) -> ast.FunctionDef:
+    """The syntax tree of the function, at its true line and column."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        raise SourceUnavailableError(code.co_name, code.co_filename) from None
+    # A header keeps the original indentation legal, and thereby every column true.
+    indented = lines[0][:1].isspace()
+    tree = ast.parse(("if True:\n" if indented else "") + "".join(lines))
+    ast.increment_lineno(tree, first - (2 if indented else 1))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            return node
+    raise SourceUnavailableError(code.co_name, code.co_filename)
+
+
+def _arguments(names: list[str]) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites one function; see the module's docstring."""
+
+    def __init__(self, code: types.CodeType):
+        self.file = code.co_filename
+        self.bound: set[str] = set()
+
+    # Building blocks -------------------------------------------------------------------------------------------------
+
+    def hook(self, name: str, *args: ast.expr, at: ast.AST) -> ast.Call:
+        call = ast.Call(ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load()), list(args), [])
+        return _locate(call, at)
+
+    def scope(self) -> ast.expr:
+        return ast.Name(SCOPE, ast.Load())
+
+    def thunk(self, node: ast.expr) -> ast.expr:
+        return _locate(ast.Lambda(_arguments([]), self.visit(node)), node)
+
+    def unsupported(self, node: ast.AST, what: str) -> UnsupportedSyntaxError:
+        end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
+        return UnsupportedSyntaxError(what, Location(self.file, node.lineno, node.col_offset + 1, end))
+
+    def visit(self, node: ast.AST) -> Any:
+        if type(node) in _UNSUPPORTED:
+            raise self.unsupported(node, _UNSUPPORTED[type(node)])
+        return super().visit(node)
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for stmt in body:
+            result = self.visit(stmt)
+            out.extend(result if isinstance(result, list) else [result])
+        return out or [ast.Pass()]
+
+    # Functions -------------------------------------------------------------------------------------------------------
+
+    def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """The rewritten definition, without decorators, annotations and defaults (they were evaluated already)."""
+        arguments = node.args
+        names = [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
+        names += [a.arg for a in (arguments.vararg, arguments.kwarg) if a]
+        self.bound = set(names) | target_names(node.body)
+        for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+            argument.annotation = None
+        enter = _locate(
+            ast.Assign(
+                [ast.Name(SCOPE, ast.Store())],
+                ast.Dict([ast.Constant(n) for n in names], [ast.Name(n, ast.Load()) for n in names]),
+            ),
+            node,
+        )
+        result = ast.FunctionDef(node.name, arguments, [enter, *self.block(node.body)], [], None, None)
+        result.args.defaults = [_locate(ast.Constant(None), node) for _ in arguments.defaults]
+        result.args.kw_defaults = [d and _locate(ast.Constant(None), node) for d in arguments.kw_defaults]
+        if "type_params" in ast.FunctionDef._fields:
+            result.type_params = []
+        return _locate(result, node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        # A decorated inner function (a macro) is rewritten by its own decorator; a plain one runs as Python.
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        node.body = self.visit(node.body)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        value = self.visit(node.value) if node.value else ast.Constant(None)
+        name = "__tl_result__"
+        keep = ast.Assign([ast.Name(name, ast.Store())], value)
+        leaves = self.hook("returns", ast.Name(name, ast.Load()), ast.Constant(node.value is not None), at=node)
+        leave = ast.If(leaves, [ast.Return(ast.Name(name, ast.Load()))], [])
+        return [_locate(keep, node), _locate(leave, node)]
+
+    # Assignments -----------------------------------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        if len(node.targets) == 1:
+            return self.assign(node.targets[0], self.visit(node.value), node)
+        value = ast.Name("__tl_value__", ast.Store())
+        out = [_locate(ast.Assign([value], self.visit(node.value)), node)]
+        for target in node.targets:
+            made = self.assign(target, ast.Name("__tl_value__", ast.Load()), node)
+            out.extend(made if isinstance(made, list) else [made])
+        return [_locate(stmt, node) for stmt in out]
+
+    def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt) -> Any:
+        if isinstance(target, ast.Name):
+            name = ast.Constant(target.id)
+            call = self.hook("assign", self.scope(), self.hook("naming", name, at=node), value, at=node)
+            return _locate(ast.Assign([target], call), node)
+        if isinstance(target, (ast.Tuple, ast.List)) and all(isinstance(t, ast.Name) for t in target.elts):
+            names = ast.Tuple([ast.Constant(t.id) for t in target.elts], ast.Load())
+            return _locate(ast.Assign([target], self.hook("assign_all", self.scope(), names, value, at=node)), node)
+        if isinstance(target, ast.Subscript):
+            call = self.hook("store", self.visit(target.value), self.key(target.slice), value, at=node)
+            return _locate(ast.Expr(call), node)
+        return _locate(ast.Assign([self.visit(target)], value), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        operator_name = ast.Constant(type(node.op).__name__)
+        value = self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            load = _locate(ast.Name(node.target.id, ast.Load()), node)
+            name = ast.Constant(node.target.id)
+            call = self.hook("augment", self.scope(), name, load, operator_name, value, at=node)
+            return _locate(ast.Assign([node.target], call), node)
+        if isinstance(node.target, ast.Subscript):
+            target = self.visit(node.target.value)
+            call = self.hook("augment_item", target, self.key(node.target.slice), operator_name, value, at=node)
+            return _locate(ast.Expr(call), node)
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        if node.value is not None:
+            return self.assign(node.target, self.visit(node.value), node)
+        if not isinstance(node.target, ast.Name):
+            raise self.unsupported(node, "an annotation without a value on this target")
+        load = _locate(ast.Name(node.target.id, ast.Load()), node)
+        annotation = self.visit(node.annotation)
+        call = self.hook("declare", self.scope(), ast.Constant(node.target.id), self.thunk_of_name(load), annotation, at=node)
+        return _locate(ast.Assign([node.target], call), node)
+
+    def thunk_of_name(self, load: ast.expr) -> ast.expr:
+        return _locate(ast.Lambda(_arguments([]), load), load)
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if isinstance(node.value, ast.Constant):
+            return node
+        return _locate(ast.Expr(self.hook("statement", self.visit(node.value), at=node)), node)
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        message = self.thunk(node.msg) if node.msg else ast.Constant(None)
+        return _locate(ast.Expr(self.hook("assert_", self.visit(node.test), message, at=node)), node)
+
+    # Control flow ----------------------------------------------------------------------------------------------------
+
+    def leave(self, body: list[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
+        """After a block: the names that it assigned may have become unusable."""
+        plain = assigned_names(body) - target_names(body, assignments=False)
+        return [
+            _locate(
+                ast.If(
+                    self.hook("is_stale", self.scope(), ast.Constant(name), at=node),
+                    [ast.Assign([ast.Name(name, ast.Store())], self.hook("stale", self.scope(), ast.Constant(name), at=node))],
+                    [],
+                ),
+                node,
+            )
+            for name in sorted(plain)
+        ]
+
+    def visit_For(self, node: ast.For) -> Any:
+        if node.orelse:
+            raise self.unsupported(node.orelse[0], "else after a for loop")
+        iterable = node.iter
+        is_range = isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
+        if is_range and "range" not in self.bound:
+            iterable = ast.Call(
+                ast.Attribute(ast.Name(HOOKS, ast.Load()), "serial_range", ast.Load()),
+                [self.visit(a) for a in iterable.args],
+                iterable.keywords,
+            )
+            _locate(iterable, node.iter)
+        else:
+            iterable = self.visit(iterable)
+        targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
+        names = ast.Constant(tuple(t.id for t in targets if isinstance(t, ast.Name)))
+        carried = ast.Tuple([ast.Constant(n) for n in sorted(carried_names(node))], ast.Load())
+        loop = self.hook("loop", self.scope(), iterable, names, carried, at=node.iter)
+        result = ast.For(node.target, loop, self.block(node.body), [], None)
+        return [_locate(result, node), *self.leave(node.body, node)]
+
+    def visit_While(self, node: ast.While) -> Any:
+        if node.orelse:
+            raise self.unsupported(node.orelse[0], "else after a while loop")
+        carried = ast.Tuple([ast.Constant(n) for n in sorted(carried_names(node))], ast.Load())
+        loop = self.hook("while_", self.scope(), self.thunk(node.test), carried, at=node.test)
+        result = ast.For(ast.Name("__tl_unused__", ast.Store()), loop, self.block(node.body), [], None)
+        return [_locate(result, node), *self.leave(node.body, node)]
+
+    def visit_If(self, node: ast.If) -> Any:
+        token = f"__tl_if_{node.lineno}_{node.col_offset}__"
+        load = ast.Name(token, ast.Load())
+        begin = ast.Assign([ast.Name(token, ast.Store())], self.hook("branch", self.visit(node.test), at=node.test))
+
+        def arm(which: str, body: list[ast.stmt]) -> ast.If:
+            enter = _locate(ast.Call(ast.Attribute(load, f"enter_{which}", ast.Load()), [], []), node.test)
+            close = ast.Expr(ast.Call(ast.Attribute(load, "close", ast.Load()), [], []))
+            return _locate(ast.If(enter, [*self.block(body), _locate(close, node.test)], []), node)
+
+        arms = [arm("then", node.body), *([arm("else", node.orelse)] if node.orelse else [])]
+        finish = _locate(ast.Expr(ast.Call(ast.Attribute(load, "finish", ast.Load()), [], [])), node.test)
+        return [_locate(begin, node), *arms, finish, *self.leave([*node.body, *node.orelse], node)]
+
+    def visit_Break(self, node: ast.Break) -> Any:
+        return _locate(ast.If(self.hook("break_", at=node), [ast.Break()], []), node)
+
+    def visit_Continue(self, node: ast.Continue) -> Any:
+        return _locate(ast.If(self.hook("continue_", at=node), [ast.Continue()], []), node)
+
+    # Expressions -----------------------------------------------------------------------------------------------------
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        if _has_walrus(node):
+            return self.generic_visit(node)
+        return self.hook(name, *(self.thunk(value) for value in node.values), at=node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            return self.hook("not_", self.visit(node.operand), at=node)
+        return self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1:
+            return self.generic_visit(node)
+        operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
+        return self.hook("compare", operators, self.visit(node.left), *map(self.visit, node.comparators), at=node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        return self.hook("choose", self.visit(node.test), self.thunk(node.body), self.thunk(node.orelse), at=node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        node = self.generic_visit(node)
+        if isinstance(node.op, (ast.Div, ast.Pow)):
+            return self.hook("divide" if isinstance(node.op, ast.Div) else "power", node.left, node.right, at=node)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        if not isinstance(node.ctx, ast.Load):
+            return self.generic_visit(node)
+        return self.hook("load", self.visit(node.value), self.key(node.slice), at=node)
+
+    def key(self, node: ast.expr) -> ast.expr:
+        """A subscript's key as an ordinary expression."""
+        if isinstance(node, ast.Slice):
+            parts = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
+            return self.hook("slice", *parts, at=node)
+        if isinstance(node, ast.Tuple):
+            return _locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
+        return self.visit(node)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        replaced = node.id in _REPLACED_BUILTINS and node.id not in self.bound and isinstance(node.ctx, ast.Load)
+        if not replaced:
+            return node
+        load = _locate(ast.Name(node.id, ast.Load()), node)
+        return self.hook("builtin", ast.Constant(node.id), load, at=node)
+
+
+def _locate(node: Any, origin: ast.AST) -> Any:
+    """Gives ``node`` and its new descendants the position of ``origin``."""
+    for child in ast.walk(node):
+        if "lineno" in child._attributes and not hasattr(child, "lineno"):
+            ast.copy_location(child, origin)
+    return node
+
+
+def _has_walrus(node: ast.AST) -> bool:
+    return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))
+
+

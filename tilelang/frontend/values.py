@@ -1,0 +1,194 @@
+"""Values that stand for expressions in user code: mutable scalars and dynamic sizes.
+
+Plain expressions are TVM's own objects. The classes here behave like expressions too, but are resolved only where they are
+used, so neither needs TVM to exist.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tilelang.dtypes import DType, canonical
+
+_BINARY = (
+    "add sub mul truediv floordiv mod lshift rshift and_ or_ xor".split()
+)
+_COMPARISONS = "lt le gt ge eq ne".split()
+_UNARY = "neg invert".split()
+
+
+class ExprLike:
+    """Base of the values that turn into an expression when they are used."""
+
+    __slots__ = ()
+
+    def expr(self) -> Any:
+        """The TVM expression that this value stands for now."""
+        raise TypeError(f"{type(self).__name__} has no value")
+
+    def __tvm_ffi_object__(self) -> Any:
+        return self.expr()
+
+    def __bool__(self) -> bool:
+        return bool(self.expr())
+
+    __hash__ = object.__hash__
+
+
+def _binary(name: str) -> tuple[Any, Any]:
+    function = getattr(operator, name)
+
+    def forward(self: ExprLike, other: Any) -> Any:
+        return function(self.expr(), as_operand(other))
+
+    def reflected(self: ExprLike, other: Any) -> Any:
+        return function(as_operand(other), self.expr())
+
+    return forward, reflected
+
+
+def _unary(name: str) -> Any:
+    function = getattr(operator, name)
+    return lambda self: function(self.expr())
+
+
+for _name in _BINARY:
+    _forward, _reflected = _binary(_name)
+    setattr(ExprLike, f"__{_name.rstrip('_')}__", _forward)
+    setattr(ExprLike, f"__r{_name.rstrip('_')}__", _reflected)
+for _name in _COMPARISONS:
+    setattr(ExprLike, f"__{_name}__", _binary(_name)[0])
+for _name in _UNARY:
+    setattr(ExprLike, f"__{_name}__", _unary(_name))
+
+
+class LocalVar(ExprLike):
+    """A mutable scalar made by ``T.alloc_var``: reading it loads, assigning to its name stores.
+
+    Attributes:
+        buffer: its one-element buffer of scope ``local.var``.
+        fresh: whether it was just allocated and not yet bound to a name.
+    """
+
+    __slots__ = ("buffer", "fresh")
+
+    def __init__(self, buffer: Any):
+        self.buffer = buffer
+        self.fresh = True
+
+    def expr(self) -> Any:
+        """A load of the variable."""
+        return self.buffer[0]
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return canonical(str(self.buffer.dtype))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.buffer[as_operand(index)]
+
+
+class DynamicSize(ExprLike):
+    """A size or stride that is only known when the kernel is called (``T.dynamic``).
+
+    Attributes:
+        name: its name in messages and generated code.
+        dtype: integer type, ``int32`` unless it may exceed 2**31 - 1.
+    """
+
+    __slots__ = ("name", "dtype", "_var")
+
+    def __init__(self, name: str, dtype: DType):
+        self.name = name
+        self.dtype = dtype
+        self._var: Any = None
+
+    def expr(self) -> Any:
+        """The variable; the same object gives the same variable."""
+        if self._var is None:
+            from tilelang.ir import nodes as ir
+
+            self._var = ir.Var(self.name, str(self.dtype))
+        return self._var
+
+    def __repr__(self) -> str:
+        return f"T.dynamic({self.name!r})"
+
+    def __reduce__(self) -> tuple:
+        return DynamicSize, (self.name, self.dtype)
+
+
+class Unusable:
+    """What a name holds after control flow made its value depend on run-time conditions; any use is an error."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: Exception):
+        object.__setattr__(self, "_error", error)
+
+    def _fail(self, *args: Any, **kwargs: Any) -> Any:
+        raise object.__getattribute__(self, "_error")
+
+    __getattr__ = __call__ = __getitem__ = __setitem__ = __iter__ = __bool__ = __index__ = __int__ = __float__ = _fail
+    __len__ = __tvm_ffi_object__ = _fail
+    __hash__ = object.__hash__
+
+
+for _name in [*_BINARY, *_COMPARISONS, *_UNARY, "pow"]:
+    setattr(Unusable, f"__{_name.rstrip('_')}__", Unusable._fail)
+    setattr(Unusable, f"__r{_name.rstrip('_')}__", Unusable._fail)
+
+
+def as_operand(value: Any) -> Any:
+    """``value`` ready for TVM's operators: expression-like values become expressions, deferred comparisons are resolved."""
+    if isinstance(value, ExprLike):
+        return value.expr()
+    if isinstance(value, Unusable):
+        value._fail()
+    resolve = getattr(value, "asobject", None)
+    return resolve() if resolve is not None else value
+
+
+def as_expr(value: Any, dtype: str | None = None) -> Any:
+    """``value`` as a TVM expression; a Python number becomes an immediate of ``dtype`` (int32 or float32 by default).
+
+    Raises:
+        CompileError: the value is no scalar.
+    """
+    from tilelang.errors import CompileError
+    from tilelang.ir import nodes as ir
+    from tilelang.ir.expr import constant
+
+    value = as_operand(value)
+    if isinstance(value, ir.PrimExpr):
+        if ir.is_buffer_var(value):
+            raise CompileError(
+                f"buffer {value.name} is used as a scalar", hint=f"index it, for example {value.name}[0]"
+            )
+        return value
+    if isinstance(value, bool):
+        return ir.IntImm("bool", int(value))
+    if hasattr(value, "item") and not isinstance(value, (int, float)):
+        value = value.item()
+    if isinstance(value, int):
+        if dtype is None or canonical(dtype).is_integer:
+            return constant(value, str(dtype or "int32"))
+        return ir.FloatImm(str(dtype), float(value)) if canonical(dtype).is_float else ir.IntImm(str(dtype), value)
+    if isinstance(value, float):
+        kind = canonical(dtype) if dtype else None
+        return ir.FloatImm(str(kind) if kind and kind.is_float else "float32", value)
+    raise CompileError(f"expected a scalar, got {type(value).__name__} {value!r}"[:200])
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether ``value`` is only known at run time (an expression that is not a constant)."""
+    if isinstance(value, (int, float, str, bool, type(None))):
+        return False
+    if isinstance(value, ExprLike):
+        return True
+    from tilelang.ir import nodes as ir
+
+    value = as_operand(value)
+    return isinstance(value, ir.PrimExpr) and not isinstance(value, (ir.IntImm, ir.FloatImm, ir.StringImm))

@@ -1,0 +1,55 @@
+"""Checks that every variable of a finished program is used inside the scope that defines it.
+
+Tracing cannot see a Python name outlive the loop whose variable it holds; this pass can.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import OutOfScopeError
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import location_of
+from tilelang.ir.visit import children, statement_exprs, variables
+
+
+def verify_scopes(func: Any) -> None:
+    """Raises :class:`~tilelang.errors.OutOfScopeError` at the first use of a variable outside of its scope."""
+    known = set()
+    for param in func.params:
+        known.add(param)
+        if ir.is_buffer_var(param):
+            known.update(v for size in [*param.shape, *param.strides] for v in variables(size))
+    _visit(func.body, known)
+
+
+def _visit(stmt: Any, known: set) -> None:
+    if isinstance(stmt, ir.SeqStmt):
+        inner = set(known)
+        for part in stmt.seq:
+            _visit(part, inner)
+            inner.update(_defined(part))
+        return
+    for expr in statement_exprs(stmt):
+        for var in variables(expr):
+            if var not in known:
+                raise OutOfScopeError(var.name, location_of(stmt.span))
+    inner = known | set(_scoped(stmt))
+    for child in children(stmt):
+        _visit(child, inner)
+
+
+def _defined(stmt: Any) -> list[Any]:
+    """What a statement defines for the statements after it."""
+    if isinstance(stmt, ir.Bind):
+        return [stmt.var]
+    return [stmt.buffer] if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)) else []
+
+
+def _scoped(stmt: Any) -> list[Any]:
+    """What a statement defines for its own body."""
+    if isinstance(stmt, ir.For):
+        return [stmt.loop_var]
+    if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar):
+        return [stmt.node.var]
+    return []

@@ -1,0 +1,82 @@
+"""Source spans: from the user's running frame to the IR, and from the IR to an error's location."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+from tilelang.errors import Location
+
+_OWN_PACKAGES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "contextlib", "functools"})
+
+
+@lru_cache(maxsize=256)
+def _positions(code: CodeType) -> tuple[tuple[int | None, ...], ...]:
+    """Source position of each instruction; empty before Python 3.11, which has lines only."""
+    return tuple(code.co_positions()) if hasattr(code, "co_positions") else ()
+
+
+def is_user_frame(frame: FrameType) -> bool:
+    """Whether a frame runs the user's code, and not this package's or a library's under it."""
+    return frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN_PACKAGES
+
+
+def frame_location(frame: FrameType, last_instruction: int | None = None, line: int | None = None) -> Location:
+    """The source position that ``frame`` executes."""
+    code = frame.f_code
+    positions = _positions(code)
+    index = (frame.f_lasti if last_instruction is None else last_instruction) // 2
+    fallback = line or frame.f_lineno
+    if 0 <= index < len(positions) and positions[index][0] is not None:
+        first, last, column, end = positions[index]
+        multiline = last != first or column is None or end is None
+        return Location(code.co_filename, first, 0 if column is None else column + 1, 0 if multiline else end + 1)
+    return Location(code.co_filename, fallback)
+
+
+def user_location() -> Location | None:
+    """Where in the user's source the innermost user frame stands, or None outside of one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_user_frame(frame):
+            return frame_location(frame)
+        frame = frame.f_back
+    return None
+
+
+def traceback_location(error: BaseException) -> Location | None:
+    """The innermost user position of an exception's traceback."""
+    found = None
+    entry = error.__traceback__
+    while entry is not None:
+        if is_user_frame(entry.tb_frame):
+            found = frame_location(entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        entry = entry.tb_next
+    return found
+
+
+def span_of(location: Location | None) -> Any:
+    """The IR span of a location."""
+    if location is None:
+        return None
+    from tilelang.ir import nodes as ir
+
+    return ir.Span(
+        _source_name(location.file), location.line, location.line, location.column, location.end_column
+    )
+
+
+@lru_cache(maxsize=64)
+def _source_name(file: str) -> Any:
+    from tilelang.ir import nodes as ir
+
+    return ir.SourceName(file)
+
+
+def location_of(span: Any) -> Location | None:
+    """The location that a span names; None where a statement has no span."""
+    if span is None:
+        return None
+    return Location(str(span.source_name.name), int(span.line), int(span.column), int(span.end_column))

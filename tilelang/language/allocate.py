@@ -1,0 +1,112 @@
+"""Memory of a kernel: shared tiles, fragments, thread-local arrays, mutable scalars, barriers and reducers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.frontend.access import assign_subscript
+from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.values import LocalVar, as_expr
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.language.tensors import TensorSpec, as_shape
+
+
+def _buffer(what: str, shape: Any, dtype: Any, scope: str, default: str, notes: Mapping[str, Any] | None = None) -> Any:
+    builder = require_kernel(what)
+    kind = canonical(dtype)
+    sizes = [as_int(as_expr(size)) for size in as_shape(shape)]
+    for size in sizes:
+        if not isinstance(size, int) or size <= 0:
+            raise CompileError(f"{what}: every size must be a positive compile-time integer", hint=f"got shape {shape!s}")
+    buffer = ir.decl_buffer(sizes, str(kind), builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None)
+    builder.allocate(buffer, notes)
+    return buffer
+
+
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
+    """A tile in the block's shared memory, of ``shape`` (compile-time sizes) and ``dtype``; not initialised."""
+    return _buffer("T.alloc_shared", shape, dtype, scope, "shared")
+
+
+def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
+    """A tile distributed over the registers of the block's threads; not initialised."""
+    return _buffer("T.alloc_fragment", shape, dtype, scope, "fragment")
+
+
+def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
+    """An array private to each thread; not initialised."""
+    return _buffer("T.alloc_local", shape, dtype, scope, "local")
+
+
+def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> LocalVar:
+    """A mutable scalar: ``x = T.alloc_var("int32", 0)``; then ``x = x + 1`` stores and ``x`` loads.
+
+    Args:
+        dtype: its type.
+        args: the initial value, or the scope as a string.
+        init: the initial value; without one the variable is not initialised.
+    """
+    for value in args:
+        if isinstance(value, str):
+            scope = value
+        else:
+            init = value
+    variable = LocalVar(_buffer("T.alloc_var", (1,), dtype, scope, "var"))
+    if init is not None:
+        assign_subscript(variable.buffer, 0, init)
+    return variable
+
+
+def alloc_barrier(arrive_count: int | list[int]) -> Any:
+    """One mbarrier, or an array of them, each completing a phase after ``arrive_count`` arrivals."""
+    return _barriers("T.alloc_barrier", arrive_count, "shared.barrier")
+
+
+def alloc_cluster_barrier(arrive_count: int | list[int]) -> Any:
+    """Like :func:`alloc_barrier`, for arrivals from all blocks of a cluster."""
+    return _barriers("T.alloc_cluster_barrier", arrive_count, "shared.cluster_barrier")
+
+
+def _barriers(what: str, arrive_count: int | list[int], scope: str) -> Any:
+    counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
+    counts = [as_int(as_expr(count)) for count in counts]
+    return _buffer(what, (len(counts),), "uint64", scope, "barrier", {"tl.arrive_counts": counts})
+
+
+def alloc_tmem(shape: Any, dtype: Any) -> Any:
+    """A tile in tensor memory (sm_100a and later)."""
+    return _buffer("T.alloc_tmem", shape, dtype, "shared.tmem", "tmem")
+
+
+_REDUCER_OPS = ("sum", "max", "min")
+
+
+def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | None = None) -> Any:
+    """A fragment into which every thread accumulates by ``op``; :func:`finalize_reducer` combines their parts.
+
+    Args:
+        op: ``"sum"``, ``"max"`` or ``"min"``.
+        replication: ``"all"`` where every thread holds a part of every element, ``"none"`` otherwise.
+
+    Raises:
+        CompileError: unknown ``op`` or ``replication``.
+    """
+    if op not in _REDUCER_OPS:
+        raise CompileError(f"T.alloc_reducer: op={op!r} is none of {', '.join(_REDUCER_OPS)}")
+    if replication not in (None, "all", "none"):
+        raise CompileError(f"T.alloc_reducer: replication={replication!r} is neither 'all' nor 'none'")
+    notes = {"tl.reducer_op": op, "tl.reducer_replication": replication or "none"}
+    buffer = _buffer("T.alloc_reducer", shape, dtype, "local.fragment", "reducer", notes)
+    require_kernel("T.alloc_reducer").reducers[buffer] = op
+    return buffer
+
+
+def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
+    """A workspace in global memory that every call allocates."""
+    from tilelang.frontend.program import empty_tensor
+
+    return empty_tensor(TensorSpec(as_shape(shape), canonical(dtype)))

@@ -1,0 +1,131 @@
+"""Moving data: ``T.copy`` and its forms, ``T.transpose``, ``T.c2d_im2col``, ``T.fill``, ``T.clear``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.access import anchored_region, as_region, is_anchor
+from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.values import as_expr
+from tilelang.ir.region import Region
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
+
+
+def _emit(what: str, operator: Any) -> None:
+    builder = require_kernel(what)
+    operator.check()
+    builder.emit(operator.to_stmt(builder.span()))
+
+
+def _pair(src: Any, dst: Any, what: str) -> tuple[Region, Region]:
+    """Both regions of a copy; an element on one side takes the other side's extents."""
+    if is_anchor(src) and not is_anchor(dst):
+        target = as_region(dst, what)
+        return anchored_region(src, target.extents, what), target
+    if is_anchor(dst) and not is_anchor(src):
+        source = as_region(src, what)
+        return source, anchored_region(dst, source.extents, what)
+    return as_region(src, what), as_region(dst, what)
+
+
+def copy(
+    src: Any, dst: Any, *, coalesced_width: int | None = None, disable_tma: bool = False, eviction_policy: str | None = None,
+    prefer_instruction: str | None = None, annotations: Mapping[str, Any] | None = None, loop_layout: Any = None,
+) -> None:
+    """Copies a tile between any two memories, converting its element type.
+
+    ``src`` and ``dst`` are buffers, slices (``A[i:i + 64, :]``), or an element where a region starts, its extents taken from
+    the other side (``T.copy(A[by * 64, k * 32], A_shared)``). What lies outside of the source reads as zero, what lies
+    outside of the destination is not written.
+
+    Args:
+        coalesced_width: elements of one vector access.
+        disable_tma: do not use the tensor memory accelerator.
+        eviction_policy: ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``.
+        loop_layout: a ``T.Fragment`` that distributes the elements over the threads.
+
+    Raises:
+        CopyShapeError: the extents differ (axes of length one aside).
+    """
+    source, target = _pair(src, dst, "T.copy")
+    layout = None if loop_layout is None else loop_layout.to_text()
+    disable_tma = disable_tma or (prefer_instruction is not None and prefer_instruction != "tma")
+    _emit(
+        "T.copy",
+        Copy(source, target, coalesced_width=coalesced_width, disable_tma=disable_tma, eviction_policy=eviction_policy,
+             loop_layout=layout),
+    )  # fmt: skip
+
+
+def async_copy(src: Any, dst: Any, *, coalesced_width: int | None = None, annotations: Any = None, loop_layout: Any = None) -> None:
+    """A copy from global to shared memory that is complete after ``T.ptx_wait_group``; on the CPU, at once."""
+    source, target = _pair(src, dst, "T.async_copy")
+    layout = None if loop_layout is None else loop_layout.to_text()
+    _emit("T.async_copy", Copy(source, target, kind="async", coalesced_width=coalesced_width, loop_layout=layout))
+
+
+def tma_copy(
+    src: Any, dst: Any, *, barrier: Any = None, cluster_mask: int | None = None, leader_scope_threads: int | None = None,
+    eviction_policy: str | None = None, annotations: Any = None,
+) -> None:
+    """A copy by the tensor memory accelerator.
+
+    Args:
+        barrier: the mbarrier (an element of ``T.alloc_barrier``) that a load to shared memory completes on; a store from
+            shared memory is complete after ``T.tma_store_wait``.
+        cluster_mask: blocks of the cluster that receive the tile.
+        leader_scope_threads: threads that share one issuing leader.
+    """
+    source, target = _pair(src, dst, "T.tma_copy")
+    signal = None if barrier is None else as_region(barrier, "T.tma_copy")
+    _emit(
+        "T.tma_copy",
+        Copy(source, target, signal, kind="tma", cluster_mask=cluster_mask, leader_scope_threads=leader_scope_threads,
+             eviction_policy=eviction_policy),
+    )  # fmt: skip
+
+
+def transpose(src: Any, dst: Any, annotations: Any = None) -> None:
+    """``dst[j, i] = src[i, j]`` for two-dimensional tiles."""
+    _emit("T.transpose", Transpose(as_region(src, "T.transpose"), as_region(dst, "T.transpose")))
+
+
+def c2d_im2col(
+    img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int,
+    eviction_policy: str | None = None, annotations: Any = None,
+) -> None:
+    """Loads a tile of the im2col matrix of an NHWC image.
+
+    Row ``r`` of the matrix is an output position (counted over N, OH, OW), column ``c`` a filter position and channel
+    (counted over KH, KW, C); the tile ``col`` of shape (rows, columns) starts at row ``nhw_step * rows`` and column
+    ``c_step * columns``. Pixels in the padding are zero.
+
+    Args:
+        kernel, stride, dilation, pad: of the square convolution.
+    """
+    image, tile = as_region(img, "T.c2d_im2col"), as_region(col, "T.c2d_im2col")
+    if len(image.extents) != 4 or len(tile.shape) != 2:
+        raise CompileError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
+    _emit(
+        "T.c2d_im2col",
+        Im2Col(image, tile, as_expr(nhw_step), as_expr(c_step), kernel=int(kernel), stride=int(stride),
+               dilation=int(dilation), pad=int(pad), eviction_policy=eviction_policy),
+    )  # fmt: skip
+
+
+im2col = c2d_im2col
+
+
+def fill(buffer: Any, value: Any, annotations: Any = None) -> None:
+    """Sets every element of a buffer or slice to ``value``."""
+    from tilelang.language.math import convert
+
+    target = as_region(buffer, "T.fill")
+    _emit("T.fill", Fill(target, convert(as_expr(value, target.dtype), target.dtype)))
+
+
+def clear(buffer: Any, annotations: Any = None) -> None:
+    """Sets every element of a buffer or slice to zero."""
+    fill(buffer, 0)

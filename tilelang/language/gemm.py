@@ -1,0 +1,96 @@
+"""Matrix products of tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.frontend.access import as_region
+from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.values import as_expr, is_symbolic
+from tilelang.ir.region import Region
+from tilelang.language.policy import GemmWarpPolicy
+from tilelang.tileop.gemm import Gemm, GemmSparse
+
+
+def _matrix(value: Any) -> Region:
+    """The operand as a matrix: a vector becomes one row."""
+    region = as_region(value, "T.gemm")
+    return region
+
+
+def _clear(value: Any) -> Any:
+    return as_expr(value) if is_symbolic(value) else bool(value)
+
+
+def _emit(operator: Any) -> None:
+    builder = require_kernel("T.gemm")
+    operator.check()
+    builder.emit(operator.to_stmt(builder.span()))
+
+
+def gemm(
+    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, k_pack: int = 1, wg_wait: int = 0,
+    mbar: Any = None, annotations: Any = None,
+) -> None:
+    """``C += op(A) @ op(B)`` over tiles in shared memory or fragments, in any mix.
+
+    Args:
+        A: (M, K), or (K, M) with ``transpose_A``.
+        B: (K, N), or (N, K) with ``transpose_B``.
+        C: (M, N); its element type is the accumulator's (float32 for float16, bfloat16 and float8; int32 for int8).
+        policy: how the warps share C.
+        clear_accum: start from zero instead of C's old value; a Python bool or a run-time condition.
+        k_pack: K steps packed in one instruction on targets that know it.
+        wg_wait: warp-group products that may stay in flight; 0 completes the statement.
+        mbar: barrier of the fifth-generation tensor cores.
+
+    Raises:
+        GemmShapeError, GemmDtypeError: the operands do not fit.
+    """
+    barrier = None if mbar is None else as_region(mbar, "T.gemm")
+    _emit(
+        Gemm(_matrix(A), _matrix(B), _matrix(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
+             int(policy), "gemm", int(wg_wait), int(k_pack))
+    )  # fmt: skip
+
+
+def wgmma_gemm(
+    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, annotations: Any = None,
+) -> None:
+    """Like :func:`gemm`, by warp-group instructions that stay in flight until ``T.wait_wgmma`` (sm_90a)."""
+    _emit(
+        Gemm(_matrix(A), _matrix(B), _matrix(C), _clear(clear_accum), None, bool(transpose_A), bool(transpose_B),
+             int(policy), "wgmma", -1)
+    )  # fmt: skip
+
+
+def tcgen05_gemm(
+    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, *, mbar: Any = None, use_2cta: bool = False,
+    annotations: Any = None,
+) -> None:
+    """Like :func:`gemm`, by fifth-generation tensor cores; ``mbar`` is signalled when the product is complete (sm_100a)."""
+    barrier = None if mbar is None else as_region(mbar, "T.tcgen05_gemm")
+    _emit(
+        Gemm(_matrix(A), _matrix(B), _matrix(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
+             int(policy), "tcgen05", -1)
+    )  # fmt: skip
+
+
+def gemm_sp(
+    A_sparse: Any, E: Any, B: Any, C: Any, transpose_A: bool = False, transpose_E: bool = False, transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, wg_wait: int = 0, annotations: Any = None,
+) -> None:
+    """``C += A @ B`` where A keeps two of every four consecutive K elements (2:4 structured sparsity).
+
+    Args:
+        A_sparse: the kept elements, (M, K / 2).
+        E: metadata, two bits for each kept element: its position in its group of four.
+        B, C: as in :func:`gemm`.
+    """
+    _emit(
+        GemmSparse(_matrix(A_sparse), as_region(E, "T.gemm_sp"), _matrix(B), _matrix(C), _clear(clear_accum),
+                   bool(transpose_A), bool(transpose_B), bool(transpose_E), int(policy), int(wg_wait))
+    )  # fmt: skip

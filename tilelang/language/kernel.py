@@ -1,0 +1,197 @@
+"""Kernels: ``with T.Kernel(...)``, its block and thread indices, and clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, require_kernel
+from tilelang.frontend.program import ProbeDone
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+
+_AXES = "xyz"
+
+
+class KernelFrame:
+    """The context manager that :func:`Kernel` returns; ``with`` gives the block index, or one index a grid axis."""
+
+    def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], cluster: tuple[int, int, int] | None):
+        self.blocks = blocks
+        self.threads = threads
+        self.cluster = cluster
+        self.builder: Builder | None = None
+        self.frame: Frame | None = None
+
+    def __enter__(self) -> Any:
+        builder = self.builder = current("T.Kernel")
+        if builder.eager is not None and builder.eager.consts is None:
+            raise ProbeDone
+        if builder.kernel is not None:
+            raise CompileError("a kernel cannot be opened inside a kernel")
+        span = builder.span()
+        bindings = []
+        blocks = self._bind(builder, "b", "blockIdx", self.blocks, bindings)
+        cluster_blocks = []
+        if self.cluster is not None:
+            cluster_blocks = self._bind(builder, "cta", "clusterCtaIdx", self.cluster, bindings)
+        threads = self._bind(builder, "t", "threadIdx", self.threads, bindings)
+
+        def wrap(body: Any) -> Any:
+            for axis, extent in reversed(bindings):
+                body = ir.AttrStmt(axis, "thread_extent", extent, body, span)
+            return body
+
+        builder.kernel = KernelInfo(
+            tuple(blocks), self.blocks, tuple(threads), self.threads, self.cluster or (1, 1, 1), tuple(cluster_blocks)
+        )
+        self.frame = builder.open("kernel", wrap)
+        return blocks[0] if len(blocks) == 1 else tuple(blocks)
+
+    def _bind(self, builder: Builder, prefix: str, tag: str, extents: tuple[Any, ...], out: list) -> list[Any]:
+        variables = []
+        for axis, extent in zip(_AXES, extents):
+            size = as_expr(extent)
+            var = ir.Var(builder.unique(prefix + axis), "int32")
+            size = ir.Cast("int32", size) if str(size.ty) != "int32" else size
+            domain = ir.Range.from_min_extent(ir.IntImm("int32", 0), size)
+            out.append((ir.IterVar(domain, var, ir.IterVar.ThreadIndex, f"{tag}.{axis}"), size))
+            variables.append(var)
+        return variables
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.builder.close(self.frame)
+            self.builder.kernel = None
+
+
+def _threads(threads: Any) -> tuple[int, ...]:
+    given = threads if isinstance(threads, (tuple, list)) else (128 if threads is None else threads,)
+    sizes = tuple(as_int(as_expr(size)) for size in given)
+    if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise CompileError(f"threads={threads!r}: expected one to three positive compile-time integers")
+    total = 1
+    for size in sizes:
+        total *= size
+    if total > 1024:
+        raise CompileError(f"threads={threads!r} is {total} threads a block; the limit is 1024")
+    return sizes + (1,) * (3 - len(sizes))
+
+
+def _cluster(dims: Any) -> tuple[int, int, int] | None:
+    if dims is None:
+        return None
+    given = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    sizes = tuple(int(size) for size in given) + (1,) * (3 - len(given))
+    return None if sizes == (1, 1, 1) else sizes
+
+
+def Kernel(*blocks: Any, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None, is_cpu: bool = False) -> KernelFrame:
+    """Opens a kernel: its body runs once for each block of the grid.
+
+    Args:
+        blocks: the grid, one to three sizes (compile-time or dynamic); none is one block.
+        threads: threads a block, an int or up to three; 128 by default, at most 1024 in all.
+        prelude: CUDA source to put before the kernel, as with ``T.import_source``.
+        cluster_dims: blocks a cluster, an int or up to three.
+        is_cpu: accepted for compatibility; every kernel runs on the CPU too.
+
+    Returns:
+        A context manager; ``with T.Kernel(gx, gy, threads=128) as (bx, by)`` binds the block indices.
+
+    Raises:
+        CompileError: more than three sizes, a block too large, or a kernel inside a kernel.
+    """
+    if len(blocks) > 3:
+        raise CompileError(f"T.Kernel takes up to three grid sizes, got {len(blocks)}")
+    if prelude:
+        import_source(prelude)
+    sizes = tuple(as_int(as_expr(size)) for size in blocks) or (1,)
+    for size in sizes:
+        if isinstance(size, int) and size < 0:
+            raise CompileError(f"T.Kernel: the grid size {size} is negative")
+    return KernelFrame(sizes, _threads(threads), _cluster(cluster_dims))
+
+
+def ClusterKernel(*blocks: Any, cluster_dims: Any, threads: Any = None, prelude: str | None = None) -> KernelFrame:
+    """A kernel whose blocks form clusters of ``cluster_dims``; see :func:`Kernel`."""
+    return Kernel(*blocks, threads=threads, prelude=prelude, cluster_dims=cluster_dims)
+
+
+def import_source(source: str | None = None) -> None:
+    """Adds CUDA source before the kernels of this program, for ``T.call_extern``."""
+    builder = current("T.import_source")
+    builder.attrs["tl.import_source"] = builder.attrs.get("tl.import_source", "") + (source or "")
+
+
+def func_attr(attrs: dict[str, Any]) -> None:
+    """Sets attributes of the program (``global_symbol`` renames it)."""
+    current("T.func_attr").attrs.update({str(key): value for key, value in attrs.items()})
+
+
+def _info(what: str) -> KernelInfo:
+    return require_kernel(what).kernel
+
+
+def get_thread_binding(dim: int = 0) -> Any:
+    """The thread's index in its block along x, y or z (``dim`` 0, 1 or 2)."""
+    return _info("T.get_thread_binding").threads[dim]
+
+
+def get_thread_bindings() -> list[Any]:
+    """The thread's indices along x, y and z."""
+    return list(_info("T.get_thread_bindings").threads)
+
+
+def get_block_binding(dim: int = 0) -> Any:
+    """The block's index in the grid along x, y or z."""
+    return _info("T.get_block_binding").blocks[dim]
+
+
+def get_block_bindings() -> list[Any]:
+    """The block's indices, one for each grid axis."""
+    return list(_info("T.get_block_bindings").blocks)
+
+
+def get_thread_extent(dim: int = 0) -> int:
+    """Threads a block along x, y or z."""
+    return _info("T.get_thread_extent").thread_extents[dim]
+
+
+def get_thread_extents() -> list[int]:
+    """Threads a block along x, y and z."""
+    return list(_info("T.get_thread_extents").thread_extents)
+
+
+def get_block_extent(dim: int = 0) -> Any:
+    """Blocks of the grid along x, y or z."""
+    return _info("T.get_block_extent").block_extents[dim]
+
+
+def get_block_extents() -> list[Any]:
+    """Blocks of the grid along each axis."""
+    return list(_info("T.get_block_extents").block_extents)
+
+
+def get_cluster_dims() -> list[int]:
+    """Blocks a cluster along x, y and z."""
+    return list(_info("T.get_cluster_dims").cluster)
+
+
+def get_cluster_size() -> int:
+    """Blocks a cluster."""
+    x, y, z = _info("T.get_cluster_size").cluster
+    return x * y * z
+
+
+def get_cluster_id(dim: int = 0) -> Any:
+    """The cluster's index in the grid of clusters along x, y or z."""
+    info = _info("T.get_cluster_id")
+    return info.blocks[dim] // info.cluster[dim]
+
+
+def get_cluster_extent(dim: int = 0) -> Any:
+    """Clusters of the grid along x, y or z."""
+    info = _info("T.get_cluster_extent")
+    return -(-info.block_extents[dim] // info.cluster[dim])

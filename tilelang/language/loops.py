@@ -1,0 +1,162 @@
+"""Loops: what a ``for`` statement of a kernel iterates over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.loops import LoopSpec, span_of_range
+from tilelang.frontend.values import as_expr
+from tilelang.ir.expr import as_int
+
+
+def _notes(annotations: Mapping[str, Any] | None, **own: Any) -> dict[str, Any]:
+    return {**(annotations or {}), **{key.replace("__", "."): value for key, value in own.items() if value is not None}}
+
+
+def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopSpec:
+    """A loop whose iterations run in order: ``for i in T.serial(n)``, ``T.serial(start, stop, step)``."""
+    return LoopSpec("SERIAL", (span_of_range(start, stop, step),), _notes(annotations))
+
+
+def unroll(
+    start: Any, stop: Any = None, step: Any = None, *, explicit: bool = False, unroll_factor: int | None = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> LoopSpec:
+    """A serial loop that is unrolled: by the compiler of the generated code, or here with ``explicit``."""
+    notes = _notes(annotations, pragma_unroll_explicit=explicit or None, pragma_unroll_factor=unroll_factor)
+    return LoopSpec("UNROLLED", (span_of_range(start, stop, step),), notes)
+
+
+def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopSpec:
+    """A loop of constant length whose iterations are the lanes of vector instructions.
+
+    Raises:
+        CompileError: the length is not known at compile time.
+    """
+    bounds = span_of_range(start, stop)
+    if not isinstance(bounds[1], int):
+        raise CompileError("the length of T.vectorized must be known at compile time")
+    return LoopSpec("VECTORIZED", (bounds,), _notes(annotations))
+
+
+def Parallel(
+    *extents: Any, coalesced_width: int | None = None, loop_layout: Any = None, prefer_async: bool | None = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> LoopSpec:
+    """Independent iterations over a box, shared out among the threads: ``for i, j in T.Parallel(m, n)``.
+
+    Args:
+        extents: length of each axis, compile-time or dynamic.
+        coalesced_width: elements that one thread handles together.
+        loop_layout: a ``T.Fragment`` that says which thread handles which iteration.
+        prefer_async: prefer asynchronous copies where the body only moves data.
+    """
+    if not extents:
+        raise CompileError("T.Parallel needs at least one extent")
+    layout = None if loop_layout is None else loop_layout.to_text()
+    notes = _notes(
+        annotations, tl__parallel=len(extents), tl__coalesced_width=coalesced_width, tl__loop_layout=layout,
+        tl__prefer_async=prefer_async,
+    )
+    return LoopSpec("PARALLEL", tuple((0, as_int(as_expr(extent)), 1) for extent in extents), notes)
+
+
+def Pipelined(
+    start: Any, stop: Any = None, num_stages: int = 0, order: list[int] | None = None, stage: list[int] | None = None,
+    sync: list[list[int]] | None = None, group: list[list[int]] | None = None, annotations: Mapping[str, Any] | None = None,
+) -> LoopSpec:
+    """A serial loop whose copies for later iterations overlap the computation of earlier ones.
+
+    Args:
+        start, stop: as in ``range``.
+        num_stages: iterations whose data is in flight; 0 or 1 is a plain loop.
+        order, stage, group: the schedule of the statements of the body, where the user fixes it.
+    """
+    first, extent, _ = span_of_range(start, stop)
+    notes = _notes(
+        annotations, num_stages=int(num_stages), tl__pipeline_order=order or None, tl__pipeline_stage=stage or None,
+        tl__pipeline_group=group or None, tl__pipeline_sync=sync or None,
+    )
+    return LoopSpec("SERIAL", ((first, extent, 1),), notes)
+
+
+def grid(*extents: Any) -> LoopSpec:
+    """Nested serial loops: ``for i, j in T.grid(m, n)``."""
+    return LoopSpec("SERIAL", tuple((0, as_int(as_expr(extent)), 1) for extent in extents), many=len(extents) > 1)
+
+
+Serial = serial
+Unroll = unroll
+Vectorized = vectorized
+
+
+class _PersistentSpec(LoopSpec):
+    """The loop of :func:`Persistent`: waves of blocks, each decoded to an index of the domain."""
+
+    __slots__ = ("domain", "wave_size", "index", "group_size")
+
+    def __init__(self, domain: list[Any], wave_size: Any, index: Any, group_size: int, annotations: Mapping[str, Any]):
+        total: Any = 1
+        for size in domain:
+            total = total * as_expr(size)
+        waves = as_int((total + (as_expr(wave_size) - 1)) // as_expr(wave_size))
+        LoopSpec.__init__(self, "SERIAL", ((0, waves, 1),), annotations)
+        for name, value in (("domain", domain), ("wave_size", wave_size), ("index", index), ("group_size", group_size)):
+            object.__setattr__(self, name, value)
+
+    def open(self, builder: Any, names: tuple[str, ...]) -> tuple[Any, Any]:
+        from tilelang.frontend.builder import sequence
+        from tilelang.ir import nodes as ir
+
+        frame, wave = LoopSpec.open(self, builder, ("wave",))
+        tile = builder.bind("tile", as_expr(wave * as_expr(self.wave_size) + as_expr(self.index)))
+        inside = tile < self._total()
+        loop = frame.wrap
+        frame.wrap = lambda body: loop(_guarded(body, inside, sequence, ir))
+        return frame, self._decode(tile)
+
+    def _total(self) -> Any:
+        total: Any = as_expr(1)
+        for size in self.domain:
+            total = total * as_expr(size)
+        return total
+
+    def _decode(self, tile: Any) -> tuple[Any, ...]:
+        """Tiles in groups of ``group_size`` along the last axis, for reuse in the L2 cache."""
+        *outer, last = [as_expr(size) for size in self.domain]
+        rows: Any = as_expr(1)
+        for size in outer:
+            rows = rows * size
+        group = as_int(self.group_size)
+        if not isinstance(as_int(last), int) or as_int(last) % group:
+            group = 1
+        band, inside = tile // (rows * group), tile % (rows * group)
+        column, row = band * group + inside % group, inside // group
+        indices = []
+        for size in reversed(outer):
+            indices.append(row % size)
+            row = row // size
+        return (*reversed(indices), column)
+
+
+def _guarded(body: Any, condition: Any, sequence: Any, ir: Any) -> Any:
+    """The body, whose first statement binds the tile, with the rest under ``condition``."""
+    first, *rest = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
+    return sequence([first, ir.IfThenElse(condition, sequence(rest), None)])
+
+
+def Persistent(
+    domain: list[Any], wave_size: Any, index: Any, group_size: int | None = 8, num_stages: int = 0, *,
+    annotations: Mapping[str, Any] | None = None,
+) -> LoopSpec:
+    """The tiles that one block of a persistent kernel handles: ``for bx, by in T.Persistent([m, n], sms, block)``.
+
+    Args:
+        domain: tiles along each axis.
+        wave_size: blocks that run together.
+        index: this block's number, 0 to ``wave_size`` - 1.
+        group_size: tiles of the last axis that are handled together, where it divides that axis.
+    """
+    return _PersistentSpec(list(domain), wave_size, index, group_size or 1, _notes(annotations))

@@ -1,0 +1,103 @@
+"""Reductions and scans of tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.access import as_region
+from tilelang.frontend.builder import require_kernel
+from tilelang.tileop.copy import Copy
+from tilelang.tileop.reduce import REDUCE_KINDS, FinalizeReducer, Reduce, Scan
+
+
+def _axis(what: str, dim: int, rank: int) -> int:
+    if not -rank <= dim < rank:
+        raise CompileError(f"{what}: dim={dim} is out of range for {rank} axes")
+    return dim % rank
+
+
+def _emit(what: str, operator: Any) -> None:
+    builder = require_kernel(what)
+    operator.check()
+    builder.emit(operator.to_stmt(builder.span()))
+
+
+def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch: int = 1, nan_propagate: bool = False) -> None:
+    """Reduces one axis of a tile; see :func:`reduce_sum` and its like.
+
+    Args:
+        reduce_type: ``"sum"``, ``"max"``, ``"min"``, ``"abssum"``, ``"absmax"``, ``"bitand"``, ``"bitor"`` or ``"bitxor"``.
+    """
+    if reduce_type not in REDUCE_KINDS:
+        raise CompileError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
+    what = f"T.reduce_{reduce_type}"
+    source, target = as_region(buffer, what), as_region(out, what)
+    axis = _axis(what, int(dim), len(source.extents))
+    _emit(what, Reduce(source, target, reduce_type, axis, bool(clear), bool(nan_propagate)))
+
+
+def _reducer(kind: str, meaning: str) -> Any:
+    def function(
+        buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False,
+        annotations: Any = None,
+    ) -> None:
+        reduce(buffer, out, kind, dim, clear, batch, nan_propagate)
+
+    function.__name__ = function.__qualname__ = f"reduce_{kind}"
+    function.__doc__ = f"""{meaning} along one axis of a tile.
+
+    Args:
+        buffer: the tile, a fragment or shared memory.
+        out: a tile with the axes of ``buffer`` less ``dim`` (or 1 in its place).
+        dim: the axis; negative counts from the end.
+        clear: start afresh; otherwise the old value of ``out`` takes part.
+        nan_propagate: for max and min, whether a NaN wins (it is ignored otherwise).
+
+    Raises:
+        ReduceShapeError: the shapes do not fit.
+    """
+    return function
+
+
+reduce_sum = _reducer("sum", "The sum")
+reduce_max = _reducer("max", "The maximum")
+reduce_min = _reducer("min", "The minimum")
+reduce_abssum = _reducer("abssum", "The sum of absolute values")
+reduce_absmax = _reducer("absmax", "The largest absolute value")
+reduce_bitand = _reducer("bitand", "The bitwise and")
+reduce_bitor = _reducer("bitor", "The bitwise or")
+reduce_bitxor = _reducer("bitxor", "The bitwise exclusive or")
+
+
+def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
+    what = f"T.cum{kind}"
+    source = as_region(src, what)
+    target = source if dst is None else as_region(dst, what)
+    _emit(what, Scan(source, target, kind, _axis(what, int(dim), len(source.extents)), bool(reverse)))
+
+
+def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
+    """Inclusive running sums along ``dim``, from the end with ``reverse``; into ``src`` itself without ``dst``."""
+    _scan("sum", src, dst, dim, reverse)
+
+
+def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
+    """Inclusive running maxima along ``dim``, from the end with ``reverse``; into ``src`` itself without ``dst``."""
+    _scan("max", src, dst, dim, reverse)
+
+
+def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations: Any = None) -> None:
+    """Combines what each thread accumulated in a reducer; then every element holds the whole result.
+
+    Args:
+        reducer: a buffer from ``T.alloc_reducer``.
+        dst: a tile to copy the result to.
+    """
+    builder = require_kernel("T.finalize_reducer")
+    if reducer not in builder.reducers:
+        raise CompileError("T.finalize_reducer takes a buffer from T.alloc_reducer")
+    region = as_region(reducer)
+    _emit("T.finalize_reducer", FinalizeReducer(region, builder.reducers[reducer]))
+    if dst is not None:
+        _emit("T.finalize_reducer", Copy(region, as_region(dst)))

@@ -1,0 +1,150 @@
+"""What a kernel takes: tensors, pointers, and sizes known when it is compiled (``T.const``) or called (``T.dynamic``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import DType, canonical
+from tilelang.errors import CompileError
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSpec:
+    """The declaration of a tensor argument.
+
+    Attributes:
+        shape: sizes; ints, ``T.dynamic``/``T.const`` sizes, or arithmetic of them.
+        dtype: element type.
+        strides: element strides, or None for a compact row-major tensor.
+        scope: storage scope, ``global`` for arguments.
+    """
+
+    shape: tuple[Any, ...]
+    dtype: DType
+    strides: tuple[Any, ...] | None = None
+    scope: str = "global"
+
+
+@dataclass(frozen=True, eq=False)
+class PointerSpec:
+    """The declaration of a raw pointer argument; see :func:`make_tensor`."""
+
+    dtype: DType
+
+
+def as_shape(shape: Any) -> tuple[Any, ...]:
+    """A shape given as one size, a tuple or a list."""
+    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+
+
+class _TensorFactory:
+    """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
+
+    def __init__(self, scope: str):
+        self.scope = scope
+
+    def __call__(self, shape: Any, dtype: Any = "float32", strides: Any = None, scope: str | None = None, **_: Any) -> TensorSpec:
+        """A compact (or, with ``strides``, a strided) tensor of ``shape`` and ``dtype``."""
+        return TensorSpec(
+            as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope
+        )
+
+    def __getitem__(self, key: Any) -> TensorSpec:
+        items = key if isinstance(key, tuple) else (key,)
+        if len(items) >= 2 and _is_dtype(items[-1]):
+            shape = items[0] if len(items) == 2 else items[:-1]
+            return self(shape, items[-1])
+        return self(items[0] if len(items) == 1 else items)
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, str) or type(value).__name__ == "dtype"
+
+
+class _StridedTensorFactory(_TensorFactory):
+    """``T.StridedTensor(shape, strides, dtype)``."""
+
+    def __call__(self, shape: Any, strides: Any = None, dtype: Any = "float32", scope: str | None = None, **_: Any) -> TensorSpec:
+        """A tensor of ``shape`` whose axes are ``strides`` elements apart; each stride an int or a ``T.dynamic``."""
+        return TensorSpec(as_shape(shape), canonical(dtype), as_shape(strides), scope or self.scope)
+
+    def __getitem__(self, key: Any) -> TensorSpec:
+        return self(*key)
+
+
+Tensor = _TensorFactory("global")
+Buffer = Tensor
+StridedTensor = _StridedTensorFactory("global")
+SharedBuffer = _TensorFactory("shared.dyn")
+FragmentBuffer = _TensorFactory("local.fragment")
+LocalBuffer = _TensorFactory("local")
+
+
+def ptr(dtype: Any = "float32", storage_scope: str = "global", **_: Any) -> PointerSpec:
+    """A raw device pointer argument to elements of ``dtype``."""
+    return PointerSpec(canonical(dtype))
+
+
+def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
+    """A tensor of ``shape`` at ``pointer`` (an argument declared ``T.ptr``, or an integer address)."""
+    from tilelang.frontend.builder import current
+    from tilelang.frontend.program import declare_buffer
+    from tilelang.ir import nodes as ir
+
+    builder = current("T.make_tensor")
+    spec = TensorSpec(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides))
+    buffer = declare_buffer(builder.take_name("tensor"), spec)
+    builder.emit(ir.DeclBuffer(buffer, data=pointer, span=builder.span()))
+    return buffer
+
+
+def _names(text: str) -> list[str]:
+    names = text.replace(",", " ").split()
+    bad = [name for name in names if not name.isidentifier()]
+    if bad or not names:
+        raise CompileError(f"{text!r} does not name sizes", hint='write T.dynamic("m") or T.dynamic("m, n")')
+    return names
+
+
+def dynamic(name: str, dtype: Any = "int32") -> Any:
+    """A size (or several, ``T.dynamic("m, n")``) that the arguments of each call give.
+
+    Args:
+        name: one name, or several separated by commas.
+        dtype: ``int32``, or ``int64`` where the size may pass 2**31 - 1.
+    """
+    from tilelang.frontend.values import DynamicSize
+
+    sizes = tuple(DynamicSize(each, canonical(dtype)) for each in _names(name))
+    return sizes[0] if len(sizes) == 1 else sizes
+
+
+symbolic = dynamic
+
+
+def const(name: str, dtype: Any = "int32") -> Any:
+    """A size (or several) that an eager program takes from its tensors when it is compiled: one kernel for each value."""
+    from tilelang.frontend.program import const_value
+
+    values = tuple(const_value(each, canonical(dtype)) for each in _names(name))
+    return values[0] if len(values) == 1 else values
+
+
+def empty(*shape: Any, dtype: Any = "float32") -> Any:
+    """A tensor that an eager program allocates; return it to give it to the caller.
+
+    ``T.empty((m, n), "float16")`` and ``T.empty(m, n, dtype="float16")`` are the same.
+    """
+    from tilelang.frontend.program import empty_tensor
+
+    if len(shape) == 2 and isinstance(shape[0], (tuple, list)):
+        shape, dtype = shape
+    elif len(shape) == 1:
+        shape = shape[0]
+    return empty_tensor(TensorSpec(as_shape(shape), canonical(dtype)))
+
+
+def contiguous(tensor: Any) -> Any:
+    """Accepted for compatibility: arguments declared ``T.Tensor`` are contiguous already."""
+    return tensor
