@@ -41,9 +41,9 @@ _MODULES: dict[str, str] = {
         "alloc_shared alloc_fragment alloc_local alloc_var alloc_barrier alloc_cluster_barrier alloc_tmem alloc_reducer"
         " alloc_global"
     ),
-    "tilelang.language.copy": "copy async_copy tma_copy transpose c2d_im2col im2col fill clear",
-    "tilelang.language.gemm": "gemm wgmma_gemm tcgen05_gemm gemm_sp",
-    "tilelang.language.reduce": (
+    "tilelang.language.tile.copy": "copy async_copy tma_copy transpose c2d_im2col im2col fill clear",
+    "tilelang.language.tile.gemm": "gemm wgmma_gemm tcgen05_gemm gemm_sp",
+    "tilelang.language.tile.reduce": (
         "reduce reduce_sum reduce_max reduce_min reduce_abssum reduce_absmax reduce_bitand reduce_bitor reduce_bitxor cumsum"
         " cummax finalize_reducer"
     ),
