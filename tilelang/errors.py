@@ -13,6 +13,7 @@ with a message template; the location is attached by :class:`TileLangError`, so 
 
 from __future__ import annotations
 
+import difflib
 import linecache
 from dataclasses import dataclass
 
@@ -196,3 +197,12 @@ class OutOfScopeError(CompileError):
 
 class ArgumentError(ExecutionError):
     """Arguments that a kernel cannot be called with."""
+
+
+class UnknownTargetError(CompileError):
+    """A target, architecture or execution backend that does not exist."""
+
+    def __init__(self, name: str, known: list[str], what: str = "target"):
+        near = difflib.get_close_matches(name, known, n=1)
+        super().__init__(f"unknown {what} {name!r}",
+                         hint=(f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(known)}")

@@ -1,0 +1,42 @@
+"""The parameters of a program as plain records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.artifact import KernelParam
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+
+
+def kernel_params(func: Any) -> tuple[KernelParam, ...]:
+    """One record a parameter of a ``PrimFunc``, in order."""
+    return tuple(_param(param) for param in func.params)
+
+
+def _param(param: Any) -> KernelParam:
+    if ir.is_buffer_var(param):
+        strides = tuple(to_dim(stride) for stride in param.strides) or None
+        return KernelParam(param.name, "tensor", canonical(str(param.dtype)), tuple(map(to_dim, param.shape)), strides)
+    if isinstance(param.ty, ir.ir.PointerType):
+        return KernelParam(param.name, "pointer", canonical(str(param.ty.element_type)))
+    return KernelParam(param.name, "scalar", canonical(str(param.ty)))
+
+
+def dynamic_names(params: tuple[KernelParam, ...]) -> tuple[str, ...]:
+    """The dynamic variables of the parameters' shapes and strides, in order of first occurrence, scalar parameters left out."""
+    scalars = {param.name for param in params if param.kind == "scalar"}
+    found: dict[str, None] = {}
+    for param in params:
+        for dim in (*param.shape, *(param.strides or ())):
+            for name in _names(dim):
+                if name not in scalars:
+                    found[name] = None
+    return tuple(found)
+
+
+def _names(dim: Any) -> list[str]:
+    if isinstance(dim, str):
+        return [dim]
+    return [name for part in dim[1:] for name in _names(part)] if isinstance(dim, tuple) else []
