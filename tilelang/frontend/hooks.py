@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.errors import CarriedValueError, CompileError, StaleValueError
-from tilelang.frontend.access import as_region, assign_subscript, is_buffer, plain_index, subscript
+from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, subscript
 from tilelang.frontend.builder import Builder, Frame, current, sequence
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.values import ExprLike, LocalVar, Unusable, as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
-from tilelang.ir.span import location_of, user_location
+from tilelang.ir.span import user_location
 from tilelang.tileop.thread import intrinsic_call
 
 _INLINE_LIMIT = 24
@@ -119,7 +119,7 @@ class Hooks:
         """What a stale name is bound to."""
         frame = current().closed
         kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
-        scope[name] = Unusable(_Deferred(name, kind))
+        scope[name] = Unusable(StaleValueError(name, kind))
         return scope[name]
 
     # Subscripts ------------------------------------------------------------------------------------------------------
@@ -303,13 +303,6 @@ class _Missing:
 _UNBOUND = _Missing()
 
 
-class _Deferred(StaleValueError):
-    """A stale value's error, located where it is used."""
-
-    def __init__(self, name: str, kind: str):
-        super().__init__(name, kind)
-
-
 class Branch:
     """A compile-time ``if``: one arm runs."""
 
@@ -470,6 +463,3 @@ def _logical(terms: tuple[Callable[[], Any], ...], stop: bool, combine: Callable
         part = _boolean(value)
         result = part if result is None else combine(result, part)
     return value if result is None else result
-
-
-__all__ = ["HOOKS", "Hooks", "as_region", "location_of"]

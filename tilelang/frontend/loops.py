@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilelang.errors import CompileError
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -27,6 +28,11 @@ class LoopSpec:
     ranges: tuple[tuple[Any, Any, Any], ...]
     annotations: Mapping[str, Any] = field(default_factory=dict)
     many: bool = False
+
+    def __iter__(self) -> Any:
+        raise CompileError(
+            "a run-time loop in a plain Python function", hint="decorate the function with @T.macro to trace its loops"
+        )
 
     def open(self, builder: Builder, names: tuple[str, ...]) -> tuple[Any, Any]:
         """Opens the nest; returns its frame and what the ``for`` target is bound to."""
@@ -67,8 +73,6 @@ def span_of_range(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, 
     Raises:
         CompileError: a step that is zero or unknown at compile time.
     """
-    from tilelang.errors import CompileError
-
     first, end = (0, start) if stop is None else (start, stop)
     stride = as_int(as_expr(1 if step is None else step))
     if not isinstance(stride, int) or stride == 0:

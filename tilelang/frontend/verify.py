@@ -34,7 +34,8 @@ def _visit(stmt: Any, known: set) -> None:
         for var in variables(expr):
             if var not in known:
                 raise OutOfScopeError(var.name, location_of(stmt.span))
-    inner = known | set(_scoped(stmt))
+    scoped = _scoped(stmt)
+    inner = known.union(scoped) if scoped else known
     for child in children(stmt):
         _visit(child, inner)
 
