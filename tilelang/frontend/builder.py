@@ -153,7 +153,7 @@ class Builder:
 
     def allocate(self, buffer: Any, annotations: Mapping[str, Any] | None = None) -> None:
         """Places the allocation of ``buffer`` at the start of the enclosing kernel (or of the program outside of one)."""
-        home = next((f for f in reversed(self.frames) if f.kind in ("kernel", "function")))
+        home = next(f for f in reversed(self.frames) if f.kind in ("kernel", "function"))
         home.allocations.append(ir.AllocBuffer(buffer, dict(annotations or {}), self.span()))
 
     def bind(self, name: str, value: Any) -> Any:
