@@ -155,24 +155,17 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
         raise
     except TileLangError as error:
         location = traceback_location(error)
-        error.at(location)
-        raise _shortened(error)
+        raise _shortened(error.at(location)) from None
     except RecursionError:
         raise
     except Exception as error:
-        wrapped = TraceError(error)
-        wrapped.at(traceback_location(error))
-        wrapped.__cause__ = error
-        raise _shortened(wrapped)
+        wrapped = TraceError(error).at(traceback_location(error))
+        raise _shortened(wrapped) from (error if env.get("TILELANG_TRACEBACK") == "full" else None)
 
 
 def _shortened(error: TileLangError) -> TileLangError:
     """``error`` without the compiler's frames, unless ``TILELANG_TRACEBACK=full`` asks for them."""
-    if env.get("TILELANG_TRACEBACK") != "full":
-        error.__traceback__ = None
-        error.__cause__ = None
-        error.__suppress_context__ = True
-    return error
+    return error if env.get("TILELANG_TRACEBACK") == "full" else error.with_traceback(None)
 
 
 def _finish(name: str, params: list[Any], builder: Builder) -> Any:
@@ -224,10 +217,9 @@ def _enclosing_names(function: Callable[..., Any], depth: int) -> dict[str, Any]
 
 def _is_filled(cell: Any) -> bool:
     try:
-        cell.cell_contents
+        return cell.cell_contents is cell.cell_contents
     except ValueError:
         return False
-    return True
 
 
 def prim_func(function: Callable[..., Any] | None = None, **_: Any) -> Any:
@@ -251,7 +243,7 @@ def prim_func(function: Callable[..., Any] | None = None, **_: Any) -> Any:
         try:
             values[name] = _parameter(name, annotations[name])
         except TileLangError as error:
-            raise _shortened(error.at(_definition_location(function)))
+            raise _shortened(error.at(_definition_location(function))) from None
         builder.unique(name)
     _run(function, values, builder)
     return _finish(function.__name__, list(values.values()), builder)

@@ -21,7 +21,7 @@ from tilelang.frontend.liveness import assigned_names, carried_names, target_nam
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 
-_REPLACED_BUILTINS = frozenset({"min", "max", "abs", "round", "int", "float", "bool", "pow", "sum", "print", "range", "any", "all"})
+_REPLACED_BUILTINS = frozenset("min max abs round int float bool pow sum print range any all".split())
 _UNSUPPORTED = {
     ast.AsyncFor: "async for",
     ast.AsyncWith: "async with",

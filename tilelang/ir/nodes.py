@@ -7,7 +7,63 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import ir
+import tvm
+from tvm import ir, tirx
+from tvm.sym import Analyzer
+from tvm.ir import Op, Range, SourceName, Span, StringImm, TensorLoad, TensorRegion
+from tvm.target import Target
+from tvm.tirx import (
+    Add,
+    AllocBuffer,
+    And,
+    AssertStmt,
+    AttrStmt,
+    Bind,
+    Break,
+    Broadcast,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Cast,
+    Continue,
+    DeclBuffer,
+    Div,
+    EQ,
+    Evaluate,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    GE,
+    GT,
+    IfThenElse,
+    IndexMap,
+    IntImm,
+    IterVar,
+    LE,
+    LT,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    NE,
+    Not,
+    Or,
+    PrimFunc,
+    Ramp,
+    Select,
+    SeqStmt,
+    Shuffle,
+    Stmt,
+    Sub,
+    Var,
+    While,
+    buffer_data,
+    decl_buffer,
+)
+from tvm.tirx.buffer import BufferType, is_buffer_var
 
 Call = ir.Call
 PrimExpr = ir.Expr

@@ -87,7 +87,9 @@ def _cluster(dims: Any) -> tuple[int, int, int] | None:
     return None if sizes == (1, 1, 1) else sizes
 
 
-def Kernel(*blocks: Any, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None, is_cpu: bool = False) -> KernelFrame:
+def Kernel(
+    *blocks: Any, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None, is_cpu: bool = False
+) -> KernelFrame:
     """Opens a kernel: its body runs once for each block of the grid.
 
     Args:

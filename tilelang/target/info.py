@@ -124,7 +124,9 @@ def _cpu(kind: str, fields: dict[str, Any]) -> TargetInfo:
     return TargetInfo(kind, arch, features, triple, _kept(fields))
 
 
-_TVM_FIELDS = ("keys", "tag", "host", "max_num_threads", "thread_warp_size", "max_threads_per_block", "max_shared_memory_per_block")
+_TVM_FIELDS = (
+    "keys", "tag", "host", "max_num_threads", "thread_warp_size", "max_threads_per_block", "max_shared_memory_per_block",
+)  # fmt: skip
 
 
 def _kept(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,11 +141,8 @@ def cuda_is_available() -> bool:
 
 
 def _device_arch() -> str | None:
-    import sys
+    import torch
 
-    torch = sys.modules.get("torch")
-    if torch is None:
-        import torch
     if not torch.cuda.is_available():
         return None
     major, minor = torch.cuda.get_device_capability()

@@ -59,7 +59,9 @@ def copy(
     )  # fmt: skip
 
 
-def async_copy(src: Any, dst: Any, *, coalesced_width: int | None = None, annotations: Any = None, loop_layout: Any = None) -> None:
+def async_copy(
+    src: Any, dst: Any, *, coalesced_width: int | None = None, annotations: Any = None, loop_layout: Any = None
+) -> None:
     """A copy from global to shared memory that is complete after ``T.ptx_wait_group``; on the CPU, at once."""
     source, target = _pair(src, dst, "T.async_copy")
     layout = None if loop_layout is None else loop_layout.to_text()
