@@ -10,29 +10,6 @@
 namespace tilelang {
 namespace simulator {
 
-void CopyBatch::land(LaneMask lanes, bool waited) {
-  lanes &= pending_;
-  pending_ &= ~lanes;
-  for_lanes(lanes, [&](int lane) {
-    const LaneCopy& copy = copies_[lane];
-    if (copy.target && !copy.refused) {
-      if (copy.source_bytes) std::memcpy(copy.target, copy.source, copy.source_bytes);
-      std::memset(copy.target + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
-      mark_initialised(warp_.cluster(), copy.target, copy.bytes);
-    }
-  });
-  if (waited) for_lanes(lanes, [&](int lane) { async_done(warp_, lane, copies_[lane].agent); });
-}
-
-WarpAsync& warp_async(Warp& warp) {
-  if (!warp.wgmma_owner) {
-    auto record = std::make_shared<WarpAsync>();
-    warp.wgmma_state = record.get();
-    warp.wgmma_owner = record;
-  }
-  return *static_cast<WarpAsync*>(warp.wgmma_state);
-}
-
 namespace {
 
 // ---------------------------------------------------------------------------------------------
@@ -86,7 +63,7 @@ void issue_copy(Warp& warp, const Instruction& instruction, const CopyInstructio
 }
 
 void count_copy(Warp& warp, const Instruction& instruction, const CopyInstruction& decoded, LaneMask exec) {
-  if (!warp.counters) return;
+  if (!warp.counting) return;
   uint64_t sources[kLanes];
   uint32_t targets[kLanes];
   for_lanes(exec, [&](int lane) {

@@ -102,7 +102,7 @@ LaneMask test_phase(Warp& warp, const Instruction& instruction, LaneMask exec, W
       done = mbarrier_test_parity(warp, instruction, lane, barrier, phase, !decoded.relaxed);
     } else {
       const uint64_t state = warp.reg<uint64_t>(decoded.number)[lane];
-      phase = static_cast<uint32_t>(state) & 1;
+      phase = MBarrierState::unpack(state).phase;
       done = mbarrier_test_state(warp, instruction, lane, barrier, state, !decoded.relaxed);
     }
     if (done) {

@@ -36,13 +36,43 @@ class CopyBatch {
   LaneCopy copies_[kLanes];
 };
 
+/// A bulk copy from shared to global memory. Its source is read as late as the program allows, then
+/// its target is written as late as the program allows.
+class BulkStore {
+ public:
+  BulkStore(Warp& warp, const Instruction& instruction, int lane);
+  virtual ~BulkStore() = default;
+  void read(bool waited);
+  void land(bool waited);
+  /// The grid ends: lands, and reports a source that nobody waited for.
+  void finish();
+
+ protected:
+  /// Fills `data` from shared memory; writes it to global memory.
+  virtual void gather(std::vector<uint8_t>& data) = 0;
+  virtual void scatter(const std::vector<uint8_t>& data) = 0;
+
+  Warp& warp_;
+  const Instruction& instruction_;
+  int lane_;
+  Agent reader_, writer_;
+
+ private:
+  std::vector<uint8_t> data_;
+  bool has_read_ = false, has_landed_ = false;
+};
+
 struct WarpAsync {
   /// Copies in flight, oldest first; cp.async.mbarrier.arrive tracks all of them.
   std::vector<std::shared_ptr<CopyBatch>> copies;
+  std::vector<std::weak_ptr<BulkStore>> stores;
 };
 
 /// The warp's record, made on first use.
 WarpAsync& warp_async(Warp& warp);
+
+/// Completes what the warp left in flight. Call it for every warp when the cluster has finished.
+void finish_async(Warp& warp);
 
 }  // namespace simulator
 }  // namespace tilelang
