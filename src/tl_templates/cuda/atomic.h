@@ -1,0 +1,241 @@
+// Atomics on global and shared memory: one element, and vectors of two or four (sm_90) of them.
+//
+// The last template argument of the ordered forms is the memory order: 0 relaxed, 2 acquire, 3 release, 4 acq_rel, 5 seq_cst.
+#pragma once
+#include "common.h"
+
+namespace tl {
+
+constexpr int kRelaxed = 0, kAcquire = 2, kRelease = 3, kAcqRel = 4, kSeqCst = 5;
+
+// Order around a relaxed read-modify-write: release before it, acquire after it.
+template <int Order>
+TL_DEVICE void fence_before() {
+  if constexpr (Order == kRelease || Order == kAcqRel || Order == kSeqCst) __threadfence();
+}
+template <int Order>
+TL_DEVICE void fence_after() {
+  if constexpr (Order == kAcquire || Order == kAcqRel || Order == kSeqCst) __threadfence();
+}
+
+// new = f(old) by compare-and-swap on the aligned word of four or eight bytes around the element.
+template <typename T, typename F>
+TL_DEVICE T atomic_update(T* address, F f) {
+  if constexpr (sizeof(T) == 8) {
+    auto* word = reinterpret_cast<unsigned long long*>(address);
+    unsigned long long seen = *reinterpret_cast<volatile unsigned long long*>(word);
+    while (true) {
+      const T old = bit_cast<T>(seen);
+      const auto found = atomicCAS(word, seen, bit_cast<unsigned long long>(static_cast<T>(f(old))));
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else if constexpr (sizeof(T) == 4) {
+    auto* word = reinterpret_cast<uint32_t*>(address);
+    uint32_t seen = *reinterpret_cast<volatile uint32_t*>(word);
+    while (true) {
+      const T old = bit_cast<T>(seen);
+      const uint32_t found = atomicCAS(word, seen, bit_cast<uint32_t>(static_cast<T>(f(old))));
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else if constexpr (sizeof(T) == 2) {
+    auto* word = reinterpret_cast<uint16_t*>(address);
+    uint16_t seen = *reinterpret_cast<volatile uint16_t*>(word);
+    while (true) {
+      const T old = bit_cast<T>(seen);
+      const uint16_t found = atomicCAS(word, seen, bit_cast<uint16_t>(static_cast<T>(f(old))));
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else {
+    const uint64_t where = reinterpret_cast<uint64_t>(address);
+    auto* word = reinterpret_cast<uint32_t*>(where & ~uint64_t{3});
+    const int shift = static_cast<int>(where & 3) * 8;
+    uint32_t seen = *reinterpret_cast<volatile uint32_t*>(word);
+    while (true) {
+      const T old = bit_cast<T>(static_cast<uint8_t>(seen >> shift));
+      const uint32_t fresh = bit_cast<uint8_t>(static_cast<T>(f(old)));
+      const uint32_t found = atomicCAS(word, seen, (seen & ~(0xffu << shift)) | (fresh << shift));
+      if (found == seen) return old;
+      seen = found;
+    }
+  }
+}
+
+// Types that the hardware's own atomics take; everything else goes by compare-and-swap.
+template <typename T>
+struct native_atomic {
+  static constexpr bool integer = false, addition = false;
+};
+#define TL_NATIVE(TYPE, INTEGER, ADDITION)                             \
+  template <>                                                          \
+  struct native_atomic<TYPE> {                                         \
+    static constexpr bool integer = INTEGER, addition = ADDITION;      \
+  };
+TL_NATIVE(int, true, true)
+TL_NATIVE(unsigned int, true, true)
+TL_NATIVE(unsigned long long, true, true)
+TL_NATIVE(float, false, true)
+TL_NATIVE(double, false, true)
+#ifdef __CUDA_FP16_TYPES_EXIST__
+TL_NATIVE(half, false, true)
+#endif
+#ifdef __CUDA_BF16_TYPES_EXIST__
+TL_NATIVE(nv_bfloat16, false, true)
+#endif
+#undef TL_NATIVE
+
+// 64-bit integers have a native form under the name `unsigned long long` only; two's complement addition is the same for all.
+template <typename T>
+TL_DEVICE T atomic_add_value(T* address, T value) {
+  if constexpr (native_atomic<T>::addition) {
+    return atomicAdd(address, value);
+  } else if constexpr (is_same<T, long>::value || is_same<T, unsigned long>::value || is_same<T, long long>::value) {
+    return static_cast<T>(
+        atomicAdd(reinterpret_cast<unsigned long long*>(address), static_cast<unsigned long long>(value)));
+  } else {
+    return atomic_update(address, [=](T old) { return static_cast<T>(old + value); });
+  }
+}
+template <typename T>
+TL_DEVICE T atomic_max_value(T* address, T value) {
+  if constexpr (native_atomic<T>::integer) {
+    return atomicMax(address, value);
+  } else {
+    return atomic_update(address, [=](T old) { return max_number<T>(old, value); });
+  }
+}
+template <typename T>
+TL_DEVICE T atomic_min_value(T* address, T value) {
+  if constexpr (native_atomic<T>::integer) {
+    return atomicMin(address, value);
+  } else {
+    return atomic_update(address, [=](T old) { return min_number<T>(old, value); });
+  }
+}
+template <typename T>
+TL_DEVICE T atomic_and_value(T* address, T value) {
+  if constexpr (native_atomic<T>::integer) {
+    return atomicAnd(address, value);
+  } else {
+    return atomic_update(address, [=](T old) { return static_cast<T>(old & value); });
+  }
+}
+template <typename T>
+TL_DEVICE T atomic_or_value(T* address, T value) {
+  if constexpr (native_atomic<T>::integer) {
+    return atomicOr(address, value);
+  } else {
+    return atomic_update(address, [=](T old) { return static_cast<T>(old | value); });
+  }
+}
+template <typename T>
+TL_DEVICE T atomic_xor_value(T* address, T value) {
+  if constexpr (native_atomic<T>::integer) {
+    return atomicXor(address, value);
+  } else {
+    return atomic_update(address, [=](T old) { return static_cast<T>(old ^ value); });
+  }
+}
+template <typename T>
+TL_DEVICE T atomic_exch_value(T* address, T value) {
+  return atomic_update(address, [=](T) { return value; });
+}
+
+// atomic_<op>[<Order>](address, value) -> the old value. The value is converted to the element type first.
+#define TL_ATOMIC(OP)                                             \
+  template <int Order = kRelaxed, typename T, typename V>         \
+  TL_DEVICE T atomic_##OP(T* address, V value) {                  \
+    fence_before<Order>();                                        \
+    const T old = atomic_##OP##_value(address, static_cast<T>(value)); \
+    fence_after<Order>();                                         \
+    return old;                                                   \
+  }
+TL_ATOMIC(add)
+TL_ATOMIC(max)
+TL_ATOMIC(min)
+TL_ATOMIC(and)
+TL_ATOMIC(or)
+TL_ATOMIC(xor)
+TL_ATOMIC(exch)
+#undef TL_ATOMIC
+
+// address[0..1] += value[0..1], each element atomically; `value` points to two elements.
+template <int Order = kRelaxed, typename T>
+TL_DEVICE void atomic_add_x2(T* address, const T* value) {
+  fence_before<Order>();
+#if __CUDA_ARCH__ >= 900
+  if constexpr (is_same<T, float>::value) {
+    atomicAdd(reinterpret_cast<float2*>(address), make_float2(value[0], value[1]));
+    return fence_after<Order>();
+  }
+#endif
+#ifdef __CUDA_FP16_TYPES_EXIST__
+  if constexpr (is_same<T, half>::value) {
+    atomicAdd(reinterpret_cast<half2*>(address), half2{value[0], value[1]});
+    return fence_after<Order>();
+  }
+#endif
+#ifdef __CUDA_BF16_TYPES_EXIST__
+  if constexpr (is_same<T, nv_bfloat16>::value) {
+    atomicAdd(reinterpret_cast<nv_bfloat162*>(address), nv_bfloat162{value[0], value[1]});
+    return fence_after<Order>();
+  }
+#endif
+  atomic_add_value(address, value[0]);
+  atomic_add_value(address + 1, value[1]);
+  fence_after<Order>();
+}
+
+template <int Order = kRelaxed, typename T>
+TL_DEVICE void atomic_add_x4(T* address, const T* value) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (is_same<T, float>::value) {
+    fence_before<Order>();
+    atomicAdd(reinterpret_cast<float4*>(address), make_float4(value[0], value[1], value[2], value[3]));
+    return fence_after<Order>();
+  }
+#endif
+  atomic_add_x2<Order>(address, value);
+  atomic_add_x2<Order>(address + 2, value + 2);
+}
+
+// The unsigned integer of a size: volatile access of class types goes through it.
+template <int Bytes>
+struct word_of;
+template <>
+struct word_of<1> {
+  using type = uint8_t;
+};
+template <>
+struct word_of<2> {
+  using type = uint16_t;
+};
+template <>
+struct word_of<4> {
+  using type = uint32_t;
+};
+template <>
+struct word_of<8> {
+  using type = unsigned long long;
+};
+
+// Loads and stores of one element that order other accesses, at device scope.
+template <int Order = kRelaxed, typename T>
+TL_DEVICE T atomic_load(const T* address) {
+  using Word = typename word_of<sizeof(T)>::type;
+  if constexpr (Order == kSeqCst) __threadfence();
+  const Word word = *reinterpret_cast<const volatile Word*>(address);
+  if constexpr (Order == kAcquire || Order == kAcqRel || Order == kSeqCst) __threadfence();
+  return bit_cast<T>(word);
+}
+template <int Order = kRelaxed, typename T, typename V>
+TL_DEVICE void atomic_store(T* address, V value) {
+  using Word = typename word_of<sizeof(T)>::type;
+  if constexpr (Order == kRelease || Order == kAcqRel || Order == kSeqCst) __threadfence();
+  *reinterpret_cast<volatile Word*>(address) = bit_cast<Word>(static_cast<T>(value));
+  if constexpr (Order == kSeqCst) __threadfence();
+}
+
+}  // namespace tl

@@ -1,0 +1,36 @@
+// Thread block clusters (sm_90): barrier, rank, addresses of another block's shared memory.
+#pragma once
+#include "common.h"
+
+namespace tl {
+
+TL_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+TL_DEVICE void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+TL_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+TL_DEVICE void cluster_sync() {
+  cluster_arrive();
+  cluster_wait();
+}
+
+// This block's number in its cluster.
+TL_DEVICE uint32_t cluster_rank() {
+  uint32_t rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+TL_DEVICE uint32_t cluster_size() {
+  uint32_t size;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  return size;
+}
+
+// The same shared variable in block `rank`, as a generic pointer.
+template <typename T>
+TL_DEVICE T* cluster_map(T* pointer, uint32_t rank) {
+  uint64_t mapped;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(mapped) : "l"(reinterpret_cast<uint64_t>(pointer)), "r"(rank));
+  return reinterpret_cast<T*>(mapped);
+}
+
+}  // namespace tl

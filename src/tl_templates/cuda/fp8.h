@@ -1,0 +1,59 @@
+// float8: names that the code generator prints, and packed conversions (one cvt for two elements on sm_89; software before).
+#pragma once
+#include <cuda_fp8.h>
+
+#include "bf16.h"
+#include "half.h"
+
+using fp8_e4_t = __nv_fp8_e4m3;
+using fp8_e4x2_t = __nv_fp8x2_e4m3;
+using fp8_e4x4_t = __nv_fp8x4_e4m3;
+using fp8_e5_t = __nv_fp8_e5m2;
+using fp8_e5x2_t = __nv_fp8x2_e5m2;
+using fp8_e5x4_t = __nv_fp8x4_e5m2;
+struct __align__(8) fp8_e4x8_t {
+  fp8_e4_t data[8];
+};
+struct __align__(16) fp8_e4x16_t {
+  fp8_e4_t data[16];
+};
+struct __align__(8) fp8_e5x8_t {
+  fp8_e5_t data[8];
+};
+struct __align__(16) fp8_e5x16_t {
+  fp8_e5_t data[16];
+};
+
+#define TL_MAKE_FP8(FORMAT)                                                                                       \
+  TL_DEVICE __nv_fp8x2_##FORMAT make___nv_fp8x2_##FORMAT(__nv_fp8_##FORMAT x, __nv_fp8_##FORMAT y) {              \
+    __nv_fp8x2_##FORMAT result;                                                                                   \
+    result.__x = static_cast<__nv_fp8x2_storage_t>(x.__x | (y.__x << 8));                                         \
+    return result;                                                                                                \
+  }                                                                                                               \
+  TL_DEVICE __nv_fp8x4_##FORMAT make___nv_fp8x4_##FORMAT(__nv_fp8_##FORMAT x, __nv_fp8_##FORMAT y,                \
+                                                         __nv_fp8_##FORMAT z, __nv_fp8_##FORMAT w) {              \
+    __nv_fp8x4_##FORMAT result;                                                                                   \
+    result.__x = static_cast<__nv_fp8x4_storage_t>(x.__x) | (static_cast<__nv_fp8x4_storage_t>(y.__x) << 8) |     \
+                 (static_cast<__nv_fp8x4_storage_t>(z.__x) << 16) |                                               \
+                 (static_cast<__nv_fp8x4_storage_t>(w.__x) << 24);                                                \
+    return result;                                                                                                \
+  }
+TL_MAKE_FP8(e4m3)
+TL_MAKE_FP8(e5m2)
+#undef TL_MAKE_FP8
+
+namespace tl {
+
+// Pairs: two floats to two float8 (`low` in the low byte, saturating to the largest finite value), and back to halves.
+TL_DEVICE uint16_t cvt_e4m3x2_f32(float low, float high) {
+  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
+}
+TL_DEVICE uint16_t cvt_e5m2x2_f32(float low, float high) {
+  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E5M2);
+}
+TL_DEVICE uint cvt_f16x2_e4m3(uint16_t pair) { return bit_cast<uint>(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)); }
+TL_DEVICE uint cvt_f16x2_e5m2(uint16_t pair) { return bit_cast<uint>(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E5M2)); }
+TL_DEVICE float2 cvt_f32x2_e4m3(uint16_t pair) { return cvt_f32x2_f16(cvt_f16x2_e4m3(pair)); }
+TL_DEVICE float2 cvt_f32x2_e5m2(uint16_t pair) { return cvt_f32x2_f16(cvt_f16x2_e5m2(pair)); }
+
+}  // namespace tl

@@ -1,0 +1,129 @@
+// Reductions across the lanes of a warp and across the warps of a block. Include half.h / bf16.h before for those types.
+#pragma once
+#include "common.h"
+
+namespace tl {
+
+struct Sum {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return a + b;
+  }
+};
+struct Prod {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return a * b;
+  }
+};
+// NaN loses against a number.
+struct Max {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return max_number<T>(a, b);
+  }
+};
+struct Min {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return min_number<T>(a, b);
+  }
+};
+// NaN wins.
+struct MaxNan {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return max_nan<T>(a, b);
+  }
+};
+struct MinNan {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return min_nan<T>(a, b);
+  }
+};
+struct BitAnd {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return a & b;
+  }
+};
+struct BitOr {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return a | b;
+  }
+};
+struct BitXor {
+  template <typename T>
+  static __device__ __forceinline__ T apply(T a, T b) {
+    return a ^ b;
+  }
+};
+
+// Shuffles of any type of 1, 2, 4 or 8 bytes.
+template <typename T, typename Exchange>
+TL_DEVICE T shuffle_bits(T value, Exchange exchange) {
+  if constexpr (sizeof(T) == 8) {
+    return bit_cast<T>(exchange(bit_cast<unsigned long long>(value)));
+  } else if constexpr (sizeof(T) == 4) {
+    return bit_cast<T>(exchange(bit_cast<uint32_t>(value)));
+  } else if constexpr (sizeof(T) == 2) {
+    return bit_cast<T>(static_cast<uint16_t>(exchange(static_cast<uint32_t>(bit_cast<uint16_t>(value)))));
+  } else {
+    return bit_cast<T>(static_cast<uint8_t>(exchange(static_cast<uint32_t>(bit_cast<uint8_t>(value)))));
+  }
+}
+template <typename T>
+TL_DEVICE T shfl_xor(T value, int lane_mask, int width = 32, uint32_t mask = 0xffffffffu) {
+  return shuffle_bits(value, [=](auto bits) { return __shfl_xor_sync(mask, bits, lane_mask, width); });
+}
+template <typename T>
+TL_DEVICE T shfl_up(T value, int delta, int width = 32, uint32_t mask = 0xffffffffu) {
+  return shuffle_bits(value, [=](auto bits) { return __shfl_up_sync(mask, bits, delta, width); });
+}
+template <typename T>
+TL_DEVICE T shfl_down(T value, int delta, int width = 32, uint32_t mask = 0xffffffffu) {
+  return shuffle_bits(value, [=](auto bits) { return __shfl_down_sync(mask, bits, delta, width); });
+}
+template <typename T>
+TL_DEVICE T shfl_idx(T value, int lane, int width = 32, uint32_t mask = 0xffffffffu) {
+  return shuffle_bits(value, [=](auto bits) { return __shfl_sync(mask, bits, lane, width); });
+}
+
+// All-reduce over the `Width` lanes (a power of two) that differ in lane bits [log2 Stride, log2 (Stride * Width)).
+template <typename Op, int Width = 32, int Stride = 1, typename T>
+TL_DEVICE T warp_reduce(T value) {
+  static_assert(Width * Stride <= 32 && (Width & (Width - 1)) == 0, "a power of two inside a warp");
+#pragma unroll
+  for (int distance = Stride * Width / 2; distance >= Stride; distance /= 2) {
+    value = Op::template apply<T>(value, shfl_xor(value, distance));
+  }
+  return value;
+}
+
+// All-reduce over threads of a block that differ in the bits [log2 Stride, log2 (Stride * Width)) of `thread`, their number
+// counted from the first of the `Threads` participants (a multiple of 32; barrier `Barrier` is theirs).
+//
+// Lanes first; where that crosses warps, `scratch` (Threads elements of T in shared memory) carries the rest. A barrier stands
+// before the scratch is written (an earlier use may still be read) and before it is read.
+template <typename Op, int Width, int Stride, int Threads, int Barrier = 0, typename T>
+TL_DEVICE T block_reduce(T value, int thread, T* scratch) {
+  if constexpr (Width * Stride <= 32) {
+    return warp_reduce<Op, Width, Stride>(value);
+  } else {
+    constexpr int first = Stride < 32 ? 32 : Stride;      // distance between the values that scratch combines
+    constexpr int count = Width * Stride / first;         // how many of them
+    if constexpr (Stride < 32) value = warp_reduce<Op, 32 / Stride, Stride>(value);
+    asm volatile("bar.sync %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
+    scratch[thread] = value;
+    asm volatile("bar.sync %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
+    const int base = thread - (thread / first % count) * first;
+    value = scratch[base];
+#pragma unroll
+    for (int i = 1; i < count; ++i) value = Op::template apply<T>(value, scratch[base + i * first]);
+    return value;
+  }
+}
+
+}  // namespace tl
