@@ -62,10 +62,13 @@ class BulkStore {
   bool has_read_ = false, has_landed_ = false;
 };
 
+struct WgmmaState;  // exec_wgmma.cc
+
 struct WarpAsync {
   /// Copies in flight, oldest first; cp.async.mbarrier.arrive tracks all of them.
   std::vector<std::shared_ptr<CopyBatch>> copies;
   std::vector<std::weak_ptr<BulkStore>> stores;
+  std::shared_ptr<WgmmaState> wgmma;
 };
 
 /// The warp's record, made on first use.

@@ -1,0 +1,280 @@
+#include "wgmma.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tilelang {
+namespace simulator {
+
+namespace {
+
+constexpr uint32_t kChunk = 16;      // bytes
+constexpr uint32_t kLine = 128;      // bytes that a swizzle phase spans
+constexpr int kCoreRows = 8;         // rows (or values of k) of a core matrix
+constexpr int kMaxChunkElements = 16;
+
+// Descriptor fields (PTX ISA, "Matrix descriptor"); addresses and offsets are in units of 16 bytes.
+constexpr uint64_t kReservedBits = 0x3ff1c000c000c000u;
+constexpr uint32_t kFieldMask = 0x3fff;
+constexpr Swizzle kSwizzleModes[] = {Swizzle::kNone, Swizzle::k128B, Swizzle::k64B, Swizzle::k32B};
+
+uint32_t field(uint64_t bits, int position) { return static_cast<uint32_t>(bits >> position & kFieldMask) * kChunk; }
+
+// Permutes the 16-byte chunks of a span by the number of the 128-byte line since the pattern began.
+uint32_t swizzled(const MatrixDescriptor& descriptor, uint32_t offset) {
+  const uint32_t span = swizzle_span(descriptor.swizzle);
+  if (span == 0) return offset;
+  const uint32_t phase = (offset / kLine - descriptor.base) & (span / kChunk - 1);
+  return offset ^ phase * kChunk;
+}
+
+int chunk_elements(Format format) { return 128 / storage_bits(format); }
+
+// Consecutive elements along k.
+uint32_t offset_along_k(const MatrixDescriptor& descriptor, int row, int chunk) {
+  const uint32_t span = swizzle_span(descriptor.swizzle);
+  const uint32_t pitch = span == 0 ? kChunk : span;
+  const uint32_t step = span == 0 ? descriptor.leading : kChunk;
+  return descriptor.start + row % kCoreRows * pitch + row / kCoreRows * descriptor.stride + chunk * step;
+}
+
+// Consecutive elements along m or n.
+uint32_t offset_along_major(const MatrixDescriptor& descriptor, int chunk, int k) {
+  const uint32_t span = swizzle_span(descriptor.swizzle);
+  if (span == 0) {
+    return descriptor.start + k % kCoreRows * kChunk + k / kCoreRows * descriptor.leading + chunk * descriptor.stride;
+  }
+  const int per_span = static_cast<int>(span / kChunk);
+  return descriptor.start + chunk % per_span * kChunk + chunk / per_span * descriptor.leading +
+         k % kCoreRows * span + k / kCoreRows * descriptor.stride;
+}
+
+template <typename T>
+void negate(std::vector<T>& values) {
+  for (T& value : values) value = -value;
+}
+
+template <typename T>
+bool load_left(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>& left) {
+  std::vector<T> stored(kWarpRows * wgmma.stored_k());
+  if (operands.a_registers) {
+    load_a_fragment(wgmma.a, kWarpRows, wgmma.stored_k(), operands.a_registers, stored.data());
+  } else {
+    OperandShape rows = wgmma.a_shape();
+    rows.majors = kWarpRows;
+    unpack_a(rows, operands.a_chunks, stored.data());
+  }
+  if (!wgmma.sparse) {
+    left = std::move(stored);
+    return true;
+  }
+  left.resize(kWarpRows * wgmma.k);
+  return expand_sparse(wgmma.a, wgmma.k, wgmma.selector, operands.metadata, stored.data(), left.data());
+}
+
+template <typename T>
+bool multiply(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>& sums) {
+  std::vector<T> left, right(wgmma.k * wgmma.n);
+  const bool valid = load_left(wgmma, operands, left);
+  unpack_b(wgmma.b_shape(), operands.b_chunks, right.data());
+  if (wgmma.scale < 0) negate(left);
+  multiply_add(kWarpRows, wgmma.n, wgmma.k, left.data(), right.data(), sums.data());
+  return valid;
+}
+
+int32_t clamped_sum(int32_t a, int32_t b) {
+  const int64_t sum = int64_t{a} + b;
+  return static_cast<int32_t>(std::clamp<int64_t>(sum, std::numeric_limits<int32_t>::min(),
+                                                  std::numeric_limits<int32_t>::max()));
+}
+
+// Register i of a lane holds row lane / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4) + i % 2.
+int tile_index(int n, int element, int lane) {
+  const int row = lane / 4 + element / 2 % 2 * 8;
+  const int column = element / 4 * 8 + lane % 4 * 2 + element % 2;
+  return row * n + column;
+}
+
+int dense_depth(Format format) { return 256 / storage_bits(format); }
+
+bool types_match(const Wgmma& wgmma) {
+  const bool half_sum = wgmma.d == Format::kF16, single_sum = wgmma.d == Format::kF32;
+  switch (wgmma.a) {
+    case Format::kF16:
+      return wgmma.b == wgmma.a && (half_sum || single_sum);
+    case Format::kBF16:
+    case Format::kTF32:
+      return wgmma.b == wgmma.a && single_sum;
+    case Format::kE4M3:
+    case Format::kE5M2:
+      return (wgmma.b == Format::kE4M3 || wgmma.b == Format::kE5M2) && (half_sum || single_sum);
+    case Format::kS8:
+    case Format::kU8:
+      return (wgmma.b == Format::kS8 || wgmma.b == Format::kU8) && wgmma.d == Format::kS32;
+    default:
+      return false;
+  }
+}
+
+bool width_exists(const Wgmma& wgmma) {
+  if (wgmma.n < 8 || wgmma.n > 256 || wgmma.n % 8 != 0) return false;
+  // Integers: 8, 16, 24, 32, then multiples of 16.
+  return !wgmma.integer() || wgmma.n <= 32 || wgmma.n % 16 == 0;
+}
+
+}  // namespace
+
+bool decode_descriptor(uint64_t bits, MatrixDescriptor* descriptor) {
+  descriptor->start = field(bits, 0);
+  descriptor->leading = field(bits, 16);
+  descriptor->stride = field(bits, 32);
+  descriptor->base = static_cast<uint32_t>(bits >> 49 & 7);
+  descriptor->swizzle = kSwizzleModes[bits >> 62];
+  return (bits & kReservedBits) == 0;
+}
+
+std::vector<uint32_t> chunk_offsets(const MatrixDescriptor& descriptor, const OperandShape& shape, int first) {
+  const int elements = chunk_elements(shape.format);
+  std::vector<uint32_t> offsets;
+  if (shape.major_contiguous) {
+    for (int k = 0; k < shape.depth; ++k) {
+      for (int chunk = 0; chunk < shape.majors / elements; ++chunk) {
+        offsets.push_back(swizzled(descriptor, offset_along_major(descriptor, first / elements + chunk, k)));
+      }
+    }
+    return offsets;
+  }
+  for (int row = 0; row < shape.majors; ++row) {
+    for (int chunk = 0; chunk < shape.depth / elements; ++chunk) {
+      offsets.push_back(swizzled(descriptor, offset_along_k(descriptor, first + row, chunk)));
+    }
+  }
+  return offsets;
+}
+
+const char* check_descriptor(const MatrixDescriptor& descriptor, const OperandShape& shape) {
+  const uint32_t span = swizzle_span(descriptor.swizzle);
+  if (!shape.major_contiguous) {
+    if (shape.majors > kCoreRows && descriptor.stride == 0) return "the stride byte offset is zero";
+    if (span == 0 && descriptor.leading == 0) return "the leading byte offset is zero";
+    return nullptr;
+  }
+  const int span_elements = static_cast<int>(span) * 8 / storage_bits(shape.format);
+  if (span == 0) {
+    if (descriptor.leading == 0) return "the leading byte offset is zero";
+    return shape.majors > kCoreRows && descriptor.stride == 0 ? "the stride byte offset is zero" : nullptr;
+  }
+  if (descriptor.stride == 0) return "the stride byte offset is zero";
+  return shape.majors > span_elements && descriptor.leading == 0 ? "the leading byte offset is zero" : nullptr;
+}
+
+template <typename T>
+void unpack_a(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
+  const int elements = chunk_elements(shape.format);
+  T values[kMaxChunkElements];
+  if (!shape.major_contiguous) {
+    for (int i = 0; i < shape.majors * shape.depth / elements; ++i) unpack(shape.format, chunks[i], elements, out + i * elements);
+    return;
+  }
+  const int per_row = shape.majors / elements;
+  for (int i = 0; i < shape.depth * per_row; ++i) {
+    unpack(shape.format, chunks[i], elements, values);
+    for (int j = 0; j < elements; ++j) out[(i % per_row * elements + j) * shape.depth + i / per_row] = values[j];
+  }
+}
+
+template <typename T>
+void unpack_b(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
+  const int elements = chunk_elements(shape.format);
+  T values[kMaxChunkElements];
+  if (shape.major_contiguous) {
+    for (int i = 0; i < shape.majors * shape.depth / elements; ++i) unpack(shape.format, chunks[i], elements, out + i * elements);
+    return;
+  }
+  const int per_row = shape.depth / elements;
+  for (int i = 0; i < shape.majors * per_row; ++i) {
+    unpack(shape.format, chunks[i], elements, values);
+    for (int j = 0; j < elements; ++j) out[(i % per_row * elements + j) * shape.majors + i / per_row] = values[j];
+  }
+}
+
+template void unpack_a<float>(const OperandShape&, const uint8_t* const*, float*);
+template void unpack_a<int32_t>(const OperandShape&, const uint8_t* const*, int32_t*);
+template void unpack_b<float>(const OperandShape&, const uint8_t* const*, float*);
+template void unpack_b<int32_t>(const OperandShape&, const uint8_t* const*, int32_t*);
+
+const char* check_wgmma(const Wgmma& wgmma) {
+  if (!types_match(wgmma)) return "these types do not go together";
+  if (!width_exists(wgmma)) return "this n does not exist for these types";
+  if (wgmma.k != dense_depth(wgmma.a) * (wgmma.sparse ? 2 : 1)) return "this k does not exist for these types";
+  if ((wgmma.a_transposed || wgmma.b_transposed) && storage_bits(wgmma.a) != 16) {
+    return "only 16-bit operands can be transposed";
+  }
+  if (wgmma.sparse && wgmma.selector >= sparse_selectors(wgmma.a, wgmma.k)) return "the sparsity selector is out of range";
+  return nullptr;
+}
+
+AccumulatorTile load_accumulator_tile(const Wgmma& wgmma, const uint32_t* const* registers) {
+  AccumulatorTile tile;
+  const int count = wgmma.d_registers();
+  if (wgmma.integer()) {
+    tile.integers.resize(kWarpRows * wgmma.n);
+    for (int i = 0; i < count; ++i) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        tile.integers[tile_index(wgmma.n, i, lane)] = static_cast<int32_t>(registers[i][lane]);
+      }
+    }
+    return tile;
+  }
+  tile.floats.resize(kWarpRows * wgmma.n);
+  const bool packed = wgmma.d == Format::kF16;
+  for (int i = 0; i < count; ++i) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint32_t word = registers[i][lane];
+      if (packed) {
+        tile.floats[tile_index(wgmma.n, 2 * i, lane)] = f16_to_f32(static_cast<uint16_t>(word));
+        tile.floats[tile_index(wgmma.n, 2 * i + 1, lane)] = f16_to_f32(static_cast<uint16_t>(word >> 16));
+      } else {
+        tile.floats[tile_index(wgmma.n, i, lane)] = float_from_bits(word);
+      }
+    }
+  }
+  return tile;
+}
+
+void store_accumulator_tile(const Wgmma& wgmma, const AccumulatorTile& tile, uint32_t* const* registers) {
+  const int count = wgmma.d_registers();
+  for (int i = 0; i < count; ++i) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      uint32_t& word = registers[i][lane];
+      if (wgmma.integer()) {
+        word = static_cast<uint32_t>(tile.integers[tile_index(wgmma.n, i, lane)]);
+      } else if (wgmma.d == Format::kF16) {
+        const uint32_t high = f32_to_f16(tile.floats[tile_index(wgmma.n, 2 * i + 1, lane)]);
+        word = high << 16 | f32_to_f16(tile.floats[tile_index(wgmma.n, 2 * i, lane)]);
+      } else {
+        word = canonical_f32(tile.floats[tile_index(wgmma.n, i, lane)]);
+      }
+    }
+  }
+}
+
+bool run_wgmma(const Wgmma& wgmma, const WgmmaOperands& operands, AccumulatorTile* tile) {
+  if (!wgmma.integer()) {
+    if (!operands.accumulate) std::fill(tile->floats.begin(), tile->floats.end(), 0.0f);
+    const bool valid = multiply(wgmma, operands, tile->floats);
+    if (wgmma.d != Format::kF16) return valid;
+    // Half-precision accumulators are rounded after every instruction.
+    for (float& value : tile->floats) value = f16_to_f32(f32_to_f16(value));
+    return valid;
+  }
+  if (!operands.accumulate) std::fill(tile->integers.begin(), tile->integers.end(), 0);
+  if (!wgmma.saturate) return multiply(wgmma, operands, tile->integers);
+  std::vector<int32_t> product(tile->integers.size(), 0);
+  const bool valid = multiply(wgmma, operands, product);
+  for (size_t i = 0; i < product.size(); ++i) tile->integers[i] = clamped_sum(tile->integers[i], product[i]);
+  return valid;
+}
+
+}  // namespace simulator
+}  // namespace tilelang
