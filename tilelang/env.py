@@ -95,6 +95,21 @@ def code_changing() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
+def raw_table() -> dict[bytes, bytes]:
+    """The table that ``os.environ`` decodes: name -> value, for checks by identity that must take nanoseconds."""
+    return os.environ._data  # type: ignore[attr-defined]
+
+
+def raw_key(name: str) -> bytes:
+    """The key of :func:`raw_table` for a variable."""
+    return os.environ.encodekey(name)  # type: ignore[attr-defined]
+
+
+def code_changing_keys() -> list[bytes]:
+    """Keys of :func:`raw_table` for the variables that change generated code."""
+    return [raw_key(name) for name, variable in VARIABLES.items() if variable.changes_code]
+
+
 def warn_unknown() -> None:
     """Warns of each ``TILELANG_*`` variable that nothing reads, with the nearest known name."""
     for name in os.environ:

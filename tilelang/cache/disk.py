@@ -110,18 +110,22 @@ class DiskCache:
         facts = self._facts(key, artifact, seconds)
         try:
             path = store.publish(self.root, key.digest, with_texts(key, artifact), facts)
-            if source is not None and source.digest is not None:
-                sources.record(self.root, source.digest, key.digest)
         except OSError as error:
             warn.once("publish", f"a kernel could not be kept in {self.root}: {error.strerror}")
             return None
         self._hold(key.digest, lease.share_directory(path))
-        self._index(path, source)
+        if self.keeps_index:
+            with contextlib.suppress(store.BadEntry):
+                self.index.published(store.read_manifest(path))
+            eviction.enforce(self.root, self.index, env.get("TILELANG_CACHE_MAX_SIZE"))
         return path
 
     def link(self, source: SourceKey, key: str) -> None:
         """Lets a source key lead to the entry of ``key``."""
         if source.digest is None or not self.place.writable or sources.find(self.root, source.digest) == key:
+            return
+        source = source.confirmed()
+        if source.digest is None:
             return
         try:
             sources.record(self.root, source.digest, key)
@@ -135,14 +139,6 @@ class DiskCache:
         """Gives all entries free for eviction."""
         with self._guard:
             self._leases.clear()
-
-    def _index(self, path: Path, source: SourceKey | None) -> None:
-        if not self.keeps_index:
-            return
-        link = (source.digest, source.function) if source is not None and source.digest is not None else None
-        with contextlib.suppress(store.BadEntry):
-            self.index.published(store.read_manifest(path), link)
-        eviction.enforce(self.root, self.index, env.get("TILELANG_CACHE_MAX_SIZE"))
 
     def _facts(self, key: KernelKey, artifact: KernelArtifact, seconds: float) -> dict:
         nearest = self.index.nearest(key.name, key.inputs) if self.keeps_index else None

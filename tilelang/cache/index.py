@@ -50,13 +50,11 @@ class Index:
 
     # -- what a compiling process says ------------------------------------------------------------------------------
 
-    def published(self, manifest: Mapping[str, Any], source: tuple[str, str] | None = None) -> None:
-        """Adds the row of a new entry, takes the journal over, and links ``source`` (key, function) to it."""
+    def published(self, manifest: Mapping[str, Any]) -> None:
+        """Adds the row of a new entry and takes the journal over."""
 
         def write(connection: sqlite3.Connection) -> None:
             _put_kernel(connection, manifest)
-            if source is not None:
-                _put_source(connection, source[0], manifest["key"], source[1])
             self._take_journal(connection)
 
         self._transact(write)

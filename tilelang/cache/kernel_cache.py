@@ -252,7 +252,7 @@ class KernelCache:
 
     # -- steps ------------------------------------------------------------------------------------------------------
 
-    def _find_or_compile(self, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:
+    def _find_or_compile(self, key: KernelKey, compile: Compile) -> CacheEntry:
         if not self.keeps_files:
             return self._compile_privately(key, compile)
         disk = self.disk
@@ -261,13 +261,13 @@ class KernelCache:
             return entry
         with disk.only_one(key.digest):
             # Whoever held the lock before may have made it.
-            return disk.find(key.digest) or self._compile(disk, key, compile, source)
+            return disk.find(key.digest) or self._compile(disk, key, compile)
 
     def _compile(
         self, disk: DiskCache, key: KernelKey, compile: Compile, source: SourceKey | None
     ) -> CacheEntry:
         artifact, seconds = _timed(compile)
-        path = disk.add(key, artifact, seconds, source) if self._may_keep(key) else None
+        path = disk.add(key, artifact, seconds) if self._may_keep(key) else None
         if path is None:
             path = _materialise(key, artifact)
         return CacheEntry(key.digest, path, artifact, "compiled", seconds, key.inputs)

@@ -1,0 +1,114 @@
+"""Has anything changed that a kernel was made from? A flat list of checks by identity, compiled where the package was built.
+
+Every value that was read is held, so that an identity cannot come to mean another object. A check that fails means "look
+closely", not "changed": the value is then fingerprinted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CellType, FunctionType
+from typing import Any
+
+from tilelang.cache.missing import MISSING
+from tilelang.cache.plain import plain_key
+
+
+def _item(container: dict, key: Any, expected: Any) -> bool:
+    return container.get(key, MISSING) is expected
+
+
+def _cell(cell: CellType, _: None, expected: Any) -> bool:
+    try:
+        return cell.cell_contents is expected
+    except ValueError:
+        return expected is MISSING
+
+
+def _function(function: FunctionType, _: None, expected: tuple) -> bool:
+    found = (function.__code__, function.__defaults__, function.__kwdefaults__)
+    return all(a is b for a, b in zip(found, expected, strict=True))
+
+
+def _list(container: list, _: None, expected: tuple) -> bool:
+    return len(container) == len(expected) and all(a is b for a, b in zip(container, expected, strict=False))
+
+
+def _dict(container: dict, keys: tuple, values: tuple) -> bool:
+    return _list(list(container), None, keys) and _list(list(container.values()), None, values)
+
+
+def _type(value: Any, _: None, expected: type) -> bool:
+    return type(value) is expected
+
+
+def _mro(kind: type, _: None, expected: tuple) -> bool:
+    return kind.__mro__ is expected
+
+
+def _call(probe: Callable, _: None, expected: Any) -> bool:
+    return probe() == expected
+
+
+CHECKS = {
+    # kind -> check; the numbers are those of the compiled version
+    0: _item,
+    1: _cell,
+    2: _function,
+    3: _list,
+    4: _dict,
+    5: _type,
+    6: _mro,
+    7: _call,
+}
+ITEM, CELL, FUNCTION, LIST, DICT, TYPE, MRO, CALL = CHECKS
+
+
+class PythonWatch:
+    """Records of what was read.
+
+    Args:
+        records: (kind, container, key, expected); see :data:`CHECKS`.
+    """
+
+    __slots__ = ("_checks",)
+
+    def __init__(self, records: list[tuple[int, Any, Any, Any]]):
+        self._checks = [(CHECKS[kind], *rest) for kind, *rest in records]
+
+    def holds(self) -> bool:
+        """Whether every record finds the very object that it found before."""
+        return all(check(container, key, expected) for check, container, key, expected in self._checks)
+
+
+class PythonRecall:
+    """Objects by plain arguments, valid while a watch holds."""
+
+    __slots__ = ("_rows", "_watch")
+
+    def __init__(self, watch: Any):
+        self._watch = watch
+        self._rows: dict[bytes, Any] = {}
+
+    def get(self, args: tuple, kwargs: dict) -> Any:
+        """The object of these arguments, or None.
+
+        Raises:
+            NotPlain: an argument needs a full fingerprint.
+        """
+        found = self._rows.get(plain_key((args, kwargs)))
+        return found if found is not None and self._watch.holds() else None
+
+    def holds(self) -> bool:
+        """Whether the watch holds."""
+        return self._watch.holds()
+
+    def rows(self) -> dict[bytes, Any]:
+        """The table itself: plain key of (args, kwargs) -> object."""
+        return self._rows
+
+
+try:
+    from tilelang.lib.revalidate import Recall, Watch
+except ImportError:
+    Watch, Recall = PythonWatch, PythonRecall
