@@ -64,6 +64,8 @@ VARIABLES: dict[str, Variable] = {
         Variable("TILELANG_DISABLE_CACHE", False, flag, False, "Compile afresh; neither read nor write the cache on disk."),
         Variable("TILELANG_TRACEBACK", "short", str, False, "`full` shows the compiler's own frames in errors."),
         Variable("TILELANG_CUDA_ARCH", None, str, True, "CUDA architecture, for example `sm_90a`, where the target names none."),
+        Variable("TILELANG_CUDA_COMPILER", None, choice("nvrtc", "nvcc"), True, "Device compiler: `nvrtc` (default where installed) or `nvcc`."),
+        Variable("CUDA_HOME", None, str, False, "Root of a CUDA toolkit, used after NVIDIA's Python wheels."),
         Variable("TILELANG_DEVICE", None, str, False, "`simulator` runs CUDA kernels on the PTX simulator."),
         Variable("TILELANG_DISABLE_FILE_CACHING", False, flag, False, "Keep kernels in memory only; leave the disk alone."),
         Variable("TILELANG_CACHE_SCOPE", "user", choice("user", "repo"), False, "`repo` keeps the cache in the enclosing git work tree."),
@@ -93,6 +95,11 @@ def code_changing() -> dict[str, str]:
     """The set variables that change generated code, by name; part of every kernel key."""
     names = (name for name, variable in VARIABLES.items() if variable.changes_code)
     return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def is_reader(value: Any) -> bool:
+    """Whether ``value`` is what user code reads environment variables with."""
+    return value is os.environ or value is os.getenv
 
 
 def raw_table() -> dict[bytes, bytes]:

@@ -27,12 +27,8 @@ def canonical(value: Any) -> str:
     if encode is not None:
         return encode(value)
     if isinstance(value, Enum):
-        return (
-            f"enum:{type(value).__module__}.{type(value).__qualname__}.{value.name}={canonical(value.value)}"
-        )
-    raise NotCanonical(
-        f"a value of type {type(value).__module__}.{type(value).__qualname__} has no canonical form"
-    )
+        return f"enum:{type(value).__module__}.{type(value).__qualname__}.{value.name}={canonical(value.value)}"
+    raise NotCanonical(f"a value of type {type(value).__module__}.{type(value).__qualname__} has no canonical form")
 
 
 def digest(*texts: str) -> str:

@@ -15,10 +15,7 @@ from typing import Any
 from tilelang import artifact as vocabulary
 from tilelang.artifact import KernelArtifact, KernelLaunch, KernelParam, TensorMapSpec
 
-_ADMITTED = {
-    (vocabulary.__name__, kind.__name__): kind
-    for kind in (KernelArtifact, KernelLaunch, KernelParam, TensorMapSpec)
-}
+_ADMITTED = {(vocabulary.__name__, kind.__name__): kind for kind in (KernelArtifact, KernelLaunch, KernelParam, TensorMapSpec)}
 _PLAIN = (str, int, float, bool, type(None), bytes)
 
 
@@ -27,9 +24,7 @@ class _Unpickler(pickle.Unpickler):
         try:
             return _ADMITTED[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(
-                f"params.pkl asks for {module}.{name}, which is not a plain type"
-            ) from None
+            raise pickle.UnpicklingError(f"params.pkl asks for {module}.{name}, which is not a plain type") from None
 
     def persistent_load(self, pid: Any) -> Any:
         raise pickle.UnpicklingError("params.pkl holds a persistent reference")
@@ -61,9 +56,7 @@ def decode(raw: bytes, files: Mapping[str, bytes]) -> KernelArtifact:
 
 def _check_artifact(artifact: KernelArtifact) -> None:
     """Fields hold what their declarations say: a forged state may have put anything there."""
-    _require(
-        type(artifact.params) is tuple and all(type(p) is KernelParam for p in artifact.params), "params"
-    )
+    _require(type(artifact.params) is tuple and all(type(p) is KernelParam for p in artifact.params), "params")
     _require(
         type(artifact.launches) is tuple and all(type(k) is KernelLaunch for k in artifact.launches),
         "launches",

@@ -21,9 +21,7 @@ from tilelang.cache.index import Index
 from tilelang.cache.key import KernelKey
 from tilelang.cache.source_key import SourceKey
 
-_MAX_LEASES = (
-    256  # an open file each; a kernel whose lease is given back stays loaded and can only lose its files
-)
+_MAX_LEASES = 256  # an open file each; a kernel whose lease is given back stays loaded and can only lose its files
 _MAX_REASON_INPUTS = 6
 
 
@@ -74,16 +72,12 @@ class DiskCache:
             seconds = float(found.manifest.get("compile_seconds", 0.0))
             if self.place.writable:
                 journal.append(self.root, key)
-            return CacheEntry(
-                key, path, found.artifact, origin, seconds, found.manifest.get("inputs", {}), held
-            )
+            return CacheEntry(key, path, found.artifact, origin, seconds, found.manifest.get("inputs", {}), held)
         return None
 
     def find_source(self, source_key: str) -> str | None:
         """The kernel key that a source key leads to, or None."""
-        return next(
-            filter(None, (sources.find(root, source_key) for root in (self.root, *layers.roots()))), None
-        )
+        return next(filter(None, (sources.find(root, source_key) for root in (self.root, *layers.roots()))), None)
 
     @contextlib.contextmanager
     def only_one(self, key: str) -> Iterator[None]:
@@ -101,9 +95,7 @@ class DiskCache:
                 )
             yield
 
-    def add(
-        self, key: KernelKey, artifact: KernelArtifact, seconds: float, source: SourceKey | None
-    ) -> Path | None:
+    def add(self, key: KernelKey, artifact: KernelArtifact, seconds: float, source: SourceKey | None) -> Path | None:
         """Publishes an entry; None where it could not be kept, after a warning."""
         if not self.place.writable:
             return None

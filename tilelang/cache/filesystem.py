@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-NETWORK = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs")
-)
+NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "beegfs"))
 _MOUNTS = Path("/proc/self/mountinfo")
 
 

@@ -77,9 +77,7 @@ def _loaded_is_on_disk(files: list[_File]) -> bool:
     loaded = frozenset((file.name, file.stat) for file in files if file.kind != "headers")
     if not _first_seen:
         _first_seen.append(loaded)
-    return loaded == _first_seen[0] and all(
-        file.stat[2] < _started_ns for file in files if file.kind != "headers"
-    )
+    return loaded == _first_seen[0] and all(file.stat[2] < _started_ns for file in files if file.kind != "headers")
 
 
 def _is_settled(file: _File) -> bool:
@@ -121,9 +119,7 @@ def _records() -> tuple[tuple[str, str], ...]:
             stem = name.removesuffix(".dist-info")
             if stem != name and stem.rpartition("-")[0] in _DISTRIBUTIONS:
                 record = os.path.join(folder, name, "RECORD")
-                if os.path.exists(record) and stem.rpartition("-")[0] not in {
-                    n.rpartition("-")[0] for n, _ in found
-                }:
+                if os.path.exists(record) and stem.rpartition("-")[0] not in {n.rpartition("-")[0] for n, _ in found}:
                     found.append((stem, record))
     return tuple(found)
 
@@ -141,11 +137,7 @@ def _digest(files: list[_File]) -> tuple[tuple[str, str], ...]:
 def _record_hashes(path: str) -> bytes:
     """The lines of a RECORD that name packaged files: installers add lines of their own (scripts, byte code, INSTALLER)."""
     lines = Path(path).read_bytes().splitlines()
-    kept = (
-        line
-        for line in lines
-        if b",sha256=" in line and b".dist-info/" not in line and not line.startswith(b"..")
-    )
+    kept = (line for line in lines if b",sha256=" in line and b".dist-info/" not in line and not line.startswith(b".."))
     return b"\n".join(sorted(kept))
 
 
@@ -195,9 +187,7 @@ def executable_version(program: str, *arguments: str) -> str:
     if path is None:
         return ""
     found = os.stat(path)
-    return _ask_version(
-        path, arguments or ("--version",), found.st_size, found.st_mtime_ns, found.st_ctime_ns
-    )
+    return _ask_version(path, arguments or ("--version",), found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @functools.cache

@@ -30,9 +30,7 @@ _CORRUPT = (
     "disk image",
 )
 _NEIGHBOURS = 4
-_inherited: list[
-    sqlite3.Connection
-] = []  # connections that a fork copied: closing them here could disturb the parent
+_inherited: list[sqlite3.Connection] = []  # connections that a fork copied: closing them here could disturb the parent
 Result = TypeVar("Result")
 
 
@@ -252,9 +250,7 @@ class Index:
         for suffix in ("-wal", "-shm", ""):
             with contextlib.suppress(FileNotFoundError):
                 os.rename(f"{self.path}{suffix}", shelter / f"{FILE_NAME}{suffix}.{stamp}")
-        warn.once(
-            "corrupt index", f"the index {self.path} was corrupt ({error}); it was rebuilt from the entries"
-        )
+        warn.once("corrupt index", f"the index {self.path} was corrupt ({error}); it was rebuilt from the entries")
 
     def _take_journal(self, connection: sqlite3.Connection) -> None:
         for use in journal.take(self.root):
@@ -275,10 +271,7 @@ def _put_kernel(connection: sqlite3.Connection, manifest: Mapping[str, Any]) -> 
     connection.execute(statements.DROP_FILES, {"key": key})
     connection.executemany(
         statements.PUT_FILE,
-        [
-            {"key": key, "name": name, "bytes": size, "sha256": checksum}
-            for name, (size, checksum) in manifest["files"].items()
-        ],
+        [{"key": key, "name": name, "bytes": size, "sha256": checksum} for name, (size, checksum) in manifest["files"].items()],
     )
     more = {"more_bytes": total - (before[0] if before else 0), "more_entries": 0 if before else 1}
     connection.execute(statements.ADD_TOTALS, more)

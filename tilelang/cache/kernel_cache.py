@@ -89,9 +89,7 @@ class KernelCache:
 
     # -- look-up ----------------------------------------------------------------------------------------------------
 
-    def lookup_or_compile(
-        self, key: KernelKey, compile: Compile, source: SourceKey | None = None
-    ) -> CacheEntry:
+    def lookup_or_compile(self, key: KernelKey, compile: Compile, source: SourceKey | None = None) -> CacheEntry:
         """The entry of ``key``; ``compile`` is called, once among all threads and processes, where there is none.
 
         Args:
@@ -105,9 +103,7 @@ class KernelCache:
         entry = self._entries.get(digest)
         if entry is None:
             with self._flights.only_one(digest):
-                entry = self._entries.get(digest) or self._remember(
-                    self._find_or_compile(key, compile, source)
-                )
+                entry = self._entries.get(digest) or self._remember(self._find_or_compile(key, compile))
         else:
             entry = dataclasses.replace(entry, origin="memory")
         if source is not None and self.keeps_files:
@@ -263,9 +259,7 @@ class KernelCache:
             # Whoever held the lock before may have made it.
             return disk.find(key.digest) or self._compile(disk, key, compile)
 
-    def _compile(
-        self, disk: DiskCache, key: KernelKey, compile: Compile, source: SourceKey | None
-    ) -> CacheEntry:
+    def _compile(self, disk: DiskCache, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:
         artifact, seconds = _timed(compile)
         path = disk.add(key, artifact, seconds) if self._may_keep(key) else None
         if path is None:

@@ -17,9 +17,7 @@ def roots() -> tuple[Path, ...]:
     if not text:
         return ()
     if text not in _admitted:
-        _admitted[text] = tuple(
-            path for path in map(Path, text.split(os.pathsep)) if str(path) != "." and _admit(path)
-        )
+        _admitted[text] = tuple(path for path in map(Path, text.split(os.pathsep)) if str(path) != "." and _admit(path))
     return _admitted[text]
 
 

@@ -77,9 +77,7 @@ def default_root() -> Path:
             return work_tree / REPOSITORY_DIRECTORY
     base = env.get("XDG_CACHE_HOME")
     # The XDG specification has relative paths ignored.
-    return (
-        Path(base) if base and os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache"
-    ) / "tilelang"
+    return (Path(base) if base and os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache") / "tilelang"
 
 
 def _work_tree(start: Path) -> Path | None:

@@ -71,11 +71,7 @@ def _part_reads(code: CodeType, free: frozenset[str]) -> Iterator[Read]:
                 if isinstance(name, str) and name in aliases and step.opname != "LOAD_CONST":
                     # In an instruction that loads two variables the attribute belongs to the last one.
                     last = name == names[-1]
-                    yield (
-                        _chained(IMPORT, aliases[name], steps, position)
-                        if last
-                        else Read(IMPORT, aliases[name])
-                    )
+                    yield (_chained(IMPORT, aliases[name], steps, position) if last else Read(IMPORT, aliases[name]))
 
 
 def _import_reads(module: str, following: list, aliases: dict[str, str]) -> Iterator[Read]:

@@ -125,9 +125,7 @@ blobs = Table(
 def _upsert(table: Table, kept: tuple[str, ...] = ()):
     insert = sqlite.insert(table)
     names = {column.name for column in table.primary_key}
-    changed = {
-        c.name: insert.excluded[c.name] for c in table.columns if c.name not in names and c.name not in kept
-    }
+    changed = {c.name: insert.excluded[c.name] for c in table.columns if c.name not in names and c.name not in kept}
     return insert.on_conflict_do_update(index_elements=sorted(names), set_=changed)
 
 
@@ -142,11 +140,7 @@ def hot_statements() -> dict[str, str | list[str]]:
     tables = metadata.sorted_tables
     return {
         "CREATE": [text(CreateTable(table)) for table in tables]
-        + [
-            text(CreateIndex(index))
-            for table in tables
-            for index in sorted(table.indexes, key=lambda i: i.name)
-        ]
+        + [text(CreateIndex(index)) for table in tables for index in sorted(table.indexes, key=lambda i: i.name)]
         + ["INSERT INTO totals (id, bytes, entries) VALUES (1, 0, 0)"],
         "PUT_KERNEL": text(_upsert(kernels, kept=("hits", "pinned", "created"))),
         "PUT_FILE": text(_upsert(artifact_files)),
@@ -227,9 +221,7 @@ def statements_source() -> str:
 
 def _literal(sql: str, indent: str) -> str:
     pieces = textwrap.wrap(sql, 96, break_long_words=False)
-    texts = [
-        f'{indent}    "{piece.replace(chr(34), chr(92) + chr(34))}{end}"' for piece, end in _spaced(pieces)
-    ]
+    texts = [f'{indent}    "{piece.replace(chr(34), chr(92) + chr(34))}{end}"' for piece, end in _spaced(pieces)]
     return "(\n" + "\n".join(texts) + f"\n{indent})"
 
 

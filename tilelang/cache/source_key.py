@@ -48,9 +48,7 @@ class SourceKey:
             return self
         changed = source_text.changed_file(self.codes)
         if changed is not None:
-            return SourceKey(
-                None, self.function, f"{changed} is not the text that the running code came from"
-            )
+            return SourceKey(None, self.function, f"{changed} is not the text that the running code came from")
         now = self.again()
         if now.digest != self.digest:
             return SourceKey(None, self.function, now.reason or "the function changes what it reads")

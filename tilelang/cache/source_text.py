@@ -45,9 +45,7 @@ def changed_file(codes: Iterable[CodeType]) -> str | None:
         linecache.checkcache(file)
         text = "".join(linecache.getlines(file))
         try:
-            compiled = {
-                _place(part): part for part in code_tree(compile(text, file, "exec", dont_inherit=True))
-            }
+            compiled = {_place(part): part for part in code_tree(compile(text, file, "exec", dont_inherit=True))}
         except (SyntaxError, ValueError):
             return file
         if not all(_same(code, compiled.get(_place(code))) for code in members):

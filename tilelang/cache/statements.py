@@ -24,10 +24,7 @@ CREATE = [
         "CREATE TABLE sources ( source_key VARCHAR(64) NOT NULL, kernel_key VARCHAR(64) NOT NULL, "
         "function TEXT NOT NULL, recorded FLOAT NOT NULL, PRIMARY KEY (source_key) )"
     ),
-    (
-        "CREATE TABLE totals ( id INTEGER NOT NULL, bytes BIGINT NOT NULL, entries BIGINT NOT NULL, "
-        "PRIMARY KEY (id) )"
-    ),
+    ("CREATE TABLE totals ( id INTEGER NOT NULL, bytes BIGINT NOT NULL, entries BIGINT NOT NULL, PRIMARY KEY (id) )"),
     (
         'CREATE TABLE trials ( task VARCHAR(64) NOT NULL, config VARCHAR(64) NOT NULL, "values" TEXT NOT '
         "NULL, state VARCHAR(16) NOT NULL, seconds FLOAT, detail TEXT NOT NULL, kernel_key VARCHAR(64) "
@@ -75,8 +72,7 @@ KEYS = 'SELECT kernels."key" FROM kernels'
 TOTALS = "SELECT totals.bytes, totals.entries FROM totals"
 ADD_TOTALS = "UPDATE totals SET bytes=(totals.bytes + :more_bytes), entries=(totals.entries + :more_entries)"
 NOTE_USE = (
-    "UPDATE kernels SET hits=(kernels.hits + :more_hits), last_used=max(kernels.last_used, :used_at) "
-    'WHERE kernels."key" = :key'
+    'UPDATE kernels SET hits=(kernels.hits + :more_hits), last_used=max(kernels.last_used, :used_at) WHERE kernels."key" = :key'
 )
 LEAST_USED = (
     'SELECT kernels."key", kernels.bytes, kernels.last_used FROM kernels WHERE kernels.pinned = :pin '

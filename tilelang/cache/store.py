@@ -259,6 +259,4 @@ def keys(root: Path) -> Iterator[str]:
     except OSError:
         return
     with entries:
-        yield from (
-            entry.name for entry in entries if is_key(entry.name) and entry.is_dir(follow_symlinks=False)
-        )
+        yield from (entry.name for entry in entries if is_key(entry.name) and entry.is_dir(follow_symlinks=False))

@@ -36,7 +36,7 @@ from tilelang import env
 from tilelang.cache import purity, source_text, watch
 from tilelang.cache.canonical import NotCanonical, canonical
 from tilelang.cache.missing import MISSING
-from tilelang.cache.reads import FREE, GLOBAL, Read, annotation_reads, code_reads, code_tree
+from tilelang.cache.reads import FREE, GLOBAL, Read, annotation_reads, code_reads
 
 MAX_VALUES = 50_000
 MAX_ARRAY_BYTES = 1 << 20
@@ -67,7 +67,8 @@ _CLASS_BOOKKEEPING = frozenset(
     "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __annotations_cache__ __annotate_func__ "
     "__firstlineno__ __static_attributes__ __dataclass_fields__ __dataclass_params__ __abstractmethods__ _abc_impl "
     "__parameters__ __orig_bases__ __match_args__ __slots__ _member_map_ _value2member_map_ _hashable_values_ "
-    "_unhashable_values_ _unhashable_values_map_ __type_params__ __subclasshook__ __class_getitem__ __conditional_annotations__".split()
+    "_unhashable_values_ _unhashable_values_map_ __type_params__ __subclasshook__ __class_getitem__ "
+    "__conditional_annotations__".split()
 )
 
 
@@ -242,7 +243,7 @@ class Describer:
         chain = list(read.chain)
         while chain and isinstance(value, ModuleType) and value is not os:
             value = self._module_attribute(value, chain.pop(0))
-        if value is os or value is os.environ or value is os.getenv:
+        if value is os or env.is_reader(value):
             self._environment(value, chain, read.constant)
         elif value is MISSING:
             self._text("missing")
@@ -275,7 +276,7 @@ class Describer:
     def _environment(self, value: Any, chain: list[str], constant: str | None) -> None:
         if value is os and chain[:1] == ["environ"] and chain[1:] in ([], ["get"]):
             chain = []
-        elif value is os and chain == ["getenv"] or value is os.environ and chain == ["get"]:
+        elif value is os and chain == ["getenv"] or value is not os and chain == ["get"]:
             chain = []
         elif value is os:
             raise self._refuse(f"os.{'.'.join(chain) or '*'} depends on the machine")
@@ -395,9 +396,7 @@ class Describer:
         if stand_in is not None:
             self._text(f"stand-in {kind.__module__}.{kind.__qualname__}")
             if hasattr(value, "__dict__"):
-                self._record(
-                    watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values())
-                )
+                self._record(watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values()))
             self.value(stand_in(value))
             return
         if isinstance(value, enum.Enum):
@@ -411,9 +410,7 @@ class Describer:
     def _instance(self, value: Any, kind: type) -> None:
         for base in kind.__mro__[:-1]:
             if base not in _BASES and not _is_python_class(base):
-                raise self._refuse(
-                    f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be read"
-                )
+                raise self._refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be read")
         self._text("instance")
         self.value(kind)
         for base in _BASES:
@@ -444,9 +441,7 @@ class Describer:
 def _same_items(value: Any, base: type, plain: Any) -> bool:
     now = base(value)
     if base is dict:
-        return list(now) == list(plain) and all(
-            a is b for a, b in zip(now.values(), plain.values(), strict=True)
-        )
+        return list(now) == list(plain) and all(a is b for a, b in zip(now.values(), plain.values(), strict=True))
     return len(now) == len(plain) and all(a is b for a, b in zip(now, plain, strict=True))
 
 
@@ -460,11 +455,7 @@ def _slot_names(kind: type) -> list[str]:
         slots = base.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__"):
-                names.append(
-                    f"_{base.__name__.lstrip('_')}{name}"
-                    if name.startswith("__") and name[-2:] != "__"
-                    else name
-                )
+                names.append(f"_{base.__name__.lstrip('_')}{name}" if name.startswith("__") and name[-2:] != "__" else name)
     return names
 
 

@@ -77,9 +77,7 @@ CASES = [
         ("prog", "k=1", "k=2"),
         "prog.make.__kwdefaults__['k'] = 2",
     ),
-    Case(
-        "list_argument", FACTORY.format(body="return n"), None, "", args="([1, 2],)", args_after="([1, 3],)"
-    ),
+    Case("list_argument", FACTORY.format(body="return n"), None, "", args="([1, 2],)", args_after="([1, 3],)"),
     Case(
         "nested_list_argument",
         FACTORY.format(body="return n"),

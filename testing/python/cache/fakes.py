@@ -34,18 +34,18 @@ def artifact(name: str = "add", size: int = 64, **files: bytes) -> KernelArtifac
     return KernelArtifact(name, TARGET, "ctypes", params, (2,), content, (launch,), {"seconds": 0.5})
 
 
-def run_python(
-    code: str, *arguments: str, check: bool = True, **environment: str
-) -> subprocess.CompletedProcess:
+def run_python(code: str, *arguments: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess:
     """Runs ``code`` in a new process that can import the package and these fakes."""
-    return subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
         text=True,
         timeout=120,
-        check=check,
+        cwd="/",  # the working directory comes first on the path of `python -c`
         env={**os.environ, "PYTHONPATH": python_path(), **environment},
     )
+    assert not check or result.returncode == 0, result.stderr
+    return result
 
 
 def python_path() -> str:

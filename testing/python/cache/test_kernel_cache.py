@@ -27,9 +27,7 @@ def test_compiled_once_then_memory_then_disk(cache, own_cache):
     assert [first.origin, again.origin, fresh.origin] == ["compiled", "memory", "disk"]
     assert fresh.path == own_cache / "kernels" / key.digest
     names = {path.name for path in fresh.path.iterdir()}
-    assert names == {
-        *("device_kernel.cu", "kernel_lib.so", "params.pkl", "program.txt", "options.txt", "manifest.json")
-    }
+    assert names == {*("device_kernel.cu", "kernel_lib.so", "params.pkl", "program.txt", "options.txt", "manifest.json")}
     assert dataclasses.replace(fresh.artifact, files={}) == dataclasses.replace(fakes.artifact(), files={})
     assert fresh.artifact.files["kernel_lib.so"] == fakes.artifact().files["kernel_lib.so"]
     assert fresh.artifact.files["program.txt"] == b"C = A + B"
@@ -104,9 +102,7 @@ def test_clear(cache, own_cache):
     assert cache.lookup_or_compile(fakes.key(), fakes.artifact).origin == "compiled"
 
 
-@pytest.mark.parametrize(
-    "name", ["device_kernel.cu", "kernel_lib.so", PARAMS_PATH, "manifest.json", "program.txt"]
-)
+@pytest.mark.parametrize("name", ["device_kernel.cu", "kernel_lib.so", PARAMS_PATH, "manifest.json", "program.txt"])
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "removed", "link", "empty"])
 def test_a_damaged_file_is_a_miss_and_is_moved_aside(cache, own_cache, name, damage):
     key = fakes.key()

@@ -156,9 +156,7 @@ def test_a_file_edited_after_its_import_is_not_recorded(tmp_path):
 
 
 def test_a_trace_that_changes_what_it_reads_is_not_recorded(tmp_path):
-    adversary.write(
-        tmp_path, "counting", "SEEN = []\n\ndef make(n):\n    SEEN.append(n)\n    return len(SEEN)\n"
-    )
+    adversary.write(tmp_path, "counting", "SEEN = []\n\ndef make(n):\n    SEEN.append(n)\n    return len(SEEN)\n")
     with adversary.imported(tmp_path):
         prog, _ = adversary.modules("counting")
         key = FunctionTracker(prog.make).source_key((1,), {})
