@@ -259,7 +259,7 @@ class KernelCache:
             # Whoever held the lock before may have made it.
             return disk.find(key.digest) or self._compile(disk, key, compile)
 
-    def _compile(self, disk: DiskCache, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:
+    def _compile(self, disk: DiskCache, key: KernelKey, compile: Compile) -> CacheEntry:
         artifact, seconds = _timed(compile)
         path = disk.add(key, artifact, seconds) if self._may_keep(key) else None
         if path is None:
