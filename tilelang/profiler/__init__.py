@@ -1,0 +1,132 @@
+"""Checking and measuring a compiled kernel: :class:`Profiler` and :func:`do_bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tilelang.artifact import KernelParam
+from tilelang.profiler.bench import do_bench
+from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
+
+__all__ = ["Profiler", "TensorSupplyType", "do_bench"]
+
+
+@dataclass
+class Profiler:
+    """Tries a kernel on made-up inputs.
+
+    Attributes:
+        kernel: what is called: takes the inputs, returns the outputs.
+        params: the kernel's parameters.
+        result_idx: positions of the parameters that a call allocates and returns.
+        supply_type: what the inputs hold.
+        device: where they are.
+    """
+
+    kernel: Callable[..., Any]
+    params: Sequence[KernelParam]
+    result_idx: Sequence[int]
+    supply_type: TensorSupplyType = TensorSupplyType.Auto
+    device: Any = "cpu"
+
+    @staticmethod
+    def of(kernel: Any, supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
+        """The profiler of a ``JITKernel``."""
+        on_gpu = "cuda" in str(kernel.artifact.target) and torch.cuda.is_available()
+        return Profiler(kernel, kernel.artifact.params, kernel.artifact.out_idx, supply_type, "cuda" if on_gpu else "cpu")
+
+    def inputs(self, sizes: Mapping[str, int] | None = None, with_output: bool = False) -> list[Any]:
+        """One argument for each parameter that a caller passes; ``sizes`` gives the dynamic variables."""
+        supply = get_tensor_supply(self.supply_type, self.device, sizes)
+        return [supply(p) for i, p in enumerate(self.params) if with_output or i not in self.result_idx]
+
+    def assert_allclose(
+        self,
+        reference_program: Callable[..., Any],
+        input_tensors: Sequence[Any] | None = None,
+        atol: float = 1e-2,
+        rtol: float = 1e-2,
+        max_mismatched_ratio: float = 0.01,
+    ) -> None:
+        """Asserts that the kernel's results agree with those of ``reference_program`` on the same inputs.
+
+        A kernel without outputs is compared by the tensors that it changed, against copies that the reference changed or
+        against what the reference returns.
+
+        Raises:
+            AssertionError: they differ; see :func:`~tilelang.utils.tensor.torch_assert_close`.
+        """
+        inputs = list(input_tensors) if input_tensors is not None else self.inputs()
+        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+        wanted = _as_list(reference_program(*copies))
+        results = _as_list(self.kernel(*inputs))
+        if not results:
+            results = [v for v in inputs if isinstance(v, torch.Tensor)]
+            results = results[-len(wanted) :] if wanted else results
+            wanted = wanted or [v for v in copies if isinstance(v, torch.Tensor)]
+        if len(results) != len(wanted):
+            raise AssertionError(f"the kernel gives {len(results)} tensors, the reference {len(wanted)}")
+        for position, (result, want) in enumerate(zip(results, wanted)):
+            torch_assert_close(
+                result, want, rtol=rtol, atol=atol, max_mismatched_ratio=max_mismatched_ratio, check_dtype=False,
+                check_device=False, base_name=f"kernel output {position}", ref_name="reference",
+            )  # fmt: skip
+
+    def manual_assert_close(
+        self,
+        reference_program: Callable[..., Any],
+        input_tensors: Sequence[Any] | None = None,
+        manual_check_prog: Callable[[list[Any], list[Any]], None] | None = None,
+    ) -> None:
+        """Hands the kernel's and the reference's results to ``manual_check_prog``, which raises where they disagree."""
+        inputs = list(input_tensors) if input_tensors is not None else self.inputs()
+        if manual_check_prog is not None:
+            manual_check_prog(_as_list(self.kernel(*inputs)), _as_list(reference_program(*inputs)))
+
+    def assert_consistent(self, repeat: int = 10) -> None:
+        """Asserts that ``repeat`` calls on the same inputs give the same bits."""
+        inputs = self.inputs()
+        first = _as_list(self.kernel(*inputs))
+        for _ in range(repeat):
+            for expected, got in zip(first, _as_list(self.kernel(*inputs))):
+                assert torch.equal(expected, got), "results of two calls on the same inputs differ"
+
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        """One call on made-up inputs, of the kernel or of ``func``."""
+        return (func or self.kernel)(*self.inputs())
+
+    def do_bench(
+        self,
+        func: Callable[..., Any] | None = None,
+        warmup: float = 25,
+        rep: float = 100,
+        n_warmup: int = 0,
+        n_repeat: int = 0,
+        input_tensors: Sequence[Any] | None = None,
+        backend: str = "event",
+        quantiles: Sequence[float] | None = None,
+        return_mode: str = "mean",
+        dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+        early_stop_baseline: float | None = None,
+        profiler: str | None = None,
+    ) -> float | list[float]:
+        """Milliseconds of a call of the kernel, or of ``func`` on the same inputs; see :func:`~tilelang.profiler.bench.do_bench`."""
+        inputs = list(input_tensors) if input_tensors is not None else self.inputs(dynamic_symbolic_constraints)
+        call = func or self.kernel
+        return do_bench(
+            lambda: call(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode,
+            device=self.device, early_stop_baseline=early_stop_baseline,
+        )  # fmt: skip
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel(*args, **kwargs)
+
+
+def _as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (tuple, list)) else [value]

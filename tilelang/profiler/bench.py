@@ -1,0 +1,108 @@
+"""Measuring how long a call takes: events on a GPU, medians of the wall clock on a CPU."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+_REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "min": torch.min,
+    "max": torch.max,
+    "mean": torch.mean,
+    "median": torch.median,
+}
+
+_FLUSH_BYTES = 256 * 2**20
+"""Larger than any L2 cache; clearing it before each call on a GPU leaves nothing of the last one."""
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    _n_warmup: int = 0,
+    _n_repeat: int = 0,
+    quantiles: Sequence[float] | None = None,
+    fast_flush: bool = True,
+    backend: str = "event",
+    return_mode: str = "mean",
+    device: Any = None,
+    early_stop_baseline: float | None = None,
+) -> float | list[float]:
+    """Milliseconds that a call takes.
+
+    Args:
+        fn: the call, without arguments.
+        warmup, rep: milliseconds to spend before and while measuring; ``_n_warmup`` and ``_n_repeat`` fix counts instead.
+        quantiles: give these quantiles instead of one number.
+        fast_flush: clear the L2 cache by a fill of integers (kept for compatibility; always done on a GPU).
+        backend: ``"event"``, ``"cudagraph"`` or ``"wall"``; a CPU is always measured by the wall clock.
+        return_mode: ``"min"``, ``"max"``, ``"mean"`` or ``"median"``; a CPU gives medians unless another is asked for.
+        early_stop_baseline: give up (returning infinity) where one estimate is slower than this many milliseconds.
+
+    Raises:
+        ValueError: unknown ``return_mode`` or ``backend``.
+    """
+    if return_mode not in _REDUCTIONS:
+        raise ValueError(f"return_mode={return_mode!r} is none of {', '.join(_REDUCTIONS)}")
+    if backend not in _CLOCKS:
+        raise ValueError(f"backend={backend!r} is none of {', '.join(_CLOCKS)}")
+    measure = _CLOCKS[backend] if torch.cuda.is_available() and _uses_gpu(device) else _wall_times
+    fn()
+    estimate = max(1e-4, float(measure(fn, 3).median()))
+    if early_stop_baseline is not None and estimate > early_stop_baseline:
+        return math.inf
+    for _ in range(_n_warmup or max(1, int(warmup / estimate))):
+        fn()
+    times = measure(fn, _n_repeat or max(3, int(rep / estimate)))
+    if quantiles is not None:
+        found = torch.quantile(times, torch.tensor(list(quantiles), dtype=times.dtype)).tolist()
+        return found[0] if len(found) == 1 else found
+    mode = "median" if measure is _wall_times and return_mode == "mean" else return_mode
+    return float(_REDUCTIONS[mode](times))
+
+
+def _uses_gpu(device: Any) -> bool:
+    return device is None or torch.device(device).type == "cuda"
+
+
+def _wall_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
+    clock = time.perf_counter_ns
+    times = []
+    for _ in range(count):
+        start = clock()
+        fn()
+        times.append((clock() - start) / 1e6)
+    return torch.tensor(times, dtype=torch.float64)
+
+
+def _event_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
+    flush = torch.empty(_FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
+    starts = [torch.cuda.Event(enable_timing=True) for _ in range(count)]
+    ends = [torch.cuda.Event(enable_timing=True) for _ in range(count)]
+    for start, end in zip(starts, ends):
+        flush.zero_()
+        start.record()
+        fn()
+        end.record()
+    torch.cuda.synchronize()
+    return torch.tensor([s.elapsed_time(e) for s, e in zip(starts, ends)], dtype=torch.float64)
+
+
+def _graph_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
+    """Like :func:`_event_times`, with the call captured in a CUDA graph so that launch gaps do not count."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        fn()
+    return _event_times(graph.replay, count)
+
+
+_CLOCKS: dict[str, Callable[[Callable[[], Any], int], torch.Tensor]] = {
+    "event": _event_times,
+    "cudagraph": _graph_times,
+    "wall": _wall_times,
+}

@@ -1,0 +1,1 @@
+"""Small tools around kernels: see :mod:`tilelang.utils.tensor`."""

@@ -1,0 +1,142 @@
+"""Tensors for trying kernels: making inputs of a parameter's shape and dtype, and comparing results."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from tilelang.artifact import KernelParam, evaluate_dim
+from tilelang.dtypes import canonical, to_torch
+from tilelang.errors import ExecutionError
+
+
+class TensorSupplyType(enum.Enum):
+    """What inputs hold: ``Auto`` is normal numbers for floating-point types and small integers for integer types."""
+
+    Integer = 1
+    Uniform = 2
+    Normal = 3
+    Randn = 4
+    Zero = 5
+    One = 6
+    Auto = 7
+
+
+def is_float8_dtype(dtype: torch.dtype) -> bool:
+    """Whether ``dtype`` is one of torch's 8-bit floating-point types."""
+    return dtype.is_floating_point and dtype.itemsize == 1
+
+
+def fp8_remove_negative_zeros_(tensor: torch.Tensor) -> None:
+    """Replaces -0.0 by 0.0 in an 8-bit floating-point tensor, in place."""
+    bits = tensor.view(torch.uint8)
+    bits[bits == 0x80] = 0
+
+
+def _integers(shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> torch.Tensor:
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, device=device).bool()
+    low, high = (0, 3) if dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64) else (-2, 3)
+    return torch.randint(low, high, shape, device=device).to(dtype)
+
+
+def _floats(make: Callable[..., torch.Tensor]) -> Callable[[tuple[int, ...], torch.dtype, Any], torch.Tensor]:
+    def supply(shape: tuple[int, ...], dtype: torch.dtype, device: Any) -> torch.Tensor:
+        if not dtype.is_floating_point:
+            return _integers(shape, dtype, device)
+        return make(shape, device=device, dtype=torch.float64 if dtype == torch.float64 else torch.float32).to(dtype)
+
+    return supply
+
+
+_SUPPLIES: Mapping[TensorSupplyType, Callable[[tuple[int, ...], torch.dtype, Any], torch.Tensor]] = {
+    TensorSupplyType.Integer: _integers,
+    TensorSupplyType.Uniform: _floats(lambda shape, **kw: torch.rand(shape, **kw) * 2 - 1),
+    TensorSupplyType.Normal: _floats(torch.randn),
+    TensorSupplyType.Randn: _floats(torch.randn),
+    TensorSupplyType.Zero: lambda shape, dtype, device: torch.zeros(shape, device=device).to(dtype),
+    TensorSupplyType.One: lambda shape, dtype, device: torch.ones(shape, device=device).to(dtype),
+    TensorSupplyType.Auto: _floats(torch.randn),
+}
+
+
+def get_tensor_supply(
+    supply_type: TensorSupplyType = TensorSupplyType.Auto,
+    device: Any = "cpu",
+    sizes: Mapping[str, int] | None = None,
+) -> Callable[[KernelParam], Any]:
+    """A function that makes an argument for a kernel parameter.
+
+    Args:
+        supply_type: what tensors hold.
+        device: where they are.
+        sizes: the value of each dynamic variable that shapes name.
+    """
+
+    def supply(param: KernelParam) -> Any:
+        if param.kind != "tensor":
+            return 1.0 if canonical(param.dtype).is_float else 1
+        try:
+            shape = tuple(evaluate_dim(dim, sizes or {}) for dim in param.shape)
+        except KeyError as missing:
+            raise ExecutionError(
+                f"{param.name}: the dynamic size {missing.args[0]!r} is not known",
+                hint="pass input tensors, or dynamic_symbolic_constraints={'m': 1024}",
+            ) from None
+        return _SUPPLIES[supply_type](shape, to_torch(param.dtype), device)
+
+    return supply
+
+
+def torch_assert_close(
+    tensor_a: torch.Tensor,
+    tensor_b: torch.Tensor,
+    rtol: float = 1e-2,
+    atol: float = 1e-3,
+    max_mismatched_ratio: float = 0.001,
+    verbose: bool = False,
+    equal_nan: bool = True,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    base_name: str = "LHS",
+    ref_name: str = "RHS",
+) -> bool:
+    """Asserts that two tensors agree but for a small share of their elements.
+
+    Args:
+        rtol, atol: an element agrees where ``|a - b| <= atol + rtol * |b|``.
+        max_mismatched_ratio: share of elements that may disagree.
+
+    Raises:
+        AssertionError: shapes, dtypes or devices differ, or too many elements do; names the worst one.
+    """
+    checks = (
+        (True, "shape", tuple(tensor_a.shape), tuple(tensor_b.shape)),
+        (check_dtype, "dtype", tensor_a.dtype, tensor_b.dtype),
+        (check_device, "device", tensor_a.device, tensor_b.device),
+        (check_layout, "layout", tensor_a.layout, tensor_b.layout),
+        (check_stride, "strides", tensor_a.stride(), tensor_b.stride()),
+    )
+    for wanted, what, left, right in checks:
+        if wanted and left != right:
+            raise AssertionError(f"{what} differs: {base_name} is {left}, {ref_name} is {right}")
+    left, right = tensor_a.detach().double(), tensor_b.detach().double()
+    close = torch.isclose(left, right, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    wrong = int((~close).sum())
+    if verbose:
+        print(f"{wrong} of {close.numel()} elements differ")
+    if wrong <= max_mismatched_ratio * close.numel():
+        return True
+    difference = torch.where(close, torch.zeros_like(left), (left - right).abs().nan_to_num(float("inf")))
+    worst = int(difference.flatten().argmax())
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), left.shape)) if left.dim() else ()
+    raise AssertionError(
+        f"{wrong} of {close.numel()} elements differ ({wrong / close.numel():.2%}, {max_mismatched_ratio:.2%} allowed); "
+        f"the worst is at {index}: {base_name} {left[index].item():.6g}, {ref_name} {right[index].item():.6g} "
+        f"(rtol={rtol}, atol={atol})"
+    )
