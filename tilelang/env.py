@@ -61,6 +61,7 @@ VARIABLES: dict[str, Variable] = {
     row.name: row
     for row in (
         Variable("TILELANG_CACHE_DIR", None, str, False, "Root directory of the kernel cache."),
+        Variable("TILELANG_CC", None, str, True, "C compiler of the `c` target."),
         Variable("TILELANG_DISABLE_CACHE", False, flag, False, "Compile afresh; neither read nor write the cache on disk."),
         Variable("TILELANG_TRACEBACK", "short", str, False, "`full` shows the compiler's own frames in errors."),
         Variable("TILELANG_CUDA_ARCH", None, str, True, "CUDA architecture, for example `sm_90a`, where the target names none."),

@@ -199,6 +199,52 @@ class ArgumentError(ExecutionError):
     """Arguments that a kernel cannot be called with."""
 
 
+class ArgumentCountError(ArgumentError):
+    """Too few or too many arguments, or a name that the kernel does not have."""
+
+    def __init__(self, kernel: str, problem: str, signature: str):
+        super().__init__(f"{kernel}: {problem}", hint=f"call it as {kernel}({signature})")
+
+
+class ArgumentValueError(ArgumentError):
+    """One argument has the wrong type, dtype, shape, strides, device, alignment or range.
+
+    Args:
+        kernel: the kernel's name.
+        parameter: the parameter's name.
+        position: its position in the call, from 0.
+        aspect: what is wrong about it, for example ``"dtype"``.
+        expected: what it must be.
+        got: what it is.
+    """
+
+    def __init__(
+        self, kernel: str, parameter: str, position: int, aspect: str, expected: str, got: str, hint: str | None = None
+    ):
+        super().__init__(
+            f"{kernel}: wrong {aspect} of argument {parameter} (position {position}): expected {expected}, got {got}", hint=hint
+        )
+        self.parameter = parameter
+        self.aspect = aspect
+
+
+class UnsupportedBackendError(ExecutionError):
+    """An execution backend that does not exist, or that cannot run kernels of this target."""
+
+    def __init__(self, backend: str, target: str, supported: list[str]):
+        super().__init__(
+            f"execution backend {backend!r} cannot run kernels for target {target!r}",
+            hint=f"backends for {target!r}: auto, {', '.join(supported)}",
+        )
+
+
+class KernelFailedError(ExecutionError):
+    """A kernel's host code or device code reported a failure."""
+
+    def __init__(self, kernel: str, reason: str):
+        super().__init__(f"{kernel}: {reason}")
+
+
 class UnknownTargetError(CompileError):
     """A target, architecture or execution backend that does not exist."""
 
@@ -206,3 +252,37 @@ class UnknownTargetError(CompileError):
         near = difflib.get_close_matches(name, known, n=1)
         super().__init__(f"unknown {what} {name!r}",
                          hint=(f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(known)}")
+
+
+class ToolchainMissingError(CompileError):
+    """A compiler or tool of the CUDA toolchain that is not installed."""
+
+    def __init__(self, name: str, remedy: str):
+        super().__init__(f"{name} is not available", hint=remedy)
+
+
+class DeviceCompileError(CompileError):
+    """Generated CUDA source that the device compiler refuses."""
+
+    def __init__(self, compiler: str, log: str, options: str):
+        lines = log.splitlines() or ["no message"]
+        first = next((line for line in lines if "error" in line), lines[0])
+        super().__init__(f"{compiler} failed: {first}", hint=f"the options were: {options}" if options else None)
+        self.log = log
+
+
+class ThreadsOnCpuError(CompileError):
+    """A construct that names threads, warps or asynchronous units in a program for the CPU."""
+
+    def __init__(self, construct: str):
+        super().__init__(
+            f"{construct} names threads, which a CPU target does not have",
+            hint="compile for target=\"cuda\", or express the work over tiles (T.Parallel, T.copy, T.reduce_*)",
+        )
+
+
+class ToolchainError(CompileError):
+    """The system's linker or C compiler is missing or failed."""
+
+    def __init__(self, what: str, detail: str):
+        super().__init__(f"{what}: {next(iter(detail.splitlines()), '')}", hint=detail if "\n" in detail else None)

@@ -1,0 +1,55 @@
+"""Choosing the device compiler and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilelang import env
+from tilelang.errors import ToolchainMissingError
+from tilelang.target.cuda.toolchain import nvcc, nvrtc
+from tilelang.target.cuda.toolchain.records import DeviceBinary
+
+COMPILERS: Mapping[str, Any] = {"nvrtc": nvrtc, "nvcc": nvcc}
+"""Compilers by name, in order of preference; each has ``available()``, ``version()`` and ``compile_source()``."""
+
+
+def choose_compiler(wanted: str | None = None) -> str:
+    """The compiler to use: the one asked for here or by ``TILELANG_CUDA_COMPILER``, else the first that is installed.
+
+    Raises:
+        ToolchainMissingError: the one asked for, or every one, is missing.
+    """
+    wanted = wanted or env.get("TILELANG_CUDA_COMPILER")
+    if wanted is not None:
+        if wanted not in COMPILERS or not COMPILERS[wanted].available():
+            raise ToolchainMissingError(wanted, "install it, or choose one of " + ", ".join(COMPILERS))
+        return wanted
+    for name, compiler in COMPILERS.items():
+        if compiler.available():
+            return name
+    raise ToolchainMissingError("a CUDA compiler", "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime")
+
+
+def compile_device(
+    source: str, arch: str, *, compiler: str | None = None, flags: Sequence[str] = ()
+) -> DeviceBinary:
+    """Compiles the text of ``device_kernel.cu`` to a cubin and PTX.
+
+    Args:
+        source: CUDA C++; ``#include <tl_templates/cuda/…>`` and the toolkit's headers resolve.
+        arch: ``"sm_80"``, ``"sm_90a"`` …
+        compiler: ``"nvrtc"`` or ``"nvcc"``; None chooses.
+        flags: further options, passed on as they are.
+
+    Raises:
+        DeviceCompileError: the source does not compile.
+        ToolchainMissingError: no compiler is installed.
+    """
+    return COMPILERS[choose_compiler(compiler)].compile_source(source, arch, flags)
+
+
+def toolchain_versions(compiler: str | None = None) -> dict[str, str]:
+    """What belongs in a kernel's key: the compiler that would run, and its version."""
+    name = choose_compiler(compiler)
+    return {name: COMPILERS[name].version()}

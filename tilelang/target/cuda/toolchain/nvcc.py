@@ -1,0 +1,84 @@
+"""nvcc, where the user asks for it or NVRTC is not there.
+
+nvcc makes the PTX and ptxas the cubin from it: one front end run for both files.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilelang.errors import DeviceCompileError, ToolchainMissingError
+from tilelang.target.cuda.toolchain.locate import template_directory, tool
+from tilelang.target.cuda.toolchain.nvrtc import SOURCE_NAME
+from tilelang.target.cuda.toolchain.records import DeviceBinary
+from tilelang.target.cuda.toolchain.resources import parse_resources
+
+_RELEASE = re.compile(r"\bV(\d+\.\d+\.\d+)")
+_TIMEOUT_SECONDS = 600
+
+
+def available() -> bool:
+    """Whether nvcc and ptxas are installed."""
+    return tool("nvcc") is not None and _ptxas() is not None
+
+
+@functools.cache
+def version() -> str:
+    """``"13.0.88"``."""
+    output = _run([_nvcc(), "--version"], Path.cwd(), ())
+    match = _RELEASE.search(output)
+    return match.group(1) if match else "unknown"
+
+
+def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
+    """Compiles CUDA C++ for ``arch`` (``"sm_90a"``).
+
+    Raises:
+        DeviceCompileError: the source does not compile; the message is the compiler's first error.
+        ToolchainMissingError: nvcc is not installed.
+    """
+    options = (f"-arch={arch.replace('sm_', 'compute_')}", "-std=c++17", "-lineinfo", *flags)
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="tilelang-nvcc-") as folder:
+        work = Path(folder)
+        (work / SOURCE_NAME).write_text(source, encoding="utf-8")
+        front_end = [_nvcc(), *options, "-ptx", f"-I{template_directory()}", SOURCE_NAME, "-o", "kernel.ptx"]
+        log = _run(front_end, work, options)
+        assembler = [_ptxas(), "-v", "--generate-line-info", f"-arch={arch}", "kernel.ptx", "-o", "kernel.cubin"]
+        log += _run(assembler, work, options)
+        cubin, ptx = (work / "kernel.cubin").read_bytes(), (work / "kernel.ptx").read_bytes()
+    seconds = time.perf_counter() - start
+    return DeviceBinary(cubin, ptx, parse_resources(log), f"nvcc {version()}", options, log.strip(), seconds)
+
+
+def _nvcc() -> str:
+    path = tool("nvcc")
+    if path is None:
+        raise ToolchainMissingError("nvcc", "install the CUDA toolkit, or set CUDA_HOME")
+    return str(path)
+
+
+def _ptxas() -> str | None:
+    """ptxas of the same toolkit as nvcc: PTX of a newer nvcc is refused by an older ptxas."""
+    nvcc = tool("nvcc")
+    if nvcc is None:
+        return None
+    beside = nvcc.resolve().parent / "ptxas"
+    found = beside if beside.is_file() else tool("ptxas")
+    return str(found) if found else None
+
+
+def _run(command: Sequence[str | None], folder: Path, options: Sequence[str]) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+    )
+    output = done.stdout + done.stderr
+    if done.returncode != 0:
+        raise DeviceCompileError(Path(str(command[0])).name, output.strip(), " ".join(options))
+    return output

@@ -1,0 +1,54 @@
+"""What a device compiler gives back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class KernelResources:
+    """What one kernel occupies, as ptxas reports it.
+
+    Attributes:
+        registers: per thread.
+        stack_bytes: local memory per thread (arrays with run-time indices, spills, calls).
+        spill_store_bytes, spill_load_bytes: registers that did not fit, per thread.
+        shared_bytes: static shared memory per block; dynamic shared memory is in the launch record.
+        barriers: named barriers in use.
+    """
+
+    registers: int = 0
+    stack_bytes: int = 0
+    spill_store_bytes: int = 0
+    spill_load_bytes: int = 0
+    shared_bytes: int = 0
+    barriers: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Plain numbers, for an artifact's metadata."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class DeviceBinary:
+    """One compiled source.
+
+    Attributes:
+        cubin: the binary for the architecture.
+        ptx: the intermediate text (ASCII).
+        resources: kernel symbol -> what it occupies.
+        compiler: ``"nvrtc 13.5"`` or ``"nvcc 13.0.88"``.
+        options: the options of this compilation, include paths left out.
+        log: the compiler's output.
+        seconds: wall time.
+    """
+
+    cubin: bytes
+    ptx: bytes
+    resources: Mapping[str, KernelResources] = field(default_factory=dict)
+    compiler: str = ""
+    options: tuple[str, ...] = ()
+    log: str = ""
+    seconds: float = 0.0
