@@ -1,0 +1,302 @@
+"""What a kernel may be called with: the reference check, and the message for each thing that can be wrong.
+
+Backends check arguments in whatever way is fastest. When their check refuses a call, :func:`prepare` looks again, slowly,
+and either raises the error that names the parameter, what was expected and what came, or returns the arguments in the form
+that every fast check accepts (keywords in place, other array types as tensors).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilelang.artifact import KernelParam, evaluate_dim
+from tilelang.dtypes import canonical
+from tilelang.errors import ArgumentCountError, ArgumentError, ArgumentValueError
+from tilelang.execution.signature import CallSignature, dim_names, storage_shape, torch_dtypes
+
+
+def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The inputs in order, each as the backends take it.
+
+    Raises:
+        ArgumentError: something about the call is wrong; the message names the parameter.
+    """
+    values = _in_order(signature, args, kwargs)
+    prepared = [
+        _PREPARE[signature.params[index].kind](_Place(signature, signature.params[index], position), value)
+        for position, (index, value) in enumerate(zip(signature.inputs, values))
+    ]
+    _check_sizes(signature, prepared)
+    return prepared
+
+
+def _in_order(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    names = [signature.params[index].name for index in signature.inputs]
+    kernel, text = signature.kernel, signature.text()
+    if len(args) > len(names):
+        problem = f"takes {len(names)} arguments, got {len(args)}"
+        if signature.allocated:
+            outputs = ", ".join(signature.params[i].name for i in signature.allocated)
+            problem += f"; the call itself allocates {outputs}"
+        raise ArgumentCountError(kernel, problem, text)
+    unknown = [name for name in kwargs if name not in names]
+    if unknown:
+        raise ArgumentCountError(kernel, f"has no argument {unknown[0]}", text)
+    twice = [name for name in names[: len(args)] if name in kwargs]
+    if twice:
+        raise ArgumentCountError(kernel, f"argument {twice[0]} is given twice", text)
+    missing = [name for name in names[len(args) :] if name not in kwargs]
+    if missing:
+        plural = "s" if len(missing) > 1 else ""
+        raise ArgumentCountError(kernel, f"argument{plural} {', '.join(missing)} missing (got {len(args)} of {len(names)})", text)
+    return [*args, *(kwargs[name] for name in names[len(args) :])]
+
+
+class _Place:
+    """Which argument is being checked."""
+
+    def __init__(self, signature: CallSignature, param: KernelParam, position: int):
+        self.signature, self.param, self.position = signature, param, position
+
+    def error(self, aspect: str, expected: str, got: str, hint: str | None = None) -> ArgumentValueError:
+        """The error for this argument."""
+        return ArgumentValueError(self.signature.kernel, self.param.name, self.position, aspect, expected, got, hint)
+
+
+# Tensors -------------------------------------------------------------------------------------------------------------
+
+
+def _tensor(place: _Place, value: Any) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        value = _imported(place, value)
+    if type(value) is not torch.Tensor and not isinstance(value, torch.nn.Parameter):
+        _refuse_traced(place, value)
+    if value.layout is not torch.strided:
+        raise place.error("layout", "a dense tensor", str(value.layout))
+    _check_device(place, value)
+    dtypes = torch_dtypes(place.param)
+    if value.dtype not in dtypes:
+        raise place.error("dtype", " or ".join(_short(dtype) for dtype in dtypes), _short(value.dtype))
+    _check_shape(place, value)
+    _check_strides(place, value)
+    if value.is_conj() or value.is_neg():
+        raise place.error("layout", "a tensor with its values in memory", "a lazily negated view", "call .resolve_neg() first")
+    _check_alignment(place, value)
+    if not value.numel() and place.param.strides is None:
+        return value.new_empty(value.shape)  # it may have any strides; the generated hosts want compact ones
+    return value if type(value) is torch.Tensor else value.as_subclass(torch.Tensor)
+
+
+def _imported(place: _Place, value: Any) -> Any:
+    """A foreign array as a tensor over the same memory."""
+    import torch
+
+    if not hasattr(value, "__dlpack__"):
+        hint = "a scalar was passed where a tensor is wanted" if isinstance(value, (int, float)) else None
+        raise place.error("type", "a torch tensor", _type_name(value), hint)
+    try:
+        return torch.from_dlpack(value)
+    except Exception as error:
+        raise place.error("type", "a torch tensor", f"{_type_name(value)} ({_first_line(error)})") from None
+
+
+def _refuse_traced(place: _Place, value: Any) -> None:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    if isinstance(value, FakeTensor):
+        raise place.error("type", "a tensor with data", "a fake tensor", 'execution_backend="torch" can be traced by torch.compile')
+
+
+def _check_device(place: _Place, value: Any) -> None:
+    want = place.signature.device
+    if value.device.type != want:
+        hint = None
+        if want == "cuda" and value.device.type == "cpu":
+            hint = "TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors"
+        raise place.error("device", want, str(value.device), hint)
+
+
+def _check_shape(place: _Place, value: Any) -> None:
+    shape = storage_shape(place.param)
+    got = _shape_text(value.shape)
+    if value.dim() != len(shape):
+        raise place.error("shape", f"{len(shape)} axes {_dims_text(shape)}", f"{value.dim()} axes {got}")
+    for axis, dim in enumerate(shape):
+        if isinstance(dim, int) and value.shape[axis] != dim:
+            raise place.error("shape", _dims_text(shape), f"{got} (axis {axis} is {value.shape[axis]}, not {dim})")
+
+
+def _check_strides(place: _Place, value: Any) -> None:
+    strides = place.param.strides
+    if strides is None:
+        if not value.is_contiguous():
+            raise place.error(
+                "strides", f"a contiguous tensor, strides {_compact_strides(value.shape)}", str(tuple(value.stride())),
+                f"pass {place.param.name}.contiguous(), or declare it T.StridedTensor",
+            )  # fmt: skip
+        return
+    for axis, dim in enumerate(strides):
+        if isinstance(dim, int) and value.stride(axis) != dim:
+            raise place.error("strides", _dims_text(strides), str(tuple(value.stride())))
+
+
+def _check_alignment(place: _Place, value: Any) -> None:
+    want = max(place.signature.alignment.get(place.param.name, 1), value.element_size())
+    address = value.data_ptr()
+    if address % want:
+        raise place.error(
+            "alignment", f"an address that is a multiple of {want} bytes", f"one that is {address % want} bytes past it",
+            f"pass {place.param.name}.clone(); a view that starts inside of another tensor is often not aligned",
+        )  # fmt: skip
+
+
+# Scalars and pointers ------------------------------------------------------------------------------------------------
+
+
+def as_integer(value: Any) -> int:
+    """``value`` as an int if it is a whole number by type: an int, a bool, a numpy integer, an integer tensor of one element.
+
+    Raises:
+        TypeError: it is something else; floats and text are not converted.
+    """
+    return value if value.__class__ is int else operator.index(value)
+
+
+def as_float(value: Any) -> float:
+    """``value`` as a float: a real number, or a tensor of one element.
+
+    Raises:
+        TypeError: it is something else; text is not converted.
+    """
+    if isinstance(value, (str, bytes, bytearray)) or not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError("not a number")
+    return float(value)
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest value of an integer dtype or bool."""
+    kind = canonical(dtype)
+    if kind.kind == "bool":
+        return 0, 1
+    bits = kind.bits
+    return (0, 2**bits - 1) if kind.kind == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _scalar(place: _Place, value: Any) -> int | float:
+    dtype = place.param.dtype
+    convert: Callable[[Any], Any] = as_float if canonical(dtype).is_float else as_integer
+    try:
+        number = convert(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise place.error("type", f"a number for {dtype}", _type_name(value)) from None
+    if convert is as_integer:
+        low, high = integer_range(dtype)
+        if not low <= number <= high:
+            raise place.error("value", f"{dtype}, from {low} to {high}", str(number))
+    return number
+
+
+def _pointer(place: _Place, value: Any) -> int:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        _check_device(place, value)
+        return value.data_ptr()
+    try:
+        address = as_integer(value)
+    except TypeError:
+        raise place.error("type", "an address (an integer) or a tensor", _type_name(value)) from None
+    if not 0 <= address < 2**64:
+        raise place.error("value", "an address", str(address))
+    return address
+
+
+_PREPARE = {"tensor": _tensor, "scalar": _scalar, "pointer": _pointer}
+
+
+# Sizes that several arguments share ----------------------------------------------------------------------------------
+
+
+def _check_sizes(signature: CallSignature, values: Sequence[Any]) -> None:
+    """Dynamic sizes agree, and sizes that are arithmetic of them too; all tensors are on one device."""
+    tensors = [
+        (signature.params[index], position, value)
+        for position, (index, value) in enumerate(zip(signature.inputs, values))
+        if signature.params[index].kind == "tensor"
+    ]
+    known = {
+        signature.params[index].name: value for index, value in zip(signature.inputs, values) if signature.params[index].kind == "scalar"
+    }
+    origin = {name: f"the argument {name}" for name in known}
+    for param, _, value in tensors:
+        for dim, size in zip((*param.shape, *(param.strides or ())), (*value.shape, *value.stride())):
+            if isinstance(dim, str) and dim not in known and not _is_packed_last(param, dim):
+                known[dim], origin[dim] = size, param.name
+    for param, position, value in tensors:
+        place = _Place(signature, param, position)
+        _compare(place, "shape", storage_shape(param), value.shape, known, origin)
+        _compare(place, "strides", param.strides or (), value.stride(), known, origin)
+        if value.device != tensors[0][2].device:
+            raise place.error("device", f"{tensors[0][2].device}, as {tensors[0][0].name}", str(value.device))
+
+
+def _is_packed_last(param: KernelParam, dim: str) -> bool:
+    return storage_shape(param) is not param.shape and param.shape[-1] == dim
+
+
+def _compare(place: _Place, aspect: str, dims: Sequence[Any], sizes: Sequence[int], known: Mapping[str, int], origin: Mapping) -> None:
+    for axis, (dim, size) in enumerate(zip(dims, sizes)):
+        if isinstance(dim, int):
+            continue
+        try:
+            want = evaluate_dim(dim, known)
+        except KeyError as error:
+            raise ArgumentError(f"{place.signature.kernel}: no argument gives the size {error.args[0]}") from None
+        if want != size:
+            given = ", ".join(f"{name} is {known[name]} by {origin.get(name)}" for name in sorted(set(dim_names((dim,)))))
+            got = f"{_shape_text(sizes)} (axis {axis} is {size}, not {want}; {given})"
+            raise place.error(aspect, _dims_text(dims), got)
+
+
+# Text ----------------------------------------------------------------------------------------------------------------
+
+
+def _dims_text(dims: Sequence[Any]) -> str:
+    return _shape_text([dim_text(dim) for dim in dims])
+
+
+def dim_text(dim: Any) -> str:
+    """A size as a user would write it: ``m``, ``(m + 127) // 128``."""
+    if not isinstance(dim, tuple):
+        return str(dim)
+    name, left, right = dim[0], dim_text(dim[1]), dim_text(dim[2])
+    symbol = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}.get(name)
+    return f"({left} {symbol} {right})" if symbol else f"{name}({left}, {right})"
+
+
+def _shape_text(sizes: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, sizes))}{',' if len(sizes) == 1 else ''})"
+
+
+def _compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _short(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "None"
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,26 @@
+"""What a backend makes of an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.artifact import KernelArtifact
+
+
+@dataclass(frozen=True)
+class Executor:
+    """An artifact that is loaded and can be called.
+
+    Attributes:
+        artifact: what was loaded.
+        backend: the backend's name.
+        call: takes the parameters that are not outputs, in order or by name; returns the output, a tuple of them, or None.
+        keep: whatever must live as long as ``call``.
+    """
+
+    artifact: KernelArtifact
+    backend: str
+    call: Callable[..., Any]
+    keep: tuple[Any, ...] = field(default=(), repr=False)

@@ -1,0 +1,64 @@
+"""Native libraries that kernels stand on, found without importing the packages that hold them."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+from tilelang.artifact import KernelArtifact
+from tilelang.dtypes import canonical
+from tilelang.errors import ExecutionError
+
+LIBRARY = Path(__file__).resolve().parents[1] / "lib"
+"""Where the build puts our native libraries."""
+
+
+@lru_cache(maxsize=1)
+def open_tvm_runtime() -> None:
+    """Opens TVM's runtime library for kernels with parallel loops; its Python package stays unloaded.
+
+    Raises:
+        ExecutionError: TVM is not installed.
+    """
+    spec = importlib.util.find_spec("tvm")
+    if spec is None or not spec.submodule_search_locations:
+        raise ExecutionError("apache-tvm is not installed", hint="pip install 'apache-tvm==0.27.*'")
+    import tvm_ffi  # noqa: F401 - the runtime library needs libtvm_ffi.so in the process
+
+    path = Path(next(iter(spec.submodule_search_locations))) / "lib" / "libtvm_runtime.so"
+    try:
+        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise ExecutionError(f"cannot load {path}: {error}") from None
+
+
+def open_kernel_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
+    """The library of a kernel with a C entry point.
+
+    Raises:
+        ExecutionError: it cannot be loaded, or has no entry of the kernel's name.
+    """
+    if artifact.metadata.get("needs_tvm_runtime"):
+        open_tvm_runtime()
+    try:
+        library = ctypes.CDLL(str(path))
+        getattr(library, entry_name(artifact))
+        return library
+    except (OSError, AttributeError) as error:
+        raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
+
+
+def entry_name(artifact: KernelArtifact) -> str:
+    """The C symbol that runs the program."""
+    return f"{artifact.name}_call"
+
+
+def entry_kinds(artifact: KernelArtifact) -> list[str]:
+    """How each argument of the C entry is passed: ``"pointer"``, ``"integer"`` (int64) or ``"float"`` (double).
+
+    Parameters in order, then dynamic sizes, then the stream.
+    """
+    kinds = ["pointer" if p.kind != "scalar" else "float" if canonical(p.dtype).is_float else "integer" for p in artifact.params]
+    return [*kinds, *("integer" for _ in artifact.metadata.get("dynamic", ())), "pointer"]

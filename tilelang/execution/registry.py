@@ -1,0 +1,68 @@
+"""The one table of execution backends, and which targets each of them runs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilelang.artifact import KernelArtifact
+from tilelang.errors import UnsupportedBackendError
+from tilelang.execution.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One execution backend.
+
+    Attributes:
+        module: the module with its ``load(artifact, directory) -> Executor``.
+        targets: the target kinds whose kernels it runs.
+        doc: one line for the manual.
+    """
+
+    module: str
+    targets: tuple[str, ...]
+    doc: str
+
+
+BACKENDS: Mapping[str, Backend] = {
+    "tvm_ffi": Backend("tilelang.execution.tvm_ffi", ("cpu", "c", "cuda"), "packed function over tvm-ffi; the default"),
+    "ctypes": Backend("tilelang.execution.ctypes", ("cpu", "c", "cuda"), "C entry point through ctypes"),
+    "cython": Backend("tilelang.execution.cython", ("cpu", "c", "cuda"), "C entry point through a compiled adapter"),
+    "nvrtc": Backend("tilelang.execution.nvrtc", ("cuda",), "cubin and a Python host, no host compiler"),
+    "torch": Backend("tilelang.execution.torch", ("cpu", "c", "cuda"), "torch.library operator: torch.compile, fake tensors"),
+}
+"""Backend name -> how it is found; the first one that runs a target is what ``"auto"`` means for it."""
+
+
+def supported(target: str) -> list[str]:
+    """Names of the backends that run kernels of a target kind (``"cpu"``, ``"c"``, ``"cuda"``)."""
+    return [name for name, backend in BACKENDS.items() if target in backend.targets]
+
+
+def resolve(backend: str | None, target: str) -> str:
+    """The backend that ``backend`` (``None`` and ``"auto"`` included) names for a target kind.
+
+    Raises:
+        UnsupportedBackendError: there is none; the message lists those that there are.
+    """
+    names = supported(target)
+    if backend in (None, "auto") and names:
+        return names[0]
+    if backend not in names:
+        raise UnsupportedBackendError(str(backend), target, names)
+    return backend
+
+
+def load(artifact: KernelArtifact, directory: Path) -> Executor:
+    """Loads an artifact whose files lie in ``directory`` with the backend that it was built for.
+
+    Raises:
+        ExecutionError: the artifact cannot be loaded here.
+    """
+    if artifact.backend not in BACKENDS:
+        raise UnsupportedBackendError(artifact.backend, artifact.target, list(BACKENDS))
+    module = importlib.import_module(BACKENDS[artifact.backend].module)
+    return module.load(artifact, Path(directory))

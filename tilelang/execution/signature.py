@@ -1,0 +1,108 @@
+"""How a kernel is called: its inputs, its outputs, and which sizes the inputs give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilelang.artifact import Dim, KernelArtifact, KernelParam
+from tilelang.errors import ExecutionError
+
+PACKED_DTYPES = {"int4": ("int8", "uint8"), "uint4": ("uint8", "int8"), "float4_e2m1fn": ("float4_e2m1fn_x2", "uint8", "int8")}
+"""Types of half a byte, and the torch dtypes that hold two of them an element (along the last axis)."""
+
+
+@dataclass(frozen=True)
+class CallSignature:
+    """The calling convention of one kernel, as a backend needs it.
+
+    Attributes:
+        kernel: its name.
+        params: every parameter in order.
+        inputs: positions that the caller passes.
+        allocated: positions that the call allocates.
+        returned: positions that it returns, in order.
+        dynamic: names of the dynamic variables, in the order of the C entry point.
+        alignment: of some tensor parameters, the multiple of bytes that the address must be.
+        device: the torch device type that tensors live on.
+    """
+
+    kernel: str
+    params: tuple[KernelParam, ...]
+    inputs: tuple[int, ...]
+    allocated: tuple[int, ...]
+    returned: tuple[int, ...]
+    dynamic: tuple[str, ...]
+    alignment: dict[str, int]
+    device: str
+
+    @staticmethod
+    def of(artifact: KernelArtifact, device: str) -> CallSignature:
+        """The signature of ``artifact`` for tensors on ``device``.
+
+        Raises:
+            ExecutionError: a dynamic size that no input gives.
+        """
+        allocated = tuple(artifact.out_idx)
+        inputs = tuple(i for i in range(len(artifact.params)) if i not in allocated)
+        signature = CallSignature(
+            artifact.name, artifact.params, inputs, allocated,
+            tuple(artifact.metadata.get("returned", allocated)),
+            tuple(artifact.metadata.get("dynamic", ())),
+            dict(artifact.metadata.get("alignment", {})),
+            device,
+        )  # fmt: skip
+        bound = signature.bound_names()
+        for param in artifact.params:
+            for name in dim_names((*param.shape, *(param.strides or ()))):
+                if name not in bound:
+                    raise ExecutionError(
+                        f"{artifact.name}: no argument gives the size {name} of {param.name}",
+                        hint=f"pass a tensor with an axis of size {name}, or take {param.name} out of out_idx",
+                    )
+        return signature
+
+    def text(self) -> str:
+        """The inputs as a call's arguments: ``A, B, scale``."""
+        return ", ".join(self.params[i].name for i in self.inputs)
+
+    def bound_names(self) -> set[str]:
+        """The dynamic variables and integer scalars whose value the inputs give."""
+        names = {name for _, _, name in self.binding_axes()}
+        return names | {self.params[i].name for i in self.inputs if self.params[i].kind == "scalar"}
+
+    def binding_axes(self) -> Iterator[tuple[KernelParam, int, str]]:
+        """Where a bare variable stands in an input: the parameter, the axis (strides count on after the shape), the name."""
+        for index in self.inputs:
+            param = self.params[index]
+            for axis, dim in enumerate((*param.shape, *(param.strides or ()))):
+                if isinstance(dim, str):
+                    yield param, axis, dim
+
+
+def dim_names(dims: tuple[Dim, ...]) -> Iterator[str]:
+    """The variables in ``dims``."""
+    for dim in dims:
+        if isinstance(dim, str):
+            yield dim
+        elif isinstance(dim, tuple):
+            yield from dim_names(dim[1:])
+
+
+def storage_shape(param: KernelParam) -> tuple[Dim, ...]:
+    """The shape of the torch tensor that holds ``param``: half-byte types are stored two in one element."""
+    if param.dtype in PACKED_DTYPES and param.shape:
+        return (*param.shape[:-1], ("ceildiv", param.shape[-1], 2))
+    return param.shape
+
+
+def torch_dtypes(param: KernelParam) -> tuple:
+    """The torch dtypes that a tensor parameter accepts, the one for outputs first."""
+    import torch
+
+    from tilelang.dtypes import to_torch
+
+    if param.dtype not in PACKED_DTYPES:
+        return (to_torch(param.dtype),)
+    found = (getattr(torch, name, None) for name in PACKED_DTYPES[param.dtype])
+    return tuple(dtype for dtype in found if dtype is not None)

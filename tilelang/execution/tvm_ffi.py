@@ -1,0 +1,41 @@
+"""Backend ``tvm_ffi``: the host is a packed function in ``executable.so``, called with torch tensors over DLPack.
+
+The generated host checks tensors itself, so that a call costs little more than the packed call.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tilelang.artifact import KernelArtifact
+from tilelang.errors import ExecutionError
+from tilelang.execution.executor import Executor
+from tilelang.execution.native import open_tvm_runtime
+from tilelang.execution.signature import CallSignature
+from tilelang.execution.wrapper import packed_call
+
+FILE = "executable.so"
+
+
+def load(artifact: KernelArtifact, directory: Path) -> Executor:
+    """Loads ``executable.so``.
+
+    Raises:
+        ExecutionError: the library cannot be loaded.
+    """
+    if artifact.metadata.get("needs_tvm_runtime"):
+        open_tvm_runtime()
+    module, function = _open(artifact, directory / FILE)
+    return Executor(artifact, "tvm_ffi", packed_call(CallSignature.of(artifact, "cpu"), function), (module, function))
+
+
+def _open(artifact: KernelArtifact, path: Path) -> tuple[Any, Any]:
+    import tvm_ffi
+
+    try:
+        module = tvm_ffi.load_module(str(path))
+        return module, module.get_function(artifact.name)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ExecutionError(f"{artifact.name}: cannot load {path}: {reason}") from None

@@ -1,0 +1,253 @@
+"""The function that a user's call runs: generated for one kernel, so that it does nothing that this kernel does not need.
+
+The generated text checks arguments with the fewest operations, allocates outputs and calls the native entry. Whatever it
+refuses goes to :func:`tilelang.execution.arguments.prepare`, which explains the mistake or returns the arguments in plainer
+form for a second attempt. Names in the text are numbered, never taken from the program, and sizes pass through
+``dim_source``, so that an artifact from disk cannot smuggle code in.
+
+Two calling conventions: :func:`packed_call` hands tensors over as they are (the native entry checks them),
+:func:`pointer_call` hands over addresses, scalars and sizes (the generated text checks everything).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tilelang.artifact import Dim, KernelParam, dim_source
+from tilelang.dtypes import canonical
+from tilelang.errors import ExecutionError, KernelFailedError
+from tilelang.execution.arguments import as_float, as_integer, integer_range, prepare
+from tilelang.execution.signature import CallSignature, storage_shape, torch_dtypes
+
+
+class Refused(Exception):
+    """The generated check does not accept the call."""
+
+
+def packed_call(signature: CallSignature, native: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of ``native(*tensors and scalars in parameter order)``, which raises where a tensor does not fit."""
+    return _build(signature, _Text(signature).packed(), {"native": native})
+
+
+def pointer_call(
+    signature: CallSignature,
+    native: Callable[..., int],
+    failure: Callable[[int], str],
+    stream: Callable[[int], int] | None = None,
+) -> Callable[..., Any]:
+    """A call of ``native(addresses and scalars in parameter order, dynamic sizes, stream)``, which returns 0 on success.
+
+    Args:
+        signature: how the kernel is called.
+        native: the entry.
+        failure: the message for an entry's non-zero result.
+        stream: device index -> address of the stream to launch on; None for kernels without one (0 is passed).
+    """
+    text = _Text(signature).pointers(with_stream=stream is not None)
+    return _build(signature, text, {"native": native, "failure": failure, "stream_of": stream})
+
+
+def _build(signature: CallSignature, text: str, names: dict[str, Any]) -> Callable[..., Any]:
+    import torch
+
+    scope = {
+        "Refused": Refused,
+        "Failed": KernelFailedError,
+        "kernel": signature.kernel,
+        "as_integer": as_integer,
+        "as_float": as_float,
+        "Tensor": torch.Tensor,
+        "empty": torch.empty,
+        "default_device": torch.device(signature.device),
+        **{f"dtypes{i}": torch_dtypes(param) for i, param in _tensors(signature)},
+        **{f"dtype{i}": torch_dtypes(param)[0] for i, param in _tensors(signature)},
+        **names,
+    }
+    code = compile(text, f"<call of {signature.kernel}>", "exec")
+    second = _define(code, {**scope, "slow": _give_up(signature)})
+    return _define(code, {**scope, "slow": _slow_path(signature, second)})
+
+
+def _define(code: Any, scope: dict[str, Any]) -> Callable[..., Any]:
+    exec(code, scope)  # noqa: S102 - the text is made here, from numbers and the operators of DIM_OPERATORS
+    return scope["call"]
+
+
+def _slow_path(signature: CallSignature, again: Callable[..., Any]) -> Callable[..., Any]:
+    def slow(args: tuple, kwargs: dict, error: Exception) -> Any:
+        prepared = prepare(signature, args, kwargs)
+        if not isinstance(error, Refused) and not kwargs and all(a is b for a, b in zip(args, prepared)):
+            raise _failed(signature, error)  # nothing is wrong with the arguments: the kernel itself failed
+        return again(*prepared)
+
+    return slow
+
+
+def _give_up(signature: CallSignature) -> Callable[..., Any]:
+    def slow(_args: tuple, _kwargs: dict, error: Exception) -> Any:
+        raise _failed(signature, error)
+
+    return slow
+
+
+def _failed(signature: CallSignature, error: Exception) -> ExecutionError:
+    if isinstance(error, ExecutionError):
+        return error.with_traceback(None)
+    reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    failure = KernelFailedError(signature.kernel, reason)
+    failure.__suppress_context__ = True
+    return failure
+
+
+def _tensors(signature: CallSignature) -> Iterator[tuple[int, KernelParam]]:
+    return ((i, param) for i, param in enumerate(signature.params) if param.kind == "tensor")
+
+
+class _Text:
+    """Lines of one generated call."""
+
+    def __init__(self, signature: CallSignature):
+        self.signature = signature
+        self.lines: list[str] = []
+        self.sizes: dict[str, str] = {}
+        """Dynamic variable -> the local that holds it."""
+
+    # -- the two conventions
+
+    def packed(self) -> str:
+        """Text that leaves tensor checks to the native entry."""
+        self._unpack()
+        for index in self._inputs("scalar"):
+            self._check_scalar(index)
+        for index in self._inputs("pointer"):
+            self._address(index)
+        for index in self._inputs("tensor"):
+            if self._alignment(index) > 1:
+                self._refuse_unless(f"not v{index}.data_ptr() % {self._alignment(index)}")
+        if self.signature.allocated:
+            self._bind_sizes(check=False)
+            self._allocate()
+        values = ", ".join(f"p{i}" if p.kind == "pointer" else f"v{i}" for i, p in enumerate(self.signature.params))
+        self._emit(f"native({values})")
+        return self._finish()
+
+    def pointers(self, with_stream: bool) -> str:
+        """Text that checks everything and passes addresses."""
+        self._unpack()
+        for index in self._inputs("scalar"):
+            self._check_scalar(index)
+        for index in self._inputs("tensor"):
+            self._check_tensor(index)
+        self._bind_sizes(check=True)
+        self._allocate()
+        for index in (*self._inputs("pointer"), *self._inputs("tensor"), *self.signature.allocated):
+            self._address(index)
+        for index in self._inputs("tensor"):
+            if self._alignment(index) > 1:
+                self._refuse_unless(f"not p{index} % {self._alignment(index)}")
+        values = [f"v{i}" if p.kind == "scalar" else f"p{i}" for i, p in enumerate(self.signature.params)]
+        values += [self.sizes[name] for name in self.signature.dynamic]
+        values.append(f"stream_of({self._device_index()})" if with_stream else "0")
+        self._emit(f"code = native({', '.join(values)})")
+        self._emit("if code: raise Failed(kernel, failure(code))")
+        return self._finish()
+
+    # -- pieces
+
+    def _emit(self, line: str) -> None:
+        self.lines.append(line)
+
+    def _refuse_unless(self, condition: str) -> None:
+        self._emit(f"if not ({condition}): raise Refused")
+
+    def _inputs(self, kind: str) -> list[int]:
+        return [i for i in self.signature.inputs if self.signature.params[i].kind == kind]
+
+    def _alignment(self, index: int) -> int:
+        param = self.signature.params[index]
+        want = self.signature.alignment.get(param.name, 1)
+        return want if want > canonical(param.dtype).bytes else 1
+
+    def _unpack(self) -> None:
+        targets = "".join(f"v{i}, " for i in self.signature.inputs)
+        self._emit("if kwargs: raise Refused")
+        self._emit(f"({targets}) = args" if targets else "if args: raise Refused")
+
+    def _check_scalar(self, index: int) -> None:
+        dtype = self.signature.params[index].dtype
+        if canonical(dtype).is_float:
+            self._emit(f"if v{index}.__class__ is not float: v{index} = as_float(v{index})")
+            return
+        low, high = integer_range(dtype)
+        self._emit(f"if v{index}.__class__ is not int: v{index} = as_integer(v{index})")
+        self._refuse_unless(f"{low} <= v{index} <= {high}")
+
+    def _check_tensor(self, index: int) -> None:
+        param = self.signature.params[index]
+        dtype = f"v{index}.dtype is dtype{index}" if len(torch_dtypes(param)) == 1 else f"v{index}.dtype in dtypes{index}"
+        layout = f"v{index}.is_contiguous()" if param.strides is None else f"not v{index}.is_neg()"
+        self._refuse_unless(f"v{index}.__class__ is Tensor and {dtype} and v{index}.is_{self.signature.device} and {layout}")
+        first = self._inputs("tensor")[0]
+        if self.signature.device == "cuda" and index != first:
+            self._refuse_unless(f"v{index}.get_device() == v{first}.get_device()")
+
+    def _bind_sizes(self, check: bool) -> None:
+        """Reads shapes and strides; binds each variable where it first stands alone, and checks every other size."""
+        for index in self._inputs("scalar"):
+            self.sizes[self.signature.params[index].name] = f"v{index}"
+        checks: list[tuple[str, Dim]] = []
+        for index in self._inputs("tensor"):
+            param = self.signature.params[index]
+            stored = storage_shape(param)
+            wanted = [("s", "shape", stored), ("t", "stride()", param.strides)]
+            for letter, attribute, dims in wanted:
+                if dims is None or not (check or any(isinstance(dim, str) for dim in dims)):
+                    continue
+                locals_ = [f"{letter}{index}_{axis}" for axis in range(len(dims))]
+                self._emit(f"({''.join(name + ', ' for name in locals_)}) = v{index}.{attribute}" if dims else f"() = v{index}.{attribute}")
+                for name, dim in zip(locals_, dims):
+                    if isinstance(dim, str) and dim not in self.sizes:
+                        self.sizes[dim] = name
+                    elif check:
+                        checks.append((name, dim))
+            if stored is not param.shape and isinstance(param.shape[-1], str) and param.shape[-1] not in self.sizes:
+                raise ExecutionError(f"{self.signature.kernel}: {param.name} cannot give the size {param.shape[-1]}: it holds two values a byte")
+        if checks:
+            self._refuse_unless(" and ".join(f"{name} == {self._size(dim)}" for name, dim in checks))
+
+    def _size(self, dim: Dim) -> str:
+        return dim_source(self._renamed(dim))
+
+    def _renamed(self, dim: Dim) -> Dim:
+        if isinstance(dim, tuple) and len(dim) == 3:
+            return (dim[0], self._renamed(dim[1]), self._renamed(dim[2]))
+        return self.sizes[dim] if isinstance(dim, str) else dim
+
+    def _allocate(self) -> None:
+        tensors = self._inputs("tensor")
+        device = f"v{tensors[0]}.device" if tensors and self.signature.device != "cpu" else "default_device"
+        for index in self.signature.allocated:
+            sizes = "".join(self._size(dim) + ", " for dim in storage_shape(self.signature.params[index]))
+            self._emit(f"v{index} = empty(({sizes}), dtype=dtype{index}, device={device})")
+
+    def _address(self, index: int) -> None:
+        if self.signature.params[index].kind == "tensor":
+            self._emit(f"p{index} = v{index}.data_ptr()")
+            return
+        self._refuse_unless(f"v{index}.__class__ is int and 0 <= v{index} < {2**64}")
+        self._emit(f"p{index} = v{index}")
+
+    def _device_index(self) -> str:
+        tensors = [*self._inputs("tensor"), *self.signature.allocated]
+        return f"v{tensors[0]}.get_device()" if tensors else "-1"
+
+    def _finish(self) -> str:
+        returned = [f"v{i}" for i in self.signature.returned]
+        if returned:
+            self._emit("return " + (returned[0] if len(returned) == 1 else f"({', '.join(returned)})"))
+        body = "\n".join("        " + line for line in self.lines)
+        return (
+            "def call(*args, **kwargs):\n    try:\n" + body + "\n    except Exception as error:\n"
+            "        return slow(args, kwargs, error)\n"
+        )
