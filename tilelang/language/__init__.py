@@ -47,6 +47,44 @@ _MODULES: dict[str, str] = {
         "reduce reduce_sum reduce_max reduce_min reduce_abssum reduce_absmax reduce_bitand reduce_bitor reduce_bitxor cumsum"
         " cummax finalize_reducer"
     ),
+    "tilelang.language.math": (
+        "cast Cast reinterpret exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh"
+        " asinh acosh atanh sigmoid erf abs fabs ceil floor round trunc nearbyint pow power fmod hypot copysign clamp max min"
+        " if_then_else Select isnan isinf isfinite likely"
+    ),
+    "tilelang.language.integers": (
+        "ceildiv floordiv floormod truncdiv truncmod div shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not"
+        " popcount clz"
+    ),
+    "tilelang.language.limits": "infinity max_value min_value",
+    "tilelang.language.fastmath": (
+        "__exp __exp10 __log __log2 __log10 __sin __cos __tan __pow fast_rcp ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp"
+        " ieee_fsqrt ieee_frsqrt ieee_fdiv fma fmul add2 sub2 mul2 fma2 max2 min2 abs2"
+    ),
+    "tilelang.language.atomic": (
+        "atomic_add atomic_max atomic_min atomic_or atomic_addx2 atomic_addx4 atomic_load atomic_store"
+    ),
+    "tilelang.language.intrinsics": (
+        "sync_threads sync_warp sync_grid named_barrier_arrive syncthreads_count syncthreads_and syncthreads_or thread_return"
+        " shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync ballot activemask match_any_sync match_all_sync"
+        " shuffle_elect get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx warp_reduce_sum warp_reduce_max"
+        " warp_reduce_min warp_reduce_bitand warp_reduce_bitor mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx"
+        " mbarrier_arrive_expect_tx barrier_wait barrier_arrive ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async"
+        " ptx_commit_group ptx_wait_group fence_proxy_async ptx_fence_barrier_init tma_load tma_store tma_store_arrive"
+        " tma_store_wait warpgroup_arrive warpgroup_commit_batch warpgroup_wait wait_wgmma warpgroup_fence_operand"
+        " cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster pdl_trigger pdl_sync"
+        " ptx_ldmatrix ptx_stmatrix ptx_mma create_tma_descriptor"
+    ),
+    "tilelang.language.scopes": "ws WarpSpecialize attr address_of access_ptr call_extern evaluate",
+    "tilelang.language.hints": (
+        "use_swizzle annotate_layout annotate_safe_value annotate_l2_hit_ratio annotate_restrict_buffers"
+        " annotate_min_blocks_per_sm assume set_max_nreg inc_max_nreg dec_max_nreg annotate_producer_reg_dealloc"
+        " annotate_consumer_reg_alloc no_set_max_nreg disable_warp_group_reg_alloc"
+    ),
+    "tilelang.language.debug": "print device_assert device_assert_with_msg",
+    "tilelang.language.random": "rng_init rng_rand rng_rand_float",
+    "tilelang.language.customize": "reshape view dp4a loop_break any_of all_of linear_index index_to_coordinates",
+    "tilelang.layout": "Layout Fragment make_swizzled_layout",
 }
 
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -40,15 +40,17 @@ def _rows(text: str, threads: bool) -> list[Intrinsic]:
     rows = []
     for line in text.split("\n"):
         if line.strip():
-            name, result, effect = line.split()
-            rows.append(Intrinsic(name, result, effect == "pure", threads, f"T.{name}"))
+            name, result, effect, *spelling = line.split()
+            rows.append(Intrinsic(name, result, effect == "pure", threads, f"T.{spelling[0] if spelling else name}"))
     return rows
 
 
 INTRINSICS: Mapping[str, Intrinsic] = {
     row.name: row
     for row in [
-        # Atomics on one element: (element load, value[, more]) with attribute memory_order; the result is the old value.
+        # An address argument is an element load: of the element, or of the first of several consecutive ones.
+        # Atomics: (element, value) with attribute memory_order; the result is the old value. atomic_addx2/x4: (element, element).
+        # ieee_*: attribute rounding, "rn", "rz", "ru" or "rd". rng_*: attributes generator, dist.
         *_rows(
             """
             atomic_add same effect
@@ -60,30 +62,27 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             atomic_load same effect
             atomic_store void effect
             dp4a void effect
-            any_of bool pure
-            all_of bool pure
-            loop_break void effect
-            loop_continue void effect
             rng_init void effect
             rng_rand uint32 effect
             rng_rand_float float32 effect
-            fast_exp same pure
-            fast_exp10 same pure
-            fast_log same pure
-            fast_log2 same pure
-            fast_log10 same pure
-            fast_sin same pure
-            fast_cos same pure
-            fast_tan same pure
-            fast_pow same pure
+            fast_exp same pure __exp
+            fast_exp10 same pure __exp10
+            fast_log same pure __log
+            fast_log2 same pure __log2
+            fast_log10 same pure __log10
+            fast_sin same pure __sin
+            fast_cos same pure __cos
+            fast_tan same pure __tan
+            fast_pow same pure __pow
             ieee_add same pure
             ieee_sub same pure
             ieee_mul same pure
-            ieee_fma same pure
-            ieee_rcp same pure
-            ieee_sqrt same pure
-            ieee_rsqrt same pure
-            ieee_div same pure
+            ieee_fma same pure ieee_fmaf
+            ieee_rcp same pure ieee_frcp
+            ieee_sqrt same pure ieee_fsqrt
+            ieee_rsqrt same pure ieee_frsqrt
+            ieee_div same pure ieee_fdiv
+            fast_rcp same pure
             fma same pure
             ldg same pure
             """,
@@ -108,10 +107,10 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             syncthreads_or int32 effect
             match_any_sync uint32 effect
             match_all_sync uint32 effect
-            lane_idx int32 pure
-            warp_idx int32 pure
-            warp_idx_sync int32 pure
-            warp_group_idx int32 pure
+            lane_idx int32 pure get_lane_idx
+            warp_idx int32 pure get_warp_idx
+            warp_idx_sync int32 pure get_warp_idx_sync
+            warp_group_idx int32 pure get_warp_group_idx
             shuffle_elect bool effect
             warp_reduce_sum same effect
             warp_reduce_max same effect
@@ -125,13 +124,13 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             mbarrier_arrive_expect_tx void effect
             barrier_wait void effect
             barrier_arrive void effect
-            arrive_cluster_barrier void effect
+            arrive_cluster_barrier void effect ptx_arrive_cluster_barrier
             cp_async_barrier_noinc void effect
             ptx_cp_async void effect
             ptx_commit_group void effect
             ptx_wait_group void effect
             fence_proxy_async void effect
-            fence_barrier_init void effect
+            fence_barrier_init void effect ptx_fence_barrier_init
             warpgroup_arrive void effect
             warpgroup_commit_batch void effect
             warpgroup_wait void effect

@@ -1,0 +1,143 @@
+"""Atomic updates of single elements and of tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.access import anchored_region, as_region, is_anchor
+from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.language import calls
+from tilelang.language.math import convert
+from tilelang.tileop.copy import AtomicTile
+
+_UPDATE_ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+_LOAD_ORDERS = ("relaxed", "acquire", "seq_cst")
+_STORE_ORDERS = ("relaxed", "release", "seq_cst")
+
+
+def _order(what: str, order: str | None, allowed: tuple[str, ...]) -> str:
+    order = "relaxed" if order is None else order
+    if order not in allowed:
+        raise CompileError(f"{what}: memory_order={order!r} is none of {', '.join(allowed)}")
+    return order
+
+
+def _converted(load: Any, value: Any) -> Any:
+    kind = str(load.source.dtype)
+    return convert(as_expr(value, kind), kind)
+
+
+def _tile(op: str, dst: Any, value: Any, order: str, use_tma: bool) -> None:
+    """``value`` is a tile: each of its elements updates the element at its place in ``dst``."""
+    what = f"T.atomic_{op}"
+    builder = require_kernel(what)
+    source = as_region(value, what)
+    target = anchored_region(dst, source.extents, what) if is_anchor(dst) else as_region(dst, what)
+    operator = AtomicTile(source, target, op, order, bool(use_tma))
+    operator.check()
+    builder.emit(operator.to_stmt(builder.span()))
+
+
+def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev: bool, use_tma: bool = False) -> Any:
+    what = f"T.atomic_{op}"
+    order = _order(what, memory_order, _UPDATE_ORDERS)
+    if calls.is_tile(value):
+        if return_prev:
+            raise CompileError(f"{what}: return_prev=True needs a single element, not a tile")
+        return _tile(op, dst, value, order, use_tma)
+    load = calls.element(dst, what)
+    emit = calls.value if return_prev else calls.effect
+    return emit(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
+
+
+def atomic_add(
+    dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, use_tma: bool = False,
+    annotations: Any = None,
+) -> Any:
+    """``dst += value``, atomically; for tiles, element by element.
+
+    Args:
+        dst: an element of global or shared memory; for a tile, a buffer, a slice, or the element where the region starts.
+        value: a scalar, or a tile (a buffer or slice) of the extents of ``dst``.
+        memory_order: ``"relaxed"`` (the default), ``"acquire"``, ``"release"``, ``"acq_rel"`` or ``"seq_cst"``.
+        return_prev: give the value before the update (single elements only).
+        use_tma: reduce tiles by the tensor memory accelerator.
+
+    Raises:
+        CopyShapeError: the tiles differ in shape.
+        CompileError: an unknown memory order; ``return_prev`` with a tile.
+    """
+    return _update("add", dst, value, memory_order, return_prev, use_tma)
+
+
+def atomic_max(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, annotations: Any = None) -> Any:
+    """``dst = max(dst, value)``, atomically; arguments as in :func:`atomic_add`."""
+    return _update("max", dst, value, memory_order, return_prev)
+
+
+def atomic_min(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, annotations: Any = None) -> Any:
+    """``dst = min(dst, value)``, atomically; arguments as in :func:`atomic_add`."""
+    return _update("min", dst, value, memory_order, return_prev)
+
+
+def atomic_or(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False) -> Any:
+    """``dst |= value`` on an integer element, atomically."""
+    load = calls.element(dst, "T.atomic_or")
+    if str(load.source.dtype).startswith(("float", "bfloat")):
+        raise CompileError(f"T.atomic_or takes integers, {load.source.name} is {load.source.dtype}")
+    return _update("or", load, as_expr(value), memory_order, return_prev)
+
+
+def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
+    name = f"atomic_addx{lanes}"
+    target, source = calls.address(dst, f"T.{name}"), calls.address(value, f"T.{name}")
+    if str(target.source.dtype) != str(source.source.dtype):
+        raise CompileError(
+            f"T.{name}: the destination is {target.source.dtype}, the value is {source.source.dtype}",
+            hint="copy the value to a buffer of the destination's type first",
+        )
+    if return_prev:
+        return calls.value(name, target, source, dtype=f"{target.source.dtype}x{lanes}", attrs={"memory_order": "relaxed"})
+    return calls.effect(name, target, source, attrs={"memory_order": "relaxed"})
+
+
+def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:
+    """Adds two consecutive elements at ``value`` to two at ``dst``, each atomically.
+
+    Args:
+        dst, value: the first element of each pair (or a buffer that starts with it); both of one type.
+        return_prev: give the old pair as a vector.
+    """
+    return _consecutive(2, dst, value, return_prev)
+
+
+def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> Any:
+    """Adds four consecutive elements at ``value`` to four at ``dst``, each atomically; see :func:`atomic_addx2`."""
+    return _consecutive(4, dst, value, return_prev)
+
+
+def atomic_load(src: Any, memory_order: str = "seq_cst") -> Any:
+    """The value of an element, read atomically.
+
+    Args:
+        memory_order: ``"relaxed"``, ``"acquire"`` or ``"seq_cst"``.
+    """
+    load = calls.element(src, "T.atomic_load")
+    attrs = {"memory_order": _order("T.atomic_load", memory_order, _LOAD_ORDERS)}
+    return calls.value("atomic_load", load, attrs=attrs)
+
+
+def atomic_store(dst: Any, value: Any, memory_order: str = "seq_cst") -> None:
+    """Sets an element to a scalar, atomically.
+
+    Args:
+        memory_order: ``"relaxed"``, ``"release"`` or ``"seq_cst"``.
+    """
+    if isinstance(value, ir.TensorRegion) or calls.is_tile(value):
+        raise CompileError("T.atomic_store takes one value, not a tile")
+    load = calls.element(dst, "T.atomic_store")
+    attrs = {"memory_order": _order("T.atomic_store", memory_order, _STORE_ORDERS)}
+    calls.effect("atomic_store", load, _converted(load, value), attrs=attrs)

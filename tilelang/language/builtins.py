@@ -1,0 +1,112 @@
+"""Python's builtins inside kernels: what they were for ordinary values, and their run-time counterpart for expressions."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.frontend.builder import is_tracing
+from tilelang.frontend.hooks import HOOKS
+from tilelang.frontend.loops import LoopSpec, span_of_range
+from tilelang.frontend.values import is_symbolic
+from tilelang.language import debug, math
+from tilelang.language.calls import is_tile
+
+
+def _either(name: str, extended: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's builtin ``name``, or ``extended`` where an argument is an expression."""
+    python = getattr(builtins, name)
+
+    @functools.wraps(python, assigned=("__name__", "__doc__"))
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and any(is_symbolic(arg) for arg in args):
+            return extended(*args)
+        return python(*args, **kwargs)
+
+    return function
+
+
+def _extremum(name: str) -> Callable[..., Any]:
+    """``min`` or ``max`` of several arguments or of the items of one iterable."""
+    python, extended = getattr(builtins, name), getattr(math, name)
+
+    @functools.wraps(python, assigned=("__name__", "__doc__"))
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            return python(*args, **kwargs)
+        items = args if len(args) > 1 else list(args[0])
+        return extended(*items) if any(is_symbolic(item) for item in items) else python(items)
+
+    return function
+
+
+def _quantifier(name: str, stop: bool) -> Callable[..., Any]:
+    """``any`` or ``all``: the items combine as ``or`` and ``and`` do."""
+    python = getattr(builtins, name)
+
+    @functools.wraps(python, assigned=("__name__", "__doc__"))
+    def function(iterable: Any) -> Any:
+        items = list(iterable)
+        if not any(is_symbolic(item) for item in items):
+            return python(items)
+        terms = [functools.partial(lambda item: item, item) for item in items]
+        return HOOKS.or_(*terms) if stop else HOOKS.and_(*terms)
+
+    return function
+
+
+def _sum(iterable: Any, /, start: Any = 0) -> Any:
+    """The sum of the items; a start of 0 is left out, so that it does not change their type."""
+    items = list(iterable)
+    if items and isinstance(start, int) and start == 0:
+        start, *items = items
+    for item in items:
+        start = start + item
+    return start
+
+
+def _print(*args: Any, **kwargs: Any) -> None:
+    """``print``: by the running kernel for run-time values and buffers, while it is compiled for Python values."""
+    if kwargs or not is_tracing() or not any(is_symbolic(arg) or is_tile(arg) for arg in args):
+        builtins.print(*args, **kwargs)
+        return
+    label = ""
+    for arg in args:
+        if isinstance(arg, str):
+            label = f"{label}{arg} "
+        else:
+            debug.print(arg, label)
+            label = ""
+    if label:
+        debug.print(None, label)
+
+
+def _range(*bounds: Any) -> Any:
+    """``range``: a run-time loop where a bound is a run-time value."""
+    if any(is_symbolic(bound) for bound in bounds):
+        return LoopSpec("SERIAL", (span_of_range(*bounds),))
+    return builtins.range(*(int(getattr(bound, "value", bound)) for bound in bounds))
+
+
+def _round(value: Any, *digits: Any) -> Any:
+    return math.nearbyint(value)
+
+
+EXTENDED: Mapping[str, Callable[..., Any]] = {
+    "min": _extremum("min"),
+    "max": _extremum("max"),
+    "abs": _either("abs", math.abs),
+    "round": _either("round", _round),
+    "pow": _either("pow", math.pow),
+    "int": _either("int", lambda value: math.cast(value, "int32")),
+    "float": _either("float", lambda value: math.cast(value, "float32")),
+    "bool": _either("bool", math.condition),
+    "sum": _sum,
+    "print": _print,
+    "range": _range,
+    "any": _quantifier("any", stop=True),
+    "all": _quantifier("all", stop=False),
+}
+"""The replacement of each builtin that a kernel may use on run-time values."""

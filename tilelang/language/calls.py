@@ -1,0 +1,56 @@
+"""How the language emits intrinsic calls: for effect, or for a value that is computed once where the call stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.access import as_region, is_buffer
+from tilelang.frontend.builder import require_kernel
+from tilelang.ir import nodes as ir
+from tilelang.ir.region import Region
+from tilelang.tileop.thread import INTRINSICS, intrinsic_call
+
+
+def effect(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> None:
+    """Appends the statement ``tl.<name>(*args)``."""
+    require_kernel(INTRINSICS[name].spelling).evaluate(intrinsic_call(name, *args, attrs=attrs))
+
+
+def value(name: str, *args: Any, attrs: dict[str, Any] | None = None, dtype: str | None = None) -> Any:
+    """The result of ``tl.<name>(*args)``; one with side effects is bound to a variable, so that it happens exactly once."""
+    builder = require_kernel(INTRINSICS[name].spelling)
+    call = intrinsic_call(name, *args, attrs=attrs, dtype=dtype, span=builder.span())
+    return call if INTRINSICS[name].pure else builder.bind(name, call)
+
+
+def element(target: Any, what: str) -> Any:
+    """The element load that names where an operation acts.
+
+    Args:
+        target: an element, a region of one, a buffer of one element, or a ``T.alloc_var``.
+
+    Raises:
+        CompileError: ``target`` has several elements, or is no buffer.
+    """
+    if isinstance(target, ir.TensorLoad):
+        return target
+    region = as_region(target, what)
+    if any(extent != 1 for extent in region.extents):
+        raise CompileError(f"{what} acts on one element, {region.buffer.name} has several", hint="index the element")
+    return first(region)
+
+
+def first(region: Region) -> Any:
+    """A load of the first element of a region."""
+    return ir.BufferLoad(region.buffer, [ir.IntImm("int32", low) if isinstance(low, int) else low for low in region.mins])
+
+
+def address(target: Any, what: str) -> Any:
+    """The element load of the first element of a buffer or region."""
+    return target if isinstance(target, ir.TensorLoad) else first(as_region(target, what))
+
+
+def is_tile(target: Any) -> bool:
+    """Whether ``target`` is a buffer or region (of any size), not a scalar."""
+    return is_buffer(target) or isinstance(target, (Region, ir.TensorRegion))

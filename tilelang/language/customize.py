@@ -1,0 +1,158 @@
+"""Other views of buffers, questions about them, and small helpers of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.frontend.access import as_region, is_buffer
+from tilelang.frontend.builder import current, require_kernel
+from tilelang.frontend.hooks import HOOKS
+from tilelang.frontend.loops import LoopSpec
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, same
+from tilelang.language import calls
+from tilelang.language.allocate import alloc_var
+from tilelang.language.math import condition
+from tilelang.language.tensors import as_shape
+from tilelang.tileop.text import shape_text
+
+
+def reshape(src: Any, shape: Any) -> Any:
+    """The elements of ``src`` under another shape of the same size; no data moves.
+
+    Raises:
+        CompileError: the sizes differ, or ``src`` is not a compact buffer.
+    """
+    return view(src, shape)
+
+
+def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) -> Any:
+    """The memory of ``src`` as a buffer of another shape, element type or strides; no data moves.
+
+    Args:
+        src: a buffer; compact, unless ``strides`` are given.
+        shape: the new shape; by default that of ``src``, its last axis rescaled where the element size changes.
+        dtype: the new element type.
+        strides: element strides of the view; the sizes need not match then.
+
+    Raises:
+        CompileError: the sizes in bytes differ.
+    """
+    if not is_buffer(src):
+        raise CompileError(f"T.view takes a buffer, got {type(src).__name__}")
+    if src.strides and strides is None:
+        raise CompileError(f"T.view: {src.name} is not compact", hint="give the strides of the view")
+    kind = canonical(str(src.dtype) if dtype is None else dtype)
+    sizes = _view_shape(src, shape, kind)
+    if strides is None and not same(_bits(sizes, kind), _bits(list(src.shape), canonical(str(src.dtype)))):
+        raise CompileError(
+            f"T.view: {src.name} is {shape_text(src.shape)} of {src.dtype}, which does not fill {shape_text(sizes)} of {kind}",
+            hint="source and view must have the same size in bytes",
+        )
+    builder = current("T.view")
+    buffer = ir.decl_buffer(
+        sizes, str(kind), builder.take_name(f"{src.name}_view"), scope=src.scope() if src.scope() != "global" else "",
+        strides=None if strides is None else [as_expr(stride) for stride in as_shape(strides)],
+        data_alignment=kind.bytes, layout=None,
+    )  # fmt: skip
+    builder.emit(ir.DeclBuffer(buffer, data=ir.buffer_data(src), span=builder.span()))
+    builder.aliases[buffer] = src
+    return buffer
+
+
+def _view_shape(src: Any, shape: Any, kind: Any) -> list[Any]:
+    if shape is not None:
+        return [as_int(as_expr(size)) for size in as_shape(shape)]
+    old = canonical(str(src.dtype)).bits
+    *outer, last = [as_int(size) for size in src.shape]
+    return [*outer, last if old == kind.bits else as_int(as_expr(last) * old // kind.bits)]
+
+
+def _bits(sizes: list[Any], kind: Any) -> Any:
+    total: Any = kind.bits
+    for size in sizes:
+        total = as_int(as_expr(size) * total)
+    return total
+
+
+def dp4a(A: Any, B: Any, C: Any) -> None:
+    """``C[0] += A[0] * B[0] + … + A[3] * B[3]``: four int8 products summed into an int32.
+
+    Args:
+        A, B: the first of four consecutive int8 elements each.
+        C: an int32 element.
+
+    Raises:
+        CompileError: other element types.
+    """
+    loads = [calls.address(value, "T.dp4a") for value in (A, B, C)]
+    types = [str(load.source.dtype) for load in loads]
+    if types != ["int8", "int8", "int32"]:
+        raise CompileError(f"T.dp4a takes int8, int8 and int32, got {', '.join(types)}")
+    calls.effect("dp4a", *loads)
+
+
+def loop_break() -> None:
+    """Leaves the innermost run-time loop, like ``break``."""
+    builder = require_kernel("T.loop_break")
+    if not any(frame.kind == "loop" for frame in builder.frames):
+        raise CompileError("T.loop_break outside of a run-time loop")
+    builder.emit(ir.Break(builder.span()))
+
+
+def _quantified(what: str, buffer: Any, start: bool) -> Any:
+    """A loop over the elements that combines them in a mutable scalar."""
+    region = as_region(buffer, what)
+    if region.scope == "local.fragment":
+        raise CompileError(f"{what}: {region.buffer.name} is spread over the threads", hint="use T.reduce_max or T.reduce_min")
+    builder = require_kernel(what)
+    builder.pending_name = None
+    result = alloc_var("bool", init=start)
+    result.fresh = False
+    loops = LoopSpec("SERIAL", tuple((0, extent, 1) for extent in region.shape), many=True)
+    frame, indices = loops.open(builder, tuple(f"q{axis}" for axis in range(len(region.shape))))
+    load = condition(ir.BufferLoad(region.buffer, [as_expr(index) for index in region.index(indices)]))
+    combined = HOOKS.and_(lambda: result.expr(), lambda: load) if start else HOOKS.or_(lambda: result.expr(), lambda: load)
+    builder.emit(ir.BufferStore(result.buffer, combined, [0], builder.span()))
+    builder.close(frame)
+    return result.expr()
+
+
+def any_of(buffer: Any) -> Any:
+    """Whether some element of a buffer or slice is not zero; every thread looks at all of them."""
+    return _quantified("T.any_of", buffer, start=False)
+
+
+def all_of(buffer: Any) -> Any:
+    """Whether no element of a buffer or slice is zero; every thread looks at all of them."""
+    return _quantified("T.all_of", buffer, start=True)
+
+
+def linear_index(*args: Any) -> Any:
+    """The position of an element in a row-major array: ``linear_index(i, j, k, size_j, size_k)``.
+
+    Args:
+        args: the index along each axis, then the size of each axis but the first.
+
+    Raises:
+        CompileError: an even number of arguments.
+    """
+    if len(args) % 2 == 0:
+        raise CompileError(f"T.linear_index takes n indices and n - 1 sizes, got {len(args)} arguments")
+    count = len(args) // 2 + 1
+    position = args[0]
+    for index, size in zip(args[1:count], args[count:]):
+        position = position * size + index
+    return position
+
+
+def index_to_coordinates(index: Any, shape: Any) -> list[Any]:
+    """The index along each axis of the element at position ``index`` of a row-major array of ``shape``."""
+    coordinates = []
+    for size in reversed(as_shape(shape)):
+        coordinates.append(index % size)
+        index = index // size
+    return coordinates[::-1]

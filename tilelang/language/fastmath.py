@@ -1,0 +1,144 @@
+"""Floating-point arithmetic with a chosen precision: approximations (``T.__exp`` …), IEEE operations with a rounding mode,
+fused and packed ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.values import as_expr
+from tilelang.language.math import abs as absolute
+from tilelang.language.math import dtype_of, max, min, operands
+from tilelang.tileop.thread import intrinsic_call
+
+_ROUNDING = {"rn": "to nearest even", "rz": "towards zero", "ru": "up", "rd": "down"}
+_NUMBER = (int, float)
+
+
+def _floats(name: str, args: tuple[Any, ...]) -> list[Any]:
+    exprs = operands(*args)
+    kind = dtype_of(exprs[0])
+    if not kind.is_float or kind.bits < 16:
+        raise CompileError(
+            f"T.{name} takes floating-point values of 16 bits or more, got {kind}", hint="cast the arguments first"
+        )
+    return exprs
+
+
+def _check_arity(name: str, args: tuple[Any, ...], arity: int) -> None:
+    if len(args) != arity:
+        raise CompileError(f"T.{name} takes {arity} argument(s), got {len(args)}")
+
+
+_FAST: dict[str, tuple[str, Callable[..., float], str]] = {
+    # public name -> (intrinsic, the same of Python numbers, meaning)
+    "__exp": ("fast_exp", math.exp, "e to the power of ``x``"),
+    "__exp10": ("fast_exp10", lambda x: 10.0**x, "10 to the power of ``x``"),
+    "__log": ("fast_log", math.log, "The natural logarithm"),
+    "__log2": ("fast_log2", math.log2, "The logarithm to base 2"),
+    "__log10": ("fast_log10", math.log10, "The logarithm to base 10"),
+    "__sin": ("fast_sin", math.sin, "The sine"),
+    "__cos": ("fast_cos", math.cos, "The cosine"),
+    "__tan": ("fast_tan", math.tan, "The tangent"),
+    "__pow": ("fast_pow", math.pow, "``x`` to the power of ``y``"),
+    "fast_rcp": ("fast_rcp", lambda x: 1.0 / x, "One over ``x``"),
+}
+
+
+def _fast(name: str, intrinsic: str, python: Callable[..., float], meaning: str) -> Callable[..., Any]:
+    arity = 2 if intrinsic == "fast_pow" else 1
+
+    def function(*args: Any) -> Any:
+        _check_arity(name, args, arity)
+        if all(isinstance(arg, _NUMBER) for arg in args):
+            return python(*args)
+        return intrinsic_call(intrinsic, *_floats(name, args))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{meaning}, by the hardware's approximation where it has one."
+    return function
+
+
+_IEEE: dict[str, tuple[str, int, str]] = {
+    # public name -> (intrinsic, operands, meaning)
+    "ieee_add": ("ieee_add", 2, "``x + y``"),
+    "ieee_sub": ("ieee_sub", 2, "``x - y``"),
+    "ieee_mul": ("ieee_mul", 2, "``x * y``"),
+    "ieee_fmaf": ("ieee_fma", 3, "``x * y + z`` rounded once"),
+    "ieee_frcp": ("ieee_rcp", 1, "``1 / x``"),
+    "ieee_fsqrt": ("ieee_sqrt", 1, "The square root of ``x``"),
+    "ieee_frsqrt": ("ieee_rsqrt", 1, "``1 / sqrt(x)``"),
+    "ieee_fdiv": ("ieee_div", 2, "``x / y``"),
+}
+
+
+def _ieee(name: str, intrinsic: str, arity: int, meaning: str) -> Callable[..., Any]:
+    modes = ("rn",) if name == "ieee_frsqrt" else tuple(_ROUNDING)
+
+    def function(*args: Any, rounding_mode: str = "rn") -> Any:
+        if len(args) == arity + 1 and isinstance(args[-1], str):
+            *args, rounding_mode = args
+        _check_arity(name, tuple(args), arity)
+        if rounding_mode not in modes:
+            raise CompileError(f"T.{name}: rounding_mode={rounding_mode!r} is none of {', '.join(modes)}")
+        exprs = _floats(name, tuple(args))
+        if dtype_of(exprs[0]).bits < 32:
+            raise CompileError(f"T.{name} takes float32 or float64, got {dtype_of(exprs[0])}")
+        return intrinsic_call(intrinsic, *exprs, attrs={"rounding": rounding_mode})
+
+    function.__name__ = function.__qualname__ = name
+    choices = "; ".join(f'``"{mode}"`` {_ROUNDING[mode]}' for mode in modes)
+    function.__doc__ = f"""{meaning}, correctly rounded and never contracted or approximated.
+
+    Args:
+        rounding_mode: {choices}.
+    """
+    return function
+
+
+for _name, (_intrinsic, _python, _meaning) in _FAST.items():
+    globals()[_name] = _fast(_name, _intrinsic, _python, _meaning)
+for _name, (_intrinsic, _arity, _meaning) in _IEEE.items():
+    globals()[_name] = _ieee(_name, _intrinsic, _arity, _meaning)
+
+
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """``x * y + z`` rounded once, in the common type of the operands."""
+    return intrinsic_call("fma", *_floats("fma", (x, y, z)))
+
+
+def fmul(x: Any, y: Any) -> Any:
+    """``x * y`` that is never fused with an addition."""
+    exprs = _floats("fmul", (x, y))
+    wide = dtype_of(exprs[0]).bits >= 32
+    return intrinsic_call("ieee_mul", *exprs, attrs={"rounding": "rn"}) if wide else exprs[0] * exprs[1]
+
+
+_PACKED: dict[str, tuple[Callable[..., Any], str]] = {
+    "add2": (lambda x, y: x + y, "``x + y``"),
+    "sub2": (lambda x, y: x - y, "``x - y``"),
+    "mul2": (lambda x, y: x * y, "``x * y``"),
+    "fma2": (lambda x, y, z: x * y + z, "``x * y + z``"),
+    "max2": (max, "The larger one"),
+    "min2": (min, "The smaller one"),
+    "abs2": (absolute, "The absolute value"),
+}
+
+
+def _packed(name: str, compute: Callable[..., Any], meaning: str) -> Callable[..., Any]:
+    def function(*args: Any) -> Any:
+        exprs = [as_expr(arg) for arg in args]
+        kinds = {str(dtype_of(expr)) for expr in exprs}
+        if len(kinds) != 1 or dtype_of(exprs[0]).lanes != 2:
+            raise CompileError(f"T.{name} takes vectors of two elements of one type, got {', '.join(sorted(kinds))}")
+        return compute(*exprs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{meaning}, for each of the two elements of packed vectors."
+    return function
+
+
+for _name, (_compute, _meaning) in _PACKED.items():
+    globals()[_name] = _packed(_name, _compute, _meaning)

@@ -1,0 +1,152 @@
+"""Hints: they may change how fast a program runs, never what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.access import as_region, is_buffer
+from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.language.math import condition, convert
+from tilelang.tileop.hint import (
+    AnnotateLayout,
+    L2HitRatio,
+    MaxRegisters,
+    MinBlocksPerSM,
+    RestrictBuffers,
+    SafeValue,
+    UseSwizzle,
+)
+
+
+def _emit(what: str, hint: Any) -> None:
+    builder = require_kernel(what)
+    builder.emit(hint.to_stmt(builder.span()))
+
+
+def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -> None:
+    """Runs the blocks of the grid in panels, so that blocks that run together share data in the L2 cache.
+
+    Args:
+        panel_size: rows (or columns) of blocks in a panel.
+        order: ``"row"`` or ``"column"``.
+        enable: False makes this a no-op.
+    """
+    if order not in ("row", "column"):
+        raise CompileError(f"T.use_swizzle: order={order!r} is neither 'row' nor 'column'")
+    if int(panel_size) < 1:
+        raise CompileError(f"T.use_swizzle: panel_size={panel_size} is not positive")
+    if enable:
+        _emit("T.use_swizzle", UseSwizzle(int(panel_size), order))
+
+
+def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
+    """Fixes the layout of buffers: ``T.annotate_layout({A_shared: tilelang.layout.make_swizzled_layout(A_shared)})``.
+
+    Args:
+        layout_map: a ``T.Layout``, a ``T.Fragment``, or a function from indices to the new indices, for each buffer.
+
+    Raises:
+        CompileError: a key is no buffer, or the layout's shape is not the buffer's.
+    """
+    for buffer, layout in layout_map.items():
+        if not is_buffer(buffer):
+            raise CompileError(f"T.annotate_layout: {type(buffer).__name__} is not a buffer")
+        text = layout.to_text() if hasattr(layout, "to_text") else _layout_of(buffer, layout)
+        _emit("T.annotate_layout", AnnotateLayout(as_region(buffer), text))
+
+
+def _layout_of(buffer: Any, function: Any) -> str:
+    from tilelang.layout import Layout
+
+    if not callable(function):
+        raise CompileError(f"T.annotate_layout: {type(function).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
+    return Layout([int(size) for size in buffer.shape], function).to_text()
+
+
+def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
+    """Sets what reads beyond a buffer's bounds give instead of zero: ``T.annotate_safe_value({A: -1.0})``."""
+    for buffer, safe in safe_value_map.items():
+        region = as_region(buffer, "T.annotate_safe_value")
+        _emit("T.annotate_safe_value", SafeValue(region, convert(as_expr(safe, region.dtype), region.dtype)))
+
+
+def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
+    """Asks to keep a share (0 to 1) of global buffers in the L2 cache: ``T.annotate_l2_hit_ratio({B: 0.8})``."""
+    for buffer, ratio in l2_hit_ratio_map.items():
+        region = as_region(buffer, "T.annotate_l2_hit_ratio")
+        if region.scope not in ("global", ""):
+            raise CompileError(f"T.annotate_l2_hit_ratio: {region.buffer.name} is in {region.scope}, not in global memory")
+        if not 0 <= float(ratio) <= 1:
+            raise CompileError(f"T.annotate_l2_hit_ratio: {ratio} is not between 0 and 1")
+        _emit("T.annotate_l2_hit_ratio", L2HitRatio(region, float(ratio)))
+
+
+def annotate_restrict_buffers(*buffers: Any) -> None:
+    """Declares that the given parameters may overlap others (by default no two do)."""
+    names = []
+    for buffer in buffers:
+        if not is_buffer(buffer):
+            raise CompileError(f"T.annotate_restrict_buffers: {type(buffer).__name__} is not a buffer")
+        names.append(buffer.name)
+    _emit("T.annotate_restrict_buffers", RestrictBuffers(tuple(names)))
+
+
+def annotate_min_blocks_per_sm(n: int) -> None:
+    """Asks the compiler to use so few registers that ``n`` blocks fit on a multiprocessor."""
+    if int(n) < 1:
+        raise CompileError(f"T.annotate_min_blocks_per_sm: {n} is not positive")
+    _emit("T.annotate_min_blocks_per_sm", MinBlocksPerSM(int(n)))
+
+
+def assume(test: Any) -> None:
+    """Promises that ``test`` holds; what happens where it does not is undefined."""
+    builder = require_kernel("T.assume")
+    builder.evaluate(ir.tirx.assume(condition(test)))
+
+
+def _registers(what: str, count: int, change: str) -> None:
+    if not 24 <= int(count) <= 256 or int(count) % 8:
+        raise CompileError(f"{what}: {count} registers; expected a multiple of 8 from 24 to 256")
+    _emit(what, MaxRegisters(int(count), change))
+
+
+def set_max_nreg(reg_count: int, is_inc: int) -> None:
+    """Changes the registers of each thread of the warp group (``setmaxnreg``, sm_90a).
+
+    Args:
+        reg_count: a multiple of 8 from 24 to 256.
+        is_inc: 1 to raise the number, 0 to lower it.
+    """
+    _registers("T.set_max_nreg", reg_count, "inc" if is_inc else "dec")
+
+
+def inc_max_nreg(reg_count: int) -> None:
+    """Raises the registers of each thread of the warp group to ``reg_count``."""
+    _registers("T.inc_max_nreg", reg_count, "inc")
+
+
+def dec_max_nreg(reg_count: int) -> None:
+    """Lowers the registers of each thread of the warp group to ``reg_count``."""
+    _registers("T.dec_max_nreg", reg_count, "dec")
+
+
+def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
+    """What automatic warp specialisation leaves to the threads that load."""
+    _registers("T.annotate_producer_reg_dealloc", reg_count, "producer")
+
+
+def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
+    """What automatic warp specialisation gives to the threads that compute."""
+    _registers("T.annotate_consumer_reg_alloc", reg_count, "consumer")
+
+
+def no_set_max_nreg() -> None:
+    """Keeps automatic warp specialisation from moving registers between warp groups."""
+    _emit("T.no_set_max_nreg", MaxRegisters(0, "off"))
+
+
+disable_warp_group_reg_alloc = no_set_max_nreg

@@ -1,0 +1,84 @@
+"""Integer division and bit operations.
+
+Python integers give Python integers (``T.ceildiv(1024, 128)`` is 8), so that sizes computed with these functions stay
+compile-time values and need no compiler.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.language.math import dtype_of, operands
+
+_WORD = 32
+"""Bits of a Python integer where a function needs a width: it stands for an int32."""
+
+
+def _truncdiv(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _integer(
+    name: str, python: Callable[..., int], build: Callable[..., Any], meaning: str, arity: int = 2
+) -> Callable[..., Any]:
+    def function(*args: Any) -> Any:
+        if len(args) != arity:
+            raise CompileError(f"T.{name} takes {arity} argument(s), got {len(args)}")
+        if all(isinstance(arg, int) for arg in args):
+            return python(*args)
+        exprs = operands(*args)
+        if dtype_of(exprs[0]).is_float:
+            raise CompileError(f"T.{name} takes integers, got {', '.join(dtype_of(expr) for expr in exprs)}")
+        return build(*exprs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{meaning} Python integers give a Python integer.
+
+    Raises:
+        CompileError: an argument is not an integer.
+    """
+    return function
+
+
+def _tvm(name: str) -> Callable[..., Any]:
+    def build(*exprs: Any) -> Any:
+        from tilelang.ir import nodes as ir
+
+        return getattr(ir.tirx, name)(*exprs)
+
+    return build
+
+
+ceildiv = _integer("ceildiv", lambda a, b: -(-a // b), lambda a, b: (a + (b - 1)) // b, "``a / b`` rounded up (``b`` positive).")
+floordiv = _integer("floordiv", operator.floordiv, _tvm("floordiv"), "``a / b`` rounded down.")
+floormod = _integer("floormod", operator.mod, _tvm("floormod"), "The remainder of :func:`floordiv`, with the sign of ``b``.")
+truncdiv = _integer("truncdiv", _truncdiv, _tvm("truncdiv"), "``a / b`` rounded towards zero, as in C.")
+truncmod = _integer(
+    "truncmod",
+    lambda a, b: a - b * _truncdiv(a, b),
+    _tvm("truncmod"),
+    "The remainder of :func:`truncdiv`, with the sign of ``a``.",
+)
+div = truncdiv
+shift_left = _integer("shift_left", operator.lshift, _tvm("shift_left"), "``a`` shifted left by ``b`` bits.")
+shift_right = _integer(
+    "shift_right", operator.rshift, _tvm("shift_right"), "``a`` shifted right by ``b`` bits; a signed one keeps its sign."
+)
+bitwise_and = _integer("bitwise_and", operator.and_, operator.and_, "The bits that are set in both.")
+bitwise_or = _integer("bitwise_or", operator.or_, operator.or_, "The bits that are set in either.")
+bitwise_xor = _integer("bitwise_xor", operator.xor, operator.xor, "The bits that differ.")
+bitwise_not = _integer("bitwise_not", operator.invert, operator.invert, "Every bit flipped.", arity=1)
+popcount = _integer(
+    "popcount", lambda a: bin(a & ((1 << _WORD) - 1)).count("1"), _tvm("popcount"), "How many bits are set.", arity=1
+)
+clz = _integer(
+    "clz",
+    lambda a: _WORD - (a & ((1 << _WORD) - 1)).bit_length(),
+    _tvm("clz"),
+    "How many zero bits precede the highest one.",
+    arity=1,
+)

@@ -1,0 +1,303 @@
+"""Threads, warps, barriers and the asynchronous units of a GPU, as one table.
+
+These speak of hardware that a CPU does not have: a program that uses them is refused there by name. Each row of :data:`_ROWS` is
+one function: its signature, the intrinsic that it emits (:data:`tilelang.tileop.thread.INTRINSICS`), and what it means.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.values import as_expr, is_symbolic
+from tilelang.language import calls
+from tilelang.language.math import condition, convert
+from tilelang.tileop.thread import INTRINSICS
+
+FULL_MASK = 0xFFFFFFFF
+"""Every lane of a warp."""
+
+
+def _barrier(value: Any, name: str) -> Any:
+    load = calls.element(value, f"T.{name}")
+    scope = load.source.scope()
+    if not scope.endswith("barrier"):
+        raise CompileError(f"T.{name} takes a barrier of T.alloc_barrier, {load.source.name} is in {scope or 'global memory'}")
+    return load
+
+
+def _constant(value: Any, name: str) -> Any:
+    if is_symbolic(value):
+        raise CompileError(f"T.{name} needs an argument that is known at compile time")
+    return as_expr(int(value))
+
+
+_ARGUMENTS: dict[str, Callable[[Any, str], Any]] = {
+    "value": lambda value, name: as_expr(value),
+    "index": lambda value, name: convert(as_expr(value), "int32"),
+    "mask": lambda value, name: convert(as_expr(value), "uint32"),
+    "predicate": lambda value, name: convert(condition(value), "int32"),
+    "constant": _constant,
+    "barrier": _barrier,
+    "address": lambda value, name: calls.address(value, f"T.{name}"),
+    "text": lambda value, name: str(value),
+}
+"""How an argument of each kind becomes an operand of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One function.
+
+    Attributes:
+        signature: ``"name(argument: kind = default, …)"``; an argument whose value is None is left out of the call.
+        intrinsic: what it emits; its result, if any, is the function's.
+        meaning: its documentation.
+    """
+
+    signature: str
+    intrinsic: str
+    meaning: str
+
+    def function(self) -> Callable[..., Any]:
+        """The public function."""
+        name, _, rest = self.signature.partition("(")
+        parameters, kinds = _parameters(rest[:-1])
+        signature = inspect.Signature(parameters)
+        emit = calls.effect if INTRINSICS[self.intrinsic].result == "void" else calls.value
+        intrinsic = self.intrinsic
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            given = {key: value for key, value in bound.arguments.items() if value is not None}
+            return emit(intrinsic, *(_ARGUMENTS[kinds[key]](value, name) for key, value in given.items()))
+
+        call.__name__ = call.__qualname__ = name
+        call.__signature__ = signature
+        call.__doc__ = self.meaning
+        return call
+
+
+def _parameters(text: str) -> tuple[list[inspect.Parameter], dict[str, str]]:
+    parameters, kinds = [], {}
+    for part in filter(None, text.split(", ")):
+        declaration, _, default = part.partition(" = ")
+        name, kind = declaration.split(": ")
+        value = _DEFAULTS[default] if default else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value))
+        kinds[name] = kind
+    return parameters, kinds
+
+
+_DEFAULTS = {"None": None, "0": 0, "True": 1, "32": 32, "FULL": FULL_MASK}
+
+_ROWS = [
+    # Threads of a block, blocks of a grid -----------------------------------------------------------------------------
+    _Row(
+        "sync_threads(barrier_id: constant = None, arrive_count: constant = None)",
+        "sync_threads",
+        "Waits for every thread of the block, or for ``arrive_count`` threads at named barrier ``barrier_id``.",
+    ),
+    _Row(
+        "named_barrier_arrive(barrier_id: constant, thread_count: constant)",
+        "named_barrier_arrive",
+        "Arrives at a named barrier that ``thread_count`` threads complete, without waiting.",
+    ),
+    _Row("sync_warp(mask: mask = None)", "sync_warp", "Waits for the lanes of ``mask``, or for the whole warp."),
+    _Row("sync_grid()", "sync_grid", "Waits for every thread of the grid; all blocks must be resident at once."),
+    _Row(
+        "syncthreads_count(predicate: predicate)",
+        "syncthreads_count",
+        "Waits for the block; gives how many of its threads have a true ``predicate``.",
+    ),
+    _Row(
+        "syncthreads_and(predicate: predicate)",
+        "syncthreads_and",
+        "Waits for the block; non-zero where every thread has a true ``predicate``.",
+    ),
+    _Row(
+        "syncthreads_or(predicate: predicate)",
+        "syncthreads_or",
+        "Waits for the block; non-zero where some thread has a true ``predicate``.",
+    ),
+    _Row("thread_return()", "thread_return", "Ends the thread, as ``return`` does."),
+    # Lanes of a warp --------------------------------------------------------------------------------------------------
+    _Row(
+        "shfl_sync(value: value, srcLane: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_sync",
+        "The ``value`` of lane ``srcLane`` of the thread's group of ``width`` lanes.",
+    ),
+    _Row(
+        "shfl_xor(value: value, delta: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_xor",
+        "The ``value`` of the lane whose number differs in the bits ``delta``.",
+    ),
+    _Row(
+        "shfl_up(value: value, delta: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_up",
+        "The ``value`` of the lane ``delta`` below; the first lanes of a group keep their own.",
+    ),
+    _Row(
+        "shfl_down(value: value, delta: index, width: constant = 32, mask: mask = FULL)",
+        "shfl_down",
+        "The ``value`` of the lane ``delta`` above; the last lanes of a group keep their own.",
+    ),
+    _Row(
+        "any_sync(predicate: predicate, mask: mask = FULL)",
+        "any_sync",
+        "Non-zero where a lane of ``mask`` has a true ``predicate``.",
+    ),
+    _Row(
+        "all_sync(predicate: predicate, mask: mask = FULL)",
+        "all_sync",
+        "Non-zero where all lanes of ``mask`` have a true ``predicate``.",
+    ),
+    _Row(
+        "ballot_sync(predicate: predicate, mask: mask = FULL)",
+        "ballot_sync",
+        "The lanes of ``mask`` with a true ``predicate``, as uint32 bits.",
+    ),
+    _Row("ballot(predicate: predicate)", "ballot_sync", "The lanes of the warp with a true ``predicate``, as uint32 bits."),
+    _Row("activemask()", "activemask", "The lanes that run this instruction now, as uint32 bits."),
+    _Row(
+        "match_any_sync(value: value, mask: mask = FULL)",
+        "match_any_sync",
+        "The lanes of ``mask`` that hold the same ``value``, as uint32 bits.",
+    ),
+    _Row(
+        "match_all_sync(value: value, mask: mask = FULL)",
+        "match_all_sync",
+        "``mask`` where all its lanes hold the same ``value``, else 0.",
+    ),
+    _Row(
+        "shuffle_elect(thread_extent: constant)",
+        "shuffle_elect",
+        "True in one thread of each group of ``thread_extent`` threads; 0 elects one of the block.",
+    ),
+    _Row("get_lane_idx(warp_size: constant = None)", "lane_idx", "The thread's number in its warp."),
+    _Row("get_warp_idx(warp_size: constant = None)", "warp_idx", "The warp's number in its block."),
+    _Row(
+        "get_warp_idx_sync(warp_size: constant = None)",
+        "warp_idx_sync",
+        "The warp's number in its block, the same register in every lane.",
+    ),
+    _Row(
+        "get_warp_group_idx(warp_size: constant = None, warps_per_group: constant = None)",
+        "warp_group_idx",
+        "The number in its block of the thread's group of four warps.",
+    ),
+    _Row("warp_reduce_sum(value: value)", "warp_reduce_sum", "The sum of ``value`` over the warp, in every lane."),
+    _Row("warp_reduce_max(value: value)", "warp_reduce_max", "The largest ``value`` of the warp, in every lane."),
+    _Row("warp_reduce_min(value: value)", "warp_reduce_min", "The smallest ``value`` of the warp, in every lane."),
+    _Row("warp_reduce_bitand(value: value)", "warp_reduce_bitand", "The bitwise and of ``value`` over the warp, in every lane."),
+    _Row("warp_reduce_bitor(value: value)", "warp_reduce_bitor", "The bitwise or of ``value`` over the warp, in every lane."),
+    # mbarriers --------------------------------------------------------------------------------------------------------
+    _Row(
+        "mbarrier_wait_parity(mbarrier: barrier, parity: index)",
+        "mbarrier_wait_parity",
+        "Waits until the phase of ``parity`` (0 or 1) of a barrier is complete.",
+    ),
+    _Row(
+        "mbarrier_arrive(mbarrier: barrier, cta_id: index = None)",
+        "mbarrier_arrive",
+        "Arrives at a barrier; at that of block ``cta_id`` of the cluster where one is given.",
+    ),
+    _Row(
+        "mbarrier_expect_tx(mbarrier: barrier, tx: index)", "mbarrier_expect_tx", "Adds ``tx`` bytes to what the phase waits for."
+    ),
+    _Row(
+        "mbarrier_arrive_expect_tx(mbarrier: barrier, tx: index)",
+        "mbarrier_arrive_expect_tx",
+        "Adds ``tx`` bytes to what the phase waits for, and arrives.",
+    ),
+    _Row("barrier_wait(mbarrier: barrier, parity: index = 0)", "barrier_wait", "Like ``T.mbarrier_wait_parity``."),
+    _Row("barrier_arrive(mbarrier: barrier)", "barrier_arrive", "Like ``T.mbarrier_arrive``."),
+    _Row(
+        "ptx_arrive_cluster_barrier(mbarrier: barrier, cta_id: index)",
+        "arrive_cluster_barrier",
+        "Arrives at the barrier of block ``cta_id`` of the cluster.",
+    ),
+    _Row(
+        "cp_async_barrier_noinc(barrier: barrier)",
+        "cp_async_barrier_noinc",
+        "Makes the thread's earlier ``cp.async`` copies arrive at a barrier when they are complete.",
+    ),
+    # Asynchronous copies ----------------------------------------------------------------------------------------------
+    _Row(
+        "ptx_cp_async(dst: address, src: address, bytes: constant, predicate: predicate = None)",
+        "ptx_cp_async",
+        "Copies 4, 8 or 16 ``bytes`` from global to shared memory asynchronously; zeros where ``predicate`` is false.",
+    ),
+    _Row("ptx_commit_group()", "ptx_commit_group", "Closes the group of the thread's ``cp.async`` copies so far."),
+    _Row(
+        "ptx_wait_group(num: constant)",
+        "ptx_wait_group",
+        "Waits until at most ``num`` groups of ``cp.async`` copies are in flight.",
+    ),
+    _Row("fence_proxy_async()", "fence_proxy_async", "Makes earlier writes to shared memory visible to asynchronous units."),
+    _Row("ptx_fence_barrier_init()", "fence_barrier_init", "Makes the initialisation of barriers visible to the cluster."),
+    _Row("tma_store_arrive()", "tma_store_arrive", "Closes the group of the thread's TMA stores so far."),
+    _Row(
+        "tma_store_wait(count: constant = 0, read: constant = True)",
+        "tma_store_wait",
+        "Waits until at most ``count`` groups of TMA stores are in flight; with ``read``, only until their source may be reused.",
+    ),
+    # Warp-group products ----------------------------------------------------------------------------------------------
+    _Row("warpgroup_arrive()", "warpgroup_arrive", "Orders register accesses before the warp-group products that follow."),
+    _Row("warpgroup_commit_batch()", "warpgroup_commit_batch", "Closes the group of warp-group products so far."),
+    _Row(
+        "warpgroup_wait(num_mma: constant)",
+        "warpgroup_wait",
+        "Waits until at most ``num_mma`` groups of warp-group products are in flight.",
+    ),
+    _Row("wait_wgmma(id: constant)", "wait_wgmma", "Waits until at most ``id`` groups of warp-group products are in flight."),
+    _Row(
+        "warpgroup_fence_operand(buffer: address, offset: index = 0, num_regs: constant = None, dtype: text = None)",
+        "warpgroup_fence_operand",
+        "Keeps the compiler from moving accesses to an accumulator across this point.",
+    ),
+    # Clusters and dependent launches ----------------------------------------------------------------------------------
+    _Row("cluster_arrive()", "cluster_arrive", "Arrives at the cluster's barrier."),
+    _Row("cluster_arrive_relaxed()", "cluster_arrive_relaxed", "Arrives at the cluster's barrier without ordering memory."),
+    _Row("cluster_wait()", "cluster_wait", "Waits at the cluster's barrier."),
+    _Row("cluster_sync()", "cluster_sync", "Arrives at the cluster's barrier and waits."),
+    _Row("block_rank_in_cluster()", "block_rank_in_cluster", "The block's number in its cluster."),
+    _Row("pdl_trigger()", "pdl_trigger", "Lets the kernel that depends on this one start."),
+    _Row("pdl_sync()", "pdl_sync", "Waits until the kernel that this one depends on is complete."),
+]
+
+for _row in _ROWS:
+    globals()[_row.signature.partition("(")[0]] = _row.function()
+
+
+def _raw(name: str, meaning: str) -> Callable[..., Any]:
+    """A function that passes its arguments on: buffers and regions as the address of their first element."""
+    emit = calls.effect if INTRINSICS[name].result == "void" else calls.value
+
+    def call(*args: Any) -> Any:
+        return emit(name, *(_raw_argument(arg, name) for arg in args))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = meaning
+    return call
+
+
+def _raw_argument(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        return value
+    return calls.address(value, f"T.{name}") if calls.is_tile(value) else as_expr(value)
+
+
+ptx_ldmatrix = _raw("ptx_ldmatrix", "Loads 8x8 matrices: ``(transposed, 1 | 2 | 4, shared source, registers)``.")
+ptx_stmatrix = _raw("ptx_stmatrix", "Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``.")
+ptx_mma = _raw("ptx_mma", "One tensor-core product: ``(shape, A type, B type, C type, A registers, B registers, C registers)``.")
+create_tma_descriptor = _raw(
+    "create_tma_descriptor",
+    "A tensor map: ``(type, rank, tensor, sizes…, strides…, box…, steps…, interleave, swizzle, promotion, fill)``.",
+)
+tma_load = _raw("tma_load", "A TMA load: ``(descriptor, barrier, shared destination, coordinates…)``.")
+tma_store = _raw("tma_store", "A TMA store: ``(descriptor, shared source, coordinates…)``.")

@@ -1,0 +1,53 @@
+"""Random numbers in kernels: one counter-based generator a thread (a block, on the CPU)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.values import as_expr
+from tilelang.language import calls
+from tilelang.language.math import convert
+
+_GENERATORS = ("curandStatePhilox4_32_10_t", "curandStateMRG32k3a_t", "curandStateXORWOW_t")
+_DISTRIBUTIONS = ("uniform", "normal")
+
+
+def rng_init(seed: Any, seq: Any = None, off: Any = 0, generator: str = _GENERATORS[0]) -> None:
+    """Starts the generator; call it once, before the first number is drawn.
+
+    Args:
+        seed: selects the sequence of numbers.
+        seq: selects an independent part of it; the index of the thread in the grid by default.
+        off: how many numbers to skip.
+        generator: accepted by name; every one gives Philox4x32-10 numbers.
+
+    Raises:
+        CompileError: unknown generator.
+    """
+    if generator not in _GENERATORS:
+        raise CompileError(f"T.rng_init: generator={generator!r} is none of {', '.join(_GENERATORS)}")
+    numbers = [convert(as_expr(value), "uint64") for value in (seed, -1 if seq is None else seq, off)]
+    calls.effect("rng_init", *numbers, attrs={"own_sequence": seq is None})
+
+
+def rng_rand() -> Any:
+    """The next number: 32 random bits, uint32."""
+    return calls.value("rng_rand")
+
+
+def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Any:
+    """The next number as a float.
+
+    Args:
+        bit: 32 or 64, the size of the result.
+        dist: ``"uniform"`` in (0, 1], or ``"normal"`` (mean 0, variance 1).
+
+    Raises:
+        CompileError: another size or distribution.
+    """
+    if bit not in (32, 64):
+        raise CompileError(f"T.rng_rand_float: bit={bit} is neither 32 nor 64")
+    if dist not in _DISTRIBUTIONS:
+        raise CompileError(f"T.rng_rand_float: dist={dist!r} is neither 'uniform' nor 'normal'")
+    return calls.value("rng_rand_float", attrs={"dist": dist}, dtype=f"float{bit}")

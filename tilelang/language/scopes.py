@@ -1,0 +1,87 @@
+"""Statements around a part of a kernel: warp groups, attributes; and calls to code outside of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.frontend.builder import current, require_kernel
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.language import calls
+
+_WARP_GROUP_THREADS = 128
+
+
+@contextmanager
+def WarpSpecialize(*warp_group_idx: int) -> Iterator[None]:
+    """Only the given warp groups (of 128 threads) run the body: ``with T.ws(0): …``.
+
+    Raises:
+        CompileError: no such warp group in the block.
+    """
+    builder = require_kernel("T.ws")
+    threads = 1
+    for extent in builder.kernel.thread_extents:
+        threads *= extent
+    groups = -(-threads // _WARP_GROUP_THREADS)
+    mask = 0
+    for index in warp_group_idx:
+        if not 0 <= int(index) < groups:
+            raise CompileError(f"T.ws({index}): the block has {threads} threads, {groups} warp group(s)")
+        mask |= 1 << int(index)
+    span = builder.span()
+    value = ir.IntImm("int32", mask)
+    with builder.scope("scope", lambda body: ir.AttrStmt(ir.StringImm("warp_groups"), "tl.warp_group", value, body, span)):
+        yield
+
+
+ws = WarpSpecialize
+
+
+@contextmanager
+def attr(node: Any, attr_key: str, value: Any) -> Iterator[None]:
+    """Attaches an attribute to the statements of the body: ``with T.attr(node, "pragma", 1): …``."""
+    builder = current("T.attr")
+    span = builder.span()
+    target = ir.IntImm("int32", 0) if node is None else ir.StringImm(node) if isinstance(node, str) else node
+    setting = ir.StringImm(value) if isinstance(value, str) else as_expr(value)
+    with builder.scope("scope", lambda body: ir.AttrStmt(target, attr_key, setting, body, span)):
+        yield
+
+
+def address_of(target: Any) -> Any:
+    """The address of an element, or of the first element of a buffer or slice, for :func:`call_extern`."""
+    return ir.tirx.address_of(calls.address(target, "T.address_of"))
+
+
+def access_ptr(base: Any, access_type: str = "r", *extents: Any, offset: Any = 0, extent: Any = None) -> Any:
+    """The address of ``base`` plus ``offset`` elements of its last axis, for :func:`call_extern`.
+
+    Args:
+        base: an element, a buffer or a slice.
+        access_type, extents, extent: what the callee accesses; accepted for compatibility.
+    """
+    load = calls.address(base, "T.access_ptr")
+    *outer, last = load.indices
+    return ir.tirx.address_of(ir.BufferLoad(load.source, [*outer, last + as_expr(offset)]))
+
+
+def call_extern(dtype: Any, func_name: str, *args: Any) -> Any:
+    """A call to a C function of the program's surroundings (``T.import_source``, or the target's own headers).
+
+    Args:
+        dtype: type of the result; ``"handle"`` where there is none.
+        func_name: its name.
+        args: scalars; buffers and slices are passed as the address of their first element.
+    """
+    values = [arg if isinstance(arg, str) else address_of(arg) if calls.is_tile(arg) else as_expr(arg) for arg in args]
+    return ir.tirx.call_extern(str(canonical(dtype)), func_name, *values)
+
+
+def evaluate(value: Any) -> None:
+    """Evaluates an expression for its side effect."""
+    current("T.evaluate").evaluate(as_expr(value))
