@@ -13,6 +13,7 @@ from tilelang.ir import nodes as ir
 
 _BINARY = (
     ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max,
+    ir.BitwiseAnd, ir.BitwiseOr, ir.BitwiseXor, ir.LShift, ir.RShift,
     ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or,
 )  # fmt: skip
 
@@ -56,7 +57,7 @@ def operands(expr: Any) -> list[Any]:
         return [arg for arg in expr.args if isinstance(arg, ir.PrimExpr)]
     if isinstance(expr, (ir.Cast, ir.Broadcast)):
         return [expr.value]
-    if isinstance(expr, ir.Not):
+    if isinstance(expr, (ir.Not, ir.BitwiseNot)):
         return [expr.a]
     if isinstance(expr, ir.Select):
         return [expr.condition, expr.true_value, expr.false_value]
