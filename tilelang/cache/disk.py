@@ -95,7 +95,7 @@ class DiskCache:
                 )
             yield
 
-    def add(self, key: KernelKey, artifact: KernelArtifact, seconds: float, source: SourceKey | None) -> Path | None:
+    def add(self, key: KernelKey, artifact: KernelArtifact, seconds: float) -> Path | None:
         """Publishes an entry; None where it could not be kept, after a warning."""
         if not self.place.writable:
             return None

@@ -408,8 +408,11 @@ def main() -> None:
     arguments and environment."""
     import json
 
+    from tilelang.cache import source_key
+    from tilelang.cache.fingerprint import Fingerprint
     from tilelang.cache.source_key import FunctionTracker
 
+    source_key.compiler_fingerprint = lambda memo_file: Fingerprint((), True)
     folder, after = Path(sys.argv[1]), sys.argv[2] == "after"
     found = {}
     with imported(folder):
