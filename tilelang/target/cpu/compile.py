@@ -1,0 +1,49 @@
+"""From a tile program to the artifact of a CPU kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+
+from tilelang.artifact import KernelArtifact
+from tilelang.target.cpu.context import CpuContext, vector_unit
+from tilelang.target.cpu.pipeline import LLVM
+from tilelang.target.params import dynamic_names, kernel_params
+from tilelang.target.request import CompileRequest
+from tilelang.transform.pipeline import run
+
+_LIBRARY_FILES = {True: "executable.so", False: "kernel_lib.so"}
+
+
+def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
+    """Compiles a traced program for the CPU.
+
+    Raises:
+        CompileError: the program cannot run on a CPU, or is wrong on any target.
+    """
+    name = str(func.attrs["global_symbol"])
+    context = CpuContext(request, name, vector_unit(request.target))
+    params = kernel_params(func)
+    result = run(LLVM, func, context, dump=request.dump_ir)
+    library = result.value
+    files = {
+        _LIBRARY_FILES[context.packed]: library.content,
+        ("device_kernel.c" if context.emits_c else "device_kernel.ll"): library.source.encode(),
+        "compile_log.txt": library.log.encode(),
+        **result.dumps,
+    }
+    metadata = {
+        "dynamic": dynamic_names(params),
+        "toolchain": {"tvm": tvm.__version__},
+        "seconds": dict(result.seconds),
+    }
+    return KernelArtifact(
+        name=name,
+        target=request.target.text,
+        backend=request.backend,
+        params=params,
+        out_idx=tuple(request.out_idx),
+        files=files,
+        metadata=metadata,
+    )

@@ -1,0 +1,69 @@
+"""What every step of the CPU pipeline knows about the compilation, and what the machine's vector unit can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilelang.target.info import TargetInfo
+from tilelang.target.request import CompileRequest
+
+
+@dataclass(frozen=True, slots=True)
+class VectorUnit:
+    """The vector registers that generated code may use.
+
+    Attributes:
+        bits: width of one register.
+        registers: how many there are.
+        bf16_dot: pairs of bfloat16 products are summed into float32 lanes by one instruction (AVX512-BF16).
+    """
+
+    bits: int
+    registers: int
+    bf16_dot: bool = False
+
+    def lanes(self, dtype_bits: int) -> int:
+        """Elements of a type in one register."""
+        return self.bits // dtype_bits
+
+
+_UNITS = (
+    # LLVM feature that the target must have -> width, registers; the first that matches
+    ("avx512f", 512, 32),
+    ("avx2", 256, 16),
+    ("avx", 256, 16),
+    ("neon", 128, 32),
+)
+
+
+def vector_unit(target: TargetInfo) -> VectorUnit:
+    """The vector unit of a CPU target; 128 bits wide where nothing better is known."""
+    for feature, bits, registers in _UNITS:
+        if target.has(feature):
+            return VectorUnit(bits, registers, bits == 512 and target.has("avx512bf16"))
+    return VectorUnit(128, 16)
+
+
+@dataclass(frozen=True)
+class CpuContext:
+    """Facts that no step changes.
+
+    Attributes:
+        request: what was asked for.
+        name: the program's name.
+        vectors: the machine's vector unit.
+        packed: the entry point takes TVM's packed arguments (``tvm_ffi``); otherwise plain C arguments.
+    """
+
+    request: CompileRequest
+    name: str
+    vectors: VectorUnit
+
+    @property
+    def packed(self) -> bool:
+        return self.request.backend in ("tvm_ffi", "auto")
+
+    @property
+    def emits_c(self) -> bool:
+        """Whether C text is generated instead of LLVM IR."""
+        return self.request.target.kind == "c"

@@ -1,0 +1,144 @@
+"""Movement: ``T.copy`` (all its forms), ``T.transpose``, ``T.c2d_im2col``, ``T.fill``.
+
+A copy that is in bounds for every block is a plain loop nest. One that may leave a global buffer tests once whether this
+block's tile is an interior one, and takes the plain nest there; only edge tiles pay for a guard on each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant
+from tilelang.ir.region import Region
+from tilelang.target.cpu.emit import cast, conjunction, nest, when, zero
+from tilelang.target.cpu.guards import if_then_else
+from tilelang.target.cpu.lower import Scope, rule
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
+
+
+def box_condition(region: Region, scope: Scope) -> Any:
+    """The condition that all of ``region`` lies in its buffer, or None where that is proved or the buffer is not global."""
+    if region.scope not in ("", "global"):
+        return None
+    parts = []
+    for low, extent, size in zip(region.mins, region.extents, region.buffer.shape):
+        first, end = constant(low) >= 0, constant(low) + constant(extent) <= size
+        parts += [None if scope.proves(condition) else condition for condition in (first, end)]
+    return conjunction(parts)
+
+
+def element_condition(region: Region, indices: Sequence[Any], scope: Scope) -> Any:
+    """The condition that one element of ``region`` lies in its buffer; axes that the whole region cannot leave are left out."""
+    if region.scope not in ("", "global"):
+        return None
+    parts = []
+    for low, extent, size, index in zip(region.mins, region.extents, region.buffer.shape, indices):
+        first, end = constant(low) >= 0, constant(low) + constant(extent) <= size
+        parts += [
+            None if scope.proves(first) else constant(index) >= 0,
+            None if scope.proves(end) else constant(index) < size,
+        ]
+    return conjunction(parts)
+
+
+def element_loop(src: Region, dst: Region, scope: Scope, permute: Any = None) -> Any:
+    """``dst[...] = src[...]`` over all elements, ``permute`` giving the source's offsets from the destination's."""
+
+    def plain(offsets: list[Any]) -> Any:
+        source = src.index(permute(offsets) if permute else offsets)
+        value = cast(ir.BufferLoad(src.buffer, source), dst.dtype)
+        return ir.BufferStore(dst.buffer, value, dst.index(offsets))
+
+    def guarded(offsets: list[Any]) -> Any:
+        source, target = src.index(permute(offsets) if permute else offsets), dst.index(offsets)
+        value: Any = ir.BufferLoad(src.buffer, source)
+        readable = element_condition(src, source, scope)
+        if readable is not None:
+            value = if_then_else(readable, value, scope.safe_value(src.buffer))
+        return when(element_condition(dst, target, scope), ir.BufferStore(dst.buffer, cast(value, dst.dtype), target))
+
+    extents = dst.shape
+    interior = conjunction((box_condition(src, scope), box_condition(dst, scope)))
+    if interior is None:
+        return nest(extents, plain)
+    return ir.IfThenElse(interior, nest(extents, plain), nest(extents, guarded))
+
+
+@rule(Copy)
+def lower_copy(record: Copy, scope: Scope) -> Any:
+    """Element by element; asynchronous and TMA copies are complete when the statement is."""
+    return element_loop(record.src, record.dst, scope)
+
+
+@rule(Transpose)
+def lower_transpose(record: Transpose, scope: Scope) -> Any:
+    """As a copy whose source is read with its axes exchanged."""
+
+    def swapped(region: Region) -> Region:
+        return Region(region.buffer, region.mins, region.extents)
+
+    src, dst = swapped(record.src), record.dst
+    if 1 in src.extents:  # one row or column: the same elements in the same order
+        return element_loop(src, dst, scope)
+    return element_loop(src, dst, scope, permute=lambda offsets: offsets[::-1])
+
+
+@rule(Fill)
+def lower_fill(record: Fill, scope: Scope) -> Any:
+    """Stores the value, computed once, to every element inside the buffer."""
+    dst = record.dst
+    value = record.value
+    value = typed(value, dst.dtype)
+
+    def store(offsets: list[Any], guard: bool) -> Any:
+        target = dst.index(offsets)
+        condition = element_condition(dst, target, scope) if guard else None
+        return when(condition, ir.BufferStore(dst.buffer, value, target))
+
+    interior = box_condition(dst, scope)
+    fast = nest(dst.shape, lambda offsets: store(offsets, False))
+    if interior is None:
+        return fast
+    return ir.IfThenElse(interior, fast, nest(dst.shape, lambda offsets: store(offsets, True)))
+
+
+def typed(value: Any, dtype: str) -> Any:
+    """A number or an expression as an expression of ``dtype``."""
+    if isinstance(value, (bool, int, float)):
+        is_float = dtype.startswith(("float", "bfloat"))
+        return ir.FloatImm(dtype, float(value)) if is_float else ir.IntImm(dtype, int(value))
+    if isinstance(value, ir.IntImm) and dtype.startswith(("float", "bfloat")):
+        return ir.FloatImm(dtype, float(value.value))
+    return cast(value, dtype)
+
+
+@rule(Im2Col)
+def lower_im2col(record: Im2Col, scope: Scope) -> Any:
+    """``col[m, k]`` from the pixel that filter position ``k`` of output position ``m`` falls on."""
+    img, col = record.img, record.col
+    _, height, width, channels = img.buffer.shape[-4:]
+    span = record.dilation * (record.kernel - 1) + 1
+    out_height = ir.FloorDiv(height + 2 * record.pad - span, constant(record.stride)) + 1
+    out_width = ir.FloorDiv(width + 2 * record.pad - span, constant(record.stride)) + 1
+    rows, columns = col.extents[-2:]
+
+    def pixel(offsets: list[Any]) -> Any:
+        m = constant(record.nhw_step) * rows + offsets[0]
+        k = constant(record.c_step) * columns + offsets[1]
+        channel, tap = ir.FloorMod(k, channels), ir.FloorDiv(k, channels)
+        x = ir.FloorMod(m, out_width) * record.stride + ir.FloorMod(tap, constant(record.kernel)) * record.dilation - record.pad
+        y_out = ir.FloorMod(ir.FloorDiv(m, out_width), out_height)
+        y = y_out * record.stride + ir.FloorDiv(tap, constant(record.kernel)) * record.dilation - record.pad
+        image = ir.FloorDiv(m, out_width * out_height)
+        # The filter may be padded to whole tiles: taps past the last row, and rows past the last image, are zero too.
+        inside = conjunction(
+            (image < img.buffer.shape[0], tap < record.kernel * record.kernel, y >= 0, y < height, x >= 0, x < width)
+        )
+        load = ir.BufferLoad(img.buffer, [image, y, x, channel])
+        value = if_then_else(inside, load, zero(img.dtype))
+        target = [low + offset for low, offset in zip(col.mins[-2:], offsets)]
+        return ir.BufferStore(col.buffer, cast(value, col.dtype), [*col.mins[:-2], *target])
+
+    return nest([rows, columns], pixel)

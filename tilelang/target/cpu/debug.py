@@ -1,0 +1,93 @@
+"""``T.print`` and ``T.device_assert``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import location_of
+from tilelang.target.cpu.emit import cast, local, nest, seq
+from tilelang.target.cpu.lower import Scope, rule
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+
+_FORMATS = {
+    # kind of dtype -> printf conversion, the C type that is passed
+    "float": ("%g", "float64"),
+    "int": ("%lld", "int64"),
+    "uint": ("%llu", "uint64"),
+    "bool": ("%lld", "int64"),
+}
+
+
+def _printf(text: str, *arguments: Any) -> Any:
+    call = ir.Call(
+        ir.Op.get("tirx.call_extern"), [ir.StringImm("printf"), ir.StringImm(text), *arguments], ret_ty="int32"
+    )
+    return ir.Evaluate(call)
+
+
+def _flush() -> Any:
+    null = ir.Call(ir.Op.get("tirx.reinterpret"), [ir.IntImm("uint64", 0)], ret_ty="handle")
+    return ir.Evaluate(ir.Call(ir.Op.get("tirx.call_extern"), [ir.StringImm("fflush"), null], ret_ty="int32"))
+
+
+def _conversion(dtype: str) -> tuple[str, str]:
+    return _FORMATS[canonical(dtype).kind]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+@rule(PrintValue)
+def lower_print_value(record: PrintValue, scope: Scope) -> Any:
+    """``message value``; once a block."""
+    prefix = _escaped(record.message) + (" " if record.message else "")
+    if record.value is None:
+        return seq(_printf(f"{_escaped(record.message)}\n"), _flush())
+    value = record.value if hasattr(record.value, "ty") else ir.IntImm("int32", int(record.value))
+    conversion, passed = _conversion(str(value.ty))
+    return seq(_printf(f"{prefix}{conversion}\n", cast(value, passed)), _flush())
+
+
+@rule(PrintBuffer)
+def lower_print_buffer(record: PrintBuffer, scope: Scope) -> Any:
+    """One line an element: ``message name[i, j] = value``."""
+    region = record.buffer
+    conversion, passed = _conversion(region.dtype)
+    prefix = _escaped(record.message) + (" " if record.message else "")
+
+    def line(offsets: list[Any]) -> Any:
+        indices = [low + offset for low, offset in zip(region.mins, offsets)]
+        places = ", ".join("%d" for _ in indices)
+        value = cast(ir.BufferLoad(region.buffer, indices), passed)
+        shown = [cast(index if hasattr(index, "ty") else ir.IntImm("int32", index), "int32") for index in indices]
+        return _printf(f"{prefix}{region.buffer.name}[{places}] = {conversion}\n", *shown, value)
+
+    return seq(nest(region.extents, line), _flush())
+
+
+@rule(DeviceAssert)
+def lower_device_assert(record: DeviceAssert, scope: Scope) -> Any:
+    """Where the condition fails, the block notes which assertion it was and stops; the call raises after all blocks stopped."""
+    if scope.status is None:
+        scope.status = local("status", (1,), "int32")
+    location = location_of(scope.span)
+    where = f" ({location.file}:{location.line})" if location is not None else ""
+    scope.failures.append(f"T.device_assert failed: {record.message or 'condition is false'}{where}")
+    note = ir.BufferStore(scope.status, ir.IntImm("int32", len(scope.failures)), [0])
+    return ir.IfThenElse(ir.Not(record.condition), seq(note, _fail(ir.IntImm("bool", 0), "stopped")), None)
+
+
+def _fail(condition: Any, message: str) -> Any:
+    return ir.AssertStmt(ir.StringImm("RuntimeError"), condition, [ir.StringImm(message)])
+
+
+def report_failures(scope: Scope, body: Any) -> Any:
+    """``body`` between the allocation of the failure status and the statements that raise what was noted in it."""
+    if scope.status is None:
+        return body
+    noted = ir.BufferLoad(scope.status, [0])
+    raises = [_fail(noted != number, message) for number, message in enumerate(scope.failures, start=1)]
+    return seq(ir.AllocBuffer(scope.status), ir.BufferStore(scope.status, ir.IntImm("int32", 0), [0]), body, raises)

@@ -1,0 +1,166 @@
+"""Elementary functions of float32 as straight-line arithmetic, accurate to about two units in the last place.
+
+Range reduction is Cody and Waite's: the constants that are multiplied by an integer have so few bits that the product is exact.
+Rounding to an integer adds and subtracts 1.5 * 2**23, whose sum leaves the integer in the low mantissa bits; a NaN stays a
+NaN throughout. Tests compare each function with torch over its whole range.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu.functions import bits, f32, horner, i32, let, scalar_function, select, unary
+
+_ROUND = 12582912.0
+_ROUND_BITS = 0x4B400000
+_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+_LOG2_E = math.log2(math.e)
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+_LOG = (
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+    -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
+_TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+_ERF_SMALL = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
+_ERF_LARGE = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1)
+
+
+def _clamp(x: Any, low: float, high: float) -> Any:
+    """Keeps a NaN."""
+    return select(x < f32(low), f32(low), select(x > f32(high), f32(high), x))
+
+
+def _power_of_two(n: Any) -> Any:
+    return bits((n + i32(127)) << i32(23), "float32")
+
+
+def _scaled(y: Any, n: Any) -> Any:
+    """``y * 2**n`` in two steps, so that results near both ends of the range are right."""
+    return let(n >> i32(1), lambda half: y * _power_of_two(half) * _power_of_two(n - half), "h")
+
+
+def _exp_core(r: Any) -> Any:
+    """``e**r`` for ``abs(r) <= 0.35``."""
+    return horner(r, _EXP) * r * r + r + f32(1.0)
+
+
+def _exponential(x: Any, factor: float, reduce: Any) -> Any:
+    """``2**(x * factor)``; ``reduce(x, n)`` is the natural logarithm of what ``2**n`` leaves over."""
+
+    def whole(t: Any) -> Any:
+        n = bits(t) - i32(_ROUND_BITS)
+        remainder = reduce(x, t - f32(_ROUND))
+        return let(remainder, lambda r: let(n, lambda k: _scaled(_exp_core(r), k), "n"), "r")
+
+    return let(x * f32(factor) + f32(_ROUND), whole)
+
+
+@scalar_function("tl_expf", ("float32",), "float32")
+def _exp(x: Any) -> Any:
+    def reduce(y: Any, n: Any) -> Any:
+        return y - n * f32(_LN2_HIGH) - n * f32(_LN2_LOW)
+
+    return let(_clamp(x, -104.0, 89.0), lambda y: _exponential(y, _LOG2_E, reduce), "y")
+
+
+@scalar_function("tl_exp2f", ("float32",), "float32")
+def _exp2(x: Any) -> Any:
+    def reduce(y: Any, n: Any) -> Any:
+        return (y - n) * f32(math.log(2.0))
+
+    return let(_clamp(x, -151.0, 129.0), lambda y: _exponential(y, 1.0, reduce), "y")
+
+
+@scalar_function("tl_exp10f", ("float32",), "float32")
+def _exp10(x: Any) -> Any:
+    high = 0.301025390625  # log10(2) in 11 bits
+    low = math.log10(2.0) - high
+
+    def reduce(y: Any, n: Any) -> Any:
+        return (y - n * f32(high) - n * f32(low)) * f32(math.log(10.0))
+
+    return let(_clamp(x, -46.0, 39.0), lambda y: _exponential(y, math.log2(10.0), reduce), "y")
+
+
+def _logarithm(x: Any, combine: Any) -> Any:
+    """``combine(f, y, e)`` where ``x = (1 + f) * 2**e`` and ``log(1 + f) = f + y``; the special values of a logarithm."""
+
+    def split(scaled: Any, extra: Any) -> Any:
+        def parts(e: Any) -> Any:
+            f = bits(bits(scaled) - (e << i32(23)), "float32") - f32(1.0)
+            return let(f, lambda v: polynomial(v, ir.Cast("float32", e - extra)), "f")
+
+        return let((bits(scaled) - i32(0x3F3504F3)) >> i32(23), parts, "e")
+
+    def polynomial(f: Any, e: Any) -> Any:
+        def summed(z: Any) -> Any:
+            return combine(f, horner(f, _LOG) * f * z - f32(0.5) * z, e)
+
+        return let(f * f, summed, "z")
+
+    def special(result: Any) -> Any:
+        result = select(x == f32(0.0), f32(-math.inf), result)
+        result = select(x < f32(0.0), f32(math.nan), result)
+        return select(ir.Or(x != x, x == f32(math.inf)), x, result)
+
+    tiny = x < f32(2.0**-126)
+    scaled = select(tiny, x * f32(2.0**24), x)
+    extra = select(tiny, i32(24), i32(0))
+    return special(let(scaled, lambda s: let(extra, lambda k: split(s, k), "k"), "s"))
+
+
+@scalar_function("tl_logf", ("float32",), "float32")
+def _log(x: Any) -> Any:
+    return _logarithm(x, lambda f, y, e: f + (y + e * f32(_LN2_LOW)) + e * f32(_LN2_HIGH))
+
+
+@scalar_function("tl_log2f", ("float32",), "float32")
+def _log2(x: Any) -> Any:
+    rest = _LOG2_E - 1.4423828125
+
+    def combine(f: Any, y: Any, e: Any) -> Any:
+        # log2(e) in a part of 10 bits and the rest: the leading product keeps the digits that e does not cover.
+        return f * f32(1.4423828125) + e + (f * f32(rest) + y * f32(_LOG2_E))
+
+    return _logarithm(x, combine)
+
+
+@scalar_function("tl_log10f", ("float32",), "float32")
+def _log10(x: Any) -> Any:
+    scale, high = math.log10(math.e), 0.301025390625
+    low = math.log10(2.0) - high
+    return _logarithm(x, lambda f, y, e: (f + y) * f32(scale) + e * f32(low) + e * f32(high))
+
+
+@scalar_function("tl_tanhf", ("float32",), "float32")
+def _tanh(x: Any) -> Any:
+    def branches(a: Any) -> Any:
+        small = let(x * x, lambda z: horner(z, _TANH) * z * x + x, "z")
+        large = f32(1.0) - f32(2.0) / (_inline_exp(a + a) + f32(1.0))
+        signed = select(x < f32(0.0), f32(0.0) - large, large)
+        return select(x != x, x, select(a < f32(0.625), small, signed))
+
+    return let(unary("fabs", x), branches, "a")
+
+
+@scalar_function("tl_erff", ("float32",), "float32")
+def _erf(x: Any) -> Any:
+    def branches(a: Any) -> Any:
+        small = let(x * x, lambda z: horner(z, _ERF_SMALL) * x + x, "z")
+        bounded = _clamp(a, 0.0, 4.0)
+        large = let(bounded, lambda b: f32(1.0) - _inline_exp(horner(b, _ERF_LARGE) * b - b), "b")
+        signed = select(x < f32(0.0), f32(0.0) - large, large)
+        return select(x != x, x, select(a < f32(0.927734375), small, signed))
+
+    return let(unary("fabs", x), branches, "a")
+
+
+@scalar_function("tl_sigmoidf", ("float32",), "float32")
+def _sigmoid(x: Any) -> Any:
+    return f32(1.0) / (f32(1.0) + _inline_exp(f32(0.0) - x))
+
+
+def _inline_exp(x: Any) -> Any:
+    return let(x, _exp, "x")

@@ -1,0 +1,107 @@
+"""Small constructors of loops and scratch buffers, shared by the lowering rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+
+Body = Callable[[Any], Any]
+
+
+def seq(*parts: Any) -> Any:
+    """One statement of several; None and empty lists vanish, lists flatten. Nothing at all is a no-op."""
+    flat = list(_flatten(parts))
+    if not flat:
+        return no_op()
+    return flat[0] if len(flat) == 1 else ir.SeqStmt(flat)
+
+
+def _flatten(parts: Iterable[Any]) -> Iterable[Any]:
+    for part in parts:
+        if part is None or is_no_op(part):
+            continue
+        if isinstance(part, (list, tuple)):
+            yield from _flatten(part)
+        elif isinstance(part, ir.SeqStmt):
+            yield from _flatten(part.seq)
+        else:
+            yield part
+
+
+def no_op() -> Any:
+    """A statement that does nothing."""
+    return ir.Evaluate(ir.IntImm("int32", 0))
+
+
+def is_no_op(stmt: Any) -> bool:
+    """Whether ``stmt`` is what :func:`no_op` makes."""
+    return isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.IntImm)
+
+
+def loop(name: str, extent: Any, body: Body) -> Any:
+    """``for name in range(extent): body(name)``; no loop at all where the extent is 1, nothing where it is 0."""
+    extent = as_int(extent)
+    if extent == 1:
+        return body(0)
+    if extent == 0:
+        return no_op()
+    extent = constant(extent)
+    var = ir.Var(name, extent.ty)
+    return ir.For(var, ir.IntImm(extent.ty, 0), extent, ir.ForKind.SERIAL, body(var))
+
+
+def nest(extents: Sequence[Any], body: Callable[[list[Any]], Any], names: str = "ijklmn") -> Any:
+    """A perfect nest of loops over ``extents``, the last one innermost; ``body`` gets the list of indices."""
+
+    def level(axis: int, indices: list[Any]) -> Any:
+        if axis == len(extents):
+            return body(indices)
+        name = names[axis] if axis < len(names) else f"i{axis}"
+        return loop(name, extents[axis], lambda index: level(axis + 1, [*indices, index]))
+
+    return level(0, [])
+
+
+def when(condition: Any, then: Any, otherwise: Any = None) -> Any:
+    """``if condition: then``; a condition of None is always true."""
+    if condition is None or as_int(condition) is True:
+        return then
+    return ir.IfThenElse(condition, then, otherwise)
+
+
+def conjunction(conditions: Iterable[Any]) -> Any:
+    """The ``and`` of the conditions that are not None, or None."""
+    result = None
+    for condition in conditions:
+        if condition is not None:
+            result = condition if result is None else ir.And(result, condition)
+    return result
+
+
+def local(name: str, shape: Sequence[Any], dtype: str) -> Any:
+    """A buffer for the body of one block."""
+    align = 64 if as_int(shape[-1]) != 1 else 8
+    return ir.decl_buffer(tuple(map(constant, shape)), dtype, name=name, layout=None, scope="local", data_alignment=align)
+
+
+def alloc(*buffers: Any) -> list[Any]:
+    """The statements that allocate ``buffers``."""
+    return [ir.AllocBuffer(buffer) for buffer in buffers]
+
+
+def float_imm(dtype: str, value: float) -> Any:
+    """A floating-point constant; infinities and NaN included."""
+    return ir.FloatImm(dtype, value)
+
+
+def zero(dtype: str) -> Any:
+    """Zero of any scalar type."""
+    return ir.FloatImm(dtype, 0.0) if dtype.startswith(("float", "bfloat")) else ir.IntImm(dtype, 0)
+
+
+def cast(value: Any, dtype: str) -> Any:
+    """``value`` converted to ``dtype``; itself where it has that type."""
+    return value if str(value.ty) == dtype else ir.Cast(dtype, value)

@@ -1,0 +1,127 @@
+"""Step ``lower_exits``: ``break`` and ``continue`` become conditions, since neither code generator has them.
+
+Before: loops whose bodies may leave early. After: none. A loop with a ``break`` runs while a flag is down; what follows a point
+where a flag may have been raised stands under a condition that it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu.emit import local, seq
+from tilelang.target.cpu.rewriter import StmtRewriter
+
+
+def lower_exits(func: Any, context: Any) -> Any:
+    """The program without ``break`` and ``continue``."""
+    if not _contains(func.body, (ir.Break, ir.Continue)):
+        return func
+    return func.with_body(_Exits().stmt(func.body))
+
+
+def _contains(root: Any, kinds: tuple[type, ...]) -> bool:
+    found = []
+    tvm_ffi.structural_walk(root, [(kind, found.append) for kind in kinds])
+    return bool(found)
+
+
+class _Flags:
+    """The flags of one loop; allocated on first use."""
+
+    def __init__(self) -> None:
+        self.broke: Any = None
+        self.skipped: Any = None
+
+
+def _raised(flag: Any) -> Any:
+    return ir.BufferLoad(flag, [0]) != 0
+
+
+def _set(flag: Any, value: int) -> Any:
+    return ir.BufferStore(flag, ir.IntImm("int32", value), [0])
+
+
+class _Exits(StmtRewriter):
+    def __init__(self) -> None:
+        self.loops: list[_Flags] = []
+
+    def visit_Break(self, node: Any) -> Any:
+        flags = self.loops[-1]
+        flags.broke = flags.broke if flags.broke is not None else local("broke", (1,), "int32")
+        return _set(flags.broke, 1)
+
+    def visit_Continue(self, node: Any) -> Any:
+        flags = self.loops[-1]
+        flags.skipped = flags.skipped if flags.skipped is not None else local("skipped", (1,), "int32")
+        return _set(flags.skipped, 1)
+
+    def visit_SeqStmt(self, node: Any) -> Any:
+        return self._sequence(list(node.seq))
+
+    def _sequence(self, statements: list[Any]) -> Any:
+        for position, statement in enumerate(statements[:-1]):
+            if self.loops and _leaves(statement):
+                head = [self.stmt(child) for child in statements[: position + 1]]
+                rest = self._sequence(statements[position + 1 :])
+                return seq(head, ir.IfThenElse(self._running(_exits_of(statement)), rest, None))
+        return seq([self.stmt(child) for child in statements])
+
+    def _running(self, kinds: tuple[bool, bool]) -> Any:
+        """The condition that no flag which may just have been raised is up."""
+        flags = self.loops[-1]
+        up = [_raised(flag) for flag, used in zip((flags.broke, flags.skipped), kinds) if used]
+        return ir.Not(up[0] if len(up) == 1 else ir.Or(up[0], up[1]))
+
+    def visit_For(self, node: Any) -> Any:
+        flags, body = self._body(node)
+        if flags.broke is None:
+            loop = ir.For(
+                node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations, step=node.step, span=node.span
+            )
+            return seq(self._allocations(flags), loop)
+        # Iterations after a break do nothing: a counted loop stays a counted loop.
+        guarded = ir.IfThenElse(ir.Not(_raised(flags.broke)), body, None)
+        kind = ir.ForKind.SERIAL if node.kind == ir.ForKind.UNROLLED else node.kind
+        loop = ir.For(node.loop_var, node.min, node.extent, kind, guarded, step=node.step, span=node.span)
+        return seq(self._allocations(flags), loop)
+
+    def visit_While(self, node: Any) -> Any:
+        flags, body = self._body(node)
+        condition = node.condition
+        if flags.broke is not None:
+            condition = ir.And(ir.Not(_raised(flags.broke)), condition)
+        return seq(self._allocations(flags), ir.While(condition, body, node.span))
+
+    def _body(self, node: Any) -> tuple[_Flags, Any]:
+        self.loops.append(_Flags())
+        body = self.stmt(node.body)
+        flags = self.loops.pop()
+        return flags, seq(_set(flags.skipped, 0) if flags.skipped is not None else None, body)
+
+    def _allocations(self, flags: _Flags) -> list[Any]:
+        used = [flag for flag in (flags.broke, flags.skipped) if flag is not None]
+        return [part for flag in used for part in (ir.AllocBuffer(flag), _set(flag, 0))]
+
+
+def _leaves(statement: Any) -> bool:
+    return any(_exits_of(statement))
+
+
+def _exits_of(statement: Any) -> tuple[bool, bool]:
+    """Whether ``statement`` may break, or continue, the loop around it (inner loops keep theirs)."""
+    if isinstance(statement, ir.Break):
+        return True, False
+    if isinstance(statement, ir.Continue):
+        return False, True
+    children: list[Any] = []
+    if isinstance(statement, ir.SeqStmt):
+        children = list(statement.seq)
+    elif isinstance(statement, ir.IfThenElse):
+        children = [statement.then_case] + ([] if statement.else_case is None else [statement.else_case])
+    elif isinstance(statement, ir.AttrStmt):
+        children = [statement.body]
+    found = [_exits_of(child) for child in children]
+    return any(broke for broke, _ in found), any(skipped for _, skipped in found)

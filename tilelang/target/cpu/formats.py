@@ -1,0 +1,182 @@
+"""Number formats that are stored narrow and computed wide: float16, bfloat16, float8.
+
+A value of such a type is held as float32 in expressions and as an unsigned integer in memory. Rounding is to nearest, ties to
+even; a float8_e4m3fn overflow is NaN (the format has no infinity), a float8_e5m2 or float16 overflow is infinity: what
+``torch.Tensor.to`` does.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu.functions import bits, f32, let, scalar_function, select, u32
+
+STORAGE = {
+    "float16": "uint16",
+    "bfloat16": "uint16",
+    "float8_e4m3fn": "uint8",
+    "float8_e5m2": "uint8",
+}
+"""Narrow format -> the integer type that holds it in memory."""
+
+WIDEN = {
+    "float16": "tl_f16_to_f32",
+    "bfloat16": "tl_bf16_to_f32",
+    "float8_e4m3fn": "tl_e4m3_to_f32",
+    "float8_e5m2": "tl_e5m2_to_f32",
+}
+NARROW = {
+    "float16": "tl_f32_to_f16",
+    "bfloat16": "tl_f32_to_bf16",
+    "float8_e4m3fn": "tl_f32_to_e4m3",
+    "float8_e5m2": "tl_f32_to_e5m2",
+}
+"""Names of the conversion functions in :data:`~tilelang.target.cpu.functions.FUNCTIONS`."""
+
+_LAYOUTS = {
+    # mantissa bits, exponent bias, largest finite value, result of an overflow
+    "float16": (10, 15, 65504.0, math.inf),
+    "bfloat16": (7, 127, 3.3895313892515355e38, math.inf),
+    "float8_e4m3fn": (3, 7, 448.0, math.nan),
+    "float8_e5m2": (2, 15, 57344.0, math.inf),
+    "float32": (23, 127, 3.4028234663852886e38, math.inf),
+}
+
+
+def round_constant(value: float, dtype: str) -> float:
+    """A Python float rounded to a format."""
+    if dtype not in _LAYOUTS or value == 0 or not math.isfinite(value):
+        return math.nan if dtype == "float8_e4m3fn" and math.isinf(value) else value
+    mantissa, bias, largest, overflow = _LAYOUTS[dtype]
+    exponent = max(math.frexp(value)[1] - 1, 1 - bias)
+    quantum = math.ldexp(1.0, exponent - mantissa)
+    rounded = round(value / quantum) * quantum  # Python rounds halves to even
+    return math.copysign(overflow, value) if abs(rounded) > largest else rounded
+
+
+def bit_pattern(value: float, dtype: str) -> int:
+    """The bits of a rounded constant in float32, or in a narrow format by way of its definition."""
+    return struct.unpack("<I", struct.pack("<f", value))[0] if dtype == "float32" else _encode(value, dtype)
+
+
+def _encode(value: float, dtype: str) -> int:
+    mantissa, bias, _, _ = _LAYOUTS[dtype]
+    width = {"uint8": 8, "uint16": 16}[STORAGE[dtype]]
+    sign = (1 << (width - 1)) if math.copysign(1.0, value) < 0 else 0
+    if math.isnan(value):
+        return sign | ((1 << (width - 1)) - 1)
+    if math.isinf(value):
+        return sign | (((1 << (width - 1 - mantissa)) - 1) << mantissa)
+    if value == 0:
+        return sign
+    exponent = max(math.frexp(value)[1] - 1, 1 - bias)
+    scaled = int(abs(value) / math.ldexp(1.0, exponent - mantissa))
+    biased = exponent + bias if scaled >> mantissa else 0
+    return sign | (biased << mantissa) | (scaled & ((1 << mantissa) - 1))
+
+
+def _u32(value: Any) -> Any:
+    return ir.Cast("uint32", value)
+
+
+@scalar_function("tl_bf16_to_f32", ("uint16",), "float32")
+def _bf16_to_f32(x: Any) -> Any:
+    return bits(_u32(x) << u32(16), "float32")
+
+
+@scalar_function("tl_f32_to_bf16", ("float32",), "uint16")
+def _f32_to_bf16(x: Any) -> Any:
+    def rounded(b: Any) -> Any:
+        up = (b + u32(0x7FFF) + ((b >> u32(16)) & u32(1))) >> u32(16)
+        return ir.Cast("uint16", select(x != x, u32(0x7FC0), up))
+
+    return let(bits(x, "uint32"), rounded, "b")
+
+
+@scalar_function("tl_f16_to_f32", ("uint16",), "float32")
+def _f16_to_f32(x: Any) -> Any:
+    return _small_to_f32(x, mantissa=10, bias=15, width=16, infinity=True)
+
+
+@scalar_function("tl_e5m2_to_f32", ("uint8",), "float32")
+def _e5m2_to_f32(x: Any) -> Any:
+    return _small_to_f32(x, mantissa=2, bias=15, width=8, infinity=True)
+
+
+@scalar_function("tl_e4m3_to_f32", ("uint8",), "float32")
+def _e4m3_to_f32(x: Any) -> Any:
+    return _small_to_f32(x, mantissa=3, bias=7, width=8, infinity=False)
+
+
+def _small_to_f32(x: Any, mantissa: int, bias: int, width: int, infinity: bool) -> Any:
+    """Shifts the fields into place; subnormals are converted as integers, so that no float32 subnormal is ever formed."""
+    magnitude_mask = (1 << (width - 1)) - 1
+    shift = 23 - mantissa
+    top = magnitude_mask >> mantissa  # the exponent field of all ones
+
+    def value(m: Any) -> Any:
+        exponent = m >> u32(mantissa)
+        normal = (m << u32(shift)) + u32((127 - bias) << 23)
+        if infinity:
+            special = (m << u32(shift)) | u32(0x7F800000)
+            normal = select(exponent == u32(top), special, normal)
+        else:
+            normal = select(m == u32(magnitude_mask), u32(0x7FC00000), normal)
+        small = bits(ir.Cast("float32", bits(m, "int32")) * f32(2.0 ** (1 - bias - mantissa)), "uint32")
+        magnitude = select(exponent == u32(0), small, normal)
+        sign = (_u32(x) >> u32(width - 1)) << u32(31)
+        return bits(magnitude | sign, "float32")
+
+    return let(_u32(x) & u32(magnitude_mask), value, "m")
+
+
+@scalar_function("tl_f32_to_f16", ("float32",), "uint16")
+def _f32_to_f16(x: Any) -> Any:
+    return _f32_to_small(x, "float16", mantissa=10, bias=15, overflow_bits=0x7C00, nan_bits=0x7E00)
+
+
+@scalar_function("tl_f32_to_e5m2", ("float32",), "uint8")
+def _f32_to_e5m2(x: Any) -> Any:
+    return _f32_to_small(x, "float8_e5m2", mantissa=2, bias=15, overflow_bits=0x7C, nan_bits=0x7F)
+
+
+@scalar_function("tl_f32_to_e4m3", ("float32",), "uint8")
+def _f32_to_e4m3(x: Any) -> Any:
+    return _f32_to_small(x, "float8_e4m3fn", mantissa=3, bias=7, overflow_bits=0x7F, nan_bits=0x7F)
+
+
+def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: int, nan_bits: int) -> Any:
+    """Rounds the mantissa by an integer addition; below the smallest normal, by adding a float that aligns the last bit."""
+    storage = STORAGE[dtype]
+    width = 8 if storage == "uint8" else 16
+    shift = 23 - mantissa
+    smallest_normal = (127 + 1 - bias) << 23
+    half = (1 << (shift - 1)) - 1
+    # A float whose last mantissa bit weighs as much as the format's smallest subnormal.
+    align = 2.0 ** (1 - bias - mantissa + 23)
+    largest = bit_pattern(_LAYOUTS[dtype][2], "float32")
+    too_large = largest + (1 << (shift - 1)) + (1 if dtype == "float8_e4m3fn" else 0)
+
+    def value(m: Any) -> Any:
+        normal = (m + u32(half) + ((m >> u32(shift)) & u32(1)) - u32((127 - bias) << 23)) >> u32(shift)
+        small = bits(bits(m, "float32") + f32(align), "uint32") - u32(bit_pattern(align, "float32"))
+        magnitude = select(m < u32(smallest_normal), small, normal)
+        magnitude = select(m >= u32(too_large), u32(overflow_bits), magnitude)
+        magnitude = select(m > u32(0x7F800000), u32(nan_bits), magnitude)
+        sign = (bits(x, "uint32") >> u32(31)) << u32(width - 1)
+        return ir.Cast(storage, magnitude | sign)
+
+    return let(bits(x, "uint32") & u32(0x7FFFFFFF), value, "m")
+
+
+def hardware_f16_to_f32(x: Any) -> Any:
+    """The conversion as LLVM has it: one instruction where the machine has F16C."""
+    return ir.Cast("float32", bits(x, "float16"))
+
+
+def hardware_f32_to_f16(x: Any) -> Any:
+    """The inverse of :func:`hardware_f16_to_f32`."""
+    return bits(ir.Cast("float16", x), "uint16")

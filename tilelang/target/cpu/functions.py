@@ -1,0 +1,99 @@
+"""Scalar functions written once as expressions: number formats and elementary functions.
+
+Code for LLVM has them inline, where its vectoriser sees straight-line arithmetic (a call to ``expf`` would be sixteen calls for a
+vector of sixteen); C code has them as ``static inline`` functions. Each is a row of :data:`FUNCTIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir import nodes as ir
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """A pure function of scalars.
+
+    Attributes:
+        name: its name in C.
+        arguments: dtype of each argument.
+        result: dtype of the result.
+        build: ``(arguments) -> expression``; the arguments are variables, so they may be used many times.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    result: str
+    build: Callable[..., Any]
+
+
+FUNCTIONS: dict[str, ScalarFunction] = {}
+
+
+def scalar_function(name: str, arguments: Sequence[str], result: str) -> Callable[[Callable], Callable]:
+    """Decorator: makes a row of :data:`FUNCTIONS`."""
+
+    def register(build: Callable) -> Callable:
+        FUNCTIONS[name] = ScalarFunction(name, tuple(arguments), result, build)
+        return build
+
+    return register
+
+
+def inline(name: str, arguments: Sequence[Any]) -> Any:
+    """The function's expression over ``arguments``, each evaluated once."""
+    function = FUNCTIONS[name]
+    bound, variables = [], []
+    for position, (argument, dtype) in enumerate(zip(arguments, function.arguments)):
+        if isinstance(argument, (ir.Var, ir.IntImm, ir.FloatImm)):
+            variables.append(argument)
+        else:
+            variables.append(ir.Var(f"a{position}", dtype))
+            bound.append((variables[-1], argument))
+    result = function.build(*variables)
+    for variable, argument in reversed(bound):
+        result = ir.Let(variable, argument, result)
+    return result
+
+
+def let(value: Any, body: Callable[[Any], Any], name: str = "t") -> Any:
+    """``body(variable)`` where the variable holds ``value``."""
+    variable = ir.Var(name, value.ty)
+    return ir.Let(variable, value, body(variable))
+
+
+def f32(value: float) -> Any:
+    return ir.FloatImm("float32", value)
+
+
+def i32(value: int) -> Any:
+    return ir.IntImm("int32", value)
+
+
+def u32(value: int) -> Any:
+    return ir.IntImm("uint32", value)
+
+
+def bits(value: Any, dtype: str = "int32") -> Any:
+    """The bits of a value as another type of the same size."""
+    return ir.Call(ir.Op.get("tirx.reinterpret"), [value], ret_ty=dtype)
+
+
+def unary(name: str, value: Any) -> Any:
+    """A call to one of TVM's own mathematical operators."""
+    return ir.Call(ir.Op.get(f"tirx.{name}"), [value], ret_ty=value.ty)
+
+
+def select(condition: Any, then: Any, otherwise: Any) -> Any:
+    return ir.Select(condition, then, otherwise)
+
+
+def horner(x: Any, coefficients: Sequence[float]) -> Any:
+    """The polynomial with the highest coefficient first."""
+    result = f32(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + f32(coefficient)
+    return result

@@ -1,0 +1,73 @@
+"""Guards on element accesses of global buffers: a load outside gives zero (or the safe value), a store outside is dropped.
+
+A guard is emitted only for the part of the bounds that the ranges of the variables and the conditions around the access do
+not prove.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant
+from tilelang.target.cpu.emit import conjunction, when
+
+
+class Guards:
+    """Guards accesses at one place of a program; ``scope`` says what is known there."""
+
+    def __init__(self, scope: Any):
+        self.scope = scope
+
+    def condition(self, buffer: Any, indices: Any) -> Any:
+        """The condition under which an access is in bounds, or None where it always is."""
+        if buffer.scope() not in ("", "global"):
+            return None
+        return conjunction(self._axis(index, size) for index, size in zip(indices, buffer.shape))
+
+    def _axis(self, index: Any, size: Any) -> Any:
+        if isinstance(index, ir.Ramp):
+            return conjunction((self._axis(index.base, size), self._axis(index.base + index.stride * (index.lanes - 1), size)))
+        index, size = constant(index), constant(size)
+        low, high = index >= 0, index < size
+        return conjunction((None if self.scope.proves(low) else low, None if self.scope.proves(high) else high))
+
+    def store(self, node: Any) -> Any:
+        """The store, under a condition if it needs one."""
+        return when(self.condition(node.buffer, node.indices), node)
+
+    def loads(self, expr: Any) -> Any:
+        """``expr`` with its loads guarded. Branches of a conditional expression are judged under its condition."""
+        if isinstance(expr, (ir.Var, ir.IntImm, ir.FloatImm)):
+            return expr
+        return tvm_ffi.structural_mutate(expr, [(ir.TensorLoad, self._load), (ir.Call, self._call)])
+
+    def _load(self, node: Any, mutator: Any) -> Any:
+        node = mutator.default_mutate(node)
+        condition = self.condition(node.source, node.indices)
+        if condition is None:
+            return node
+        return if_then_else(condition, node, self.scope.safe_value(node.source))
+
+    def _call(self, node: Any, mutator: Any) -> Any:
+        if not isinstance(node.op, ir.Op) or node.op.name not in ("prim.if_then_else",):
+            return self._operands(node, mutator)
+        condition, then, otherwise = node.args
+        guarded = self.loads(condition)
+        with self.scope.analyzer.constraint_scope(condition):
+            then = self.loads(then)
+        with self.scope.analyzer.constraint_scope(ir.Not(condition)):
+            otherwise = self.loads(otherwise)
+        return if_then_else(guarded, then, otherwise)
+
+    def _operands(self, node: Any, mutator: Any) -> Any:
+        if isinstance(node.op, ir.Op) and node.op.name.startswith(("tl.atomic", "tirx.address_of")):
+            return node  # the first operand names a place; its guard is the lowering of the intrinsic
+        return mutator.default_mutate(node)
+
+
+def if_then_else(condition: Any, then: Any, otherwise: Any) -> Any:
+    """``then if condition else otherwise``, evaluating only the branch taken."""
+    return ir.Call(ir.Op.get("prim.if_then_else"), [condition, then, otherwise], ret_ty=then.ty)

@@ -1,0 +1,46 @@
+"""Helper functions that neither a TVM operator nor plain arithmetic expresses: atomics, dot products, the run-time's own.
+
+Each is a row of :data:`HELPERS`: its LLVM text (inlined into the kernel) and its C text. Helpers that the run-time defines have no
+LLVM text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """One helper function.
+
+    Attributes:
+        name: what generated code calls.
+        llvm: its definition in LLVM assembly, or empty where the run-time library has it.
+        c: its definition in C, or empty where the C prelude has it.
+    """
+
+    name: str
+    llvm: str
+    c: str
+
+
+HELPERS: dict[str, Helper] = {}
+
+
+def register(name: str, llvm: str = "", c: str = "") -> None:
+    """Adds a row."""
+    HELPERS[name] = Helper(name, llvm, c)
+
+
+register("tl_workspace")
+
+
+def llvm_text(names: Iterable[str]) -> str:
+    """The LLVM module that defines the named helpers; empty where none needs it."""
+    return "\n".join(HELPERS[name].llvm for name in dict.fromkeys(names) if HELPERS[name].llvm)
+
+
+def c_text(names: Iterable[str]) -> str:
+    """The C definitions of the named helpers."""
+    return "\n".join(HELPERS[name].c for name in dict.fromkeys(names) if HELPERS[name].c)

@@ -1,0 +1,312 @@
+"""Step ``legalize``: every expression becomes arithmetic that LLVM and C both have.
+
+Before: loops over the user's element types, TVM's mathematical operators, scalar intrinsics. After: narrow formats are integers in
+memory and float32 in expressions; elementary functions are arithmetic or calls to the C library; intrinsics are arithmetic or
+calls to helper functions; all buffers live in the default storage scope. Parameters keep their types: each narrow one gets an
+alias of its storage type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu import formats
+from tilelang.target.cpu.emit import is_no_op, seq
+from tilelang.target.cpu.functions import FUNCTIONS, inline, let
+from tilelang.target.cpu.mathops import OPERATORS as MATH
+from tilelang.target.cpu.rewriter import StmtRewriter
+
+
+@dataclass(frozen=True)
+class LegalProgram:
+    """The program after legalisation.
+
+    Attributes:
+        func: the function.
+        functions: names of the scalar functions (:data:`~tilelang.target.cpu.functions.FUNCTIONS`) that C code must define.
+        helpers: names of the helper functions (:mod:`~tilelang.target.cpu.helpers`) that it calls.
+    """
+
+    func: Any
+    functions: tuple[str, ...]
+    helpers: tuple[str, ...] = field(default=())
+
+    def script(self) -> str:
+        """Printed IR."""
+        return self.func.script()
+
+
+def legalize(func: Any, context: Any) -> LegalProgram:
+    """The program in legal form."""
+    legalizer = Legalizer(context)
+    aliases = legalizer.declare_parameters(func.params)
+    body = legalizer.stmt(func.body)
+    legal = func.with_body(seq(aliases, body))
+    return LegalProgram(legal, tuple(legalizer.functions), tuple(legalizer.helpers))
+
+
+class Legalizer(StmtRewriter):
+    """Rewrites statements and expressions; see the module's text."""
+
+    def __init__(self, context: Any):
+        self.context = context
+        self.buffers: dict[Any, Any] = {}
+        self.narrow_vars: dict[Any, Any] = {}
+        self.functions: dict[str, None] = {}
+        self.helpers: dict[str, None] = {}
+        self._handlers: dict[type, Callable[[Any], Any]] = {}
+
+    # Buffers
+
+    def declare_parameters(self, params: Any) -> list[Any]:
+        """The aliases of the parameters with narrow element types."""
+        aliases = []
+        for param in params:
+            if ir.is_buffer_var(param) and str(param.dtype) in formats.STORAGE:
+                alias = self.storage(param)
+                pointer = ir.Call(
+                    ir.Op.get("tirx.reinterpret"),
+                    [ir.buffer_data(param)],
+                    ret_ty=ir.ir.PointerType(ir.ir.PrimType(str(alias.dtype))),
+                )
+                aliases.append(ir.DeclBuffer(alias, data=pointer))
+        return aliases
+
+    def storage(self, buffer: Any) -> Any:
+        """The buffer as it lies in memory: storage type, default scope, legal shape."""
+        found = self.buffers.get(buffer)
+        if found is None:
+            dtype = str(buffer.dtype)
+            found = ir.decl_buffer(
+                [self.expr(size) for size in buffer.shape],
+                _MEMORY.get(dtype, dtype),
+                name=buffer.name,
+                strides=[self.expr(stride) for stride in buffer.strides] or None,
+                elem_offset=buffer.elem_offset,
+                layout=None,
+                data_alignment=buffer.data_alignment,
+            )
+            self.buffers[buffer] = found
+        return found
+
+    def visit_AllocBuffer(self, node: Any) -> Any:
+        return ir.AllocBuffer(self.storage(node.buffer), span=node.span)
+
+    def visit_DeclBuffer(self, node: Any) -> Any:
+        alias = self.storage(node.buffer)
+        data = self.expr(node.data)
+        wanted = ir.ir.PointerType(ir.ir.PrimType(str(alias.dtype)))
+        if data.ty != wanted:
+            data = ir.Call(ir.Op.get("tirx.reinterpret"), [data], ret_ty=wanted)
+        return ir.DeclBuffer(alias, data=data, span=node.span)
+
+    # Statements
+
+    def visit_BufferStore(self, node: Any) -> Any:
+        buffer = self.access(node.buffer)
+        indices = [self.expr(index) for index in node.indices]
+        return ir.BufferStore(buffer, self.stored(node.value, str(node.buffer.dtype)), indices, node.span)
+
+    def stored(self, value: Any, dtype: str) -> Any:
+        """The bits to store for ``value`` in an element of ``dtype``; a conversion to the same format is not done twice."""
+        if dtype not in formats.STORAGE:
+            return self.expr(value)
+        while isinstance(value, ir.Cast) and str(value.ty) == dtype and str(value.value.ty) != dtype:
+            return self.narrow(self.to_f32(value.value), dtype)
+        if isinstance(value, ir.TensorLoad) and str(value.ty) == dtype:
+            return ir.BufferLoad(self.access(value.source), [self.expr(index) for index in value.indices])
+        if isinstance(value, ir.FloatImm):
+            return self.constant_bits(float(value.value), dtype)
+        if _is_conditional(value):
+            condition, then, otherwise = value.args
+            arms = self.stored(then, dtype), self.stored(otherwise, dtype)
+            return ir.Call(value.op, [self.expr(condition), *arms], ret_ty=formats.STORAGE[dtype])
+        return self.narrow(self.expr(value), dtype)
+
+    def constant_bits(self, value: float, dtype: str) -> Any:
+        """A constant of a narrow format as the integer that is stored."""
+        pattern = formats.bit_pattern(formats.round_constant(value, dtype), dtype)
+        return ir.IntImm(formats.STORAGE[dtype], pattern)
+
+    def visit_Bind(self, node: Any) -> Any:
+        value = self.expr(node.value)
+        if str(node.var.ty) in formats.STORAGE:
+            self.narrow_vars[node.var] = ir.Var(node.var.name, "float32")
+            return ir.Bind(self.narrow_vars[node.var], value, node.span)
+        return ir.Bind(node.var, value, node.span)
+
+    def visit_Evaluate(self, node: Any) -> Any:
+        if is_no_op(node):
+            return node
+        return ir.Evaluate(self.expr(node.value), node.span)
+
+    # Conversions
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """A scalar function of :data:`FUNCTIONS`: inline for LLVM, a call for C."""
+        if not self.context.emits_c:
+            return inline(name, arguments)
+        self.functions[name] = None
+        return extern_call(name, arguments, FUNCTIONS[name].result)
+
+    def helper(self, name: str, arguments: list[Any], result: str, pure: bool = False) -> Any:
+        """A call to a helper function that the generated code carries."""
+        self.helpers[name] = None
+        return extern_call(name, arguments, result, pure)
+
+    def widen(self, value: Any, dtype: str) -> Any:
+        """The float32 value of the bits of a narrow format."""
+        if dtype == "float16" and not self.context.emits_c:
+            return formats.hardware_f16_to_f32(value)
+        return self.call(formats.WIDEN[dtype], value)
+
+    def narrow(self, value: Any, dtype: str) -> Any:
+        """The bits of a float32 value rounded to a narrow format."""
+        if dtype == "float16" and not self.context.emits_c:
+            return formats.hardware_f32_to_f16(value)
+        return self.call(formats.NARROW[dtype], value)
+
+    def to_f32(self, value: Any) -> Any:
+        """A legalised float32 of any scalar expression (not yet legalised)."""
+        legal = self.expr(value)
+        if str(legal.ty) == "float32":
+            return legal
+        return ir.Cast("float32", legal)
+
+    # Expressions
+
+    def access(self, buffer: Any) -> Any:
+        """The buffer to index instead of ``buffer``."""
+        found = self.buffers.get(buffer)
+        if found is not None:
+            return found
+        stays = str(buffer.dtype) not in _MEMORY and buffer.scope() in ("", "global")
+        return buffer if stays else self.storage(buffer)
+
+    def expr(self, node: Any) -> Any:
+        if isinstance(node, _LEAVES):
+            return self._variable(node) if isinstance(node, ir.Var) else self._immediate(node)
+        kind = type(node)
+        if kind in _BINARY:
+            return self._binary(node, kind)
+        return _EXPRESSIONS[kind](self, node)
+
+    def _variable(self, node: Any) -> Any:
+        return self.access(node) if ir.is_buffer_var(node) else self.narrow_vars.get(node, node)
+
+    def _immediate(self, node: Any) -> Any:
+        dtype = str(node.ty)
+        if dtype in formats.STORAGE:
+            return ir.FloatImm("float32", formats.round_constant(float(node.value), dtype))
+        if dtype == "tfloat32":
+            return ir.FloatImm("float32", float(node.value))
+        return node
+
+    def _binary(self, node: Any, kind: type) -> Any:
+        left, right = self.expr(node.a), self.expr(node.b)
+        if kind in (ir.Max, ir.Min) and str(left.ty).startswith("float"):
+            return _float_extreme(left, right, kind)
+        return kind(left, right)
+
+    def _cast(self, node: Any) -> Any:
+        source, target = str(node.value.ty), str(node.ty)
+        value = self.expr(node.value)
+        if target in formats.STORAGE:
+            value = value if str(value.ty) == "float32" else ir.Cast("float32", value)
+            return value if source == target else self.widen(self.narrow(value, target), target)
+        if target == "tfloat32":
+            target = "float32"
+        if target == "bool":
+            return value if source == "bool" else ir.NE(value, _zero_like(value))
+        return value if str(value.ty) == target else ir.Cast(target, value)
+
+    def _load(self, node: Any) -> Any:
+        dtype = str(node.source.dtype)
+        load = ir.BufferLoad(self.access(node.source), [self.expr(index) for index in node.indices])
+        return self.widen(load, dtype) if dtype in formats.STORAGE else load
+
+    def _select(self, node: Any) -> Any:
+        return ir.Select(self.expr(node.condition), self.expr(node.true_value), self.expr(node.false_value))
+
+    def _not(self, node: Any) -> Any:
+        return ir.Not(self.expr(node.a))
+
+    def _let(self, node: Any) -> Any:
+        value = self.expr(node.value)
+        if str(node.var.ty) in formats.STORAGE:
+            self.narrow_vars[node.var] = ir.Var(node.var.name, "float32")
+        return ir.Let(self.narrow_vars.get(node.var, node.var), value, self.expr(node.body))
+
+    def _ramp(self, node: Any) -> Any:
+        return ir.Ramp(self.expr(node.base), self.expr(node.stride), node.lanes)
+
+    def _broadcast(self, node: Any) -> Any:
+        return ir.Broadcast(self.expr(node.value), node.lanes)
+
+    def _call(self, node: Any) -> Any:
+        name = node.op.name if isinstance(node.op, ir.Op) else ""
+        found = MATH.get(name)
+        if found is not None:
+            return found(self, node)
+        arguments = [self.expr(argument) for argument in node.args]
+        if name == "prim.if_then_else":
+            return ir.Call(node.op, arguments, ret_ty=arguments[1].ty)
+        return ir.Call(node.op, arguments, attrs=node.attrs, ret_ty=node.ty)
+
+    def _same(self, node: Any) -> Any:
+        return node
+
+
+def extern_call(name: str, arguments: Any, result: str, pure: bool = True) -> Any:
+    """A call to a C function."""
+    op = "tirx.call_pure_extern" if pure else "tirx.call_extern"
+    return ir.Call(ir.Op.get(op), [ir.StringImm(name), *arguments], ret_ty=result)
+
+
+def _is_conditional(value: Any) -> bool:
+    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == "prim.if_then_else"
+
+
+def _zero_like(value: Any) -> Any:
+    dtype = str(value.ty)
+    return ir.FloatImm(dtype, 0.0) if dtype.startswith("float") else ir.IntImm(dtype, 0)
+
+
+def _float_extreme(left: Any, right: Any, kind: type) -> Any:
+    """The larger or smaller of two floats; where one is NaN, the other (as C's ``fmax`` and CUDA's)."""
+
+    def chosen(a: Any, b: Any) -> Any:
+        better = a > b if kind is ir.Max else a < b
+        return ir.Select(ir.Or(better, b != b), a, b)
+
+    if isinstance(right, ir.FloatImm):
+        better = left > right if kind is ir.Max else left < right
+        return let(left, lambda a: ir.Select(a > right if kind is ir.Max else a < right, a, right), "x") if not isinstance(
+            left, ir.Var
+        ) else ir.Select(better, left, right)
+    return let(left, lambda a: let(right, lambda b: chosen(a, b), "y"), "x")
+
+
+_MEMORY = {**formats.STORAGE, "tfloat32": "float32"}
+_LEAVES = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm)
+_BINARY = frozenset(
+    {
+        ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max, ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE,
+        ir.And, ir.Or, ir.tirx.BitwiseAnd, ir.tirx.BitwiseOr, ir.tirx.BitwiseXor, ir.tirx.LShift, ir.tirx.RShift,
+    }
+)  # fmt: skip
+_EXPRESSIONS: dict[type, Callable[[Legalizer, Any], Any]] = {
+    ir.Cast: Legalizer._cast,
+    ir.TensorLoad: Legalizer._load,
+    ir.Select: Legalizer._select,
+    ir.Not: Legalizer._not,
+    ir.tirx.BitwiseNot: lambda legalizer, node: type(node)(legalizer.expr(node.a)),
+    ir.Let: Legalizer._let,
+    ir.Ramp: Legalizer._ramp,
+    ir.Broadcast: Legalizer._broadcast,
+    ir.Call: Legalizer._call,
+    ir.Shuffle: Legalizer._same,
+}

@@ -1,0 +1,201 @@
+"""Step ``lower_tiles``: kernels become loops over blocks, tile operators become loops over elements.
+
+Before: tile IR without thread constructs. After: serial loops, one ``PARALLEL`` loop over the flattened grid of each kernel,
+element accesses (guarded where they may leave a global buffer), scalar intrinsics; no tile operator is left. Element types
+and storage scopes are still the user's.
+
+A rule for an operator is a function ``(record, scope) -> statement`` in the file of its family, registered with :func:`rule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import CompileError, TileLangError
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.span import location_of
+from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.guards import Guards
+from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.tileop import decode, is_tile_op
+
+Rule = Callable[[Any, "Scope"], Any]
+RULES: dict[type, Rule] = {}
+"""Tile operator -> how the CPU performs it."""
+
+BLOCK_LOOP = "tl.blocks"
+"""Annotation of the loop over a kernel's blocks; its value is the number of grid axes."""
+
+_SAFE_MEMORY_OFF = "tl.disable_safe_memory_legalize"
+
+
+def rule(operator: type) -> Callable[[Rule], Rule]:
+    """Decorator: registers the lowering of ``operator``."""
+
+    def register(function: Rule) -> Rule:
+        if operator in RULES:
+            raise ValueError(f"{operator.__name__} is lowered in {RULES[operator].__module__} and in {function.__module__}")
+        RULES[operator] = function
+        return function
+
+    return register
+
+
+class Scope:
+    """What a rule may ask about the place that its statement stands in.
+
+    Attributes:
+        context: the facts of the compilation.
+        analyzer: knows the ranges of the loop and block variables in scope, and the conditions around the statement.
+    """
+
+    def __init__(self, context: Any):
+        self.context = context
+        self.analyzer = ir.Analyzer()
+        self.safe_values: dict[Any, Any] = {}
+        self.failures: list[str] = []
+        self.status: Any = None
+        self.span: Any = None
+
+    def bind(self, var: Any, low: Any, extent: Any) -> None:
+        """Tells the analyzer the range of a variable."""
+        self.analyzer.bind(var, ir.Range.from_min_extent(constant(low), constant(extent)), allow_override=True)
+
+    def proves(self, condition: Any) -> bool:
+        """Whether ``condition`` holds for every value of the variables in scope."""
+        if isinstance(condition, bool):
+            return condition
+        return self.analyzer.can_prove(condition)
+
+    def safe_value(self, buffer: Any) -> Any:
+        """What an out-of-bounds read of ``buffer`` gives."""
+        value = self.safe_values.get(buffer, 0)
+        dtype = str(buffer.dtype)
+        if isinstance(value, (int, float)):
+            is_float = dtype.startswith(("float", "bfloat"))
+            return ir.FloatImm(dtype, float(value)) if is_float else ir.IntImm(dtype, int(value))
+        return ir.Cast(dtype, value) if str(value.ty) != dtype else value
+
+
+def lower_tiles(func: Any, context: Any) -> Any:
+    """The program as loops; see the module's text for what holds afterwards."""
+    lowering = TileLowering(Scope(context))
+    lowering.declare_parameters(func.params)
+    body = lowering.stmt(func.body)
+    return func.with_body(lowering.with_status(body))
+
+
+class TileLowering(StmtRewriter):
+    """The walk over a program."""
+
+    def __init__(self, scope: Scope):
+        self.scope = scope
+        safe = not scope.context.request.config(_SAFE_MEMORY_OFF, False)
+        self.guards = Guards(scope) if safe else None
+        self.in_kernel = False
+
+    def declare_parameters(self, params: Any) -> None:
+        """Sizes of tensors are positive."""
+        for param in params:
+            if ir.is_buffer_var(param):
+                for size in param.shape:
+                    if isinstance(size, ir.Var):
+                        self.scope.bind(size, ir.IntImm(size.ty, 1), ir.IntImm(size.ty, 2**31 - 2))
+
+    def with_status(self, body: Any) -> Any:
+        """``body`` with the failures of its device assertions reported once all blocks have stopped."""
+        from tilelang.target.cpu.debug import report_failures
+
+        return report_failures(self.scope, body)
+
+    # Statements
+
+    def stmt(self, node: Any) -> Any:
+        if node.span is not None:
+            self.scope.span = node.span
+        return super().stmt(node)
+
+    def visit_AttrStmt(self, node: Any) -> Any:
+        if node.attr_key == "thread_extent":
+            return self._kernel(node)
+        return self.stmt(node.body) if node.attr_key.startswith("tl.") else super().visit_AttrStmt(node)
+
+    def visit_For(self, node: Any) -> Any:
+        low, extent = self.expr(node.min), self.expr(node.extent)
+        step = None if node.step is None else self.expr(node.step)
+        if step is None:
+            self.scope.bind(node.loop_var, low, extent)
+        kind = ir.ForKind.UNROLLED if node.kind == ir.ForKind.UNROLLED else ir.ForKind.SERIAL
+        return ir.For(node.loop_var, low, extent, kind, self.stmt(node.body), step=step, span=node.span)
+
+    def visit_IfThenElse(self, node: Any) -> Any:
+        condition = self.expr(node.condition)
+        with self.scope.analyzer.constraint_scope(node.condition):
+            then = self.stmt(node.then_case)
+        otherwise = None
+        if node.else_case is not None:
+            with self.scope.analyzer.constraint_scope(ir.Not(node.condition)):
+                otherwise = self.stmt(node.else_case)
+        return ir.IfThenElse(condition, then, otherwise, node.span)
+
+    def visit_Evaluate(self, node: Any) -> Any:
+        if is_tile_op(node.value):
+            return self._tile_operator(node)
+        return super().visit_Evaluate(node)
+
+    def visit_BufferStore(self, node: Any) -> Any:
+        stored = super().visit_BufferStore(node)
+        if self.guards is None or not self.in_kernel:
+            return stored
+        return self.guards.store(stored)
+
+    def expr(self, node: Any) -> Any:
+        if self.guards is None or not self.in_kernel:
+            return node
+        return self.guards.loads(node)
+
+    # Kernels and operators
+
+    def _tile_operator(self, node: Any) -> Any:
+        record = decode(node.value)
+        found = RULES.get(type(record))
+        location = location_of(node.span)
+        if found is None:
+            raise CompileError(f"T.{record.op_name[3:]} has no meaning on the CPU target").at(location)
+        try:
+            return found(record, self.scope)
+        except TileLangError as error:
+            raise error.at(location)
+
+    def _kernel(self, node: Any) -> Any:
+        axes: list[tuple[Any, Any]] = []
+        while isinstance(node, ir.AttrStmt) and node.attr_key == "thread_extent":
+            if node.node.thread_tag.startswith("blockIdx"):
+                axes.append((node.node.var, node.value))
+            node = node.body
+        for var, extent in axes:
+            self.scope.bind(var, 0, extent)
+        self.in_kernel = True
+        body = self.stmt(node)
+        self.in_kernel = False
+        return grid_loop(axes, body, node.span)
+
+
+def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:
+    """One parallel loop over all blocks, x fastest; axes of extent 1 take no arithmetic."""
+    total: Any = 1
+    binds = []
+    block = ir.Var("block", "int32")
+    for var, extent in axes:
+        extent = as_int(extent)
+        index = block if isinstance(total, int) and total == 1 else ir.FloorDiv(block, constant(total))
+        last = var is axes[-1][0]
+        value = index if last else ir.FloorMod(index, constant(extent))
+        binds.append(ir.Bind(var, ir.IntImm("int32", 0) if extent == 1 else ir.Cast(var.ty, value) if var.ty != block.ty else value))
+        total = total * extent if isinstance(total, int) and isinstance(extent, int) else constant(total) * constant(extent)
+    annotations = {BLOCK_LOOP: ir.IntImm("int32", len(axes))}
+    return ir.For(
+        block, ir.IntImm("int32", 0), constant(total), ir.ForKind.PARALLEL, seq(binds, body), annotations=annotations, span=span
+    )

@@ -1,0 +1,172 @@
+"""How each of TVM's mathematical operators is computed on a CPU: one table.
+
+An entry takes the legaliser and the call. float32 (and every narrower format) goes to :mod:`~tilelang.target.cpu.elementary` where
+a function is there; anything else, and float64, to the C library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu import formats
+from tilelang.target.cpu.functions import let
+
+Entry = Callable[[Any, Any], Any]
+
+
+def extern_call(name: str, arguments: Any, result: str) -> Any:
+    """A call to a pure C function."""
+    return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), *arguments], ret_ty=result)
+
+
+def _floats(legalizer: Any, node: Any) -> tuple[list[Any], str]:
+    """The legalised arguments, integers as float32, and their common type."""
+    arguments = [legalizer.expr(argument) for argument in node.args]
+    arguments = [a if str(a.ty).startswith("float") else ir.Cast("float32", a) for a in arguments]
+    wide = any(str(a.ty) == "float64" for a in arguments)
+    dtype = "float64" if wide else "float32"
+    return [a if str(a.ty) == dtype else ir.Cast(dtype, a) for a in arguments], dtype
+
+
+def _library(name: str) -> Entry:
+    """The C library's function, in its float or double form."""
+
+    def entry(legalizer: Any, node: Any) -> Any:
+        arguments, dtype = _floats(legalizer, node)
+        return extern_call(name + ("f" if dtype == "float32" else ""), arguments, dtype)
+
+    return entry
+
+
+def _elementary(name: str, library: str | None = None) -> Entry:
+    """Our function for float32, the C library's for float64."""
+
+    def entry(legalizer: Any, node: Any) -> Any:
+        arguments, dtype = _floats(legalizer, node)
+        if dtype == "float64":
+            return extern_call(library or name, arguments, dtype)
+        return legalizer.call(f"tl_{name}f", *arguments)
+
+    return entry
+
+
+def _operator(name: str) -> Entry:
+    """An operator that both targets have as an instruction."""
+
+    def entry(legalizer: Any, node: Any) -> Any:
+        arguments, dtype = _floats(legalizer, node)
+        return ir.Call(ir.Op.get(f"tirx.{name}"), arguments, ret_ty=dtype)
+
+    return entry
+
+
+def _rsqrt(legalizer: Any, node: Any) -> Any:
+    (x,), dtype = _floats(legalizer, node)
+    return ir.Div(ir.FloatImm(dtype, 1.0), ir.Call(ir.Op.get("tirx.sqrt"), [x], ret_ty=dtype))
+
+
+def _sigmoid64(legalizer: Any, node: Any) -> Any:
+    (x,), dtype = _floats(legalizer, node)
+    if dtype == "float32":
+        return legalizer.call("tl_sigmoidf", x)
+    one = ir.FloatImm(dtype, 1.0)
+    return one / (one + extern_call("exp", [ir.FloatImm(dtype, 0.0) - x], dtype))
+
+
+def _exp10(legalizer: Any, node: Any) -> Any:
+    (x,), dtype = _floats(legalizer, node)
+    if dtype == "float32":
+        return legalizer.call("tl_exp10f", x)
+    return extern_call("pow", [ir.FloatImm(dtype, 10.0), x], dtype)
+
+
+def _fabs(legalizer: Any, node: Any) -> Any:
+    x = legalizer.expr(node.args[0])
+    dtype = str(x.ty)
+    if dtype.startswith("float"):
+        return ir.Call(ir.Op.get("tirx.fabs"), [x], ret_ty=dtype)
+    if dtype.startswith("uint") or dtype == "bool":
+        return x
+    zero = ir.IntImm(dtype, 0)
+    return let(x, lambda v: ir.Select(v < zero, zero - v, v))
+
+
+def _is_nan(legalizer: Any, node: Any) -> Any:
+    x = legalizer.expr(node.args[0])
+    return let(x, lambda v: v != v) if str(x.ty).startswith("float") else ir.IntImm("bool", 0)
+
+
+def _compare_magnitude(compare: Callable[[Any, Any], Any], otherwise: int) -> Entry:
+    def entry(legalizer: Any, node: Any) -> Any:
+        x = legalizer.expr(node.args[0])
+        dtype = str(x.ty)
+        if not dtype.startswith("float"):
+            return ir.IntImm("bool", otherwise)
+        magnitude = ir.Call(ir.Op.get("tirx.fabs"), [x], ret_ty=dtype)
+        return compare(magnitude, ir.FloatImm(dtype, math.inf))
+
+    return entry
+
+
+def _fma(legalizer: Any, node: Any) -> Any:
+    (a, b, c), dtype = _floats(legalizer, node)
+    return extern_call("fma" + ("f" if dtype == "float32" else ""), [a, b, c], dtype) if legalizer.context.emits_c else ir.Call(
+        ir.Op.get("tirx.fma"), [a, b, c], ret_ty=dtype
+    )
+
+
+def _reinterpret(legalizer: Any, node: Any) -> Any:
+    """Bits of one type as another, either of which may be a narrow format."""
+    value, source, target = node.args[0], str(node.args[0].ty), str(node.ty)
+    bits = legalizer.stored(value, source) if source in formats.STORAGE else legalizer.expr(value)
+    storage = formats.STORAGE.get(target, target)
+    same_type = str(bits.ty) == storage
+    bits = bits if same_type else ir.Call(node.op, [bits], ret_ty=node.ty if storage == target else storage)
+    return legalizer.widen(bits, target) if target in formats.STORAGE else bits
+
+
+def _integer_power(legalizer: Any, node: Any) -> Any | None:
+    """``x ** 2`` and the like as products."""
+    exponent = node.args[1]
+    if not isinstance(exponent, (ir.IntImm, ir.FloatImm)) or float(exponent.value) not in (1.0, 2.0, 3.0, 4.0):
+        return None
+    x = legalizer.expr(node.args[0])
+    products = {1: lambda v: v, 2: lambda v: v * v, 3: lambda v: v * v * v, 4: lambda v: (v * v) * (v * v)}
+    return let(x, products[int(exponent.value)])
+
+
+def _pow(legalizer: Any, node: Any) -> Any:
+    return _integer_power(legalizer, node) or _library("pow")(legalizer, node)
+
+
+OPERATORS: dict[str, Entry] = {
+    "tirx.exp": _elementary("exp"),
+    "tirx.exp2": _elementary("exp2"),
+    "tirx.exp10": _exp10,
+    "tirx.log": _elementary("log"),
+    "tirx.log2": _elementary("log2"),
+    "tirx.log10": _elementary("log10"),
+    "tirx.tanh": _elementary("tanh"),
+    "tirx.erf": _elementary("erf"),
+    "tirx.sigmoid": _sigmoid64,
+    "tirx.pow": _pow,
+    "tirx.fma": _fma,
+    "tirx.rsqrt": _rsqrt,
+    "tirx.fabs": _fabs,
+    "tirx.isnan": _is_nan,
+    "tirx.isinf": _compare_magnitude(lambda m, inf: m == inf, 0),
+    "tirx.isfinite": _compare_magnitude(lambda m, inf: m < inf, 1),
+    "tirx.reinterpret": _reinterpret,
+    **{f"tirx.{name}": _operator(name) for name in ("sqrt", "floor", "ceil", "trunc", "round", "nearbyint")},
+    **{
+        f"tirx.{name}": _library(name)
+        for name in (
+            "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "fmod",
+            "hypot", "copysign", "nextafter",
+        )
+    },
+}  # fmt: skip
+"""Operator name -> how it is legalised."""

@@ -1,0 +1,31 @@
+"""The CPU pipeline: what happens to a program, in order.
+
+The first steps serve both code generators; then the program goes either through TVM's LLVM or out as C.
+"""
+
+from __future__ import annotations
+
+from tilelang.target.cpu import copy, debug, hints  # noqa: F401  (each registers its rules)
+from tilelang.target.cpu.codegen_llvm import generate, lower_host
+from tilelang.target.cpu.exits import lower_exits
+from tilelang.target.cpu.host import make_entry
+from tilelang.target.cpu.legalize import legalize
+from tilelang.target.cpu.lower import lower_tiles
+from tilelang.target.cpu.place import place_buffers
+from tilelang.target.cpu.threads import refuse_threads
+from tilelang.transform.pipeline import Step
+
+COMMON = (
+    Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
+    Step("lower_tiles", lower_tiles, "tile operators become loops, kernels become parallel loops over blocks"),
+    Step("lower_exits", lower_exits, "neither code generator has break and continue"),
+    Step("legalize", legalize, "narrow formats, elementary functions and intrinsics become plain arithmetic"),
+    Step("place_buffers", place_buffers, "small buffers on the stack, large ones in the thread's workspace"),
+    Step("make_entry", make_entry, "the signature that the execution backend calls"),
+)
+
+LLVM = (
+    *COMMON,
+    Step("lower_host", lower_host, "TVM's passes: flat buffers, argument checks, intrinsics of the target"),
+    Step("generate", generate, "machine code and the shared library"),
+)

@@ -1,0 +1,63 @@
+"""Step ``refuse_threads``: a CPU block has no threads, so a program that names them cannot run.
+
+Before: tile IR. After: the same program, in which no intrinsic speaks of threads, no expression reads a thread index, and no
+copy completes at a barrier that only a GPU has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.errors import ThreadsOnCpuError
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import location_of
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+
+_HARMLESS = frozenset({"warpgroup_fence_operand"})
+
+
+def refuse_threads(func: Any, context: Any) -> Any:
+    """The program itself, or :class:`~tilelang.errors.ThreadsOnCpuError` at the first construct that names threads."""
+    _Refusal().stmt(func.body)
+    return func
+
+
+class _Refusal:
+    """Walks statements in program order so that the first offender is the one reported."""
+
+    def __init__(self) -> None:
+        self.span: Any = None
+        self.thread_vars: dict[Any, int] = {}
+
+    def stmt(self, root: Any) -> None:
+        tvm_ffi.structural_walk(
+            root,
+            [(ir.Stmt, self._enter), (ir.Call, self._call), (ir.Var, self._var)],
+            order="pre",
+        )
+
+    def _enter(self, node: Any) -> None:
+        if node.span is not None:
+            self.span = node.span
+        if isinstance(node, ir.AttrStmt):
+            if isinstance(node.node, ir.IterVar) and node.node.thread_tag.startswith("threadIdx"):
+                self.thread_vars[node.node.var] = 0
+            elif node.attr_key == "tl.warp_group":
+                raise ThreadsOnCpuError("T.ws").at(location_of(node.span))
+        if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in ("shared.barrier", "shared.cluster_barrier", "shared.tmem"):
+            spelling = "T.alloc_tmem" if node.buffer.scope() == "shared.tmem" else "T.alloc_barrier"
+            raise ThreadsOnCpuError(spelling).at(location_of(node.span))
+
+    def _call(self, node: Any) -> None:
+        name = intrinsic_name(node)
+        if name is not None and INTRINSICS[name].threads and name not in _HARMLESS:
+            raise ThreadsOnCpuError(INTRINSICS[name].spelling).at(location_of(node.span or self.span))
+
+    def _var(self, node: Any) -> None:
+        if node not in self.thread_vars:
+            return
+        self.thread_vars[node] += 1  # the first visit is the definition
+        if self.thread_vars[node] > 1:
+            raise ThreadsOnCpuError("T.get_thread_binding").at(location_of(self.span))
