@@ -1,0 +1,35 @@
+"""Layouts: how tiles lie in shared memory (:class:`TileLayout`) and in registers (:class:`FragmentLayout`).
+
+This package imports neither TVM nor torch.
+"""
+
+from tilelang.layout.draw import draw
+from tilelang.layout.fragment import Fragment, FragmentLayout, Mode, on_register, on_thread, replicated
+from tilelang.layout.memory import IndexLayout, Layout, MemoryLayout, TileLayout, memory_layout_from_text, row_major
+from tilelang.layout.swizzle import conflicts, make_swizzled_layout, padded, swizzled
+
+__all__ = [
+    "Fragment",
+    "FragmentLayout",
+    "IndexLayout",
+    "Layout",
+    "MemoryLayout",
+    "Mode",
+    "TileLayout",
+    "conflicts",
+    "draw",
+    "from_text",
+    "make_swizzled_layout",
+    "memory_layout_from_text",
+    "on_register",
+    "on_thread",
+    "padded",
+    "replicated",
+    "row_major",
+    "swizzled",
+]
+
+
+def from_text(text: str) -> FragmentLayout | MemoryLayout:
+    """The layout of canonical text, of either kind."""
+    return FragmentLayout.from_text(text) if text.startswith('{"fragment"') else memory_layout_from_text(text)

@@ -1,0 +1,143 @@
+"""Exact arithmetic on mixed-radix indices.
+
+An index of a tile is a sum of *digits*: hardware coordinates (part of the thread number, an unrolled loop variable) each times
+a weight. A :class:`Form` is such a sum with an offset. Sums, multiples, quotients and remainders by constants of forms are forms
+again wherever the digits line up with the constant; where they do not, :class:`NotMixedRadix` says so. Layout inference and
+register addressing are both this arithmetic, so neither needs a theorem prover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+class NotMixedRadix(Exception):
+    """An index that is not a sum of digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """A hardware coordinate in ``range(extent)``.
+
+    Attributes:
+        name: unique within one nest.
+        extent: how many values it takes.
+        unit: ``"thread"`` or ``"register"``.
+        stride: what one step of it adds to the thread number (unused for registers).
+    """
+
+    name: str
+    extent: int
+    unit: str
+    stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """``weight * ((digit // low) % extent)``."""
+
+    digit: Digit
+    weight: int
+    low: int
+    extent: int
+
+    def split(self, extent: int) -> tuple[Term, Term]:
+        """The term as a sum of two, the first of which takes ``extent`` values."""
+        return (
+            Term(self.digit, self.weight, self.low, extent),
+            Term(self.digit, self.weight * extent, self.low * extent, self.extent // extent),
+        )
+
+    @property
+    def largest(self) -> int:
+        """The largest value."""
+        return self.weight * (self.extent - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A sum of terms with non-negative weights, plus ``offset`` (an int, or a symbolic expression)."""
+
+    terms: tuple[Term, ...] = ()
+    offset: Any = 0
+
+    @staticmethod
+    def of_digit(digit: Digit, weight: int = 1) -> Form:
+        """``weight * digit``."""
+        return Form((Term(digit, weight, 1, digit.extent),)) if digit.extent > 1 else Form()
+
+    def __add__(self, other: Form) -> Form:
+        terms = _merged([*self.terms, *other.terms])
+        return Form(terms, self.offset + other.offset)
+
+    def shifted(self, amount: Any) -> Form:
+        """The form plus a constant or an expression without digits."""
+        return Form(self.terms, self.offset + amount)
+
+    def scaled(self, factor: int) -> Form:
+        """``self * factor``."""
+        if factor == 0:
+            return Form()
+        if factor < 0:
+            raise NotMixedRadix
+        terms = tuple(Term(t.digit, t.weight * factor, t.low, t.extent) for t in self.terms)
+        return Form(terms, self.offset * factor)
+
+    def divmod(self, divisor: int) -> tuple[Form, Form]:
+        """Quotient and remainder by a positive constant.
+
+        Raises:
+            NotMixedRadix: a digit straddles the divisor, or the remainder parts may carry.
+        """
+        if divisor <= 0 or not isinstance(self.offset, int):
+            raise NotMixedRadix
+        high, low = [], []
+        for term in self.terms:
+            if term.weight % divisor == 0:
+                high.append(Term(term.digit, term.weight // divisor, term.low, term.extent))
+            elif divisor % term.weight:
+                raise NotMixedRadix
+            elif term.weight * term.extent <= divisor:
+                low.append(term)
+            elif term.extent % (divisor // term.weight):
+                raise NotMixedRadix
+            else:
+                below, above = term.split(divisor // term.weight)
+                low.append(below)
+                high.append(Term(above.digit, above.weight // divisor, above.low, above.extent))
+        quotient, remainder = divmod(self.offset, divisor)
+        if sum(term.largest for term in low) + remainder >= divisor:
+            raise NotMixedRadix
+        return Form(tuple(high), quotient), Form(tuple(low), remainder)
+
+    def between(self, weight: int, extent: int) -> Form:
+        """``(self // weight) % extent``."""
+        return self.divmod(weight)[0].divmod(extent)[1]
+
+    def radix(self) -> list[Term]:
+        """The terms by ascending weight, if they are the digits of one mixed-radix number starting at weight 1.
+
+        Raises:
+            NotMixedRadix: two terms overlap, or a weight is missing.
+        """
+        expected, ordered = 1, sorted(self.terms, key=lambda term: term.weight)
+        for term in ordered:
+            if term.weight != expected:
+                raise NotMixedRadix
+            expected *= term.extent
+        return ordered
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self.terms)
+
+
+def _merged(terms: list[Term]) -> tuple[Term, ...]:
+    """Terms over the same part of the same digit, added up."""
+    found: dict[tuple[Digit, int, int], Term] = {}
+    for term in terms:
+        key = (term.digit, term.low, term.extent)
+        old = found.get(key)
+        found[key] = term if old is None else Term(term.digit, old.weight + term.weight, term.low, term.extent)
+    return tuple(found.values())

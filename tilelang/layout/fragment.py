@@ -1,0 +1,221 @@
+"""Fragments: tiles distributed over the registers of a block's threads.
+
+A fragment maps each element to a thread and a register of it. Every axis of the tile is cut into *modes*, minor first: mode
+``(extent, stride, unit)`` takes the next ``extent`` steps of the axis to ``stride`` steps of the unit, which is the thread number
+or the register number. *Replicas* are thread modes that no axis moves: the threads along them hold copies. Extents need not be
+powers of two, and reducing, broadcasting and slicing are operations on the lists of modes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.layout.recover import recover_modes
+
+THREAD, REGISTER = "thread", "register"
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """``extent`` steps of an axis, each ``stride`` steps of ``unit``."""
+
+    extent: int
+    stride: int
+    unit: str
+
+    def scaled(self, factor: int) -> Mode:
+        """The mode with its stride multiplied."""
+        return Mode(self.extent, self.stride * factor, self.unit)
+
+
+def on_thread(extent: int, stride: int) -> Mode:
+    """A mode over threads."""
+    return Mode(extent, stride, THREAD)
+
+
+def on_register(extent: int, stride: int) -> Mode:
+    """A mode over registers."""
+    return Mode(extent, stride, REGISTER)
+
+
+def _product(values: Sequence[int]) -> int:
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentLayout:
+    """Which thread and register hold each element of a tile.
+
+    Attributes:
+        shape: extents of the tile.
+        modes: of each axis, minor first; their extents multiply to at least the axis' extent (the rest is padding).
+        replicas: thread modes along which every element is copied.
+    """
+
+    shape: tuple[int, ...]
+    modes: tuple[tuple[Mode, ...], ...]
+    replicas: tuple[Mode, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """Threads that hold any element; they are numbered from 0 without gaps."""
+        return _product([m.extent for axis in (*self.modes, self.replicas) for m in axis if m.unit == THREAD])
+
+    @property
+    def registers(self) -> int:
+        """Elements in each thread, padding included."""
+        return 1 + sum((m.extent - 1) * m.stride for axis in self.modes for m in axis if m.unit == REGISTER)
+
+    def padded(self, axis: int) -> int:
+        """The extent of an axis with its padding."""
+        return _product([m.extent for m in self.modes[axis]])
+
+    def locate(self, index: Sequence[int]) -> tuple[int, int]:
+        """Thread (of replica 0) and register of an element."""
+        position = {THREAD: 0, REGISTER: 0}
+        for value, modes in zip(index, self.modes):
+            for mode in modes:
+                value, digit = divmod(value, mode.extent)
+                position[mode.unit] += digit * mode.stride
+        return position[THREAD], position[REGISTER]
+
+    def owners(self, index: Sequence[int]) -> list[int]:
+        """All threads that hold an element."""
+        threads = [self.locate(index)[0]]
+        for mode in self.replicas:
+            threads = [thread + copy * mode.stride for thread in threads for copy in range(mode.extent)]
+        return sorted(threads)
+
+    def axis_threads(self, axis: int) -> list[int]:
+        """What each index along an axis adds to the thread number."""
+        offsets = [0]
+        for mode in self.modes[axis]:
+            step = mode.stride if mode.unit == THREAD else 0
+            offsets = [offset + digit * step for digit in range(mode.extent) for offset in offsets]
+        return offsets[: self.shape[axis]]
+
+    def same_threads(self, other: FragmentLayout) -> bool:
+        """Whether both put every element in the same threads, registers aside."""
+        return (
+            self.shape == other.shape
+            and self.threads == other.threads
+            and all(self.axis_threads(axis) == other.axis_threads(axis) for axis in range(len(self.shape)))
+        )
+
+    def project(self, axis: int, keep: bool = False) -> FragmentLayout:
+        """The layout of the tile reduced over ``axis``: the threads along it become replicas.
+
+        Args:
+            keep: whether the axis stays, with extent 1.
+        """
+        lost = tuple(mode for mode in self.modes[axis] if mode.unit == THREAD)
+        middle = ((),) if keep else ()
+        modes = (*self.modes[:axis], *middle, *self.modes[axis + 1 :])
+        shape = (*self.shape[:axis], *((1,) if keep else ()), *self.shape[axis + 1 :])
+        if not shape:
+            shape, modes = (1,), ((),)
+        return FragmentLayout(shape, modes, merge_modes((*self.replicas, *lost))).compact()
+
+    def compact(self) -> FragmentLayout:
+        """The same distribution with registers renumbered without gaps, the last axis' digits lowest."""
+        stride, axes = 1, []
+        for modes in reversed(self.modes):
+            renumbered = []
+            for mode in modes:
+                if mode.unit == REGISTER:
+                    renumbered.append(on_register(mode.extent, stride))
+                    stride *= mode.extent
+                else:
+                    renumbered.append(mode)
+            axes.append(tuple(renumbered))
+        return FragmentLayout(self.shape, tuple(reversed(axes)), self.replicas)
+
+    def spread(self, threads: int) -> FragmentLayout:
+        """The layout with copies in the remaining threads of a block of ``threads``, where they divide evenly."""
+        own = self.threads
+        if own >= threads or threads % own:
+            return self
+        return FragmentLayout(self.shape, self.modes, merge_modes((*self.replicas, on_thread(threads // own, own))))
+
+    def to_text(self) -> str:
+        """Canonical text; :meth:`from_text` reads it."""
+        axes = [[[m.extent, m.stride, m.unit[0]] for m in axis] for axis in (*self.modes, self.replicas)]
+        return json.dumps({"fragment": list(self.shape), "modes": axes}, separators=(",", ":"))
+
+    @staticmethod
+    def from_text(text: str) -> FragmentLayout:
+        """The layout that :meth:`to_text` wrote."""
+        fields = json.loads(text)
+        names = {"t": THREAD, "r": REGISTER}
+        axes = tuple(tuple(Mode(e, s, names[u]) for e, s, u in axis) for axis in fields["modes"])
+        return FragmentLayout(tuple(fields["fragment"]), axes[:-1], axes[-1])
+
+
+def merge_modes(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    """Thread modes sorted by stride, neighbours that continue each other merged, those of extent 1 dropped."""
+    merged: list[Mode] = []
+    for mode in sorted((m for m in modes if m.extent > 1), key=lambda m: m.stride):
+        if merged and merged[-1].stride * merged[-1].extent == mode.stride:
+            merged[-1] = Mode(merged[-1].extent * mode.extent, merged[-1].stride, mode.unit)
+        else:
+            merged.append(mode)
+    return tuple(merged)
+
+
+def replicated(shape: Sequence[int], threads: int) -> FragmentLayout:
+    """Every thread of ``threads`` holds the whole tile, row-major in its registers."""
+    modes = tuple((on_register(extent, 1),) if extent > 1 else () for extent in shape)
+    copies = (on_thread(threads, 1),) if threads > 1 else ()
+    return FragmentLayout(tuple(shape), modes, copies).compact()
+
+
+def Fragment(
+    shape: Sequence[int],
+    forward_fn: Callable[..., Any] | None = None,
+    forward_thread_fn: Callable[..., Any] | None = None,
+    replicate: int = 1,
+    forward_index_fn: Callable[..., Any] | None = None,
+) -> FragmentLayout:
+    """The fragment that index functions describe.
+
+    Args:
+        shape: extents of the tile.
+        forward_fn: ``(i, j, ...[, rep]) -> (thread, register)``.
+        forward_thread_fn: ``(i, j, ...[, rep]) -> thread``, used with ``forward_index_fn``.
+        replicate: copies of each element; the functions of the thread then take the copy's number last.
+        forward_index_fn: ``(i, j, ...) -> register``; without one registers are numbered in row-major order.
+
+    Raises:
+        CompileError: the functions are no mixed-radix map (every part of an index must go to one place by a stride).
+    """
+    rank = len(shape)
+    if forward_fn is None and forward_thread_fn is None:
+        raise CompileError("T.Fragment needs forward_fn or forward_thread_fn")
+
+    def thread_of(*index: int) -> int:
+        if forward_thread_fn is not None:
+            return int(forward_thread_fn(*(index if replicate > 1 else index[:rank])))
+        return int(forward_fn(*(index if replicate > 1 else index[:rank]))[0])
+
+    def register_of(*index: int) -> int | None:
+        if forward_index_fn is not None:
+            found = forward_index_fn(*index[:rank])
+            return int(found[0] if isinstance(found, (list, tuple)) else found)
+        if forward_fn is None:
+            return None
+        found = forward_fn(*(index if replicate > 1 else index[:rank]))[1]
+        return int(found[0] if isinstance(found, (list, tuple)) else found)
+
+    axes = recover_modes((*shape, replicate), thread_of, register_of)
+    modes = tuple(
+        tuple(Mode(extent, stride, THREAD if kind == "t" else REGISTER) for extent, stride, kind in axis) for axis in axes
+    )
+    layout = FragmentLayout(tuple(shape), modes[:-1], merge_modes(modes[-1]))
+    return layout if forward_fn is not None or forward_index_fn is not None else layout.compact()

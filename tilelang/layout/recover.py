@@ -1,0 +1,75 @@
+"""From index functions to modes: which stride each part of each axis has.
+
+The functions are called with integers: along each axis alone to find the modes, then on a sample of whole indices to verify
+that the axes add up.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from tilelang.errors import CompileError
+
+_SAMPLES = 256
+
+
+def recover_modes(
+    shape: Sequence[int], thread_of: Callable[..., int], register_of: Callable[..., int | None]
+) -> list[list[tuple[int, int, str]]]:
+    """Modes ``(extent, stride, "t" or "r")`` of each axis, minor first.
+
+    Raises:
+        CompileError: the functions are not mixed-radix.
+    """
+    numbered = register_of(*(0,) * len(shape)) is not None
+    axes = [_axis_modes(shape, axis, thread_of, register_of, numbered) for axis in range(len(shape))]
+    _verify(shape, axes, thread_of, register_of, numbered)
+    return axes
+
+
+def _axis_modes(
+    shape: Sequence[int], axis: int, thread_of: Callable, register_of: Callable, numbered: bool
+) -> list[tuple[int, int, str]]:
+    extent = shape[axis]
+
+    def at(value: int) -> tuple[int, int]:
+        index = [0] * len(shape)
+        index[axis] = value
+        return thread_of(*index), (register_of(*index) if numbered else 0)
+
+    values = [at(value) for value in range(extent)]
+    if values[0] != (0, 0):
+        raise CompileError("a fragment's first element must be in thread 0, register 0")
+    modes, step = [], 1
+    while step < extent:
+        stride = values[step]
+        count = 1
+        while count * step < extent and values[count * step] == (stride[0] * count, stride[1] * count):
+            count += 1
+        count = _largest_divisor(extent // step, count)
+        if count == 1 or (stride[0] and stride[1]):
+            raise CompileError(f"axis {axis} of the fragment does not decompose into strides")
+        if stride == (0, 0) and numbered:
+            raise CompileError(f"axis {axis} of the fragment maps several elements to one register")
+        modes.append((count, stride[0] or stride[1] or 1, "t" if stride[0] else "r"))
+        step *= count
+    return modes
+
+
+def _largest_divisor(number: int, limit: int) -> int:
+    return next(count for count in range(min(limit, number), 0, -1) if number % count == 0)
+
+
+def _verify(shape, axes, thread_of, register_of, numbered) -> None:
+    generator = random.Random(0)
+    for _ in range(_SAMPLES):
+        index = [generator.randrange(extent) for extent in shape]
+        thread = register = 0
+        for value, modes in zip(index, axes):
+            for extent, stride, kind in modes:
+                value, digit = divmod(value, extent)
+                thread += digit * stride * (kind == "t")
+                register += digit * stride * (kind == "r")
+        if thread_of(*index) != thread or (numbered and register_of(*index) != register):
+            raise CompileError("the axes of the fragment do not add up: thread and register must be sums over the axes")

@@ -1,0 +1,82 @@
+"""Swizzles of shared tiles, and the bank conflicts that an access pattern has.
+
+Shared memory has 32 banks of 4 bytes. A 16-byte access is served a quarter warp at a time, and ``ldmatrix`` reads eight rows of
+16 bytes at a time, so eight 16-byte chunks that lie in the same column of consecutive rows must fall in different bank groups
+of 16 bytes. XORing the chunk's number with the row's does that without padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tilelang.layout.memory import Swizzle, TileLayout, row_major
+
+_CHUNK_BYTES = 16
+_GROUPS = 8
+"""16-byte bank groups in one pass over the 128 bytes of banks."""
+
+
+def swizzled(shape: Sequence[int], element_bits: int, step: int = 0) -> TileLayout:
+    """Rows of a tile with their 16-byte chunks XORed by the row, so that columns of chunks have no bank conflict.
+
+    Args:
+        shape: extents; the last axis is contiguous, the one before it is the row.
+        element_bits: bits of one element.
+        step: ``log2`` of how many neighbouring chunks one row of the access covers: 0 for ``ldmatrix``, 1 where eight
+            4-byte elements of one row are read together.
+
+    Returns:
+        The layout; without a swizzle where none is needed or the row is not a whole number of chunks.
+    """
+    plain = row_major(shape)
+    if len(shape) < 2:
+        return plain
+    row_bytes = shape[-1] * element_bits // 8
+    if row_bytes % _CHUNK_BYTES or (shape[-1] * element_bits) % 8:
+        return plain
+    chunks = row_bytes // _CHUNK_BYTES
+    reach = min(chunks & -chunks, _GROUPS)
+    bits = reach.bit_length() - 1 - step
+    if bits <= 0:
+        return plain
+    shift = max(0, 3 - step - bits) if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
+    position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1 + step
+    return TileLayout(plain.shape, plain.modes, Swizzle(len(shape) - 2, bits, shift, position))
+
+
+def padded(shape: Sequence[int], element_bits: int) -> TileLayout:
+    """Rows with 16 bytes of padding, for patterns that an XOR cannot serve."""
+    return row_major(shape, pitch=shape[-1] + _CHUNK_BYTES * 8 // element_bits)
+
+
+def make_swizzled_layout(buffer: object, k_major: bool = True, allow_pad: bool = True) -> TileLayout:
+    """The swizzled layout of a shared buffer that a GEMM reads.
+
+    Args:
+        buffer: a shared buffer, or anything with ``shape`` and ``dtype``.
+        k_major, allow_pad: accepted for compatibility; the layout serves both orders and never pads.
+    """
+    from tilelang.dtypes import canonical
+
+    shape = [int(extent) for extent in buffer.shape]
+    return swizzled(shape, canonical(str(buffer.dtype)).bits)
+
+
+def conflicts(addresses: Iterable[int], bytes_each: int) -> int:
+    """Extra shared-memory passes that one warp's access needs beyond the least possible.
+
+    Args:
+        addresses: byte address of each lane, in lane order.
+        bytes_each: 4, 8 or 16; wider accesses are served by halves and quarters of the warp.
+    """
+    lanes = list(addresses)
+    group = 32 * 4 // max(4, bytes_each)
+    return sum(_passes(lanes[first : first + group], bytes_each) - 1 for first in range(0, len(lanes), group))
+
+
+def _passes(addresses: Sequence[int], bytes_each: int) -> int:
+    words_of_bank: dict[int, set[int]] = {}
+    for address in addresses:
+        for word in range(address // 4, (address + max(bytes_each, 1) + 3) // 4):
+            words_of_bank.setdefault(word % 32, set()).add(word)
+    return max(len(words) for words in words_of_bank.values())
