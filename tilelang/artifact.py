@@ -161,3 +161,17 @@ class KernelArtifact:
     files: Mapping[str, bytes]
     launches: tuple[KernelLaunch, ...] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def kernel_source(self) -> str:
+        """The generated device code; on a CPU, the code of the kernel itself."""
+        return self._text("device_kernel.cu", "device_kernel.c", "device_kernel.ll", "host_kernel.cu", "program.txt")
+
+    @property
+    def host_source(self) -> str:
+        """The generated host code."""
+        return self._text("host_kernel.cu", "kernel.py")
+
+    def _text(self, *names: str) -> str:
+        found = next((self.files[name] for name in names if name in self.files), b"")
+        return found.decode("utf-8", errors="replace")

@@ -74,6 +74,9 @@ VARIABLES: dict[str, Variable] = {
         Variable("TILELANG_CACHE_LAYERS", "", str, False, "Read-only cache directories beneath the writable one, `:` between them."),
         Variable("TILELANG_CACHE_URL", None, str, False, "SQLAlchemy URL of the tier that hosts share, for example PostgreSQL."),
         Variable("TILELANG_CACHE_URL_TIMEOUT", 2.0, float, False, "Seconds that the shared tier may take before it is left out."),
+        Variable("TILELANG_DEFAULT_TARGET", "auto", str, False, "Target of kernels that name none."),
+        Variable("TILELANG_EXECUTION_BACKEND", None, str, False, "Execution backend of kernels that name none."),
+        Variable("TILELANG_VERBOSE", False, flag, False, "Print where each kernel comes from."),
         Variable("XDG_CACHE_HOME", None, str, False, "Base directory of user caches (XDG base directory specification)."),
     )
 }

@@ -1,0 +1,187 @@
+"""From a traced program to a kernel: key, cache, compile, load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tilelang.artifact import KernelArtifact
+from tilelang.cache.entry import CacheEntry
+from tilelang.cache.kernel_cache import KernelCache, default_cache
+from tilelang.cache.key import KernelKey
+from tilelang.cache.source_key import SourceKey
+from tilelang.errors import CompileError
+from tilelang.frontend.program import is_program
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import CompileOptions, output_positions, resolve_options, toolchain
+from tilelang.target.request import CompileRequest, compile_program
+from tilelang.tileop.base import plain
+
+DUMP_IR = "tl.dump_ir"
+
+
+def compile(
+    func: Any,
+    out_idx: int | Sequence[int] | None = None,
+    execution_backend: str | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Sequence[str] | str | None = None,
+) -> JITKernel:
+    """The kernel of a traced program, from the cache or compiled now.
+
+    Args:
+        func: what ``@T.prim_func`` gives.
+        out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
+        execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
+        target: ``"auto"``, ``"cpu"``, ``"c"``, ``"cuda"``, or a dict such as ``{"kind": "cuda", "arch": "sm_90a"}``.
+        pass_configs: values by ``tilelang.PassConfigKey``.
+        compile_flags: for the toolchain.
+
+    Raises:
+        CompileError: the program or an option is wrong.
+    """
+    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
+    return kernel_of(func, options, default_cache())
+
+
+def lower(
+    func: Any,
+    target: Any = None,
+    target_host: Any = None,
+    *,
+    out_idx: int | Sequence[int] | None = None,
+    execution_backend: str | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Sequence[str] | str | None = None,
+    **_: Any,
+) -> KernelArtifact:
+    """Compiles a traced program without the cache and without loading it; see :func:`compile`."""
+    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags)
+    return compile_program(_program(func), request_of(func, options))
+
+
+def build_kernel(
+    func: Any, *, out_idx: Any = None, args: Sequence[Any] = (), target: Any = None, target_host: Any = None,
+    execution_backend: str | None = None, verbose: bool | None = None, pass_configs: Any = None, compile_flags: Any = None,
+    cache: KernelCache | None = None,
+) -> JITKernel:  # fmt: skip
+    """What ``KernelCache.cached`` calls on a miss: ``func`` is a program, or a factory of one that takes ``args``."""
+    program = func if is_program(func) else func(*args)
+    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
+    return kernel_of(program, options, cache or default_cache())
+
+
+def par_compile(
+    funcs: Iterable[Any],
+    out_idx: int | Sequence[int] | None = None,
+    execution_backend: str | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Sequence[str] | str | None = None,
+    num_workers: int | None = None,
+    ignore_error: bool = False,
+) -> list[JITKernel | None]:
+    """The kernels of many programs, compiled by several threads (the compilers run outside of Python's lock).
+
+    Args:
+        num_workers: threads; by default one a core.
+        ignore_error: give None for a program that cannot be compiled, instead of raising.
+    """
+    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
+    return compile_in_parallel([_bound(kernel_of, func, options) for func in funcs], num_workers, ignore_error)
+
+
+def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | None, ignore_error: bool) -> list:
+    """Results of ``jobs`` in order; None for one that failed where errors are ignored."""
+    with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
+        futures = [pool.submit(job) for job in jobs]
+    return [None if ignore_error and future.exception() else future.result() for future in futures]
+
+
+def _bound(function: Callable[..., JITKernel], func: Any, options: CompileOptions) -> Callable[[], JITKernel]:
+    return lambda: function(func, options, default_cache())
+
+
+def kernel_of(
+    func: Any,
+    options: CompileOptions,
+    cache: KernelCache,
+    source: SourceKey | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> JITKernel:
+    """The kernel of ``func``: looked up by its kernel key, compiled where it is not there.
+
+    Args:
+        source: links the call that led here, so that the next process finds the kernel without tracing.
+        metadata: kept with the artifact (an eager program's signature).
+    """
+    func = _program(func)
+    request = request_of(func, options)
+    key = _key(func, options, request)
+
+    def make() -> KernelArtifact:
+        artifact = compile_program(func, request)
+        return _with_metadata(artifact, metadata) if metadata else artifact
+
+    def load(entry: CacheEntry) -> JITKernel:
+        if options.verbose:
+            print(f"tilelang: {entry.artifact.name} for {options.target.text} from {entry.origin}: {entry.path}")
+        return JITKernel(entry)
+
+    return cache.get_or_build(key, make, load, source)
+
+
+def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> KernelArtifact:
+    import dataclasses
+
+    return dataclasses.replace(artifact, metadata={**artifact.metadata, **metadata})
+
+
+def request_of(func: Any, options: CompileOptions) -> CompileRequest:
+    """What to ask of the target."""
+    own = plain(func.attrs["tl.out_idx"]) if func.attrs and "tl.out_idx" in func.attrs else None
+    configs = dict(options.pass_configs)
+    dump = bool(configs.pop(DUMP_IR, False)) or _option_dump_ir()
+    outputs = output_positions(options, len(func.params), own)
+    return CompileRequest(options.target, options.backend, outputs, configs, options.compile_flags, dump, options.verbose)
+
+
+def _option_dump_ir() -> bool:
+    from tilelang import option
+
+    return bool(option.debug.dump_ir())
+
+
+def _key(func: Any, options: CompileOptions, request: CompileRequest) -> KernelKey:
+    from tilelang.ir.text import program_text
+
+    return KernelKey(
+        name=str(func.attrs["global_symbol"]),
+        program=program_text(func),
+        target=options.target.text,
+        backend=options.backend,
+        out_idx=request.out_idx,
+        pass_configs=request.pass_configs,
+        compile_flags=request.compile_flags,
+        toolchain=toolchain(options.target.kind),
+        options={"dump_ir": request.dump_ir} if request.dump_ir else {},
+    )
+
+
+def _program(func: Any) -> Any:
+    if is_program(func):
+        return func
+    raise CompileError(
+        f"expected a program traced by @T.prim_func, got {type(func).__name__}",
+        hint="call the factory first: tilelang.compile(factory(1024)); or decorate the function with @tilelang.jit",
+    )
+
+
+__all__ = ["build_kernel", "compile", "kernel_of", "lower", "par_compile"]

@@ -1,0 +1,205 @@
+"""Calls of eager programs: which arguments are tensors, which kernel their shapes select, and running it.
+
+    @tilelang.jit
+    def add(A, B, block: int = 128):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        ...
+        return C
+
+    add(a, b)          # compiles for this N, then runs
+    add(a, b, block=256)
+
+The arguments that are neither tensors nor declared scalars are compile-time constants. For each set of them the program is
+probed once for its signature; the shapes of the tensors then give the ``T.const`` sizes, and those select the kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilelang.cache.kernel_cache import default_cache
+from tilelang.cache.source_key import FunctionTracker, SourceKey
+from tilelang.errors import ArgumentError
+from tilelang.frontend.signature import EagerSignature, SignatureParam
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import CompileOptions
+
+if TYPE_CHECKING:
+    from tilelang.jit.function import JitFunction
+
+_SIGNATURE = "eager_signature"
+
+
+class _Specialised:
+    """An eager program under one set of compile-time arguments: its signature, and a kernel for each set of sizes."""
+
+    __slots__ = ("kernels", "signature")
+
+    def __init__(self, signature: EagerSignature):
+        self.signature = signature
+        self.kernels: dict[tuple[int, ...], JITKernel] = {}
+
+
+class EagerFunction:
+    """The eager side of a :class:`~tilelang.jit.function.JitFunction`."""
+
+    def __init__(self, owner: JitFunction):
+        self.owner = owner
+        self.parameters = inspect.signature(owner.function).parameters
+        self.names = tuple(self.parameters)
+        self.declared = frozenset(name for name, p in self.parameters.items() if _declares_runtime(p.annotation))
+
+    # Calling ---------------------------------------------------------------------------------------------------------
+
+    def run(self, args: tuple, kwargs: dict) -> Any:
+        """Calls the kernel for these arguments."""
+        runtime, fixed = self._split(args, kwargs)
+        specialised = self._specialise(fixed)
+        names = [param.name for param in specialised.signature.params]
+        missing = [name for name in names if name not in runtime]
+        if missing:
+            raise ArgumentError(f"{self.owner.__name__}: argument {missing[0]} is missing; it is declared a tensor or scalar")
+        kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime))
+        return kernel(*(runtime[name] for name in names))
+
+    def compile(self, args: tuple, kwargs: dict) -> JITKernel:
+        """The kernel for these compile-time arguments and sizes, given by example tensors or by name."""
+        kwargs = dict(kwargs)
+        named = {name: kwargs.pop(name) for name in list(kwargs) if name not in self.parameters}
+        runtime, fixed = self._split(args, kwargs)
+        specialised = self._specialise(fixed)
+        return self._select(specialised, fixed, self._compile_sizes(specialised.signature, runtime, named))
+
+    def program(self, args: tuple, kwargs: dict) -> Any:
+        """The traced program for these arguments; as :meth:`compile`."""
+        from tilelang.frontend.program import trace
+
+        kwargs = dict(kwargs)
+        named = {name: kwargs.pop(name) for name in list(kwargs) if name not in self.parameters}
+        runtime, fixed = self._split(args, kwargs)
+        signature = self._specialise(fixed).signature
+        return trace(self.owner.function, fixed, self._compile_sizes(signature, runtime, named))
+
+    # Arguments -------------------------------------------------------------------------------------------------------
+
+    def _split(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Run-time arguments (tensors, declared scalars) and compile-time ones, by name, in order; defaults filled in."""
+        if len(args) > len(self.names):
+            raise ArgumentError(f"{self.owner.__name__} takes {len(self.names)} arguments, got {len(args)}")
+        given = dict(zip(self.names, args))
+        for name, value in kwargs.items():
+            if name not in self.parameters or name in given:
+                problem = "is given twice" if name in given else "does not exist"
+                raise ArgumentError(f"{self.owner.__name__}: argument {name} {problem}")
+            given[name] = value
+        runtime, fixed = {}, {}
+        for name, parameter in self.parameters.items():
+            if name in given:
+                is_runtime = name in self.declared or hasattr(given[name], "data_ptr")
+                (runtime if is_runtime else fixed)[name] = given[name]
+            elif parameter.default is not inspect.Parameter.empty and name not in self.declared:
+                fixed[name] = parameter.default
+        return runtime, fixed
+
+    def _sizes(self, signature: EagerSignature, runtime: Mapping[str, Any]) -> dict[str, int]:
+        shapes, strides = {}, {}
+        for param in signature.params:
+            if param.kind != "tensor":
+                continue
+            value = runtime[param.name]
+            if not hasattr(value, "shape"):
+                raise ArgumentError(f"{param.name}: expected a tensor, got {type(value).__name__}")
+            shapes[param.name] = tuple(value.shape)
+            if param.strides is not None:
+                strides[param.name] = tuple(value.stride())
+        return signature.bind(shapes, strides)
+
+    def _compile_sizes(
+        self, signature: EagerSignature, runtime: Mapping[str, Any], named: Mapping[str, int]
+    ) -> dict[str, int]:
+        unknown = [name for name in named if name not in signature.consts]
+        if unknown:
+            known = ", ".join(signature.consts) or "none"
+            raise ArgumentError(f"{self.owner.__name__}: {unknown[0]} is neither an argument nor a T.const size ({known})")
+        if all(param.name in runtime for param in signature.params if param.kind == "tensor"):
+            return {**self._sizes(signature, runtime), **named}
+        missing = [name for name in signature.consts if name not in named]
+        if missing:
+            raise ArgumentError(f"{self.owner.__name__}: the size {missing[0]} is missing", hint=f"pass {missing[0]}=...")
+        return dict(named)
+
+    # Selection -------------------------------------------------------------------------------------------------------
+
+    def _specialise(self, fixed: dict[str, Any]) -> _Specialised:
+        from tilelang.jit.function import caching
+
+        options, tracker = self.owner.resolved()
+        found = tracker.recall((), fixed) if caching() else None
+        if found is None:
+            found = _Specialised(self._signature(fixed, tracker))
+            tracker.remember((), fixed, found)
+        return found
+
+    def _signature(self, fixed: dict[str, Any], tracker: FunctionTracker) -> EagerSignature:
+        """The signature, from a kernel of this program on disk where there is one, else by probing."""
+        from tilelang.jit.function import caching
+
+        entry = default_cache().lookup_source(tracker.source_key((), fixed)) if caching() else None
+        stored = entry.artifact.metadata.get(_SIGNATURE) if entry is not None else None
+        if stored is not None:
+            return _signature_from_plain(stored)
+        from tilelang.frontend.program import probe
+
+        return probe(self.owner.function, fixed)
+
+    def _select(self, specialised: _Specialised, fixed: dict[str, Any], sizes: dict[str, int]) -> JITKernel:
+        from tilelang.jit.function import caching
+
+        key = tuple(sizes[name] for name in specialised.signature.consts)
+        kernel = specialised.kernels.get(key)
+        if kernel is None or not caching():
+            kernel = specialised.kernels[key] = self._build(specialised.signature, fixed, sizes)
+        return kernel
+
+    def _build(self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int]) -> JITKernel:
+        from tilelang.jit.function import caching, from_source
+
+        options, tracker = self.owner.resolved()
+        source = tracker.source_key((), {**fixed, "T.const": tuple(sorted(sizes.items()))}) if caching() else None
+        kernel = from_source(source, options) if source is not None else None
+        return kernel or self._compile(signature, fixed, sizes, options, tracker, source)
+
+    def _compile(
+        self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int], options: CompileOptions,
+        tracker: FunctionTracker, source: SourceKey | None,
+    ) -> JITKernel:  # fmt: skip
+        from tilelang.frontend.program import trace
+        from tilelang.jit.compiler import kernel_of
+
+        program = trace(self.owner.function, fixed, sizes)
+        cache = default_cache()
+        kernel = kernel_of(program, options, cache, source, {_SIGNATURE: _plain_signature(signature)})
+        if source is not None:
+            kernel.source_reason = source.reason
+            cache.link(tracker.source_key((), fixed), kernel.cache_key)
+        return kernel
+
+
+def _declares_runtime(annotation: Any) -> bool:
+    from tilelang.dtypes import DType
+    from tilelang.language.tensors import PointerSpec, TensorSpec
+
+    return isinstance(annotation, (TensorSpec, PointerSpec, DType))
+
+
+def _plain_signature(signature: EagerSignature) -> tuple:
+    return (tuple(dataclasses.astuple(param) for param in signature.params), signature.consts)
+
+
+def _signature_from_plain(stored: Any) -> EagerSignature:
+    params, consts = stored
+    return EagerSignature(tuple(SignatureParam(*param) for param in params), tuple(consts))

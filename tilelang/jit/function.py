@@ -1,0 +1,216 @@
+"""``@tilelang.jit``: a factory of kernels, or an eager function that is one.
+
+Both are looked up before anything is traced. A call whose function, reachable helpers, globals, closure and arguments are what
+they were gives the remembered kernel after a check by identity; in a new process the source key finds it on disk. Only a miss
+imports the front end and the compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilelang import env
+from tilelang.cache.kernel_cache import default_cache
+from tilelang.cache.source_key import FunctionTracker, SourceKey
+from tilelang.errors import CompileError
+from tilelang.jit.eager import EagerFunction
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import CompileOptions, resolve_options
+
+_DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
+_DEFAULTS = tuple(
+    env.raw_key(name)
+    for name in (
+        "TILELANG_DEVICE", "TILELANG_CUDA_ARCH", "TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_VERBOSE",
+    )
+)  # fmt: skip
+"""Variables that decide what an unnamed target, backend or verbosity means; looked at by every call."""
+
+
+class JitFunction:
+    """What ``@tilelang.jit`` makes of a function.
+
+    Args:
+        function: a factory that returns a traced program, or an eager program.
+        options: keyword arguments of :func:`~tilelang.jit.options.resolve_options`.
+        mode: ``"factory"``, ``"eager"``, or ``"auto"`` to tell by what the function uses.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], mode: str = "auto"):
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.options = dict(options)
+        self.is_eager = _is_eager(function) if mode == "auto" else mode == "eager"
+        self._resolved: tuple[tuple, CompileOptions, FunctionTracker] | None = None
+        self._eager: EagerFunction | None = EagerFunction(self) if self.is_eager else None
+
+    def __tilelang_fingerprint__(self) -> tuple:
+        return (self.function, tuple(sorted(self.options.items(), key=lambda item: item[0])))
+
+    # Calling ---------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Of a factory, the kernel for these arguments; of an eager function, what the kernel returns for them."""
+        if self._eager is not None:
+            return self._eager.run(args, kwargs)
+        return self.compile(*args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
+        """The kernel for these arguments, without calling it.
+
+        An eager function takes its compile-time arguments, and either example tensors or the sizes of ``T.const`` by name.
+        """
+        if self._eager is not None:
+            return self._eager.compile(args, kwargs)
+        options, tracker = self.resolved()
+        if not caching():
+            return self._from_program(args, kwargs, options, None)
+        kernel = tracker.recall(args, kwargs)
+        return self._miss(args, kwargs, options, tracker) if kernel is None else kernel
+
+    def _miss(self, args: tuple, kwargs: dict, options: CompileOptions, tracker: FunctionTracker) -> JITKernel:
+        source = tracker.source_key(args, kwargs)
+        kernel = from_source(source, options) or self._from_program(args, kwargs, options, source)
+        tracker.remember(args, kwargs, kernel)
+        return kernel
+
+    def _from_program(self, args: tuple, kwargs: dict, options: CompileOptions, source: SourceKey | None) -> JITKernel:
+        from tilelang.jit.compiler import kernel_of
+
+        kernel = kernel_of(self.get_tir(*args, **kwargs), options, default_cache(), source)
+        kernel.source_reason = source.reason if source is not None else ""
+        return kernel
+
+    def get_tir(self, *args: Any, **kwargs: Any) -> Any:
+        """The traced program for these arguments.
+
+        Raises:
+            CompileError: the function does not return a traced program.
+        """
+        if self._eager is not None:
+            return self._eager.program(args, kwargs)
+        program = self.function(*args, **kwargs)
+        from tilelang.frontend.program import is_program
+
+        if not is_program(program):
+            raise CompileError(
+                f"{self.function.__name__}() returned {type(program).__name__}, not a program",
+                hint="return the function that @T.prim_func decorates, or write an eager function (T.const, T.empty, return)",
+            )
+        return program
+
+    def par_compile(
+        self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
+    ) -> list[JITKernel | None]:
+        """Kernels for many argument sets, each a dict of keywords or a tuple of positions, compiled by several threads."""
+        from tilelang.jit.compiler import compile_in_parallel
+
+        jobs = [_job(self, config) for config in configs]
+        return compile_in_parallel(jobs, num_workers, ignore_error)
+
+    # Options ---------------------------------------------------------------------------------------------------------
+
+    def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
+        """The options in force, and what remembers kernels under them."""
+        table = env.raw_table()
+        state = tuple(map(table.get, _DEFAULTS))
+        known = self._resolved
+        if known is None or known[0] != state:
+            options = resolve_options(**self.options)
+            known = self._resolved = (state, options, FunctionTracker(self.function, options.plain()))
+        return known[1], known[2]
+
+    def clear_memory(self) -> None:
+        """Forgets the kernels of this process."""
+        self._resolved = None
+        if self.is_eager:
+            self._eager = EagerFunction(self)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+def _job(function: JitFunction, config: Any) -> Callable[[], JITKernel]:
+    if isinstance(config, Mapping):
+        return lambda: function.compile(**config)
+    return lambda: function.compile(*config)
+
+
+def caching() -> bool:
+    """Whether kernels are looked up at all; cheap enough for every call."""
+    cache = default_cache()
+    return cache.is_enabled_here and (_DISABLED not in env.raw_table() or not env.get("TILELANG_DISABLE_CACHE"))
+
+
+def from_source(source: SourceKey, options: CompileOptions) -> JITKernel | None:
+    """The kernel that a source key finds on disk, or None; the compiler is not loaded."""
+    entry = default_cache().lookup_source(source)
+    if entry is None:
+        return None
+    if options.verbose:
+        print(f"tilelang: {entry.artifact.name} for {options.target.text} from {entry.origin}: {entry.path}")
+    return JITKernel(entry)
+
+
+def _is_eager(function: Callable[..., Any]) -> bool:
+    """Whether a function is a kernel itself, and not a factory that makes one with ``@T.prim_func``."""
+    names = set(function.__code__.co_names)
+    if "prim_func" in names:
+        return False
+    return bool(names & {"Kernel", "ClusterKernel", "const", "empty"}) or _declares_tensors(function)
+
+
+def _declares_tensors(function: Callable[..., Any]) -> bool:
+    from tilelang.language.tensors import TensorSpec
+
+    return any(isinstance(p.annotation, TensorSpec) for p in inspect.signature(function).parameters.values())
+
+
+def jit(
+    func: Callable[..., Any] | None = None,
+    *,
+    out_idx: int | Sequence[int] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Sequence[str] | str | None = None,
+    debug_root_path: str | None = None,
+    mode: str = "auto",
+) -> Any:
+    """Decorator: a factory of programs becomes a factory of kernels, an eager program a function of tensors.
+
+    Args:
+        out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
+        target: ``"auto"`` (CUDA where there is a device, else the CPU), ``"cpu"``, ``"c"``, ``"cuda"``, or a dict with an arch.
+        execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
+        verbose: print where kernels come from.
+        pass_configs: values by ``tilelang.PassConfigKey``.
+        compile_flags: for the toolchain.
+        debug_root_path: accepted for compatibility; every source is in the cache entry.
+        mode: ``"auto"``, ``"lazy"`` (factory) or ``"eager"``.
+
+    Returns:
+        JitFunction: callable like the function that it decorates.
+    """
+    options = {
+        "out_idx": out_idx,
+        "target": target,
+        "target_host": target_host,
+        "execution_backend": execution_backend,
+        "pass_configs": pass_configs,
+        "compile_flags": compile_flags,
+        "verbose": verbose,
+    }
+    mode = {"lazy": "factory"}.get(mode, mode)
+    if func is None:
+        return lambda function: JitFunction(function, options, mode)
+    if not inspect.isfunction(func):
+        from tilelang.jit.compiler import compile
+
+        return compile(func, **options)
+    return JitFunction(func, options, mode)

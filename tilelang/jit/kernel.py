@@ -1,0 +1,112 @@
+"""A compiled kernel that can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tilelang.artifact import KernelArtifact, KernelParam
+from tilelang.cache.entry import CacheEntry
+from tilelang.execution import Executor, load
+
+
+class JITKernel:
+    """What the user calls.
+
+    ``kernel(A, B)`` takes the parameters that are not outputs, in the order of the signature or by name, and returns the
+    output, a tuple of outputs, or None.
+
+    Attributes:
+        entry: where its files are, and where it came from (``memory``, ``disk``, ``layer``, ``shared``, ``compiled``).
+        latency: milliseconds, where the autotuner measured it.
+        config: the configuration that the autotuner chose.
+        ref_latency: milliseconds of the reference program, where the autotuner measured it.
+        source_reason: why the kernel cannot be found before tracing; empty where it can.
+    """
+
+    def __init__(self, entry: CacheEntry, executor: Executor | None = None):
+        self.entry = entry
+        self.executor = executor or load(entry.artifact, entry.path)
+        self._call: Callable[..., Any] = self.executor.call
+        self.latency: float | None = None
+        self.config: dict[str, Any] | None = None
+        self.ref_latency: float | None = None
+        self.source_reason = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        artifact = self.artifact
+        return f"<JITKernel {artifact.name} for {self.target} by {artifact.backend}, key {self.cache_key[:12]}>"
+
+    @property
+    def artifact(self) -> KernelArtifact:
+        """What the compiler made: files, parameters, launch metadata."""
+        return self.entry.artifact
+
+    @property
+    def params(self) -> tuple[KernelParam, ...]:
+        """The parameters, outputs included."""
+        return self.artifact.params
+
+    @property
+    def out_idx(self) -> tuple[int, ...]:
+        """Positions of the parameters that a call allocates."""
+        return self.artifact.out_idx
+
+    @property
+    def target(self) -> str:
+        """Canonical text of the target."""
+        return self.artifact.target
+
+    @property
+    def execution_backend(self) -> str:
+        """The backend that runs it."""
+        return self.artifact.backend
+
+    @property
+    def cache_key(self) -> str:
+        """Its kernel key, 64 hexadecimal digits."""
+        return self.entry.key
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function that a call runs, without this object around it."""
+        return self._call
+
+    torch_function = func
+
+    def get_kernel_source(self, kernel_only: bool = True) -> str:
+        """The generated device code; with ``kernel_only=False`` the host code after it."""
+        source = self.artifact.kernel_source
+        return source if kernel_only else source + "\n" + self.artifact.host_source
+
+    def get_host_source(self) -> str:
+        """The generated host code."""
+        return self.artifact.host_source
+
+    def show_source(self, which: str = "kernel") -> None:
+        """Prints the source: ``"kernel"``, ``"host"`` or ``"both"``."""
+        if which in ("kernel", "both"):
+            print(self.get_kernel_source())
+        if which in ("host", "both"):
+            print(self.get_host_source())
+
+    def export_sources(self, kernel_path: str | Path | None = None, host_path: str | Path | None = None) -> None:
+        """Writes the device and host sources to files."""
+        for path, text in ((kernel_path, self.get_kernel_source()), (host_path, self.get_host_source())):
+            if path is not None:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                Path(path).write_text(text, encoding="utf-8")
+
+    def resource_usage(self) -> dict[str, Any]:
+        """What the toolchain reported: registers, spills and shared memory of each device kernel (empty on a CPU)."""
+        return dict(self.artifact.metadata.get("resources", {}))
+
+    def get_profiler(self, tensor_supply_type: Any = None) -> Any:
+        """A :class:`~tilelang.profiler.Profiler` of this kernel."""
+        from tilelang.profiler import Profiler, TensorSupplyType
+
+        return Profiler.of(self, tensor_supply_type or TensorSupplyType.Auto)

@@ -1,0 +1,128 @@
+"""How a kernel is to be compiled, with every default decided."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from tilelang import env
+from tilelang.cache.fingerprint import executable_version, package_version
+from tilelang.errors import CompileError
+from tilelang.execution import resolve
+from tilelang.target.info import TargetInfo, parse_target
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Resolved options of one compilation.
+
+    Attributes:
+        target: for what.
+        backend: the execution backend.
+        out_idx: as the user gave it; None leaves it to the program.
+        pass_configs: pass configuration name -> value.
+        compile_flags: for the toolchain, in order.
+        verbose: print what is done.
+    """
+
+    target: TargetInfo
+    backend: str
+    out_idx: tuple[int, ...] | None = None
+    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    compile_flags: tuple[str, ...] = ()
+    verbose: bool = False
+
+    def plain(self) -> tuple:
+        """Everything that decides the code, as plain values: part of a source key."""
+        return (
+            self.target.text,
+            self.backend,
+            self.out_idx,
+            tuple(sorted(self.pass_configs.items())),
+            self.compile_flags,
+            tuple(sorted(toolchain(self.target.kind).items())),
+        )
+
+
+def resolve_options(
+    out_idx: int | Sequence[int] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    execution_backend: str | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Sequence[str] | str | None = None,
+    verbose: bool | None = None,
+) -> CompileOptions:
+    """Options as users write them, resolved.
+
+    Args:
+        target_host: accepted for compatibility; the host is the machine that compiles.
+
+    Raises:
+        UnknownTargetError: no such target.
+        UnsupportedBackendError: the backend does not run that target's kernels.
+        CompileError: an unknown pass configuration.
+    """
+    info = parse_target(target if target is not None else env.get("TILELANG_DEFAULT_TARGET"))
+    backend = resolve(execution_backend or env.get("TILELANG_EXECUTION_BACKEND"), info.kind)
+    if out_idx is not None:
+        out_idx = (out_idx,) if isinstance(out_idx, int) else tuple(out_idx)
+    flags = shlex.split(compile_flags) if isinstance(compile_flags, str) else list(compile_flags or ())
+    flags = [part for flag in flags for part in shlex.split(flag)]
+    verbose = env.get("TILELANG_VERBOSE") if verbose is None else verbose
+    return CompileOptions(info, backend, out_idx, _config_names(pass_configs or {}), tuple(flags), bool(verbose))
+
+
+def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
+    """Pass configurations by name, from names or ``PassConfigKey`` members."""
+    from tilelang.transform.config import known_names
+
+    named = {str(getattr(key, "value", key)): value for key, value in configs.items()}
+    unknown = [name for name in named if name not in known_names()]
+    if unknown:
+        import difflib
+
+        near = difflib.get_close_matches(unknown[0], list(known_names()), n=1)
+        raise CompileError(f"unknown pass configuration {unknown[0]!r}", hint=f"did you mean {near[0]!r}?" if near else None)
+    return named
+
+
+@lru_cache(maxsize=8)
+def toolchain(kind: str) -> Mapping[str, str]:
+    """Versions of the tools that a target kind runs, for the kernel key."""
+    tools = {"apache-tvm": package_version("apache-tvm")}
+    if kind == "c":
+        tools["cc"] = executable_version("cc", "--version")
+    if kind == "cuda":
+        tools["nvrtc"] = package_version("nvidia-cuda-nvrtc")
+        tools["cuda-headers"] = package_version("nvidia-cuda-runtime")
+        tools["nvcc"] = executable_version("nvcc", "--version")
+    return tools
+
+
+def output_positions(options: CompileOptions, parameters: int, own: Sequence[int] | None) -> tuple[int, ...]:
+    """The positions that a call allocates, ascending.
+
+    Args:
+        options: with the user's ``out_idx``, negative counting from the end.
+        parameters: how many parameters the program has.
+        own: what the program itself says (an eager program's ``T.empty`` tensors).
+
+    Raises:
+        CompileError: out of range, given twice, or given for a program that has outputs of its own.
+    """
+    if options.out_idx is None or own:
+        if options.out_idx and own and tuple(sorted(i % parameters for i in options.out_idx)) != tuple(own):
+            raise CompileError("out_idx is given, but the program allocates its outputs by T.empty")
+        return tuple(own or ())
+    positions = []
+    for index in options.out_idx:
+        if not isinstance(index, int) or not -parameters <= index < parameters:
+            raise CompileError(f"out_idx={index!r} is out of range for {parameters} parameters")
+        positions.append(index % parameters)
+    if len(set(positions)) != len(positions):
+        raise CompileError(f"out_idx={list(options.out_idx)} names a parameter twice")
+    return tuple(sorted(positions))
