@@ -158,8 +158,9 @@ class Index:
         try:
             try:
                 return work()
-            except sqlite3.DatabaseError as error:
-                if not any(sign in str(error) for sign in _CORRUPT):
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                # SQLite quotes damaged schemas in its messages, which then may not even be text.
+                if isinstance(error, sqlite3.Error) and not any(sign in str(error) for sign in _CORRUPT):
                     raise
                 self._replace_corrupt(error)
                 return work()
@@ -221,7 +222,7 @@ class Index:
                 if version:
                     from tilelang.cache import migrations  # SQLAlchemy: only when an old database is met
 
-                    migrations.run(connection, version)
+                    migrations.run(connection)
                 else:
                     for statement in statements.CREATE:
                         connection.execute(statement)

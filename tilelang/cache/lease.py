@@ -87,15 +87,17 @@ def _acquire(path: Path, operation: int) -> Lock:
         lock.release()
 
 
-def is_free(path: Path) -> bool:
-    """Whether nobody holds the lock file ``path`` at this moment."""
+def remove_if_free(path: Path) -> bool:
+    """Removes the lock file ``path`` of a process that was killed, unless somebody holds it at this moment."""
     try:
         lock = Lock(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
-        held_now = _flock(lock._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free = _flock(lock._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_at(lock._descriptor, path)
+        if free:
+            os.unlink(path)
     except OSError:
         return False
     lock.release()
-    return held_now
+    return free
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

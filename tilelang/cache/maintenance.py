@@ -14,7 +14,6 @@ from tilelang.cache import eviction, lease, sources, store
 from tilelang.cache.index import Index
 
 _STALE_SECONDS = 3600.0
-_LITTER = ("staging", "locks")
 Progress = Callable[[Iterable], Iterable]
 
 
@@ -92,7 +91,8 @@ def verify(root: Path, index: Index, repair: bool = False, progress: Progress = 
 def collect(root: Path, index: Index, cap: int, grace: float = eviction.GRACE_SECONDS) -> Collection:
     """Removes what is over ``cap`` bytes, what killed processes left behind, quarantined entries, and links that lead
     nowhere."""
-    litter = sum(_sweep(root / name, _STALE_SECONDS) for name in _LITTER) + _sweep(root / "quarantine", 0.0)
+    litter = _sweep(root / "staging", _STALE_SECONDS) + _sweep(root / "quarantine", 0.0)
+    litter += sum(map(lease.remove_if_free, (root / "locks").glob("*.lock")))
     rows = [key for key in index.listed() if not store.entry_path(root, key).is_dir()]
     for key in rows:
         index.dropped(key)
@@ -111,7 +111,7 @@ def _sweep(folder: Path, age: float) -> int:
         for entry in list(entries):
             with contextlib.suppress(OSError):
                 idle = now - entry.stat(follow_symlinks=False).st_mtime
-                if 0 <= idle < age or (entry.name.endswith(".lock") and not lease.is_free(Path(entry.path))):
+                if 0 <= idle < age:
                     continue
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
                 removed += 1

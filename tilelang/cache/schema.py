@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-VERSION = 1
+VERSION = 2
 """The schema's version, kept in SQLite's ``user_version``."""
 
 metadata = MetaData()
