@@ -19,7 +19,7 @@ using uint = unsigned int;
 using uchar = unsigned char;
 using ushort = unsigned short;
 
-#define TL_DEVICE static __device__ __forceinline__
+#define TL_DEVICE __device__ __forceinline__
 
 // The opaque descriptor of the tensor memory accelerator (cuda.h, which NVRTC cannot include, has the same layout).
 #ifndef __cuda_cuda_h__

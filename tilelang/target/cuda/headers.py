@@ -20,7 +20,7 @@ _DEFINED = re.compile(r"^TL_DEVICE [^\n(]*?\b(\w+)\(|^struct (?:__align__\(\d+\)
 _CONSTANT = re.compile(r"(\w+) = ")
 _GENERATED_FAMILIES = (
     # names that macros paste together, and so no definition spells out
-    (re.compile(r"(ldmatrix|stmatrix)_x\d"), "ldmatrix.h"),
+    (re.compile(r"(ldmatrix|stmatrix)_x\d(_trans)?"), "ldmatrix.h"),
     (re.compile(r"mma_sp_\w+"), "mma_sparse.h"),
     (re.compile(r"mma_m\w+"), "mma.h"),
     (re.compile(r"cp_async_\w+"), "cp_async.h"),

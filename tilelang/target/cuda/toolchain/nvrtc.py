@@ -19,6 +19,9 @@ from tilelang.target.cuda.toolchain.resources import parse_resources
 SOURCE_NAME = "device_kernel.cu"
 """What messages and line information call the source."""
 
+# Line information takes a relative name below the current directory, which would make the cubin depend on it.
+_ROOTED_NAME = f"/{SOURCE_NAME}"
+
 _SUCCESS = 0
 _BASE_OPTIONS = ("--std=c++17", "--generate-line-info", "--ptxas-options=-v")
 
@@ -67,11 +70,12 @@ def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceB
     start = time.perf_counter()
     library = _library()
     program = ctypes.c_void_p()
-    _check(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), SOURCE_NAME.encode(), 0, None, None))
+    _check(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), _ROOTED_NAME.encode(), 0, None, None))
     try:
         texts = [text.encode() for text in (*options, *_include_options())]
         status = library.nvrtcCompileProgram(program, len(texts), (ctypes.c_char_p * len(texts))(*texts))
         log = _fetch(program, "ProgramLog").rstrip(b"\0").decode(errors="replace").strip()
+        log = log.replace(_ROOTED_NAME, SOURCE_NAME)
         if status != _SUCCESS:
             message = log or library.nvrtcGetErrorString(status).decode()
             raise DeviceCompileError(f"nvrtc {version()}", message, " ".join(options))

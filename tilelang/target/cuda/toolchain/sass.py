@@ -56,11 +56,14 @@ class Function:
         return Counter(instruction.family for instruction in self.instructions)
 
     def loops(self) -> list[tuple[Instruction, ...]]:
-        """The bodies of backward branches, in order of their first instruction; an inner loop is part of the outer one too."""
+        """The bodies of backward branches, in order of their first instruction; an inner loop is part of the outer one too.
+
+        A loop ends with a guarded branch; an unguarded one returns from code that was moved out of the way (a spinning wait).
+        """
         found = set()
         for index, instruction in enumerate(self.instructions):
             start = self.labels.get(instruction.target or "", index + 1)
-            if start < index:
+            if start < index and instruction.text.startswith("@"):
                 found.add((start, index))
         return [self.instructions[start : end + 1] for start, end in sorted(found)]
 

@@ -1,0 +1,101 @@
+"""The device toolchain: compilers, resources, disassembly, rebuilding by hand."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tilelang.errors import DeviceCompileError, ToolchainMissingError
+from tilelang.target.cuda.toolchain import choose_compiler, compile_device, locate, sass, script, toolchain_versions
+from tilelang.target.cuda.toolchain.resources import parse_resources
+
+SOURCE = """#include <tl_templates/cuda/mma.h>
+extern "C" __global__ void product(float* d, const uint* ab, int n) {
+  float c[4] = {0, 0, 0, 0};
+#pragma unroll 1
+  for (int i = 0; i < n; ++i) tl::mma_m16n8k16_f32_f16(c, ab + 8 * i, ab + 8 * i + 4);
+  d[threadIdx.x] = c[0] + c[1] + c[2] + c[3];
+}
+"""
+COMPILERS = ["nvrtc", pytest.param("nvcc", marks=pytest.mark.skipif(locate.tool("nvcc") is None, reason="no nvcc"))]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_compilers_give_cubin_and_ptx_for_the_architecture(compiler: str, arch: str) -> None:
+    binary = compile_device(SOURCE, arch, compiler=compiler)
+    assert binary.cubin.startswith(b"\x7fELF")
+    assert f".target {arch}".encode() in binary.ptx
+    assert binary.compiler.split()[0] == compiler
+    used = binary.resources["product"]
+    assert 8 <= used.registers <= 255 and used.spill_store_bytes == used.stack_bytes == 0
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_source_that_does_not_compile_is_our_own_error_with_the_first_message(compiler: str) -> None:
+    with pytest.raises(DeviceCompileError, match="undefined") as caught:
+        compile_device("__global__ void k() { missing(); }", "sm_80", compiler=compiler)
+    assert 'identifier "missing" is undefined' in caught.value.log
+
+
+def test_an_architecture_that_the_compiler_does_not_know_is_refused() -> None:
+    with pytest.raises(DeviceCompileError, match="gpu-architecture"):
+        compile_device(SOURCE, "sm_999", compiler="nvrtc")
+
+
+def test_the_compiler_can_be_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILELANG_CUDA_COMPILER", raising=False)
+    assert choose_compiler() == "nvrtc"
+    assert set(toolchain_versions()) == {"nvrtc"}
+    monkeypatch.setattr("tilelang.target.cuda.toolchain.nvcc.available", lambda: False)
+    monkeypatch.setenv("TILELANG_CUDA_COMPILER", "nvcc")
+    with pytest.raises(ToolchainMissingError, match="nvcc is not available"):
+        choose_compiler()
+
+
+def test_flags_reach_the_compiler() -> None:
+    with pytest.raises(DeviceCompileError, match="flag was seen"):
+        compile_device('#ifdef SEEN\n#error "flag was seen"\n#endif\n', "sm_80", flags=("-DSEEN",))
+
+
+def test_spills_and_stack_are_read_from_the_report() -> None:
+    report = """ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+ptxas         .     64 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads
+ptxas info    : Used 23 registers, used 1 barriers, 64 bytes cumulative stack size, 512 bytes smem, 380 bytes cmem[0]
+"""
+    assert parse_resources(report)["k"].as_dict() == {
+        "registers": 23, "stack_bytes": 64, "spill_store_bytes": 12, "spill_load_bytes": 16, "shared_bytes": 512, "barriers": 1,
+    }  # fmt: skip
+
+
+def test_disassembly_counts_instructions_and_finds_the_main_loop() -> None:
+    function = sass.functions(compile_device(SOURCE, "sm_80").cubin)["product"]
+    assert function.counts()["HMMA"] == 1
+    loop = function.main_loop("HMMA")
+    assert sum(i.family == "HMMA" for i in loop) == 1
+    assert len(loop) < len(function.instructions)
+    assert function.main_loop("HGMMA") == ()
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_script_of_an_entry_rebuilds_its_cubin(compiler: str, tmp_path) -> None:
+    binary = compile_device(SOURCE, "sm_80", compiler=compiler)
+    text = script.compile_script(binary, "sm_80")
+    assert str(locate.template_directory()) not in text
+    (tmp_path / "device_kernel.cu").write_text(SOURCE)
+    (tmp_path / "compile.sh").write_text(text)
+    shell = shutil.which("sh")
+    assert shell is not None
+    root = locate.template_directory().parent
+    subprocess.run(
+        [shell, "compile.sh"], cwd=tmp_path, check=True, timeout=120, capture_output=True,
+        env={"PYTHON": sys.executable, "PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(root)},
+    )  # fmt: skip
+    rebuilt = (tmp_path / "kernel.cubin").read_bytes()
+    assert sass.functions(rebuilt) == sass.functions(binary.cubin)
+    assert compiler == "nvcc" or rebuilt == binary.cubin  # nvcc's line information names its temporary directory
+    assert b".visible .entry product" in (tmp_path / "kernel.ptx").read_bytes()
