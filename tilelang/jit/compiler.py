@@ -19,7 +19,7 @@ from tilelang.jit.options import CompileOptions, output_positions, resolve_optio
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
 
-DUMP_IR = "tl.dump_ir"
+DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
 
 
 def compile(
@@ -148,7 +148,7 @@ def request_of(func: Any, options: CompileOptions) -> CompileRequest:
     """What to ask of the target."""
     own = plain(func.attrs["tl.out_idx"]) if func.attrs and "tl.out_idx" in func.attrs else None
     configs = dict(options.pass_configs)
-    dump = bool(configs.pop(DUMP_IR, False)) or _option_dump_ir()
+    dump = any([configs.pop(name, False) for name in DUMP_IR]) or _option_dump_ir()
     outputs = output_positions(options, len(func.params), own)
     return CompileRequest(options.target, options.backend, outputs, configs, options.compile_flags, dump, options.verbose)
 
