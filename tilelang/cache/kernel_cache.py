@@ -106,8 +106,8 @@ class KernelCache:
                 entry = self._entries.get(digest) or self._remember(self._find_or_compile(key, compile))
         else:
             entry = dataclasses.replace(entry, origin="memory")
-        if source is not None and self.keeps_files:
-            self.disk.link(source, digest)
+        if source is not None:
+            self.link(source, digest)
         return entry
 
     def lookup_source(self, source: SourceKey) -> CacheEntry | None:
@@ -122,6 +122,11 @@ class KernelCache:
             return dataclasses.replace(entry, origin="memory")
         entry = self.disk.find(digest)
         return None if entry is None else self._remember(entry)
+
+    def link(self, source: SourceKey, key: str) -> None:
+        """Lets ``source`` lead to the kernel ``key``; does nothing where the source key is off or files are not kept."""
+        if source.digest is not None and self.keeps_files:
+            self.disk.link(source, key)
 
     def lookup(self, key: str) -> CacheEntry | None:
         """The entry of a kernel key in hexadecimal, or None."""
@@ -144,8 +149,8 @@ class KernelCache:
                 kernel = self._kernels.get(key.digest)
                 if kernel is None:
                     kernel = _bounded_put(self._kernels, key.digest, load(entry))
-        elif source is not None and self.keeps_files:
-            self.disk.link(source, key.digest)
+        elif source is not None:
+            self.link(source, key.digest)
         return kernel
 
     @_OfInstanceOrDefault
@@ -203,6 +208,11 @@ class KernelCache:
     def enabled(self) -> bool:
         """Whether kernels are looked up and kept at all."""
         return self._enabled and not env.get("TILELANG_DISABLE_CACHE")
+
+    @property
+    def is_enabled_here(self) -> bool:
+        """Whether :meth:`disable` was not called; the environment is not asked."""
+        return self._enabled
 
     @property
     def keeps_files(self) -> bool:

@@ -183,20 +183,46 @@ def load(path: Path) -> StoredEntry:
     if not path.is_dir():
         raise FileNotFoundError(path)
     manifest = read_manifest(path)
-    files = dict(verified_files(path, manifest))
+    return StoredEntry(path, _decode(dict(verified_files(path, manifest))), manifest)
+
+
+def from_files(key: str, files: Mapping[str, bytes]) -> tuple[KernelArtifact, dict[str, Any]]:
+    """(artifact, facts for :func:`publish`) of an entry that came as names and contents, verified like one on disk.
+
+    Raises:
+        BadEntry: it is not what was published.
+    """
+    manifest = unseal(files.get(MANIFEST_PATH, b""))
+    if manifest.get("key") != key:
+        raise BadEntry(f"the entry was made for another key, {manifest.get('key')!r}")
+    table = manifest.pop("files")
+    content = {}
+    for name, (size, checksum) in table.items():
+        raw = files.get(name)
+        if raw is None or len(raw) != size or hashlib.sha256(raw).hexdigest() != checksum:
+            raise BadEntry(f"{name} is missing or does not match its SHA-256")
+        content[name] = raw
+    return _decode(content), manifest
+
+
+_DECODE_ERRORS = (
+    pickle.UnpicklingError,
+    TypeError,
+    EOFError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    RecursionError,
+)
+
+
+def _decode(files: dict[str, bytes]) -> KernelArtifact:
     try:
-        artifact = codec.decode(files.pop(PARAMS_PATH), files)
-    except (
-        pickle.UnpicklingError,
-        TypeError,
-        EOFError,
-        ValueError,
-        AttributeError,
-        IndexError,
-        KeyError,
-    ) as error:
+        return codec.decode(files.pop(PARAMS_PATH), files)
+    except _DECODE_ERRORS as error:
         raise BadEntry(f"{PARAMS_PATH}: {error}") from error
-    return StoredEntry(path, artifact, manifest)
 
 
 def verified_files(path: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
