@@ -16,6 +16,7 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cpu import formats
 from tilelang.target.cpu.emit import is_no_op, seq
 from tilelang.target.cpu.functions import FUNCTIONS, inline, let
+from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
 from tilelang.target.cpu.rewriter import StmtRewriter
 
@@ -252,6 +253,8 @@ class Legalizer(StmtRewriter):
         if found is not None:
             return found(self, node)
         arguments = [self.expr(argument) for argument in node.args]
+        if name.startswith("tirx.call_") and isinstance(node.args[0], ir.StringImm) and node.args[0].value in HELPERS:
+            self.helpers[str(node.args[0].value)] = None
         if name == "prim.if_then_else":
             return ir.Call(node.op, arguments, ret_ty=arguments[1].ty)
         return ir.Call(node.op, arguments, attrs=node.attrs, ret_ty=node.ty)

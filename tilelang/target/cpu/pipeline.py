@@ -5,7 +5,7 @@ The first steps serve both code generators; then the program goes either through
 
 from __future__ import annotations
 
-from tilelang.target.cpu import copy, debug, hints  # noqa: F401  (each registers its rules)
+from tilelang.target.cpu import copy, debug, gemm, hints, reduce  # noqa: F401  (each registers its rules)
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.host import make_entry

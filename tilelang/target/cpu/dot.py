@@ -1,0 +1,98 @@
+"""The ways of forming products: in what type operands lie in their panels, and how one step multiplies and adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import canonical, vector
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu import helpers
+from tilelang.target.cpu.emit import cast
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How products are formed.
+
+    Attributes:
+        operand: the element type that panels hold.
+        panel: the type of one panel element: :attr:`operand`, or an integer that holds a pair of them.
+        accumulator: the type that sums are kept in.
+        depth: products summed in one step, 1 or 2.
+        helper: the helper function of a step; empty for ``acc + a * b``.
+    """
+
+    operand: str
+    panel: str
+    accumulator: str
+    depth: int = 1
+    helper: str = ""
+
+    def panel_vector(self, lanes: int) -> str:
+        """The type of a register of panel elements."""
+        return vector(self.panel, lanes)
+
+    def pack(self, element: Callable[[int], Any]) -> Any:
+        """One panel element from the operands of one step."""
+        if self.depth == 1:
+            return cast(element(0), self.operand)
+        low, high = (self._half(element(d)) for d in (0, 1))
+        return low | (high << ir.IntImm(self.panel, 16))
+
+    def _half(self, value: Any) -> Any:
+        bits = ir.Call(ir.Op.get("tirx.reinterpret"), [cast(value, self.operand)], ret_ty="uint16")
+        wide = ir.Cast("uint32", bits)
+        return wide if self.panel == "uint32" else ir.Cast(self.panel, wide)
+
+    def multiply_add(self, accumulator: Any, a: Any, b: Any, lanes: int) -> Any:
+        """``accumulator`` plus the products of one step."""
+        if not self.helper:
+            return accumulator + a * b
+        if f"{self.helper}_{lanes}" not in helpers.HELPERS:
+            return self._pairwise(accumulator, a, b, lanes)
+        call = [ir.StringImm(f"{self.helper}_{lanes}"), accumulator, a, b]
+        return ir.Call(ir.Op.get("tirx.call_pure_extern"), call, ret_ty=vector(self.accumulator, lanes))
+
+    def _pairwise(self, accumulator: Any, a: Any, b: Any, lanes: int) -> Any:
+        """The products of a pair of bfloat16 in plain arithmetic, for register widths without an instruction."""
+
+        def wide(value: Any, high: bool) -> Any:
+            shift = ir.IntImm("uint32", 16)
+            shift = ir.Broadcast(shift, lanes) if lanes > 1 else shift
+            bits = ((value >> shift) if high else value) << shift
+            return ir.Call(ir.Op.get("tirx.reinterpret"), [bits], ret_ty=vector("float32", lanes))
+
+        return accumulator + wide(a, False) * wide(b, False) + wide(a, True) * wide(b, True)
+
+
+def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
+    """The way for operands and accumulator of these types.
+
+    Floating-point sums are kept in float32 at least, integer sums in C's type.
+    """
+    left, target = canonical(a), canonical(c)
+    even = isinstance(k, int) and k % 2 == 0
+    if left == canonical(b) == "bfloat16" and even and context.vectors.bf16_dot:
+        return Way("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
+    if left.is_float:
+        dtype = "float64" if "float64" in (left, target) else "float32"
+        return Way(dtype, dtype, dtype)
+    return Way(str(target), str(target), str(target))
+
+
+def _bf16_llvm(lanes: int) -> str:
+    bits = lanes * 32
+    return f"""
+declare <{lanes} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(<{lanes} x float>, <{2 * lanes} x bfloat>, <{2 * lanes} x bfloat>)
+define <{lanes} x float> @tl_dot_bf16_{lanes}(<{lanes} x float> %sum, <{lanes} x i32> %a, <{lanes} x i32> %b) alwaysinline {{
+  %x = bitcast <{lanes} x i32> %a to <{2 * lanes} x bfloat>
+  %y = bitcast <{lanes} x i32> %b to <{2 * lanes} x bfloat>
+  %r = call <{lanes} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(<{lanes} x float> %sum, <{2 * lanes} x bfloat> %x, <{2 * lanes} x bfloat> %y)
+  ret <{lanes} x float> %r
+}}"""
+
+
+for _lanes in (4, 8, 16):
+    helpers.register(f"tl_dot_bf16_{_lanes}", _bf16_llvm(_lanes))

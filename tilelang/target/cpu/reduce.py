@@ -1,0 +1,204 @@
+"""``T.reduce_*`` and ``T.cumsum``/``T.cummax``.
+
+A reduction along the innermost axis keeps several registers of partial results, so that neither the latency of one addition nor
+the order that floating point demands stands in the way; along any other axis the partial results are a row, which the loop over
+the remaining axes updates in place. Narrow formats are accumulated in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq
+from tilelang.target.cpu.lower import Scope, rule
+from tilelang.tileop.reduce import Reduce, Scan
+
+Combine = Callable[[Any, Any], Any]
+
+_REGISTERS = 4
+"""Partial registers of a reduction along the innermost axis."""
+
+
+def _larger(a: Any, x: Any) -> Any:
+    return ir.Select(x > a, x, a)
+
+
+def _smaller(a: Any, x: Any) -> Any:
+    return ir.Select(x < a, x, a)
+
+
+def _or_nan(better: Combine) -> Combine:
+    def combine(a: Any, x: Any) -> Any:
+        return ir.Select(x != x, x, better(a, x))
+
+    return combine
+
+
+COMBINE: dict[str, Combine] = {
+    # (accumulator, element) -> accumulator; a comparison with NaN is false, so max and min skip it
+    "sum": lambda a, x: a + x,
+    "abssum": lambda a, x: a + x,
+    "max": _larger,
+    "absmax": _larger,
+    "min": _smaller,
+    "bitand": lambda a, x: a & x,
+    "bitor": lambda a, x: a | x,
+    "bitxor": lambda a, x: a ^ x,
+}
+
+
+def identity(kind: str, dtype: str) -> Any:
+    """The value that leaves any other unchanged."""
+    kind = kind.removeprefix("abs") if kind == "abssum" else kind
+    kinds = canonical(dtype)
+    if kinds.is_float:
+        return ir.FloatImm(dtype, {"max": -math.inf, "min": math.inf}.get(kind, 0.0))
+    signed, bits = kinds.kind == "int", kinds.bits
+    lowest, highest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    if kinds.kind == "bool":
+        lowest, highest = 0, 1
+    ones = -1 if signed else highest
+    value = {"max": lowest, "min": highest, "bitand": ones}.get(kind, 0)
+    if dtype == "uint64" and value > (1 << 63) - 1:
+        return ir.Call(ir.Op.get("tirx.reinterpret"), [ir.IntImm("int64", -1)], ret_ty="uint64")
+    return ir.IntImm(dtype, value)
+
+
+def accumulator_type(dtype: str) -> str:
+    """In what type values of a type are combined."""
+    found = canonical(dtype)
+    if found.is_float:
+        return "float64" if found == "float64" else "float32"
+    return str(found)
+
+
+def _absolute(kind: str, value: Any) -> Any:
+    if not kind.startswith("abs"):
+        return value
+    return ir.Call(ir.Op.get("tirx.fabs"), [value], ret_ty=value.ty)
+
+
+@rule(Reduce)
+def lower_reduce(record: Reduce, scope: Scope) -> Any:
+    """Each element of the destination from one line of the source; see the module's text."""
+    src, dst, dim = record.src, record.dst, record.dim
+    dtype = accumulator_type(dst.dtype)
+    combine = COMBINE[record.kind]
+    if record.nan_propagate and record.kind.endswith(("max", "min")) and dtype.startswith("float"):
+        combine = _or_nan(combine)
+    extents = [as_int(extent) for extent in src.extents]
+    outer, inner, length = extents[:dim], extents[dim + 1 :], extents[dim]
+
+    def element(before: list[Any], at: Any, after: list[Any]) -> Any:
+        offsets = [*before, at, *after]
+        indices = [low + offset for low, offset in zip(src.mins, offsets)]
+        return _absolute(record.kind, cast(ir.BufferLoad(src.buffer, indices), dtype))
+
+    def result(before: list[Any], after: list[Any], value: Any) -> Any:
+        kept = [*before, *after]
+        if len(dst.extents) == len(extents):
+            kept = [*before, 0, *after]
+        indices = [low + offset for low, offset in zip(dst.mins, kept)] if kept else list(dst.mins)
+        if not record.clear:
+            value = combine(cast(ir.BufferLoad(dst.buffer, indices), dtype), value)
+        return ir.BufferStore(dst.buffer, cast(value, dst.dtype), indices)
+
+    start = identity(record.kind, dtype)
+    if all(extent == 1 for extent in inner):
+        return nest(outer, lambda before: _line(scope, dtype, start, combine, length,
+                                                lambda at: element(before, at, [0] * len(inner)),
+                                                lambda value: result(before, [0] * len(inner), value)))  # fmt: skip
+    partial = local("partial", [_static(extent, src, dim + 1 + axis) for axis, extent in enumerate(inner)], dtype)
+
+    def column(before: list[Any]) -> Any:
+        def update(at: Any, after: list[Any]) -> Any:
+            return ir.BufferStore(partial, combine(ir.BufferLoad(partial, after), element(before, at, after)), after)
+
+        return seq(
+            alloc(partial),
+            nest(inner, lambda after: ir.BufferStore(partial, start, after), "xyzw"),
+            loop("r", length, lambda at: nest(inner, lambda after: update(at, after), "xyzw")),
+            nest(inner, lambda after: result(before, after, ir.BufferLoad(partial, after)), "xyzw"),
+        )
+
+    return nest(outer, column)
+
+
+def _static(extent: Any, region: Any, axis: int) -> Any:
+    return extent if isinstance(extent, int) else region.buffer.shape[axis]
+
+
+def _line(
+    scope: Scope, dtype: str, start: Any, combine: Combine, length: Any, element: Callable[[Any], Any], finish: Callable[[Any], Any]
+) -> Any:
+    """Reduces one contiguous line: partial results in registers, then a tree."""
+    lanes = scope.context.vectors.lanes(canonical(dtype).bits)
+    width = lanes * _REGISTERS
+    if isinstance(length, int):
+        while width > 1 and width > length:
+            width //= 2
+    partial = local("partial", (width,), dtype)
+
+    def at(index: Any) -> Any:
+        return ir.BufferLoad(partial, [index])
+
+    def update(first: Any, lane: Any) -> Any:
+        return ir.BufferStore(partial, combine(at(lane), element(first + lane)), [lane])
+
+    full = length // width if isinstance(length, int) else ir.FloorDiv(length, ir.IntImm(length.ty, width))
+    rest = length - full * width
+    parts = [
+        alloc(partial),
+        loop("l", width, lambda lane: ir.BufferStore(partial, start, [lane])),
+        loop("r", full, lambda r: loop("l", width, lambda lane: update(r * width, lane))),
+        loop("l", rest, lambda lane: update(full * width, lane)),
+    ]
+    half = width // 2
+    while half >= 1:
+        parts.append(_fold(partial, combine, half))
+        half //= 2
+    return seq(parts, finish(at(0)))
+
+
+def _fold(partial: Any, combine: Combine, half: int) -> Any:
+    """Adds the upper half of the partial results to the lower."""
+
+    def lane(index: Any) -> Any:
+        pair = combine(ir.BufferLoad(partial, [index]), ir.BufferLoad(partial, [index + half]))
+        return ir.BufferStore(partial, pair, [index])
+
+    return loop("l", half, lane)
+
+
+@rule(Scan)
+def lower_scan(record: Scan, scope: Scope) -> Any:
+    """A running value for each line along the axis; lines beside each other advance together."""
+    src, dst, dim = record.src, record.dst, record.dim
+    dtype = accumulator_type(dst.dtype)
+    combine = COMBINE[record.kind]
+    extents = [as_int(extent) for extent in src.extents]
+    outer, inner, length = extents[:dim], extents[dim + 1 :], extents[dim]
+    shape = [_static(extent, src, dim + 1 + axis) for axis, extent in enumerate(inner)] or [1]
+    running = local("running", shape, dtype)
+
+    def step(before: list[Any], position: Any, after: list[Any]) -> Any:
+        at = length - 1 - position if record.reverse else position
+        offsets = [*before, at, *after]
+        place = after or [0]
+        value = cast(ir.BufferLoad(src.buffer, [low + offset for low, offset in zip(src.mins, offsets)]), dtype)
+        advance = ir.BufferStore(running, combine(ir.BufferLoad(running, place), value), place)
+        indices = [low + offset for low, offset in zip(dst.mins, offsets)]
+        return seq(advance, ir.BufferStore(dst.buffer, cast(ir.BufferLoad(running, place), dst.dtype), indices))
+
+    def lines(before: list[Any]) -> Any:
+        return seq(
+            nest(inner or [1], lambda after: ir.BufferStore(running, identity(record.kind, dtype), after), "xyzw"),
+            loop("r", length, lambda position: nest(inner, lambda after: step(before, position, after), "xyzw")),
+        )
+
+    return seq(alloc(running), nest(outer, lines))
