@@ -71,6 +71,17 @@ class TileLangError(Exception):
         return "\n".join(parts)
 
 
+def concise(error: TileLangError) -> TileLangError:
+    """``error`` without the compiler's frames, unless ``TILELANG_TRACEBACK=full`` asks for them; raise the result ``from None``.
+
+    The functions that users call catch what comes from inside and raise this, so that a traceback is the user's own frames,
+    one of this package, and the message.
+    """
+    from tilelang import env
+
+    return error if env.get("TILELANG_TRACEBACK") == "full" else error.with_traceback(None)
+
+
 class CompileError(TileLangError):
     """A program that cannot be compiled."""
 

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilelang import env
 from tilelang.dtypes import DType, canonical
-from tilelang.errors import CompileError, TileLangError, TraceError
+from tilelang.errors import CompileError, Location, TileLangError, TraceError, concise
 from tilelang.frontend.builder import Builder, activate, current
 from tilelang.frontend.hooks import HOOKS
 from tilelang.frontend.rewrite import rewrite
@@ -151,21 +150,12 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
     try:
         with activate(builder):
             return rewrite(function, HOOKS)(**arguments)
-    except ProbeDone:
+    except (ProbeDone, RecursionError):
         raise
     except TileLangError as error:
-        location = traceback_location(error)
-        raise _shortened(error.at(location)) from None
-    except RecursionError:
-        raise
+        raise error.at(traceback_location(error))
     except Exception as error:
-        wrapped = TraceError(error).at(traceback_location(error))
-        raise _shortened(wrapped) from (error if env.get("TILELANG_TRACEBACK") == "full" else None)
-
-
-def _shortened(error: TileLangError) -> TileLangError:
-    """``error`` without the compiler's frames, unless ``TILELANG_TRACEBACK=full`` asks for them."""
-    return error if env.get("TILELANG_TRACEBACK") == "full" else error.with_traceback(None)
+        raise TraceError(error).at(traceback_location(error)) from error
 
 
 def _finish(name: str, params: list[Any], builder: Builder) -> Any:
@@ -230,7 +220,15 @@ def prim_func(function: Callable[..., Any] | None = None, **_: Any) -> Any:
     """
     if function is None:
         return prim_func
-    annotations = _annotations(function, _enclosing_names(function, 2))
+    names = _enclosing_names(function, 2)
+    try:
+        return _traced(function, names)
+    except TileLangError as error:
+        raise concise(error) from None
+
+
+def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
+    annotations = _annotations(function, names)
     parameters = inspect.signature(function).parameters
     builder = Builder()
     values = {}
@@ -243,15 +241,13 @@ def prim_func(function: Callable[..., Any] | None = None, **_: Any) -> Any:
         try:
             values[name] = _parameter(name, annotations[name])
         except TileLangError as error:
-            raise _shortened(error.at(_definition_location(function))) from None
+            raise error.at(_definition_location(function))
         builder.unique(name)
     _run(function, values, builder)
     return _finish(function.__name__, list(values.values()), builder)
 
 
 def _definition_location(function: Callable[..., Any]) -> Any:
-    from tilelang.errors import Location
-
     return Location(function.__code__.co_filename, function.__code__.co_firstlineno)
 
 

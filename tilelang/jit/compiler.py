@@ -12,7 +12,7 @@ from tilelang.cache.entry import CacheEntry
 from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.cache.key import KernelKey
 from tilelang.cache.source_key import SourceKey
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions, output_positions, resolve_options, toolchain
@@ -45,8 +45,11 @@ def compile(
     Raises:
         CompileError: the program or an option is wrong.
     """
-    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
-    return kernel_of(func, options, default_cache())
+    try:
+        options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
+        return kernel_of(func, options, default_cache())
+    except TileLangError as error:
+        raise concise(error) from None
 
 
 def lower(
@@ -61,8 +64,11 @@ def lower(
     **_: Any,
 ) -> KernelArtifact:
     """Compiles a traced program without the cache and without loading it; see :func:`compile`."""
-    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags)
-    return compile_program(_program(func), request_of(func, options))
+    try:
+        options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags)
+        return compile_program(_program(func), request_of(func, options))
+    except TileLangError as error:
+        raise concise(error) from None
 
 
 def build_kernel(

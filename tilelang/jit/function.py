@@ -15,7 +15,7 @@ from typing import Any
 from tilelang import env
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.source_key import FunctionTracker, SourceKey
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions, resolve_options
@@ -54,17 +54,22 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Of a factory, the kernel for these arguments; of an eager function, what the kernel returns for them."""
-        if self._eager is not None:
-            return self._eager.run(args, kwargs)
-        return self.compile(*args, **kwargs)
+        try:
+            return self._kernel(args, kwargs) if self._eager is None else self._eager.run(args, kwargs)
+        except TileLangError as error:
+            raise concise(error) from None
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments, without calling it.
 
         An eager function takes its compile-time arguments, and either example tensors or the sizes of ``T.const`` by name.
         """
-        if self._eager is not None:
-            return self._eager.compile(args, kwargs)
+        try:
+            return self._kernel(args, kwargs) if self._eager is None else self._eager.compile(args, kwargs)
+        except TileLangError as error:
+            raise concise(error) from None
+
+    def _kernel(self, args: tuple, kwargs: dict) -> JITKernel:
         options, tracker = self.resolved()
         if not caching():
             return self._from_program(args, kwargs, options, None)

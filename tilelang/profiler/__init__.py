@@ -114,7 +114,7 @@ class Profiler:
         early_stop_baseline: float | None = None,
         profiler: str | None = None,
     ) -> float | list[float]:
-        """Milliseconds of a call of the kernel, or of ``func`` on the same inputs; see :func:`~tilelang.profiler.bench.do_bench`."""
+        """Milliseconds of a call of the kernel, or of ``func`` on the same inputs; see :func:`.do_bench`."""
         inputs = list(input_tensors) if input_tensors is not None else self.inputs(dynamic_symbolic_constraints)
         call = func or self.kernel
         return do_bench(

@@ -92,4 +92,4 @@ def known_names() -> frozenset[str]:
 
 def descriptions() -> Mapping[str, str]:
     """Name -> what it does, of the configurations that change what this compiler does."""
-    return {name: doc for name, doc in _ACTIVE.values()}
+    return dict(_ACTIVE.values())
