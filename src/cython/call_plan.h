@@ -41,7 +41,8 @@ inline int32_t call_entry(void* entry, const double* floats, const int64_t* inte
 
 // A size: a number, a dynamic variable, or a postfix program over both.
 struct Size {
-  enum Kind { kNumber, kVariable, kProgram } kind = kNumber;
+  enum Kind { kNumber, kVariable, kProgram };
+  int kind = kNumber;
   int64_t value = 0;  // the number, or the variable's slot
   std::vector<std::pair<int, int64_t>> program;  // (operation, operand)
 };

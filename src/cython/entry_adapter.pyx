@@ -14,6 +14,8 @@ from libcpp.vector cimport vector
 
 
 cdef extern from "dlpack/dlpack.h" nogil:
+    ctypedef enum DLDeviceType:
+        kDLCPU
     ctypedef struct DLDataType:
         uint8_t code
         uint8_t bits
@@ -31,7 +33,7 @@ cdef extern from "dlpack/dlpack.h" nogil:
         uint64_t byte_offset
     ctypedef struct DLPackExchangeAPI:
         int (*dltensor_from_py_object_no_sync)(void*, DLTensor*)
-        int (*current_work_stream)(int, int32_t, void**)
+        int (*current_work_stream)(DLDeviceType, int32_t, void**)
 
 
 cdef extern from "call_plan.h" namespace "tilelang::cython" nogil:
@@ -61,6 +63,10 @@ cdef extern from "call_plan.h" namespace "tilelang::cython" nogil:
     cbool evaluate(const Size&, const int64_t*, int64_t*)
     int32_t call_entry(void*, const double*, const int64_t*, size_t)
     uint64_t address(const DLTensor&)
+
+
+cdef extern from "Python.h":
+    PyObject* type_of "(PyObject*) Py_TYPE"(PyObject*)
 
 
 MAX_FLOATS = kMaxFloats
@@ -119,6 +125,21 @@ cdef Size as_size(description) except *:
     return size
 
 
+cdef TensorPlan as_tensor(description) except *:
+    """From ``(dtypes, shape, strides or None, alignment)``."""
+    cdef TensorPlan plan
+    dtypes, shape, strides, alignment = description
+    for triple in dtypes:
+        plan.dtypes.push_back(as_type(triple))
+    for size in shape:
+        plan.shape.push_back(as_size(size))
+    plan.compact = strides is None
+    for size in strides or ():
+        plan.strides.push_back(as_size(size))
+    plan.alignment = alignment
+    return plan
+
+
 cdef class EntryAdapter:
     """One kernel.
 
@@ -160,7 +181,6 @@ cdef class EntryAdapter:
     def __init__(self, *, entry, device_type, inputs, tensors, bindings, outputs, returned, dynamic, counts, stream_target,
                  on_stream, allocate, device, failure, slow):
         cdef Input row
-        cdef TensorPlan plan
         cdef Binding binding
         cdef pair[int, int] place
         self.entry = <void*> <uint64_t> entry
@@ -174,24 +194,17 @@ cdef class EntryAdapter:
             elif kind == INTEGER:
                 row.low, row.high = low, high
             self.inputs.push_back(row)
-        for dtypes, shape, strides, alignment in tensors:
-            plan = TensorPlan()
-            for triple in dtypes:
-                plan.dtypes.push_back(as_type(triple))
-            for size in shape:
-                plan.shape.push_back(as_size(size))
-            plan.compact = strides is None
-            for size in strides or ():
-                plan.strides.push_back(as_size(size))
-            plan.alignment = alignment
-            self.plan.tensors.push_back(plan)
-        for binding.tensor, binding.axis, binding.slot in bindings:
+        for description in tensors:
+            self.plan.tensors.push_back(as_tensor(description))
+        for tensor, axis, slot in bindings:
+            binding.tensor, binding.axis, binding.slot = tensor, axis, slot
             self.plan.bindings.push_back(binding)
         for _, shape, _ in outputs:
             self.output_ranks.push_back(len(shape))
             for size in shape:
                 self.output_sizes.push_back(as_size(size))
-        for place.first, place.second in dynamic:
+        for slot, target in dynamic:
+            place.first, place.second = slot, target
             self.dynamic.push_back(place)
         self.outputs = tuple((target, dtype) for target, _, dtype in outputs)
         self.returned = tuple(returned)
@@ -225,7 +238,7 @@ cdef class EntryAdapter:
             row = &self.inputs[i]
             value = <PyObject*> args[i]
             if row.kind == TENSOR:
-                if <PyObject*> type(args[i]) != tensor_type:
+                if type_of(value) != tensor_type:
                     raise Refused
                 if exchange.dltensor_from_py_object_no_sync(value, &tensors[tensor_count]) != 0:
                     raise Refused
@@ -250,7 +263,7 @@ cdef class EntryAdapter:
         for i in range(self.dynamic.size()):
             integers[self.dynamic[i].second] = variables[self.dynamic[i].first]
         if self.on_stream:
-            if exchange.current_work_stream(self.plan.device_type, tensors[0].device.device_id if tensor_count else 0, &stream):
+            if exchange.current_work_stream(<DLDeviceType> self.plan.device_type, tensors[0].device.device_id if tensor_count else 0, &stream):
                 raise Refused
             integers[self.stream_target] = <int64_t> stream
         cdef int32_t code
@@ -260,7 +273,7 @@ cdef class EntryAdapter:
             raise self.failure(code)
         return made
 
-    cdef int64_t whole_number(self, object value, Input* row) except? -1:
+    cdef int64_t whole_number(self, value, Input* row) except? -1:
         cdef int64_t number
         cdef uint64_t natural
         if type(value) is not int:
@@ -282,7 +295,7 @@ cdef class EntryAdapter:
         cdef DLTensor view
         device = self.device
         if self.plan.device_type != 1 and tensor_count:
-            device = next(arg.device for arg in args if <PyObject*> type(arg) == tensor_type)
+            device = next(arg.device for arg in args if type(arg) is kept[0])
         made = []
         for index, (target, dtype) in enumerate(self.outputs):
             shape = []

@@ -109,7 +109,7 @@ def _refuse_traced(place: _Place, value: Any) -> None:
     from torch._subclasses.fake_tensor import FakeTensor
 
     if isinstance(value, FakeTensor):
-        raise place.error("type", "a tensor with data", "a fake tensor", 'execution_backend="torch" can be traced by torch.compile')
+        raise place.error("type", "a tensor with data", "a fake tensor", 'execution_backend="torch" can be traced')
 
 
 def _check_device(place: _Place, value: Any) -> None:
@@ -229,9 +229,8 @@ def _check_sizes(signature: CallSignature, values: Sequence[Any]) -> None:
         for position, (index, value) in enumerate(zip(signature.inputs, values))
         if signature.params[index].kind == "tensor"
     ]
-    known = {
-        signature.params[index].name: value for index, value in zip(signature.inputs, values) if signature.params[index].kind == "scalar"
-    }
+    given = [(signature.params[index], value) for index, value in zip(signature.inputs, values)]
+    known = {param.name: value for param, value in given if param.kind == "scalar"}
     origin = {name: f"the argument {name}" for name in known}
     for param, _, value in tensors:
         for dim, size in zip((*param.shape, *(param.strides or ())), (*value.shape, *value.stride())):
@@ -249,7 +248,9 @@ def _is_packed_last(param: KernelParam, dim: str) -> bool:
     return storage_shape(param) is not param.shape and param.shape[-1] == dim
 
 
-def _compare(place: _Place, aspect: str, dims: Sequence[Any], sizes: Sequence[int], known: Mapping[str, int], origin: Mapping) -> None:
+def _compare(
+    place: _Place, aspect: str, dims: Sequence[Any], sizes: Sequence[int], known: Mapping[str, int], origin: Mapping[str, str]
+) -> None:
     for axis, (dim, size) in enumerate(zip(dims, sizes)):
         if isinstance(dim, int):
             continue

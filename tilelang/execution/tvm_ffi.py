@@ -27,7 +27,9 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
     if artifact.metadata.get("needs_tvm_runtime"):
         open_tvm_runtime()
     module, function = _open(artifact, directory / FILE)
-    return Executor(artifact, "tvm_ffi", packed_call(CallSignature.of(artifact, "cpu"), function), (module, function))
+    call = packed_call(CallSignature.of(artifact, "cpu"), function)
+    call.keep = (module,)  # the library is unloaded with its module
+    return Executor(artifact, "tvm_ffi", call, call.keep)
 
 
 def _open(artifact: KernelArtifact, path: Path) -> tuple[Any, Any]:

@@ -65,8 +65,8 @@ def _build(signature: CallSignature, text: str, names: dict[str, Any]) -> Callab
         **names,
     }
     code = compile(text, f"<call of {signature.kernel}>", "exec")
-    second = _define(code, {**scope, "slow": _give_up(signature)})
-    return _define(code, {**scope, "slow": _slow_path(signature, second)})
+    second = _define(code, {**scope, "slow": give_up(signature)})
+    return _define(code, {**scope, "slow": slow_path(signature, second)})
 
 
 def _define(code: Any, scope: dict[str, Any]) -> Callable[..., Any]:
@@ -74,17 +74,27 @@ def _define(code: Any, scope: dict[str, Any]) -> Callable[..., Any]:
     return scope["call"]
 
 
-def _slow_path(signature: CallSignature, again: Callable[..., Any]) -> Callable[..., Any]:
+def slow_path(
+    signature: CallSignature, again: Callable[..., Any], refusals: type[Exception] = Refused
+) -> Callable[..., Any]:
+    """What a fast call does with arguments that it refuses, and with an error from the kernel.
+
+    The result takes ``(args, kwargs, error)``; it raises what is wrong with the arguments, or the kernel's own failure, or
+    calls ``again`` with the arguments in plain form. ``refusals`` is what the fast call raises where it refuses.
+    """
+
     def slow(args: tuple, kwargs: dict, error: Exception) -> Any:
         prepared = prepare(signature, args, kwargs)
-        if not isinstance(error, Refused) and not kwargs and all(a is b for a, b in zip(args, prepared)):
+        if not isinstance(error, refusals) and not kwargs and all(a is b for a, b in zip(args, prepared)):
             raise _failed(signature, error)  # nothing is wrong with the arguments: the kernel itself failed
         return again(*prepared)
 
     return slow
 
 
-def _give_up(signature: CallSignature) -> Callable[..., Any]:
+def give_up(signature: CallSignature) -> Callable[..., Any]:
+    """The same for the second attempt: whatever still fails is the kernel's failure."""
+
     def slow(_args: tuple, _kwargs: dict, error: Exception) -> Any:
         raise _failed(signature, error)
 
@@ -117,6 +127,10 @@ class _Text:
 
     def packed(self) -> str:
         """Text that leaves tensor checks to the native entry."""
+        if all(p.kind == "tensor" and self._alignment(i) == 1 for i, p in enumerate(self.signature.params)) and not self.signature.allocated:
+            self._emit("if kwargs: raise Refused")
+            self._emit("native(*args)")  # it counts arguments too
+            return self._finish()
         self._unpack()
         for index in self._inputs("scalar"):
             self._check_scalar(index)

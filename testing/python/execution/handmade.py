@@ -19,7 +19,7 @@ int32_t axpy_call(void* a, void* b, void* c, int64_t scale, int64_t n, void* str
   for (int64_t i = 0; i < n * 64; ++i) C[i] = A[i] * (float)(int32_t)scale + B[i];
   return 0;
 }
-const char* axpy_error(void) { return "thirteen is unlucky"; }
+const char* tilelang_last_error(void) { return "thirteen is unlucky"; }
 """
 
 TENSOR = ("n", 64)
@@ -33,7 +33,8 @@ PARAMS = (
 
 def compile_c(source: str, path: Path) -> bytes:
     """A shared library from C text."""
-    subprocess.run(["cc", "-x", "c", "-O2", "-shared", "-fPIC", "-o", str(path), "-"], input=source.encode(), check=True, timeout=60)
+    command = ["cc", "-x", "c", "-O2", "-shared", "-fPIC", "-o", str(path), "-"]
+    subprocess.run(command, input=source.encode(), check=True, timeout=60)
     return path.read_bytes()
 
 

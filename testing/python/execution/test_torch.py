@@ -1,0 +1,70 @@
+"""The torch backend's operator under torch's own tracers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tilelang.execution import load
+
+from . import handmade
+
+
+@pytest.fixture(scope="module")
+def axpy(tmp_path_factory):
+    """``axpy(A, B, C, scale)``, which writes C."""
+    directory = tmp_path_factory.mktemp("torch")
+    return load(handmade.artifact("torch", directory, written=("C",)), directory).call
+
+
+@pytest.fixture(scope="module")
+def axpy_out(tmp_path_factory):
+    """``axpy(A, B, scale) -> C``, which writes none of its arguments."""
+    directory = tmp_path_factory.mktemp("torch")
+    return load(handmade.artifact("torch", directory, (2,), written=("C",)), directory).call
+
+
+def test_fake_tensors_get_the_shape(axpy_out):
+    with FakeTensorMode():
+        c = axpy_out(torch.empty(7, 64), torch.empty(7, 64), 2)
+    assert c.shape == (7, 64) and c.dtype == torch.float32
+
+
+def test_meta_tensors_get_the_shape(axpy_out):
+    a = torch.empty(7, 64, device="meta")
+    assert axpy_out(a, a, 2).shape == (7, 64) and axpy_out(a, a, 2).device.type == "meta"
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiles_without_graph_breaks(axpy_out, dynamic):
+    def program(a, b):
+        return axpy_out(a + 1, b, 2) * 3
+
+    compiled = torch.compile(program, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for n in (3, 5, 6):
+        a, b = torch.randn(n, 64), torch.randn(n, 64)
+        torch.testing.assert_close(compiled(a, b), ((a + 1) * 2 + b) * 3)
+
+
+def test_compiles_a_kernel_that_writes_its_argument(axpy):
+    def program(a, b):
+        c = torch.zeros_like(a)
+        axpy(a, b, c, 4)
+        return c + 1
+
+    a, b = torch.randn(3, 64), torch.randn(3, 64)
+    compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(a, b), a * 4 + b + 1)
+
+
+def test_autograd_sees_the_write(axpy):
+    a, b, c = (torch.randn(2, 64) for _ in range(3))
+    before = c._version
+    axpy(a, b, c, 1)
+    assert c._version > before and a._version == 0
+
+
+def test_passes_torchs_own_checks(axpy_out):
+    operator = next(cell.cell_contents for cell in axpy_out.__closure__ if isinstance(cell.cell_contents, torch._ops.OpOverload))
+    torch.library.opcheck(operator, (torch.randn(3, 64), torch.randn(3, 64), 2))

@@ -1,0 +1,48 @@
+"""tilelang: a compiler for tile programs.
+
+One Python function over tiles becomes native CPU code or CUDA C++; see ``docs/`` for the way of a kernel through the
+package. Names are resolved when they are first used (PEP 562): importing the package loads neither the compiler nor torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_MODULES: dict[str, str] = {
+    # module -> the names that it gives
+    "tilelang.jit": "jit compile lower par_compile JITKernel",
+    "tilelang.cache": "cached clear_cache enable_cache disable_cache is_cache_enabled",
+    "tilelang.autotuner": "autotune AutoTuner",
+    "tilelang.profiler": "Profiler do_bench TensorSupplyType",
+    "tilelang.transform.config": "PassConfigKey",
+    "tilelang.log": "set_log_level",
+    "tilelang.simulator": "simulator",
+    "tilelang.option": "option",
+}
+
+_HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+_SUBMODULES = (
+    "autotuner", "cache", "env", "errors", "execution", "language", "layout", "profiler", "testing", "tools", "transform",
+    "utils",
+)  # fmt: skip
+
+__all__ = ["__version__", *_HOME, *_SUBMODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"tilelang.{name}")
+    else:
+        raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,191 @@
+"""Backend ``cython``: the C entry point of ``kernel_lib.so``, called through a compiled adapter.
+
+The adapter (``src/cython``) reads tensors through DLPack's exchange table, checks them against a plan in C++, and calls the
+entry; this module writes the plan down.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilelang.artifact import Dim, KernelArtifact, KernelParam
+from tilelang.dtypes import canonical
+from tilelang.errors import ExecutionError, KernelFailedError
+from tilelang.execution.arguments import integer_range
+from tilelang.execution.ctypes import FILE, failure_text
+from tilelang.execution.executor import Executor
+from tilelang.execution.native import entry_kinds, entry_name, open_kernel_library
+from tilelang.execution.signature import CallSignature, storage_shape, torch_dtypes
+from tilelang.execution.wrapper import give_up, slow_path
+
+_TENSOR, _INTEGER, _UNSIGNED, _FLOAT, _POINTER = range(5)
+_NUMBER, _VARIABLE, _PROGRAM = range(3)
+_OPERATIONS = {"add": 2, "sub": 3, "mul": 4, "floordiv": 5, "floormod": 6, "ceildiv": 7, "min": 8, "max": 9}
+_DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLDeviceType
+_MOST_TENSORS = _MOST_VARIABLES = 64
+
+
+@lru_cache(maxsize=1)
+def adapter() -> Any:
+    """The compiled module.
+
+    Raises:
+        ExecutionError: it was not built.
+    """
+    import torch
+
+    try:
+        from tilelang.lib import entry_adapter
+    except ImportError as error:
+        raise ExecutionError(f"the compiled adapter is missing: {error}", hint="build the native parts: python3 dev.py build") from None
+    entry_adapter.use_tensor_type(torch.Tensor)
+    return entry_adapter
+
+
+def load(artifact: KernelArtifact, directory: Path) -> Executor:
+    """Loads ``kernel_lib.so``.
+
+    Raises:
+        ExecutionError: the library or the adapter cannot be loaded, or the kernel has more arguments than the adapter takes.
+    """
+    library = open_kernel_library(artifact, directory / FILE)
+    call = adapted_call(CallSignature.of(artifact, "cpu"), artifact, library, on_stream=False)
+    return Executor(artifact, "cython", call, (library,))
+
+
+def adapted_call(signature: CallSignature, artifact: KernelArtifact, library: ctypes.CDLL, on_stream: bool) -> Callable[..., Any]:
+    """The adapter for one kernel.
+
+    Args:
+        signature: how it is called.
+        artifact: its artifact.
+        library: the library with its entry.
+        on_stream: pass torch's current stream.
+    """
+    module = adapter()
+    plan = _plan(module, signature, artifact)
+    describe = failure_text(library, artifact)
+    plan["entry"] = ctypes.cast(getattr(library, entry_name(artifact)), ctypes.c_void_p).value
+    plan["failure"] = lambda code: KernelFailedError(artifact.name, describe(code))
+    plan["on_stream"] = on_stream
+    second = module.EntryAdapter(**plan, slow=give_up(signature))
+    return module.EntryAdapter(**plan, slow=slow_path(signature, second, module.Refused))
+
+
+def _plan(module: Any, signature: CallSignature, artifact: KernelArtifact) -> dict[str, Any]:
+    import torch
+
+    targets = _targets(module, signature, artifact)
+    slots = _Slots()
+    params = signature.params
+    scalar_slots = {i: slots.of(params[i].name) for i in signature.inputs if _scalar_kind(params[i]) in (_INTEGER, _UNSIGNED)}
+    bindings = _bindings(signature, slots)
+    tensors = [i for i in signature.inputs if params[i].kind == "tensor"]
+    if len(tensors) > _MOST_TENSORS:
+        raise ExecutionError(f"{signature.kernel}: {len(tensors)} tensors are more than the cython backend takes ({_MOST_TENSORS})")
+    plan = {
+        "device_type": _DEVICE_TYPES[signature.device],
+        "inputs": [_input(params[i], targets[i], scalar_slots.get(i, -1)) for i in signature.inputs],
+        "tensors": [_tensor(params[i], signature, slots) for i in tensors],
+        "bindings": bindings,
+        "outputs": [
+            (targets[i], [slots.size(dim) for dim in storage_shape(params[i])], torch_dtypes(params[i])[0]) for i in signature.allocated
+        ],
+        "returned": [signature.allocated.index(i) for i in signature.returned],
+        "dynamic": [(slots.of(name), targets[len(params) + k]) for k, name in enumerate(signature.dynamic)],
+        "stream_target": targets[-1],
+        "allocate": torch.empty,
+        "device": torch.device(signature.device),
+    }
+    if len(slots.names) > _MOST_VARIABLES:
+        raise ExecutionError(f"{signature.kernel}: more than {_MOST_VARIABLES} dynamic sizes; use execution_backend='ctypes'")
+    plan["counts"] = (targets[-1] + 1, len(slots.names))
+    return plan
+
+
+class _Slots:
+    """Numbers dynamic variables."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """The number of a variable."""
+        return self.names.setdefault(name, len(self.names))
+
+    def size(self, dim: Dim) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+        """A size as the adapter takes it: kind, value, postfix program."""
+        if isinstance(dim, int):
+            return _NUMBER, dim, ()
+        if isinstance(dim, str):
+            return _VARIABLE, self.of(dim), ()
+        return _PROGRAM, 0, tuple(self._postfix(dim))
+
+    def _postfix(self, dim: Dim) -> list[tuple[int, int]]:
+        if not isinstance(dim, tuple):
+            return [(_NUMBER, dim) if isinstance(dim, int) else (_VARIABLE, self.of(dim))]
+        return [*self._postfix(dim[1]), *self._postfix(dim[2]), (_OPERATIONS[dim[0]], 0)]
+
+
+def _targets(module: Any, signature: CallSignature, artifact: KernelArtifact) -> list[int]:
+    """Place of each argument of the entry among those of its register file."""
+    counts = {True: 0, False: 0}
+    targets = []
+    for kind in entry_kinds(artifact):
+        is_float = kind == "float"
+        targets.append(counts[is_float])
+        counts[is_float] += 1
+    if counts[True] > module.MAX_FLOATS or counts[False] > module.MAX_INTEGERS:
+        raise ExecutionError(
+            f"{signature.kernel}: the cython backend passes at most {module.MAX_FLOATS} floating-point scalars and "
+            f"{module.MAX_INTEGERS} other arguments", hint="use execution_backend='ctypes'",
+        )  # fmt: skip
+    return targets
+
+
+def _scalar_kind(param: KernelParam) -> int:
+    kind = canonical(param.dtype)
+    if param.kind == "pointer":
+        return _POINTER
+    if param.kind == "tensor":
+        return _TENSOR
+    return _FLOAT if kind.is_float else _UNSIGNED if kind.kind == "uint" else _INTEGER
+
+
+def _input(param: KernelParam, target: int, slot: int) -> tuple[int, int, int, int, int]:
+    kind = _scalar_kind(param)
+    low, high = integer_range(param.dtype) if kind in (_INTEGER, _UNSIGNED) else (0, 0)
+    return kind, target, slot, low, high
+
+
+def _tensor(param: KernelParam, signature: CallSignature, slots: _Slots) -> tuple:
+    shape = [slots.size(dim) for dim in storage_shape(param)]
+    strides = None if param.strides is None else [slots.size(dim) for dim in param.strides]
+    alignment = max(signature.alignment.get(param.name, 1), canonical(param.dtype).bytes)
+    return [_dlpack_type(dtype) for dtype in torch_dtypes(param)], shape, strides, alignment
+
+
+def _bindings(signature: CallSignature, slots: _Slots) -> list[tuple[int, int, int]]:
+    """First places of bare variables: tensor, axis, slot."""
+    tensors = [signature.params[i].name for i in signature.inputs if signature.params[i].kind == "tensor"]
+    found: dict[str, tuple[int, int, int]] = {}
+    scalars = {signature.params[i].name for i in signature.inputs if signature.params[i].kind == "scalar"}
+    for param, axis, name in signature.binding_axes():
+        if name in scalars or storage_shape(param) is not param.shape and axis == len(param.shape) - 1:
+            continue
+        found.setdefault(name, (tensors.index(param.name), axis, slots.of(name)))
+    return list(found.values())
+
+
+@cache
+def _dlpack_type(dtype: Any) -> tuple[int, int, int]:
+    """DLPack's code, bits and lanes of a torch dtype, as torch itself exports them."""
+    import torch
+    import tvm_ffi
+
+    exported = tvm_ffi.from_dlpack(torch.empty(1, dtype=dtype)).dtype
+    return exported.type_code, exported.bits, exported.lanes

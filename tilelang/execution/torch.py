@@ -1,0 +1,232 @@
+"""Backend ``torch``: the kernel is a ``torch.library`` operator over the C entry point of ``kernel_lib.so``.
+
+The operator has a schema that says which tensors are written and a meta function, so that ``torch.compile``, fake tensors
+and CUDA graphs can handle it. Its name is made of the kernel's name and a digest of its code, the same in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tilelang.artifact import DIM_OPERATORS, Dim, KernelArtifact, KernelParam
+from tilelang.dtypes import canonical
+from tilelang.errors import ArgumentError
+from tilelang.execution.arguments import prepare
+from tilelang.execution.ctypes import FILE, bind_entry, failure_text
+from tilelang.execution.executor import Executor
+from tilelang.execution.native import open_kernel_library
+from tilelang.execution.signature import CallSignature, storage_shape, torch_dtypes
+from tilelang.execution.wrapper import pointer_call
+
+NAMESPACE = "tilelang"
+
+
+def load(artifact: KernelArtifact, directory: Path) -> Executor:
+    """Loads ``kernel_lib.so`` and registers the operator.
+
+    Raises:
+        ExecutionError: the library cannot be loaded.
+    """
+    library = open_kernel_library(artifact, directory / FILE)
+    signature = CallSignature.of(artifact, "cpu")
+    run = pointer_call(signature, bind_entry(library, artifact), failure_text(library, artifact))
+    return operator_executor(artifact, signature, run, library.__dict__.get("_name", ""), (library,))
+
+
+def operator_executor(
+    artifact: KernelArtifact, signature: CallSignature, run: Callable[..., Any], code: str, keep: tuple[Any, ...]
+) -> Executor:
+    """An executor whose calls go through an operator that does ``run``.
+
+    Args:
+        artifact: the kernel.
+        signature: how it is called.
+        run: the implementation: inputs to outputs.
+        code: path of the library that is behind it, whose content names the operator.
+        keep: what must live as long as the operator.
+    """
+    written = _written(signature, artifact)
+    name = _unique_name(artifact, Path(code))
+    operator, registration = _register(name, signature, written, _implementation(run, signature, written))
+    call = _caller(signature, operator)
+    call.keep = (*keep, registration)  # torch forgets an operator when its registration object dies
+    return Executor(artifact, "torch", call, call.keep)
+
+
+def _register(name: str, signature: CallSignature, written: list[int], implementation: Callable[..., Any]) -> tuple[Any, Any]:
+    import torch
+
+    library = torch.library.Library(NAMESPACE, "FRAGMENT")
+    library.define(f"{name}{_schema(signature, written)}", tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl(name, implementation, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", _meta_function(signature), lib=library)
+    return getattr(getattr(torch.ops, NAMESPACE), name).default, library
+
+
+# The operator's type ---------------------------------------------------------------------------------------------------
+
+
+def _schema(signature: CallSignature, written: list[int]) -> str:
+    arguments = []
+    for place, index in enumerate(signature.inputs):
+        param = signature.params[index]
+        kind = f"Tensor(a{place}!)" if index in written else _schema_type(param)
+        arguments.append(f"{kind} v{index}")
+    outputs = ["Tensor"] * len(signature.returned)
+    result = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
+    return f"({', '.join(arguments)}) -> {result}"
+
+
+def _schema_type(param: KernelParam) -> str:
+    if param.kind == "tensor":
+        return "Tensor"
+    dtype = canonical(param.dtype)
+    return "float" if param.kind == "scalar" and dtype.is_float else "bool" if dtype == "bool" and param.kind == "scalar" else "SymInt"
+
+
+def _written(signature: CallSignature, artifact: KernelArtifact) -> list[int]:
+    """Tensor inputs that the kernel may write: all of them where the artifact does not say."""
+    tensors = [i for i in signature.inputs if signature.params[i].kind == "tensor"]
+    names = artifact.metadata.get("written")
+    return tensors if names is None else [i for i in tensors if signature.params[i].name in names]
+
+
+_names_in_use: set[str] = set()
+
+
+def _unique_name(artifact: KernelArtifact, code: Path) -> str:
+    digest = hashlib.sha256(repr((artifact.params, artifact.out_idx)).encode() + (code.read_bytes() if code.is_file() else b""))
+    stem = f"{re.sub(r'[^A-Za-z0-9_]', '_', artifact.name)}_{digest.hexdigest()[:12]}"
+    name = next(n for n in _numbered(stem) if n not in _names_in_use)
+    _names_in_use.add(name)
+    return name
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    return itertools.chain([stem], (f"{stem}_{k}" for k in itertools.count(2)))
+
+
+# What it does ----------------------------------------------------------------------------------------------------------
+
+
+def _implementation(run: Callable[..., Any], signature: CallSignature, written: list[int]) -> Callable[..., Any]:
+    """``run``, after which autograd knows that the written tensors have changed."""
+    from torch.autograd.graph import increment_version
+
+    places = [place for place, index in enumerate(signature.inputs) if index in written]
+    unsigned = [place for place, index in enumerate(signature.inputs) if _is_wide(signature.params[index])]
+
+    def implementation(*args: Any) -> Any:
+        if unsigned:
+            args = tuple(value % 2**64 if place in unsigned else value for place, value in enumerate(args))
+        result = run(*args)
+        if places:
+            increment_version([args[place] for place in places])
+        return result
+
+    return implementation
+
+
+def _is_wide(param: KernelParam) -> bool:
+    """Whether values may not fit the operator's signed 64-bit integers: they travel as two's complement."""
+    return param.kind == "pointer" or param.kind == "scalar" and param.dtype == "uint64"
+
+
+def _meta_function(signature: CallSignature) -> Callable[..., Any]:
+    def meta(*args: Any) -> Any:
+        import torch
+
+        given = dict(zip(signature.inputs, args))
+        sizes: dict[str, Any] = {
+            signature.params[i].name: value for i, value in given.items() if signature.params[i].kind == "scalar"
+        }
+        if len({value.device for i, value in given.items() if signature.params[i].kind == "tensor"}) > 1:
+            prepare(signature, args, {})  # tensors with and without data: says which one has none
+        device = next((value.device for i, value in given.items() if signature.params[i].kind == "tensor"), signature.device)
+        for index, value in given.items():
+            param = signature.params[index]
+            if param.kind == "tensor":
+                stored = storage_shape(param)
+                if value.dim() != len(stored):
+                    raise ArgumentError(f"{signature.kernel}: {param.name} has {value.dim()} axes, expected {len(stored)}")
+                for dim, size in zip((*stored, *(param.strides or ())), (*value.shape, *value.stride())):
+                    if isinstance(dim, str):
+                        sizes.setdefault(dim, size)
+        made = [
+            torch.empty(
+                [_symbolic(dim, sizes) for dim in storage_shape(signature.params[i])],
+                dtype=torch_dtypes(signature.params[i])[0], device=device,
+            )
+            for i in signature.returned
+        ]  # fmt: skip
+        return made[0] if len(made) == 1 else tuple(made) if made else None
+
+    return meta
+
+
+def _symbolic(dim: Dim, sizes: dict[str, Any]) -> Any:
+    """A size over torch's symbolic integers."""
+    import torch
+
+    if isinstance(dim, int):
+        return dim
+    if isinstance(dim, str):
+        return sizes[dim]
+    operator = {"min": torch.sym_min, "max": torch.sym_max}.get(dim[0], DIM_OPERATORS[dim[0]][1])
+    return operator(_symbolic(dim[1], sizes), _symbolic(dim[2], sizes))
+
+
+# What the user calls ---------------------------------------------------------------------------------------------------
+
+
+def _caller(signature: CallSignature, operator: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator with this package's argument errors; a tracer sees the operator alone."""
+    from torch import SymFloat, SymInt
+    from torch.compiler import is_compiling
+
+    numbers = {int, float, bool, SymInt, SymFloat}
+    scalars = [place for place, index in enumerate(signature.inputs) if signature.params[index].kind != "tensor"]
+    names = {signature.params[index].name: place for place, index in enumerate(signature.inputs)}
+    wide = [place for place, index in enumerate(signature.inputs) if _is_wide(signature.params[index])]
+    count = len(names)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and len(args) + len(kwargs) == count and all(names.get(name, -1) >= len(args) for name in kwargs):
+            args = (*args, *(kwargs[name] for name in list(names)[len(args) :]))
+            kwargs = {}
+        if is_compiling():
+            return operator(*args, **kwargs)
+        if wide or kwargs or len(args) != count or any(args[place].__class__ not in numbers for place in scalars):
+            # Converted here: the dispatcher would convert silently, and crashes on a tensor in an integer's place.
+            return operator(*_signed(prepare(signature, args, kwargs), wide))
+        try:
+            return operator(*args)
+        except ArgumentError:
+            raise
+        except Exception as error:
+            return explain(args, error)
+
+    def explain(args: tuple, error: Exception) -> Any:
+        if any(_is_fake(value) for value in args):
+            raise error
+        prepared = prepare(signature, args, {})
+        if all(a is b for a, b in zip(args, prepared)):
+            raise error
+        return operator(*_signed(prepared, wide))
+
+    return call
+
+
+def _signed(values: list[Any], wide: list[int]) -> list[Any]:
+    return [(value + 2**63) % 2**64 - 2**63 if place in wide else value for place, value in enumerate(values)]
+
+
+def _is_fake(value: Any) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(value, FakeTensor)
