@@ -37,8 +37,8 @@ def bind_entry(library: ctypes.CDLL, artifact: KernelArtifact) -> Callable[..., 
 
 
 def failure_text(library: ctypes.CDLL, artifact: KernelArtifact) -> Callable[[int], str]:
-    """What a non-zero result of the entry means, by the library's own ``<name>_error`` where it has one."""
-    describe = getattr(library, f"{artifact.name}_error", None)
+    """What a non-zero result of the entry means, by the library's own ``tilelang_last_error`` where it has one."""
+    describe = getattr(library, "tilelang_last_error", None)
     if describe is None:
         return lambda code: f"the kernel failed with code {code}"
     describe.restype = ctypes.c_char_p

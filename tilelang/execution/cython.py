@@ -41,7 +41,7 @@ def adapter() -> Any:
     try:
         from tilelang.lib import entry_adapter
     except ImportError as error:
-        raise ExecutionError(f"the compiled adapter is missing: {error}", hint="build the native parts: python3 dev.py build") from None
+        raise ExecutionError(f"the compiled adapter is missing: {error}", hint="build it: python3 dev.py build") from None
     entry_adapter.use_tensor_type(torch.Tensor)
     return entry_adapter
 
@@ -86,14 +86,15 @@ def _plan(module: Any, signature: CallSignature, artifact: KernelArtifact) -> di
     bindings = _bindings(signature, slots)
     tensors = [i for i in signature.inputs if params[i].kind == "tensor"]
     if len(tensors) > _MOST_TENSORS:
-        raise ExecutionError(f"{signature.kernel}: {len(tensors)} tensors are more than the cython backend takes ({_MOST_TENSORS})")
+        raise ExecutionError(f"{signature.kernel}: the cython backend passes at most {_MOST_TENSORS} tensors")
     plan = {
         "device_type": _DEVICE_TYPES[signature.device],
         "inputs": [_input(params[i], targets[i], scalar_slots.get(i, -1)) for i in signature.inputs],
         "tensors": [_tensor(params[i], signature, slots) for i in tensors],
         "bindings": bindings,
         "outputs": [
-            (targets[i], [slots.size(dim) for dim in storage_shape(params[i])], torch_dtypes(params[i])[0]) for i in signature.allocated
+            (targets[i], [slots.size(dim) for dim in storage_shape(params[i])], torch_dtypes(params[i])[0])
+            for i in signature.allocated
         ],
         "returned": [signature.allocated.index(i) for i in signature.returned],
         "dynamic": [(slots.of(name), targets[len(params) + k]) for k, name in enumerate(signature.dynamic)],

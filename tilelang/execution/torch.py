@@ -85,8 +85,9 @@ def _schema(signature: CallSignature, written: list[int]) -> str:
 def _schema_type(param: KernelParam) -> str:
     if param.kind == "tensor":
         return "Tensor"
-    dtype = canonical(param.dtype)
-    return "float" if param.kind == "scalar" and dtype.is_float else "bool" if dtype == "bool" and param.kind == "scalar" else "SymInt"
+    if param.kind == "pointer":
+        return "SymInt"
+    return {"float": "float", "bool": "bool"}.get(canonical(param.dtype).kind, "SymInt")
 
 
 def _written(signature: CallSignature, artifact: KernelArtifact) -> list[int]:

@@ -127,7 +127,8 @@ class _Text:
 
     def packed(self) -> str:
         """Text that leaves tensor checks to the native entry."""
-        if all(p.kind == "tensor" and self._alignment(i) == 1 for i, p in enumerate(self.signature.params)) and not self.signature.allocated:
+        plain = all(param.kind == "tensor" and self._alignment(i) == 1 for i, param in enumerate(self.signature.params))
+        if plain and not self.signature.allocated:
             self._emit("if kwargs: raise Refused")
             self._emit("native(*args)")  # it counts arguments too
             return self._finish()
@@ -219,14 +220,16 @@ class _Text:
                 if dims is None or not (check or any(isinstance(dim, str) for dim in dims)):
                     continue
                 locals_ = [f"{letter}{index}_{axis}" for axis in range(len(dims))]
-                self._emit(f"({''.join(name + ', ' for name in locals_)}) = v{index}.{attribute}" if dims else f"() = v{index}.{attribute}")
+                self._emit(f"({''.join(name + ', ' for name in locals_)}) = v{index}.{attribute}")
                 for name, dim in zip(locals_, dims):
                     if isinstance(dim, str) and dim not in self.sizes:
                         self.sizes[dim] = name
                     elif check:
                         checks.append((name, dim))
             if stored is not param.shape and isinstance(param.shape[-1], str) and param.shape[-1] not in self.sizes:
-                raise ExecutionError(f"{self.signature.kernel}: {param.name} cannot give the size {param.shape[-1]}: it holds two values a byte")
+                raise ExecutionError(
+                    f"{self.signature.kernel}: {param.name} cannot give the size {param.shape[-1]}: it holds two values a byte"
+                )
         if checks:
             self._refuse_unless(" and ".join(f"{name} == {self._size(dim)}" for name, dim in checks))
 
