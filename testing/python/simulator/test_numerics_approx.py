@@ -119,6 +119,7 @@ def test_directed_rounding(width, name, mode):
         "fma": lambda x, y, z: x * y + z,
     }[name]
     want = [
-        _directed(operation(*(Fraction(float(v)) for v in triple)), mode, dtype) for triple in zip(a, b, c, strict=True)
+        _directed(operation(*(Fraction(float(v)) for v in triple)), mode, dtype)
+        for triple in zip(a, b, c, strict=True)
     ]
     assert np.array_equal(out, np.array(want, dtype=dtype))

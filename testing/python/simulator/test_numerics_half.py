@@ -10,8 +10,36 @@ from models.native import call
 SEED = 20240612
 COUNT = 4000
 SPECIALS = {
-    "f16": [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00],
-    "bf16": [0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0],
+    "f16": [
+        0x0000,
+        0x8000,
+        0x0001,
+        0x8001,
+        0x03FF,
+        0x0400,
+        0x3C00,
+        0xBC00,
+        0x7BFF,
+        0xFBFF,
+        0x7C00,
+        0xFC00,
+        0x7E00,
+    ],
+    "bf16": [
+        0x0000,
+        0x8000,
+        0x0001,
+        0x8001,
+        0x007F,
+        0x0080,
+        0x3F80,
+        0xBF80,
+        0x7F7F,
+        0xFF7F,
+        0x7F80,
+        0xFF80,
+        0x7FC0,
+    ],
 }
 
 
@@ -62,7 +90,9 @@ def test_arithmetic_rounds_once(name, fmt):
     want = exact(OPERATIONS[name], fmt, *codes)
     got = half(name, fmt, "", *codes)
     wrong = np.flatnonzero(got != want)
-    assert len(wrong) == 0, [(name, *[hex(x[i]) for x in codes], hex(got[i]), hex(want[i])) for i in wrong[:5]]
+    assert len(wrong) == 0, [
+        (name, *[hex(x[i]) for x in codes], hex(got[i]), hex(want[i])) for i in wrong[:5]
+    ]
 
 
 def test_fma_sees_an_addend_far_below_a_tie():

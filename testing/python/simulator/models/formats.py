@@ -90,7 +90,17 @@ def interesting_floats(name: str, rng: np.random.Generator, count: int) -> np.nd
     middle = (table[:-1] + table[1:]) / 2
     if len(middle) > count:
         middle = rng.choice(middle, count, replace=False)
-    specials = [0.0, np.inf, np.nan, table[-1], 2 * table[-1], 2 * table[-1] - table[-2], table[1] / 2, table[1] / 4, 1e-45]
+    specials = [
+        0.0,
+        np.inf,
+        np.nan,
+        table[-1],
+        2 * table[-1],
+        2 * table[-1] - table[-2],
+        table[1] / 2,
+        table[1] / 4,
+        1e-45,
+    ]
     with np.errstate(over="ignore"):
         base = np.concatenate([picked, middle, specials]).astype(np.float32)
     noise = rng.integers(0, 2**32, count, dtype=np.uint32).view(np.float32)
