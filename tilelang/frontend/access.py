@@ -89,7 +89,7 @@ def assign_subscript(buffer: Any, key: Any, value: Any) -> None:
         stmt.check()
         builder.emit(stmt.to_stmt(span))
         return
-    lanes = next((index.ty.lanes for index in target.indices if getattr(index.ty, "lanes", 1) > 1), 1)
+    lanes = max((int(index.ty.dtype.lanes) for index in target.indices), default=1)
     expr = convert(as_expr(value, str(buffer.dtype)), str(buffer.dtype), lanes)
     builder.emit(ir.BufferStore(buffer, expr, list(target.indices), span))
 

@@ -21,7 +21,9 @@ from tilelang.frontend.liveness import assigned_names, carried_names, target_nam
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
 
-_REPLACED_BUILTINS = frozenset("min max abs round int float bool pow sum print range any all".split())
+_REPLACED_BUILTINS = frozenset("min max abs round pow sum print range any all".split())
+_REPLACED_TYPES = frozenset("int float bool".split())
+"""Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 _UNSUPPORTED = {
     ast.AsyncFor: "async for",
     ast.AsyncWith: "async with",
@@ -335,10 +337,19 @@ class _Rewriter(ast.NodeTransformer):
             return _locate(ast.Tuple([self.key(item) for item in node.elts], ast.Load()), node)
         return self.visit(node)
 
+    def visit_Call(self, node: ast.Call) -> Any:
+        callee = node.func
+        node = self.generic_visit(node)
+        if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
+            node.func = self.replaced(callee)
+        return node
+
     def visit_Name(self, node: ast.Name) -> Any:
         replaced = node.id in _REPLACED_BUILTINS and node.id not in self.bound and isinstance(node.ctx, ast.Load)
-        if not replaced:
-            return node
+        return self.replaced(node) if replaced else node
+
+    def replaced(self, node: ast.Name) -> ast.expr:
+        """A builtin's name as the hook that extends it."""
         load = _locate(ast.Name(node.id, ast.Load()), node)
         return self.hook("builtin", ast.Constant(node.id), load, at=node)
 
