@@ -7,10 +7,11 @@ test may set a variable with ``monkeypatch.setenv``. A set ``TILELANG_*`` name t
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,20 @@ def get(name: str) -> Any:
     except ValueError as error:
         warnings.warn(f"{name}={text!r} is ignored: {error}", stacklevel=2)
         return variable.default
+
+
+@contextlib.contextmanager
+def overridden(name: str, text: str) -> Iterator[None]:
+    """Sets a variable inside of a ``with`` block."""
+    before = os.environ.get(VARIABLES[name].name)
+    os.environ[name] = text
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def code_changing() -> dict[str, str]:

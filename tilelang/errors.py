@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import linecache
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -297,3 +298,34 @@ class ToolchainError(CompileError):
 
     def __init__(self, what: str, detail: str):
         super().__init__(f"{what}: {next(iter(detail.splitlines()), '')}", hint=detail if "\n" in detail else None)
+
+
+class SimulatorUnavailableError(ExecutionError):
+    """The simulator's native library is missing or does not load."""
+
+    def __init__(self, path: str, problem: str):
+        super().__init__(f"the PTX simulator cannot be used: {path}: {problem}",
+                         hint="build it: cmake -S src/simulator -B build/simulator -G Ninja && cmake --build build/simulator")
+
+
+class PtxError(ExecutionError):
+    """PTX text that is malformed, or that has an instruction the simulator does not know."""
+
+    def __init__(self, problem: str):
+        super().__init__(problem)
+
+
+class SimulatorArgumentError(ArgumentError):
+    """Sizes, arguments or options that a launch on the simulator cannot take."""
+
+    def __init__(self, problem: str, hint: str | None = None):
+        super().__init__(problem, hint=hint)
+
+
+class SimulatorError(ExecutionError):
+    """What the simulator's checkers found; ``findings`` has all of it, the message the first."""
+
+    def __init__(self, findings: Sequence[object]):
+        others = f"\n... and {len(findings) - 1} more findings" if len(findings) > 1 else ""
+        super().__init__(f"{findings[0]}{others}")
+        self.findings = tuple(findings)

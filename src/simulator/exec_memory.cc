@@ -1,0 +1,279 @@
+// ld and st (PTX ISA, "Data Movement and Conversion Instructions: ld, st") and cache hints.
+#include <algorithm>
+
+#include "function_decoder.h"
+#include "lanes.h"
+#include "memory.h"
+#include "memory_operands.h"
+#include "race.h"
+
+namespace tilelang {
+namespace simulator {
+namespace {
+
+struct MemorySpec {
+  MemoryOrder order;
+  Space space = Space::kGeneric;
+  Address address;
+  uint8_t element = 4;   // bytes
+  uint8_t count = 1;     // vector elements
+  uint8_t width = 4;     // register bytes
+  bool sign = false;     // sign-extend into wider registers
+};
+
+template <class R, class E>
+void load_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, LaneMask lanes, uint32_t count) {
+  for (uint32_t e = 0; e < count; ++e) {
+    R* d = w.reg<R>(in.list[e]);
+    auto load = [&](int l) {
+      E value;
+      std::memcpy(&value, pointers[l] + e * sizeof(E), sizeof(E));
+      d[l] = static_cast<R>(value);
+    };
+    if (lanes == kAllLanes) {
+      for (int l = 0; l < kLanes; ++l) load(l);
+    } else {
+      for_lanes(lanes, load);
+    }
+  }
+}
+
+template <class R, class E>
+void store_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, LaneMask lanes, uint32_t count) {
+  for (uint32_t e = 0; e < count; ++e) {
+    const R* s = w.reg<R>(in.list[e]);
+    auto store = [&](int l) {
+      E value = static_cast<E>(s[l]);
+      std::memcpy(pointers[l] + e * sizeof(E), &value, sizeof(E));
+    };
+    if (lanes == kAllLanes) {
+      for (int l = 0; l < kLanes; ++l) store(l);
+    } else {
+      for_lanes(lanes, store);
+    }
+  }
+}
+
+struct Wide {
+  uint64_t low, high;
+};
+
+using ElementMover = void (*)(Warp&, const Instruction&, uint8_t* const*, LaneMask, uint32_t);
+
+/// Mover for element bytes, register bytes and signedness.
+ElementMover find_loader(const MemorySpec& s) {
+  switch (s.element) {
+    case 1:
+      if (s.width == 1) return load_elements<uint8_t, uint8_t>;
+      if (s.width == 2) return s.sign ? load_elements<int16_t, int8_t> : load_elements<uint16_t, uint8_t>;
+      if (s.width == 4) return s.sign ? load_elements<int32_t, int8_t> : load_elements<uint32_t, uint8_t>;
+      return s.sign ? load_elements<int64_t, int8_t> : load_elements<uint64_t, uint8_t>;
+    case 2:
+      if (s.width == 2) return load_elements<uint16_t, uint16_t>;
+      if (s.width == 4) return s.sign ? load_elements<int32_t, int16_t> : load_elements<uint32_t, uint16_t>;
+      return s.sign ? load_elements<int64_t, int16_t> : load_elements<uint64_t, uint16_t>;
+    case 4:
+      if (s.width == 4) return load_elements<uint32_t, uint32_t>;
+      return s.sign ? load_elements<int64_t, int32_t> : load_elements<uint64_t, uint32_t>;
+    case 8: return load_elements<uint64_t, uint64_t>;
+    default: return load_elements<Wide, Wide>;
+  }
+}
+
+ElementMover find_storer(const MemorySpec& s) {
+  switch (s.element) {
+    case 1:
+      if (s.width == 1) return store_elements<uint8_t, uint8_t>;
+      if (s.width == 2) return store_elements<uint16_t, uint8_t>;
+      if (s.width == 4) return store_elements<uint32_t, uint8_t>;
+      return store_elements<uint64_t, uint8_t>;
+    case 2:
+      if (s.width == 2) return store_elements<uint16_t, uint16_t>;
+      if (s.width == 4) return store_elements<uint32_t, uint16_t>;
+      return store_elements<uint64_t, uint16_t>;
+    case 4:
+      if (s.width == 4) return store_elements<uint32_t, uint32_t>;
+      return store_elements<uint64_t, uint32_t>;
+    case 8: return store_elements<uint64_t, uint64_t>;
+    default: return store_elements<Wide, Wide>;
+  }
+}
+
+struct Access {
+  MemorySpec spec;
+  ElementMover move = nullptr;
+};
+
+void poison_lanes(Warp& w, const Instruction& in, const MemorySpec& s, LaneMask lanes) {
+  for_lanes(lanes, [&](int l) {
+    for (uint32_t e = 0; e < s.count; ++e) std::memset(w.frame + in.list[e] + static_cast<uint32_t>(l) * s.width, kPoison, s.width);
+  });
+}
+
+Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
+  const auto& access = *static_cast<const Access*>(in.extra);
+  const MemorySpec& s = access.spec;
+  uint64_t addresses[kLanes];
+  uint8_t* pointers[kLanes];
+  lane_addresses(w, s.address, addresses);
+  uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
+  AccessKind kind = s.order.strong ? AccessKind::kStrongRead : AccessKind::kRead;
+  LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
+  if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, false);
+  if (s.order.strong) synchronise(w, s.space, addresses, good, s.order, true, false);
+  access.move(w, in, pointers, good, s.count);
+  if (good != exec) poison_lanes(w, in, s, exec & ~good);
+  return Step::kNext;
+}
+
+/// One lane after the other, so that a race of two lanes of this store that write the same value is none.
+void store_checked(Warp& w, const Instruction& in, const Access& access, const uint64_t* addresses, LaneMask exec, AccessKind kind) {
+  const MemorySpec& s = access.spec;
+  uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
+  for_lanes(exec, [&](int l) {
+    uint8_t* pointers[kLanes];
+    alignas(16) uint8_t value[32];
+    pointers[l] = value;
+    access.move(w, in, pointers, 1u << l, s.count);
+    const uint8_t* present = peek(w, s.space, addresses[l], bytes);
+    w.same_value = present && std::memcmp(present, value, bytes) == 0;
+    LaneMask good = access_lanes(w, in, s.space, addresses, 1u << l, bytes, kind, pointers);
+    w.same_value = false;
+    if (good) access.move(w, in, pointers, good, s.count);
+  });
+}
+
+Step run_store(Warp& w, const Instruction& in, LaneMask exec) {
+  const auto& access = *static_cast<const Access*>(in.extra);
+  const MemorySpec& s = access.spec;
+  uint64_t addresses[kLanes];
+  uint8_t* pointers[kLanes];
+  lane_addresses(w, s.address, addresses);
+  uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
+  AccessKind kind = s.order.strong ? AccessKind::kStrongWrite : AccessKind::kWrite;
+  ++w.cluster().progress;
+  if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, true);
+  if (s.order.strong) synchronise(w, s.space, addresses, exec, s.order, false, true);
+  if (w.cluster().race) {
+    store_checked(w, in, access, addresses, exec, kind);
+    return Step::kNext;
+  }
+  LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
+  access.move(w, in, pointers, good, s.count);
+  return Step::kNext;
+}
+
+/// Kernel parameters: one value for all lanes at a known place.
+Step run_load_param(Warp& w, const Instruction& in, LaneMask exec) {
+  const auto& access = *static_cast<const Access*>(in.extra);
+  uint8_t* pointers[kLanes];
+  uint8_t* base = const_cast<uint8_t*>(w.launch().parameters.data()) + in.immediate;
+  for (auto& pointer : pointers) pointer = base;
+  access.move(w, in, pointers, exec, access.spec.count);
+  return Step::kNext;
+}
+
+/// Parameters and results of device functions: per-lane areas of the frame. op[5] is the area, immediate the byte
+/// offset in it, target its bytes per lane.
+Step run_area(Warp& w, const Instruction& in, LaneMask exec) {
+  const auto& access = *static_cast<const Access*>(in.extra);
+  uint8_t* pointers[kLanes];
+  for (uint32_t l = 0; l < kLanes; ++l) pointers[l] = w.frame + in.op[5] + l * in.target + in.immediate;
+  access.move(w, in, pointers, exec, access.spec.count);
+  return Step::kNext;
+}
+
+void decode_param(Decoder& d, Access& access, const Symbol& symbol, int64_t offset, bool store) {
+  int64_t bytes = static_cast<int64_t>(access.spec.element) * access.spec.count;
+  if (offset < 0 || offset + bytes > symbol.bytes) d.fail("the access leaves the parameter");
+  if (symbol.kind == Symbol::Kind::kParam) {
+    if (store) d.fail("kernel parameters are read-only");
+    d.out.immediate = static_cast<int64_t>(symbol.address) + offset;
+    d.out.run = run_load_param;
+    return;
+  }
+  d.out.op[5] = symbol.area;
+  d.out.immediate = offset;
+  d.out.target = symbol.bytes;
+  d.out.run = run_area;
+}
+
+/// The symbol of [symbol + offset] when it is a parameter, else null.
+const Symbol* parameter_symbol(Decoder& d, size_t index, int64_t* offset) {
+  const Operand& operand = d.operand(index);
+  if (operand.kind != Operand::Kind::kAddress || operand.children[0].kind != Operand::Kind::kSymbol) return nullptr;
+  const Symbol* symbol = d.function().find_symbol(operand.children[0].name);
+  if (!symbol || (symbol->kind != Symbol::Kind::kParam && symbol->kind != Symbol::Kind::kCallParam)) return nullptr;
+  *offset = operand.children[0].integer;
+  return symbol;
+}
+
+uint8_t take_vector(Decoder& d) {
+  std::string vector = d.modifiers.take_any({"v2", "v4", "v8"});
+  return vector.empty() ? 1 : static_cast<uint8_t>(vector[1] - '0');
+}
+
+void decode_elements(Decoder& d, MemorySpec& s, const TypeInfo* type, size_t index, bool store) {
+  std::vector<Operand> items = d.elements(index);
+  if (items.size() != s.count) d.fail("expected " + std::to_string(s.count) + " vector elements, found " + std::to_string(items.size()));
+  std::vector<uint32_t> slots;
+  for (size_t i = 0; i < items.size(); ++i) {
+    uint32_t width;
+    slots.push_back(store ? d.source_wide(items[i], type, &width) : d.destination_wide(items[i], type->bytes, &width));
+    if (i > 0 && width != s.width) d.fail("vector elements must be registers of one width");
+    s.width = static_cast<uint8_t>(width);
+  }
+  d.set_list(slots);
+}
+
+void decode_access(Decoder& d, bool store) {
+  auto& access = d.attach<Access>();
+  MemorySpec& s = access.spec;
+  s.order = take_memory_order(d);
+  s.space = take_memory_space(d);
+  take_cache_hints(d);
+  if (!s.order.strong && !store) d.modifiers.take("nc");
+  take_cache_hints(d);
+  s.count = take_vector(d);
+  const TypeInfo* type = d.take_type();
+  d.expect_no_more_modifiers();
+  d.expect_operands(2, 3);  // a cache policy may follow
+  if (type->bytes == 0) d.fail("predicates cannot be in memory");
+  s.element = type->bytes;
+  s.sign = type->kind == 's';
+  if (s.element * s.count > 32) d.fail("the vector is too wide");
+  decode_elements(d, s, type, store ? 1 : 0, store);
+  access.move = store ? find_storer(s) : find_loader(s);
+  int64_t offset = 0;
+  if (const Symbol* symbol = parameter_symbol(d, store ? 0 : 1, &offset)) return decode_param(d, access, *symbol, offset, store);
+  s.address = d.address(store ? 0 : 1);
+  d.out.run = store ? run_store : run_load;
+}
+
+Step run_nothing(Warp&, const Instruction&, LaneMask) { return Step::kNext; }
+
+/// prefetch, prefetchu, applypriority, discard: hints. The address must be well-formed.
+void decode_hint(Decoder& d) {
+  while (!d.modifiers.done()) d.modifiers.next();
+  d.expect_operands(1, 3);
+  d.address(0);
+  d.out.run = run_nothing;
+}
+
+}  // namespace
+
+const std::vector<OpcodeRow>& memory_opcodes() {
+  static const std::vector<OpcodeRow> rows = {
+      {"ld", [](Decoder& d) { decode_access(d, false); }, "load"},
+      {"ldu", [](Decoder& d) { decode_access(d, false); }, "load"},
+      {"st", [](Decoder& d) { decode_access(d, true); }, "store"},
+      {"prefetch", decode_hint, "hint"},
+      {"prefetchu", decode_hint, "hint"},
+      {"applypriority", decode_hint, "hint"},
+      {"discard", decode_hint, "hint"},
+  };
+  return rows;
+}
+
+}  // namespace simulator
+}  // namespace tilelang

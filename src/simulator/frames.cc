@@ -1,0 +1,124 @@
+#include "frames.h"
+
+#include <algorithm>
+
+namespace tilelang {
+namespace simulator {
+namespace {
+
+constexpr uint32_t kMaximumStackBytes = 256u << 20;
+constexpr uint32_t kMaximumLocalBytes = 512u << 10;
+
+std::array<uint32_t, 3> unlinear(uint64_t index, const std::array<uint32_t, 3>& extent) {
+  return {static_cast<uint32_t>(index % extent[0]), static_cast<uint32_t>(index / extent[0] % extent[1]),
+          static_cast<uint32_t>(index / extent[0] / extent[1])};
+}
+
+uint64_t lane_mask_value(SpecialKind kind, int lane) {
+  uint64_t bit = 1ull << lane;
+  switch (kind) {
+    case SpecialKind::kLaneMaskEq: return bit;
+    case SpecialKind::kLaneMaskLt: return bit - 1;
+    case SpecialKind::kLaneMaskLe: return 2 * bit - 1;
+    case SpecialKind::kLaneMaskGt: return kAllLanes & ~(2 * bit - 1);
+    default: return kAllLanes & ~(bit - 1);
+  }
+}
+
+/// Value of a special slot for one lane.
+uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& slot, int lane) {
+  const Block& block = *warp.block;
+  const Launch& launch = *block.cluster->launch;
+  uint32_t dim = slot.payload < 3 ? slot.payload : 0;
+  uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
+  switch (slot.kind) {
+    case SpecialKind::kThread: return unlinear(warp.index * kLanes + static_cast<uint32_t>(lane), launch.block)[dim];
+    case SpecialKind::kThreadCount: return launch.block[dim];
+    case SpecialKind::kBlockIndex: return block.index[dim];
+    case SpecialKind::kBlockCount: return launch.grid[dim];
+    case SpecialKind::kClusterIndex: return block.index[dim] / launch.cluster[dim];
+    case SpecialKind::kClusterCount: return launch.grid[dim] / launch.cluster[dim];
+    case SpecialKind::kClusterBlock: return block.index[dim] % launch.cluster[dim];
+    case SpecialKind::kClusterBlockCount: return launch.cluster[dim];
+    case SpecialKind::kClusterRank: return block.rank;
+    case SpecialKind::kClusterSize: return launch.blocks_per_cluster();
+    case SpecialKind::kIsExplicitCluster: return launch.blocks_per_cluster() > 1;
+    case SpecialKind::kLane: return static_cast<uint64_t>(lane);
+    case SpecialKind::kWarp: return warp.index;
+    case SpecialKind::kWarpCount: return block.warps.size();
+    case SpecialKind::kMultiprocessor: return block.cluster->index % 132;
+    case SpecialKind::kMultiprocessorCount: return 132;
+    case SpecialKind::kGrid: return 1;
+    case SpecialKind::kDynamicSharedSize: return launch.dynamic_shared;
+    case SpecialKind::kTotalSharedSize: return launch.shared_bytes;
+    case SpecialKind::kSharedAddress: return window | slot.payload;
+    case SpecialKind::kDynamicAddress: return window | (launch.dynamic_base + slot.payload);
+    case SpecialKind::kLocalAddress: return frame.local_base + slot.payload;
+    case SpecialKind::kParamAddress: return reinterpret_cast<uint64_t>(launch.parameters.data()) + slot.payload;
+    case SpecialKind::kClock: return 0;
+    default: return lane_mask_value(slot.kind, lane);
+  }
+}
+
+void fill_specials(Warp& warp, const Frame& frame, const DecodedFunction& function) {
+  uint8_t* base = warp.registers + frame.base;
+  for (const SpecialSlot& slot : function.specials) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      uint64_t value = special_value(warp, frame, slot, lane);
+      std::memcpy(base + slot.offset + static_cast<uint32_t>(lane) * slot.bytes, &value, slot.bytes);
+    }
+  }
+}
+
+void grow_registers(Warp& warp, size_t bytes) {
+  size_t old = warp.register_storage.size();
+  if (bytes + 64 <= old) return;
+  size_t current = warp.frame ? static_cast<size_t>(warp.frame - warp.registers) : 0;
+  std::vector<uint8_t> storage(std::max(bytes + 64, old + old / 2), kPoison);
+  uint8_t* start = storage.data() + (64 - reinterpret_cast<uint64_t>(storage.data()) % 64) % 64;
+  if (old) std::memcpy(start, warp.registers, old - 64);
+  warp.register_storage = std::move(storage);
+  warp.registers = start;
+  if (warp.frame) warp.frame = start + current;
+}
+
+void grow_local(Warp& warp, size_t bytes) {
+  if (warp.local.empty()) {
+    warp.local.resize(kLanes);
+    if (warp.checking(kCheckInit)) warp.local_initialised.resize(kLanes);
+  }
+  if (warp.local[0].size() >= bytes) return;
+  for (auto& lane : warp.local) lane.resize(bytes, kPoison);
+  for (auto& lane : warp.local_initialised) lane.resize(bytes, 0);
+}
+
+}  // namespace
+
+std::shared_ptr<Frame> make_frame(Warp& warp, uint32_t function, std::shared_ptr<Frame> caller) {
+  const Program& program = *warp.launch().program;
+  const DecodedFunction& decoded = program.functions[function];
+  auto frame = std::make_shared<Frame>();
+  frame->function = function;
+  // Frames of diverged fragments must not overlap: predicates keep all lanes in one word.
+  for (const Fragment& fragment : warp.fragments) {
+    if (!fragment.frame) continue;
+    const DecodedFunction& other = program.functions[fragment.frame->function];
+    frame->base = std::max(frame->base, fragment.frame->base + other.frame_bytes);
+    frame->local_base = std::max(frame->local_base, fragment.frame->local_base + other.local_bytes);
+  }
+  frame->caller = std::move(caller);
+  uint64_t end = static_cast<uint64_t>(frame->base) + decoded.frame_bytes;
+  uint64_t local_end = static_cast<uint64_t>(frame->local_base) + decoded.local_bytes;
+  if (end > kMaximumStackBytes || local_end > kMaximumLocalBytes) {
+    warp.report(FindingKind::kTrap, program.code[warp.pc], 0, "stack overflow in " + decoded.name);
+    throw KernelAbort();
+  }
+  grow_registers(warp, end);
+  if (local_end) grow_local(warp, local_end);
+  std::memcpy(warp.registers + frame->base + decoded.constants_offset, decoded.constants.data(), decoded.constants.size());
+  fill_specials(warp, *frame, decoded);
+  return frame;
+}
+
+}  // namespace simulator
+}  // namespace tilelang

@@ -1,0 +1,51 @@
+// Running a kernel: from a request to a report.
+#ifndef TILELANG_SIMULATOR_LAUNCH_H_
+#define TILELANG_SIMULATOR_LAUNCH_H_
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "counters.h"
+#include "findings.h"
+#include "memory.h"
+#include "program.h"
+
+namespace tilelang {
+namespace simulator {
+
+struct LaunchRequest {
+  std::string kernel;
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
+  uint32_t shared_bytes = 0;            // dynamic
+  std::vector<uint8_t> parameters;      // packed as the kernel declares them
+  std::vector<Allocation> allocations;  // what the kernel may address
+  uint32_t checks = 0;                  // Check bits
+  bool count = true;
+  uint64_t seed = 0;
+  uint32_t workers = 0;                 // OS threads; 0: one per core
+};
+
+struct LaunchReport {
+  std::string kernel;
+  std::vector<Finding> findings;
+  Counters counters;
+  uint64_t instructions = 0;  // warp instructions
+  double seconds = 0;
+  bool aborted = false;       // a finding ended the kernel early
+  std::string printed;        // what the kernel printed
+};
+
+/// The kernel of that name. Throws LaunchError naming the kernels there are.
+const DecodedFunction& find_kernel(const Program& program, const std::string& name);
+
+/// Runs the grid. Throws LaunchError for impossible sizes or parameters.
+LaunchReport run_launch(const Program& program, const LaunchRequest& request);
+
+/// The report as JSON: findings, counters (by class, by instruction, memory), printed text.
+std::string report_json(const Program& program, const LaunchReport& report);
+
+}  // namespace simulator
+}  // namespace tilelang
+
+#endif  // TILELANG_SIMULATOR_LAUNCH_H_

@@ -1,0 +1,332 @@
+#include "memory.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "race.h"
+
+namespace tilelang {
+namespace simulator {
+namespace {
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%" PRIx64, value);
+  return text;
+}
+
+const char* verb(AccessKind kind) {
+  if (kind == AccessKind::kAtomic) return "atomic operation on ";
+  return reads(kind) ? "read of " : "write of ";
+}
+
+std::string access_text(AccessKind kind, uint32_t bytes) { return verb(kind) + std::to_string(bytes) + " bytes"; }
+
+/// One access after its address space has been decided.
+struct Request {
+  Warp& warp;
+  const Instruction& instruction;
+  int lane;
+  uint32_t bytes;
+  uint32_t alignment;
+  AccessKind kind;
+  const Agent* agent;  // null: the thread itself
+};
+
+bool aligned(const Request& r, Space space, uint64_t address) {
+  if ((address & (r.alignment - 1)) == 0) return true;
+  r.warp.report(FindingKind::kMisaligned, r.instruction, r.lane,
+                access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, space, address) + " needs an alignment of " +
+                    std::to_string(r.alignment) + " bytes");
+  return false;
+}
+
+RaceAccess race_access(const Request& r, RaceChecker& race) {
+  RaceAccess access;
+  access.kind = r.kind;
+  access.thread = race.thread_of(r.warp, r.lane);
+  access.agent = r.agent ? *r.agent : race.thread_agent(access.thread);
+  access.pc = r.instruction.pc;
+  access.same_value = r.warp.same_value;
+  return access;
+}
+
+void report_race(const Request& r, const RaceChecker& race, Space space, uint64_t address, const ShadowCell& other) {
+  const bool wrote = other.write.stamp != 0;
+  const Program& program = *r.warp.launch().program;
+  const Instruction& earlier = program.code[std::min<size_t>(wrote ? other.write_pc : other.read_pc, program.code.size() - 1)];
+  uint32_t cluster = wrote ? other.write_cluster : other.read_cluster;
+  std::string who = cluster && cluster != r.warp.cluster().index + 1 ? "another block" : race.describe(wrote ? other.write : other.read);
+  std::string message = access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, space, address) +
+                        (r.agent ? " by an asynchronous operation" : "") + " races with a " + (wrote ? "write" : "read") +
+                        " by " + who + " at PTX line " + std::to_string(earlier.line);
+  if (earlier.location.line) message += " (source line " + std::to_string(earlier.location.line) + ")";
+  r.warp.report(FindingKind::kRace, r.instruction, r.lane, message);
+}
+
+uint8_t* shared_access(const Request& r, uint32_t address) {
+  Block* block = nullptr;
+  uint32_t offset = 0;
+  if (!split_shared(r.warp, address, &block, &offset) || offset < kSharedBase ||
+      offset - kSharedBase + static_cast<uint64_t>(r.bytes) > block->shared_bytes) {
+    r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane,
+                  access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, Space::kShared, address) +
+                      ", the block has " + std::to_string(r.warp.block->shared_bytes) + " bytes from " + hex(kSharedBase));
+    return nullptr;
+  }
+  if (!aligned(r, Space::kShared, address)) return nullptr;
+  offset -= kSharedBase;
+  uint8_t* pointer = block->shared + offset;
+  if (!block->shared_initialised.empty()) {
+    uint8_t* init = block->shared_initialised.data() + offset;
+    if (reads(r.kind) && std::memchr(init, 0, r.bytes)) {
+      r.warp.report(FindingKind::kUninitialised, r.instruction, r.lane,
+                    access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, Space::kShared, address) +
+                        ": not written before");
+    }
+    if (writes(r.kind)) std::memset(init, r.agent ? 0 : 1, r.bytes);
+  }
+  if (RaceChecker* race = r.warp.cluster().race.get()) {
+    ShadowCell other;
+    if (race->shared_access(block->rank, offset, r.bytes, race_access(r, *race), &other)) {
+      report_race(r, *race, Space::kShared, address, other);
+    }
+  }
+  return pointer;
+}
+
+uint8_t* global_access(const Request& r, uint64_t address) {
+  const AllocationMap& map = *r.warp.launch().allocations;
+  int index = map.find(address, r.bytes, r.warp.allocation_hint);
+  if (index < 0) {
+    r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane,
+                  access_text(r.kind, r.bytes) + " at " + hex(address) + " in global memory: " + map.describe(address));
+    return nullptr;
+  }
+  r.warp.allocation_hint = static_cast<uint32_t>(index);
+  const Allocation& allocation = map[static_cast<size_t>(index)];
+  if (writes(r.kind) && allocation.read_only) {
+    r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane, access_text(r.kind, r.bytes) + " in " + allocation.name + ", which is read-only");
+    return nullptr;
+  }
+  if (!aligned(r, Space::kGlobal, address)) return nullptr;
+  RaceChecker* race = r.warp.cluster().race.get();
+  if (race && !allocation.read_only) {
+    ShadowCell other;
+    if (race->global_access(static_cast<uint32_t>(index), address, address - allocation.base, r.bytes, race_access(r, *race), &other)) {
+      report_race(r, *race, Space::kGlobal, address, other);
+    }
+  }
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+uint8_t* local_access(const Request& r, uint64_t address) {
+  static std::vector<uint8_t> none;
+  auto& bytes = r.warp.local.empty() ? none : r.warp.local[static_cast<size_t>(r.lane)];
+  if (address > bytes.size() || r.bytes > bytes.size() - address) {
+    r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane,
+                  access_text(r.kind, r.bytes) + " at " + hex(address) + " in local memory, the thread has " +
+                      std::to_string(bytes.size()) + " bytes");
+    return nullptr;
+  }
+  if (!aligned(r, Space::kLocal, address)) return nullptr;
+  if (r.warp.checking(kCheckInit)) {
+    uint8_t* init = r.warp.local_initialised[static_cast<size_t>(r.lane)].data() + address;
+    if (reads(r.kind) && std::memchr(init, 0, r.bytes)) {
+      r.warp.report(FindingKind::kUninitialised, r.instruction, r.lane,
+                    access_text(r.kind, r.bytes) + " at " + hex(address) + " in local memory: not written before");
+    }
+    if (writes(r.kind)) std::memset(init, 1, r.bytes);
+  }
+  return bytes.data() + address;
+}
+
+uint8_t* dispatch(const Request& r, Space space, uint64_t address) {
+  if (space == Space::kGeneric) space = classify(address, &address);
+  if (space == Space::kShared) return shared_access(r, static_cast<uint32_t>(address));
+  if (space == Space::kLocal) return local_access(r, address);
+  return global_access(r, address);
+}
+
+/// The space all lanes of a generic access share, or kGeneric when they differ.
+Space common_space(const uint64_t* addresses, LaneMask exec) {
+  uint64_t any = 0, all = ~0ull;
+  for_lanes(exec, [&](int lane) {
+    any |= addresses[lane];
+    all &= addresses[lane];
+  });
+  if ((any & kWindowMask) != (all & kWindowMask)) return Space::kGeneric;
+  uint64_t unused;
+  return classify(any, &unused);
+}
+
+struct Extent {
+  uint64_t low = ~0ull, high = 0, bits = 0;
+};
+
+Extent extent_of(const uint64_t* addresses, LaneMask exec) {
+  Extent e;
+  if (exec == kAllLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      e.low = std::min(e.low, addresses[lane]);
+      e.high = std::max(e.high, addresses[lane]);
+      e.bits |= addresses[lane];
+    }
+    return e;
+  }
+  for_lanes(exec, [&](int lane) {
+    e.low = std::min(e.low, addresses[lane]);
+    e.high = std::max(e.high, addresses[lane]);
+    e.bits |= addresses[lane];
+  });
+  return e;
+}
+
+/// Offset to add to every address to get the host pointer, when the whole access is plainly good.
+bool fast_path(Warp& warp, Space space, const Extent& e, uint32_t bytes, AccessKind kind, uint64_t* offset) {
+  if (e.bits & (bytes - 1)) return false;
+  if (space == Space::kGlobal) {
+    if (warp.cluster().race) return false;
+    const AllocationMap& map = *warp.launch().allocations;
+    if (e.high - e.low > (1ull << 48)) return false;
+    int index = map.find(e.low, e.high - e.low + bytes, warp.allocation_hint);
+    if (index < 0 || (writes(kind) && map[static_cast<size_t>(index)].read_only)) return false;
+    warp.allocation_hint = static_cast<uint32_t>(index);
+    *offset = 0;
+    return true;
+  }
+  if (space != Space::kShared || warp.cluster().race || warp.checking(kCheckInit)) return false;
+  const Block& block = *warp.block;
+  uint64_t low = e.low & 0xffffffffu, high = e.high & 0xffffffffu;
+  uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
+  if (low < window + kSharedBase || high - window - kSharedBase + bytes > block.shared_bytes || low > high) return false;
+  // e.low may carry the generic window: remove it together with the block's own window.
+  *offset = reinterpret_cast<uint64_t>(block.shared) - kSharedBase - window - (e.low - low);
+  return (e.low - low) == (e.high - high);
+}
+
+}  // namespace
+
+void AllocationMap::finish() {
+  std::stable_sort(list_.begin(), list_.end(), [](const Allocation& a, const Allocation& b) { return a.base < b.base; });
+  std::vector<Allocation> merged;
+  for (Allocation& item : list_) {
+    if (item.bytes == 0) continue;
+    if (!merged.empty() && item.base < merged.back().base + merged.back().bytes) {
+      Allocation& last = merged.back();
+      last.bytes = std::max(last.base + last.bytes, item.base + item.bytes) - last.base;
+      last.read_only = last.read_only && item.read_only;
+    } else {
+      merged.push_back(std::move(item));
+    }
+  }
+  list_ = std::move(merged);
+}
+
+int AllocationMap::search(uint64_t address, uint64_t bytes) const {
+  auto after = std::upper_bound(list_.begin(), list_.end(), address, [](uint64_t a, const Allocation& b) { return a < b.base; });
+  if (after == list_.begin()) return -1;
+  auto item = after - 1;
+  return contains(*item, address, bytes) ? static_cast<int>(item - list_.begin()) : -1;
+}
+
+std::string AllocationMap::describe(uint64_t address) const {
+  const Allocation* best = nullptr;
+  uint64_t distance = ~0ull;
+  bool past = false;
+  for (const Allocation& item : list_) {
+    uint64_t end = item.base + item.bytes;
+    uint64_t d = address < item.base ? item.base - address : address >= end ? address - end : 0;
+    if (d >= distance) continue;
+    best = &item;
+    distance = d;
+    past = address >= item.base;
+  }
+  if (!best || distance > (1ull << 32)) return "no argument points there";
+  if (address >= best->base && address < best->base + best->bytes) {
+    return std::to_string(best->base + best->bytes - address) + " bytes before the end of " + best->name + " (" +
+           std::to_string(best->bytes) + " bytes)";
+  }
+  return std::to_string(distance) + (past ? " bytes past the end of " : " bytes before ") + best->name + " (" +
+         std::to_string(best->bytes) + " bytes)";
+}
+
+Space classify(uint64_t generic, uint64_t* address) {
+  *address = generic & ~kWindowMask;
+  switch (generic & kWindowMask) {
+    case kSharedWindow:
+      return Space::kShared;
+    case kLocalWindow:
+      return Space::kLocal;
+    default:
+      *address = generic;
+      return Space::kGlobal;
+  }
+}
+
+uint32_t own_shared_window(const Warp& warp) { return warp.block->rank << kSharedRankShift; }
+
+bool split_shared(Warp& warp, uint32_t address, Block** block, uint32_t* offset) {
+  Cluster& cluster = warp.cluster();
+  uint32_t rank = address >> kSharedRankShift;
+  if (rank >= cluster.blocks.size()) return false;
+  *block = cluster.blocks[rank].get();
+  *offset = address & kSharedOffsetMask;
+  return true;
+}
+
+std::string describe_address(const Warp& warp, Space space, uint64_t address) {
+  if (space == Space::kShared) {
+    uint32_t rank = static_cast<uint32_t>(address) >> kSharedRankShift;
+    std::string text = hex(address & kSharedOffsetMask) + " in shared memory";
+    return rank != warp.block->rank ? text + " of block " + std::to_string(rank) + " of the cluster" : text;
+  }
+  return hex(address) + (space == Space::kLocal ? " in local memory" : " in global memory");
+}
+
+uint8_t* access(Warp& warp, const Instruction& instruction, int lane, Space space, uint64_t address, uint32_t bytes, AccessKind kind) {
+  return dispatch({warp, instruction, lane, bytes, bytes, kind, nullptr}, space, address);
+}
+
+uint8_t* access_aligned(Warp& warp, const Instruction& instruction, int lane, Space space, uint64_t address, uint32_t bytes,
+                        uint32_t alignment, AccessKind kind) {
+  return dispatch({warp, instruction, lane, bytes, alignment, kind, nullptr}, space, address);
+}
+
+uint8_t* access_async(Warp& warp, const Instruction& instruction, int lane, Agent agent, Space space, uint64_t address,
+                      uint32_t bytes, uint32_t alignment, AccessKind kind, bool poison) {
+  uint64_t plain = address;
+  Space real = space == Space::kGeneric ? classify(address, &plain) : space;
+  uint8_t* pointer = dispatch({warp, instruction, lane, bytes, alignment, kind, &agent}, real, plain);
+  if (pointer && poison && kind == AccessKind::kWrite && real == Space::kShared) std::memset(pointer, kPoison, bytes);
+  return pointer;
+}
+
+void mark_initialised(Cluster& cluster, const uint8_t* p, uint32_t bytes) {
+  for (auto& block : cluster.blocks) {
+    if (block->shared_initialised.empty() || p < block->shared || p + bytes > block->shared + block->shared_bytes) continue;
+    std::memset(block->shared_initialised.data() + (p - block->shared), 1, bytes);
+  }
+}
+
+LaneMask access_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses, LaneMask exec,
+                      uint32_t bytes, AccessKind kind, uint8_t** pointers) {
+  if (space == Space::kGeneric) space = common_space(addresses, exec);
+  uint64_t offset;
+  if (fast_path(warp, space, extent_of(addresses, exec), bytes, kind, &offset)) {
+    for (int lane = 0; lane < kLanes; ++lane) pointers[lane] = reinterpret_cast<uint8_t*>(addresses[lane] + offset);
+    return exec;
+  }
+  LaneMask good = 0;
+  for_lanes(exec, [&](int lane) {
+    uint64_t address = addresses[lane];
+    if (space == Space::kShared || space == Space::kLocal) address &= ~kWindowMask;
+    pointers[lane] = dispatch({warp, instruction, lane, bytes, bytes, kind, nullptr}, space, address);
+    if (pointers[lane]) good |= 1u << lane;
+  });
+  return good;
+}
+
+}  // namespace simulator
+}  // namespace tilelang

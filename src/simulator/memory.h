@@ -1,0 +1,58 @@
+// The memory a launch may touch: registered allocations and the windows of the generic address space.
+#ifndef TILELANG_SIMULATOR_MEMORY_H_
+#define TILELANG_SIMULATOR_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "machine.h"
+
+namespace tilelang {
+namespace simulator {
+
+struct Allocation {
+  uint64_t base = 0;
+  uint64_t bytes = 0;
+  bool read_only = false;
+  std::string name;
+};
+
+/// Host ranges a kernel may address. Ranges may overlap (two tensors sharing storage).
+class AllocationMap {
+ public:
+  void add(Allocation allocation) { list_.push_back(std::move(allocation)); }
+  /// Sorts and merges overlapping ranges; call once before look-ups.
+  void finish();
+  /// Index of the allocation that contains [address, address + bytes), or -1. `hint` is tried first.
+  int find(uint64_t address, uint64_t bytes, uint32_t hint) const {
+    if (hint < list_.size() && contains(list_[hint], address, bytes)) return static_cast<int>(hint);
+    return search(address, bytes);
+  }
+  const Allocation& operator[](size_t index) const { return list_[index]; }
+  size_t size() const { return list_.size(); }
+  /// "12 bytes past the end of tensor 'A' (4096 bytes)" for an address outside.
+  std::string describe(uint64_t address) const;
+
+ private:
+  static bool contains(const Allocation& a, uint64_t address, uint64_t bytes) {
+    return address >= a.base && bytes <= a.bytes && address - a.base <= a.bytes - bytes;
+  }
+  int search(uint64_t address, uint64_t bytes) const;
+  std::vector<Allocation> list_;
+};
+
+/// Host pointers for one access of `bytes` by each lane of `exec`. Returns the lanes that may go on.
+LaneMask access_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses, LaneMask exec,
+                      uint32_t bytes, AccessKind kind, uint8_t** pointers);
+
+/// Rank and offset of a shared address; false when it names no block of the cluster.
+bool split_shared(Warp& warp, uint32_t address, Block** block, uint32_t* offset);
+
+/// "0x1f40 in shared memory" and so on.
+std::string describe_address(const Warp& warp, Space space, uint64_t address);
+
+}  // namespace simulator
+}  // namespace tilelang
+
+#endif  // TILELANG_SIMULATOR_MEMORY_H_

@@ -1,0 +1,359 @@
+#include "race.h"
+
+#include <algorithm>
+
+#include "memory.h"
+
+namespace tilelang {
+namespace simulator {
+namespace {
+
+constexpr uint32_t kMBarrierComponents = 64;
+/// Pseudo cluster number of shared-memory cells, which one cluster owns.
+constexpr uint32_t kOwnCluster = 0;
+
+}  // namespace
+
+ShadowMemory::Page& ShadowMemory::page(uint64_t index, bool narrow) {
+  Page& page = pages_[index];
+  if (!page.cells) {
+    page.granule = narrow ? 1 : 4;
+    page.cells = std::make_unique<ShadowCell[]>(kPageBytes / page.granule);
+  } else if (narrow && page.granule == 4) {
+    auto cells = std::make_unique<ShadowCell[]>(kPageBytes);
+    for (uint32_t i = 0; i < kPageBytes; ++i) cells[i] = page.cells[i / 4];
+    page.cells = std::move(cells);
+    page.granule = 1;
+  }
+  return page;
+}
+
+template <class F>
+void ShadowMemory::visit(uint64_t offset, uint32_t bytes, F&& f) {
+  bool narrow = ((offset | bytes) & 3) != 0;
+  uint64_t end = offset + bytes;
+  while (offset < end) {
+    uint64_t index = offset / kPageBytes;
+    if (index >= pages_.size()) return;
+    Page& p = page(index, narrow);
+    uint64_t stop = std::min(end, (index + 1) * kPageBytes);
+    for (uint64_t at = offset; at < stop; at += p.granule) f(p.cells[(at % kPageBytes) / p.granule]);
+    offset = stop;
+  }
+}
+
+GlobalShadow::GlobalShadow(const AllocationMap& allocations) : shadows_(allocations.size()) {
+  for (size_t i = 0; i < allocations.size(); ++i) shadows_[i].resize(allocations[i].bytes);
+}
+
+RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(cluster), global_(global) {
+  const Launch& launch = *cluster.launch;
+  uint32_t blocks = launch.blocks_per_cluster();
+  threads_per_block_ = launch.threads_per_block();
+  warps_per_block_ = (threads_per_block_ + kLanes - 1) / kLanes;
+  threads_ = threads_per_block_ * blocks;
+  warps_ = warps_per_block_ * blocks;
+  components_ = 2 * threads_ + 2 * warps_ + kMBarrierComponents;
+  stamps_.assign(threads_, 1);
+  copies_done_.assign(threads_, 0);
+  block_known_.assign(blocks, VectorClock(components_, 0));
+  warp_known_.resize(warps_);
+  thread_known_.resize(threads_);
+  pending_acquire_.resize(threads_);
+  fenced_.resize(threads_);
+  shadows_.resize(blocks);
+  for (ShadowMemory& shadow : shadows_) shadow.resize(launch.shared_bytes);
+  reader_lists_.resize(1);
+}
+
+uint32_t RaceChecker::thread_of(const Warp& warp, int lane) const {
+  return warp.block->rank * threads_per_block_ + warp.thread(lane);
+}
+
+uint32_t RaceChecker::warp_of(uint32_t thread) const {
+  return rank_of(thread) * warps_per_block_ + thread % threads_per_block_ / kLanes;
+}
+
+void RaceChecker::join(VectorClock& into, const VectorClock& from) const {
+  if (from.empty()) return;
+  if (into.empty()) {
+    into = from;
+    return;
+  }
+  const uint32_t* source = from.data();
+  uint32_t* target = into.data();
+  for (size_t i = 0; i < components_; ++i) target[i] = std::max(target[i], source[i]);
+}
+
+/// Everything a thread knows, its own work included.
+void RaceChecker::gather(uint32_t thread, VectorClock& into) const {
+  join(into, block_known_[rank_of(thread)]);
+  join(into, warp_known_[warp_of(thread)]);
+  join(into, thread_known_[thread]);
+  into[thread] = std::max(into[thread], stamps_[thread]);
+  into[threads_ + thread] = std::max(into[threads_ + thread], copies_done_[thread]);
+}
+
+Agent RaceChecker::async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_t key) {
+  uint32_t thread = thread_of(warp, lane);
+  uint32_t w = warp_of(thread);
+  uint32_t id = 0;
+  switch (domain) {
+    case AsyncDomain::kCopyGroup: id = threads_ + thread; break;
+    case AsyncDomain::kBulkGroup: id = 2 * threads_ + w; break;
+    case AsyncDomain::kWgmma: id = 2 * threads_ + warps_ + w; break;
+    case AsyncDomain::kMBarrier: id = 2 * threads_ + 2 * warps_ + (key >> 3) * 0x9e3779b1u % kMBarrierComponents; break;
+  }
+  return {id, ++clock_};
+}
+
+void RaceChecker::async_done(Warp& warp, int lane, Agent agent) {
+  uint32_t thread = thread_of(warp, lane);
+  if (agent.id == threads_ + thread) {
+    copies_done_[thread] = std::max(copies_done_[thread], agent.stamp);
+    return;
+  }
+  VectorClock& known = thread_known_[thread];
+  if (known.empty()) known.assign(components_, 0);
+  known[agent.id] = std::max(known[agent.id], agent.stamp);
+}
+
+bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {
+  uint32_t thread = access.thread;
+  // An asynchronous operation is ordered after its issuer, not after the issuer's other operations.
+  if (earlier.id == thread) return true;
+  if (earlier.id == access.agent.id && earlier.stamp == access.agent.stamp) return true;
+  if (earlier.stamp <= block_known_[rank_of(thread)][earlier.id]) return true;
+  const VectorClock& warp = warp_known_[warp_of(thread)];
+  if (!warp.empty() && earlier.stamp <= warp[earlier.id]) return true;
+  const VectorClock& own = thread_known_[thread];
+  if (!own.empty() && earlier.stamp <= own[earlier.id]) return true;
+  return earlier.id == threads_ + thread && earlier.stamp <= copies_done_[thread];
+}
+
+bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const {
+  if (!cell.readers) return true;
+  for (const auto& [agent, pc] : reader_lists_[cell.readers]) {
+    if (ordered(access, agent)) continue;
+    *other = cell;
+    other->write = Agent();
+    other->read = agent;
+    other->read_pc = pc;
+    return false;
+  }
+  return true;
+}
+
+void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster) {
+  bool replace = cell.read.stamp == 0 || cell.read_cluster != cluster || cell.read.id == access.agent.id || ordered(access, cell.read);
+  if (!replace) {
+    // Readers that do not know each other: one entry per warp (or asynchronous engine) beside the latest.
+    if (!cell.readers) {
+      cell.readers = static_cast<uint32_t>(reader_lists_.size());
+      reader_lists_.emplace_back();
+    }
+    auto& list = reader_lists_[cell.readers];
+    auto same = std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.first.id / kLanes == cell.read.id / kLanes; });
+    if (same != list.end()) *same = {cell.read, cell.read_pc};
+    else list.emplace_back(cell.read, cell.read_pc);
+  }
+  cell.read = access.agent;
+  cell.read_pc = access.pc;
+  cell.read_cluster = cluster;
+  cell.read_atomic = is_strong(access.kind);
+}
+
+/// A conflict with another cluster's access, judged by what this cluster has acquired from it.
+bool RaceChecker::check_foreign(const ShadowCell& cell, const RaceAccess& access) const {
+  auto known = [&](uint32_t cluster, uint32_t stamp) {
+    auto found = clusters_known_.find(cluster);
+    return found != clusters_known_.end() && stamp <= found->second;
+  };
+  const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
+  bool strong = is_strong(access.kind);
+  if (cell.write.stamp && cell.write_cluster != own && !(strong && cell.write_atomic) && !known(cell.write_cluster, cell.write.stamp)) return true;
+  if (!writes(access.kind) || !cell.read.stamp || cell.read_cluster == own) return false;
+  return !(strong && cell.read_atomic) && !known(cell.read_cluster, cell.read.stamp);
+}
+
+bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) {
+  bool conflict = false;
+  bool strong = is_strong(access.kind);
+  if (cluster != kOwnCluster && check_foreign(cell, access)) {
+    conflict = true;
+    *other = cell;
+    if (!(cell.write.stamp && cell.write_cluster != cluster)) other->write = Agent();
+  }
+  if (!conflict && cell.write.stamp && cell.write_cluster == cluster && !(strong && cell.write_atomic) && !ordered(access, cell.write)) {
+    conflict = !(access.same_value && writes(access.kind));
+    if (conflict) *other = cell;
+  }
+  if (writes(access.kind)) {
+    if (!conflict && cell.read.stamp && cell.read_cluster == cluster && !(strong && cell.read_atomic) && !ordered(access, cell.read)) {
+      conflict = true;
+      *other = cell;
+      other->write = Agent();
+    }
+    if (!conflict && cell.read_cluster == cluster && !readers_ordered(cell, access, other)) conflict = true;
+    cell.write = access.agent;
+    cell.write_pc = access.pc;
+    cell.write_cluster = cluster;
+    cell.write_atomic = strong;
+    if (!strong) {
+      cell.read = Agent();
+      if (cell.readers) reader_lists_[cell.readers].clear();
+    }
+  } else {
+    note_reader(cell, access, cluster);
+  }
+  return conflict;
+}
+
+bool RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other) {
+  bool conflict = false;
+  shadows_[rank].visit(offset, bytes, [&](ShadowCell& cell) { conflict |= check(cell, access, kOwnCluster, other); });
+  return conflict;
+}
+
+bool RaceChecker::global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes, const RaceAccess& access,
+                                ShadowCell* other) {
+  bool conflict = false;
+  uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
+  // A page of the shadow may be refined while it is visited: one lock for all accesses near this address.
+  std::lock_guard<std::mutex> guard(global_->lock(address));
+  global_->of(allocation).visit(offset, bytes, [&](ShadowCell& cell) {
+    if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
+    conflict |= check(cell, access, cluster, other);
+  });
+  return conflict;
+}
+
+void RaceChecker::block_barrier(uint32_t rank) {
+  VectorClock& known = block_known_[rank];
+  uint32_t first = rank * threads_per_block_;
+  for (uint32_t t = first; t < first + threads_per_block_; ++t) {
+    join(known, thread_known_[t]);
+    thread_known_[t].clear();
+    join(known, pending_acquire_[t]);
+    pending_acquire_[t].clear();
+    known[t] = std::max(known[t], stamps_[t]);
+    known[threads_ + t] = std::max(known[threads_ + t], copies_done_[t]);
+  }
+  for (uint32_t w = rank * warps_per_block_; w < (rank + 1) * warps_per_block_; ++w) {
+    join(known, warp_known_[w]);
+    warp_known_[w].clear();
+  }
+  ++clock_;
+  for (uint32_t t = first; t < first + threads_per_block_; ++t) stamps_[t] = clock_;
+  for (const auto& item : clusters_pending_) {
+    uint32_t& known_stamp = clusters_known_[item.first];
+    known_stamp = std::max(known_stamp, item.second);
+  }
+  clusters_pending_.clear();
+}
+
+void RaceChecker::partial_barrier(const std::vector<uint32_t>& threads) {
+  VectorClock all(components_, 0);
+  for (uint32_t t : threads) {
+    join(all, pending_acquire_[t]);
+    pending_acquire_[t].clear();
+    gather(t, all);
+  }
+  for (uint32_t t : threads) {
+    join(thread_known_[t], all);
+    tick(t);
+  }
+}
+
+void RaceChecker::warp_barrier(Warp& warp, LaneMask lanes) {
+  uint32_t first = thread_of(warp, 0);
+  if (lanes != warp.live) {
+    std::vector<uint32_t> threads;
+    for_lanes(lanes, [&](int lane) { threads.push_back(first + static_cast<uint32_t>(lane)); });
+    partial_barrier(threads);
+    return;
+  }
+  VectorClock& known = warp_known_[warp_of(first)];
+  if (known.empty()) known.assign(components_, 0);
+  ++clock_;
+  for_lanes(lanes, [&](int lane) {
+    uint32_t t = first + static_cast<uint32_t>(lane);
+    join(known, thread_known_[t]);
+    thread_known_[t].clear();
+    join(known, pending_acquire_[t]);
+    pending_acquire_[t].clear();
+    known[t] = std::max(known[t], stamps_[t]);
+    known[threads_ + t] = std::max(known[threads_ + t], copies_done_[t]);
+    stamps_[t] = clock_;
+  });
+}
+
+void RaceChecker::release(uint32_t thread, VectorClock& clock) {
+  if (clock.empty()) clock.assign(components_, 0);
+  gather(thread, clock);
+  tick(thread);
+}
+
+void RaceChecker::release_agent(Agent agent, VectorClock& clock) {
+  if (clock.empty()) clock.assign(components_, 0);
+  clock[agent.id] = std::max(clock[agent.id], agent.stamp);
+}
+
+void RaceChecker::acquire(uint32_t thread, const VectorClock& clock) { join(thread_known_[thread], clock); }
+
+void RaceChecker::fence(uint32_t thread) {
+  fenced_[thread].assign(components_, 0);
+  gather(thread, fenced_[thread]);
+  tick(thread);
+  join(thread_known_[thread], pending_acquire_[thread]);
+  pending_acquire_[thread].clear();
+  for (const auto& item : clusters_pending_) {
+    uint32_t& known_stamp = clusters_known_[item.first];
+    known_stamp = std::max(known_stamp, item.second);
+  }
+  clusters_pending_.clear();
+}
+
+void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire, bool release) {
+  VectorClock& at = shared_released_[static_cast<uint64_t>(rank) << 32 | offset];
+  if (reads && !at.empty()) join(acquire ? thread_known_[thread] : pending_acquire_[thread], at);
+  if (!writes) return;
+  if (release) this->release(thread, at);
+  else join(at, fenced_[thread]);
+}
+
+void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
+  // Within the cluster as for shared memory (the key spaces are disjoint: host addresses are large) ...
+  sync_shared(thread, static_cast<uint32_t>(address >> 32) | 0x80000000u, static_cast<uint32_t>(address), reads, writes, acquire, release);
+  // ... and between clusters at the granularity of clusters.
+  std::lock_guard<std::mutex> guard(global_->sync_lock);
+  GlobalShadow::ClusterClock& at = global_->released(address);
+  const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
+  if (reads) {
+    auto& known = acquire ? clusters_known_ : clusters_pending_;
+    for (const auto& item : at) known[item.first] = std::max(known[item.first], item.second);
+  }
+  if (writes && (release || !fenced_[thread].empty())) {
+    for (const auto& item : clusters_known_) at[item.first] = std::max(at[item.first], item.second);
+    at[own] = std::max(at[own], clock_);
+  }
+}
+
+std::string RaceChecker::describe(Agent agent) const {
+  const Launch& launch = *cluster_.launch;
+  auto thread_text = [&](uint32_t thread) {
+    uint32_t linear = thread % threads_per_block_;
+    return "thread (" + std::to_string(linear % launch.block[0]) + ", " + std::to_string(linear / launch.block[0] % launch.block[1]) +
+           ", " + std::to_string(linear / launch.block[0] / launch.block[1]) + ")" +
+           (launch.blocks_per_cluster() > 1 ? " of block rank " + std::to_string(rank_of(thread)) : "");
+  };
+  auto warp_text = [&](uint32_t warp) { return "warp " + std::to_string(warp % warps_per_block_); };
+  if (agent.id < threads_) return thread_text(agent.id);
+  if (agent.id < 2 * threads_) return "a cp.async of " + thread_text(agent.id - threads_);
+  if (agent.id < 2 * threads_ + warps_) return "a bulk copy of " + warp_text(agent.id - 2 * threads_);
+  if (agent.id < 2 * threads_ + 2 * warps_) return "a wgmma of " + warp_text(agent.id - 2 * threads_ - warps_);
+  return "an asynchronous copy that reports to an mbarrier";
+}
+
+}  // namespace simulator
+}  // namespace tilelang

@@ -1,0 +1,147 @@
+// Data races by happens-before: vector clocks over threads and asynchronous agents, shadow cells over memory.
+//
+// Every thread of a cluster is a component of the clocks, and so is the asynchronous work it starts: its cp.async
+// groups (one component a thread), bulk groups and wgmma groups (one a warp), and the operations that report to an
+// mbarrier (hashed over a few components). An access carries (component, stamp); it is ordered before a thread when
+// the thread's clock has reached that stamp. Clocks are kept in three layers, so that the common barriers are cheap:
+// what the whole block knows, what the warp knows, what the thread knows.
+#ifndef TILELANG_SIMULATOR_RACE_H_
+#define TILELANG_SIMULATOR_RACE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "async.h"
+#include "machine.h"
+#include "mbarrier.h"
+
+namespace tilelang {
+namespace simulator {
+
+/// What is known about the accesses of one granule (4 bytes, or 1 byte on pages with narrow accesses).
+struct ShadowCell {
+  Agent write;
+  Agent read;
+  uint32_t write_cluster = 0;  // global memory only: cluster number + 1
+  uint32_t read_cluster = 0;
+  uint32_t readers = 0;        // index of further readers, 0: none
+  uint32_t write_pc = 0;
+  uint32_t read_pc = 0;
+  bool write_atomic = false;
+  bool read_atomic = false;
+};
+
+/// Shadow of a range of memory, made of lazily allocated pages.
+class ShadowMemory {
+ public:
+  static constexpr uint32_t kPageBytes = 256;
+  void resize(uint64_t bytes) { pages_.resize((bytes + kPageBytes - 1) / kPageBytes); }
+  /// Calls f(cell) for every granule of [offset, offset + bytes).
+  template <class F>
+  void visit(uint64_t offset, uint32_t bytes, F&& f);
+
+ private:
+  struct Page {
+    std::unique_ptr<ShadowCell[]> cells;
+    uint32_t granule = 4;
+  };
+  Page& page(uint64_t index, bool narrow);
+  std::vector<Page> pages_;
+};
+
+/// Shadow of all global allocations of a launch; shared by the workers.
+class GlobalShadow {
+ public:
+  explicit GlobalShadow(const AllocationMap& allocations);
+  ShadowMemory& of(uint32_t allocation) { return shadows_[allocation]; }
+  std::mutex& lock(uint64_t address) { return locks_[(address >> 12) % kLocks]; }
+  /// What clusters have released through a global address: cluster number -> stamp.
+  using ClusterClock = std::unordered_map<uint32_t, uint32_t>;
+  ClusterClock& released(uint64_t address) { return released_[address]; }
+  std::mutex sync_lock;
+
+ private:
+  static constexpr size_t kLocks = 64;
+  std::vector<ShadowMemory> shadows_;
+  std::mutex locks_[kLocks];
+  std::unordered_map<uint64_t, ClusterClock> released_;
+};
+
+struct RaceAccess {
+  AccessKind kind = AccessKind::kRead;
+  Agent agent;           // who; agent.id is a thread or an asynchronous component
+  uint32_t thread = 0;   // the thread whose knowledge orders the access (the issuer)
+  uint32_t pc = 0;
+  bool same_value = false;  // a write that stores what is there already
+};
+
+class RaceChecker {
+ public:
+  explicit RaceChecker(Cluster& cluster, GlobalShadow* global);
+
+  /// Component and current stamp of a thread.
+  Agent thread_agent(uint32_t thread) const { return {thread, stamps_[thread]}; }
+  uint32_t thread_of(const Warp& warp, int lane) const;
+  Agent async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_t key);
+  void async_done(Warp& warp, int lane, Agent agent);
+
+  /// Checks and records an access to the shared memory of a block / to a global allocation. On a conflict fills
+  /// `other` with the earlier access's agent and pc and returns true.
+  bool shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
+  bool global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes, const RaceAccess& access,
+                     ShadowCell* other);
+
+  // Synchronisation.
+  void block_barrier(uint32_t rank);                        // all threads of the block
+  void partial_barrier(const std::vector<uint32_t>& threads);  // these threads of the cluster with each other
+  void warp_barrier(Warp& warp, LaneMask lanes);
+  void release(uint32_t thread, VectorClock& clock);
+  void release_agent(Agent agent, VectorClock& clock);
+  void acquire(uint32_t thread, const VectorClock& clock);
+  void fence(uint32_t thread);
+  /// A strong (relaxed or stronger) access that may synchronise through memory.
+  void sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire, bool release);
+  void sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release);
+
+  /// "thread (3, 0, 0)" or "a cp.async of thread (3, 0, 0)".
+  std::string describe(Agent agent) const;
+  uint32_t components() const { return components_; }
+
+ private:
+  bool ordered(const RaceAccess& access, Agent earlier) const;
+  bool check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other);
+  bool check_foreign(const ShadowCell& cell, const RaceAccess& access) const;
+  void note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster);
+  bool readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const;
+  void join(VectorClock& into, const VectorClock& from) const;
+  void gather(uint32_t thread, VectorClock& into) const;
+  void tick(uint32_t thread) { stamps_[thread] = ++clock_; }
+  uint32_t rank_of(uint32_t thread) const { return thread / threads_per_block_; }
+  uint32_t warp_of(uint32_t thread) const;
+
+  Cluster& cluster_;
+  GlobalShadow* global_;
+  uint32_t threads_per_block_, warps_per_block_, threads_, warps_, components_;
+  uint32_t clock_ = 1;
+  std::vector<uint32_t> stamps_;               // per thread
+  std::vector<uint32_t> copies_done_;          // per thread: own cp.async work it has waited for
+  std::vector<VectorClock> block_known_;       // per block
+  std::vector<VectorClock> warp_known_;        // per warp, empty: nothing beyond the block
+  std::vector<VectorClock> thread_known_;      // per thread, empty: nothing beyond the warp
+  std::vector<VectorClock> pending_acquire_;   // per thread: seen by relaxed reads, effective at the next fence
+  std::vector<VectorClock> fenced_;            // per thread: what its last fence would release
+  std::vector<ShadowMemory> shadows_;          // per block
+  std::vector<std::vector<std::pair<Agent, uint32_t>>> reader_lists_;
+  std::unordered_map<uint64_t, VectorClock> shared_released_;
+  // Between clusters (global memory), at the granularity of clusters.
+  std::unordered_map<uint32_t, uint32_t> clusters_known_;
+  std::unordered_map<uint32_t, uint32_t> clusters_pending_;
+};
+
+}  // namespace simulator
+}  // namespace tilelang
+
+#endif  // TILELANG_SIMULATOR_RACE_H_

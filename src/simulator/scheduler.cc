@@ -1,0 +1,243 @@
+#include "scheduler.h"
+
+#include <algorithm>
+
+#include "interpreter.h"
+#include "memory.h"
+#include "race.h"
+
+namespace tilelang {
+namespace simulator {
+namespace {
+
+/// Times a cluster is asked again whether its failed waits still fail before it is called deadlocked.
+constexpr uint32_t kIdleRounds = 32;
+/// Warp instructions of one cluster without any progress (store, barrier, exit) after which it is called stuck.
+constexpr uint64_t kStuckInstructions = 100u << 20;
+
+std::array<uint32_t, 3> block_index(const Launch& launch, uint64_t cluster, uint32_t rank) {
+  std::array<uint32_t, 3> index{};
+  uint64_t c = cluster;
+  uint32_t r = rank;
+  for (int d = 0; d < 3; ++d) {
+    uint32_t clusters = launch.grid[static_cast<size_t>(d)] / launch.cluster[static_cast<size_t>(d)];
+    uint32_t extent = launch.cluster[static_cast<size_t>(d)];
+    index[static_cast<size_t>(d)] = static_cast<uint32_t>(c % clusters) * extent + r % extent;
+    c /= clusters;
+    r /= extent;
+  }
+  return index;
+}
+
+std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* counters) {
+  Launch& launch = *cluster.launch;
+  auto block = std::make_unique<Block>();
+  block->cluster = &cluster;
+  block->rank = rank;
+  block->index = block_index(launch, cluster.index, rank);
+  block->shared_bytes = launch.shared_bytes;
+  block->shared_storage = std::make_unique<uint8_t[]>(launch.shared_bytes + 1024u);
+  uint64_t start = reinterpret_cast<uint64_t>(block->shared_storage.get());
+  block->shared = block->shared_storage.get() + (1024 - start % 1024) % 1024;
+  std::memset(block->shared, kPoison, launch.shared_bytes);
+  if (launch.checks & kCheckInit) block->shared_initialised.assign(launch.shared_bytes, 0);
+  uint32_t threads = launch.threads_per_block();
+  block->live_threads = threads;
+  for (uint32_t first = 0; first < threads; first += kLanes) {
+    auto warp = std::make_unique<Warp>();
+    warp->block = block.get();
+    warp->index = first / kLanes;
+    warp->counters = counters;
+    warp->checks = launch.checks;
+    warp->counting = launch.count;
+    block->warps.push_back(std::move(warp));
+  }
+  return block;
+}
+
+std::string wait_text(const Fragment& fragment) {
+  switch (fragment.wait) {
+    case WaitKind::kConverge: return "for the other lanes of its warp";
+    case WaitKind::kBarrier: return "at barrier " + std::to_string(fragment.key);
+    case WaitKind::kClusterBarrier: return "at the cluster barrier";
+    case WaitKind::kMBarrier: {
+      char text[64];
+      std::snprintf(text, sizeof text, "for phase parity %u of the mbarrier at 0x%x", fragment.detail & 1,
+                    static_cast<uint32_t>(fragment.key) & kSharedOffsetMask);
+      return text;
+    }
+    case WaitKind::kSleep: return "asleep";
+    default: return "running";
+  }
+}
+
+std::string lanes_text(LaneMask lanes) {
+  if (lanes == kAllLanes) return "";
+  std::string text = " (lanes";
+  int first = -1;
+  for (int lane = 0; lane <= kLanes; ++lane) {
+    bool in = lane < kLanes && (lanes >> lane & 1);
+    if (in && first < 0) first = lane;
+    if (in || first < 0) continue;
+    text += " " + std::to_string(first) + (lane - 1 > first ? "-" + std::to_string(lane - 1) : "");
+    first = -1;
+  }
+  return text + ")";
+}
+
+/// The instruction a waiting fragment is at: retries have already stepped over theirs.
+const Instruction& waiting_instruction(const Warp& warp, const Fragment& fragment) {
+  const Program& program = *warp.block->cluster->launch->program;
+  bool retry = fragment.wait == WaitKind::kMBarrier || fragment.wait == WaitKind::kSleep;
+  return program.code[fragment.pc - (retry && fragment.pc > 0 ? 1 : 0)];
+}
+
+std::string barrier_state_text(const Cluster& cluster) {
+  std::string text;
+  for (const auto& block : cluster.blocks) {
+    for (int i = 0; i < 16; ++i) {
+      const BarrierState& barrier = block->barriers[i];
+      if (!barrier.arrived) continue;
+      text += "; barrier " + std::to_string(i) + " has " + std::to_string(barrier.arrived) + " of " +
+              std::to_string(barrier.expected) + " threads";
+    }
+  }
+  for (const auto& item : cluster.mbarriers) {
+    MBarrierState state = MBarrierState::unpack(item.second.word);
+    char line[160];
+    std::snprintf(line, sizeof line, "; mbarrier 0x%x of block rank %u is in phase %llu and waits for %u arrivals and %d bytes",
+                  item.first & kSharedOffsetMask, item.first >> kSharedRankShift,
+                  static_cast<unsigned long long>(item.second.phases), state.pending, state.tx);
+    if (text.size() < 1200) text += line;
+  }
+  return text;
+}
+
+/// Lanes of one warp that wait for each other at different aligned instructions.
+bool is_divergence(const Warp& warp) {
+  return std::any_of(warp.fragments.begin(), warp.fragments.end(), [](const Fragment& f) { return f.wait == WaitKind::kConverge; });
+}
+
+[[noreturn]] void report_stuck(Cluster& cluster, const std::string& headline) {
+  const Warp* first = nullptr;
+  const Fragment* fragment = nullptr;
+  std::string message = headline;
+  int listed = 0;
+  bool divergence = false;
+  for (auto& block : cluster.blocks) {
+    for (auto& warp : block->warps) {
+      for (const Fragment& f : warp->fragments) {
+        if (!first || (!divergence && is_divergence(*warp))) first = warp.get(), fragment = &f;
+        divergence = divergence || is_divergence(*warp);
+        if (++listed > 12) continue;
+        message += (listed == 1 ? ": " : "; ");
+        if (cluster.blocks.size() > 1) message += "block rank " + std::to_string(block->rank) + " ";
+        message += "warp " + std::to_string(warp->index) + lanes_text(f.mask) + " waits " + wait_text(f) + " at PTX line " +
+                   std::to_string(waiting_instruction(*warp, f).line);
+      }
+    }
+  }
+  if (listed > 12) message += "; and " + std::to_string(listed - 12) + " more";
+  message += barrier_state_text(cluster);
+  if (first) {
+    FindingKind kind = divergence ? FindingKind::kBarrier : FindingKind::kDeadlock;
+    first->report(kind, waiting_instruction(*first, *fragment), __builtin_ctz(fragment->mask), message);
+  }
+  throw KernelAbort();
+}
+
+/// One turn for every warp that can run. Returns the number of warps that ran.
+uint32_t run_round(Cluster& cluster, std::vector<Warp*>& order) {
+  order.clear();
+  for (auto& block : cluster.blocks) {
+    for (auto& warp : block->warps) {
+      if (!warp->fragments.empty() && can_run(*warp)) order.push_back(warp.get());
+    }
+  }
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[cluster.random.below(static_cast<uint32_t>(i))]);
+  for (Warp* warp : order) {
+    uint64_t before = warp->instructions;
+    run_warp(*warp, 16u << cluster.random.below(8));
+    cluster.instructions += warp->instructions - before;
+  }
+  return static_cast<uint32_t>(order.size());
+}
+
+bool finished(const Cluster& cluster) { return cluster.live_threads == 0; }
+
+bool only_sleepers_can_wake(const Cluster& cluster) {
+  for (const auto& block : cluster.blocks) {
+    for (const auto& warp : block->warps) {
+      for (const Fragment& f : warp->fragments) {
+        if (f.wait == WaitKind::kSleep) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void check_progress(Cluster& cluster) {
+  if (cluster.progress != cluster.progress_seen) {
+    cluster.progress_seen = cluster.progress;
+    cluster.instructions_at_progress = cluster.instructions;
+  } else if (cluster.instructions - cluster.instructions_at_progress > kStuckInstructions) {
+    report_stuck(cluster, "no progress in " + std::to_string(kStuckInstructions) + " instructions");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* counters, GlobalShadow* shadow) {
+  auto cluster = std::make_unique<Cluster>();
+  cluster->launch = &launch;
+  cluster->index = index;
+  cluster->random = Random(launch.seed * 0x2545f4914f6cdd1dull + index);
+  for (uint32_t rank = 0; rank < launch.blocks_per_cluster(); ++rank) cluster->blocks.push_back(make_block(*cluster, rank, counters));
+  cluster->live_threads = launch.threads_per_block() * launch.blocks_per_cluster();
+  if (launch.checks & kCheckRace) cluster->race = std::make_unique<RaceChecker>(*cluster, shadow);
+  for (auto& block : cluster->blocks) {
+    for (auto& warp : block->warps) {
+      uint32_t threads = std::min<uint32_t>(launch.threads_per_block() - warp->index * kLanes, kLanes);
+      start_warp(*warp, threads == kLanes ? kAllLanes : (1u << threads) - 1);
+    }
+  }
+  return cluster;
+}
+
+ClusterResult run_cluster(Cluster& cluster, uint64_t budget) {
+  std::vector<Warp*> order;
+  uint64_t stop = cluster.instructions + budget;
+  uint32_t idle = 0;
+  uint64_t progress = cluster.progress;
+  while (!finished(cluster)) {
+    if (cluster.launch->abort.load(std::memory_order_relaxed)) throw KernelAbort();
+    if (cluster.progress != progress) {
+      progress = cluster.progress;
+      idle = 0;
+    }
+    if (run_round(cluster, order)) {
+      // Operations complete now and then by themselves, not only when somebody must wait for them.
+      if (!cluster.pending.empty() && cluster.random.chance(8)) cluster.pending.land_one(cluster.random);
+    } else if (cluster.pending.land_one(cluster.random)) {
+      ++cluster.progress;
+      wake_retries(cluster, true);
+    } else if (++idle <= kIdleRounds && wake_retries(cluster, false)) {
+      continue;
+    } else if (only_sleepers_can_wake(cluster)) {
+      check_progress(cluster);
+      cluster.instructions += 1u << 16;  // waiting for other blocks takes time, too
+      return ClusterResult::kParked;
+    } else {
+      report_stuck(cluster, "deadlock");
+    }
+    if (cluster.instructions >= stop) {
+      check_progress(cluster);
+      return ClusterResult::kParked;
+    }
+  }
+  cluster.pending.land_all(cluster.random);
+  return ClusterResult::kDone;
+}
+
+}  // namespace simulator
+}  // namespace tilelang

@@ -1,0 +1,37 @@
+"""The PTX simulator: CUDA kernels run on a CPU, with checkers and counters.
+
+    module = tilelang.simulator.load(ptx_text)
+    report = module.get_function("add").launch((4, 1, 1), (256, 1, 1), [a, b, c, n])
+    print(report)
+
+``with tilelang.simulator():`` makes it the device that kernels of the cuda target run on. See ``docs/simulator.md``.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from tilelang.simulator.module import Function, Module, load
+from tilelang.simulator.report import Counters, Finding, Report
+from tilelang.simulator.session import Settings, current, session
+from tilelang.simulator.tensor_map import TensorMap, encode_tensor_map
+
+__all__ = [
+    "Counters", "Finding", "Function", "Module", "Report", "Settings", "TensorMap", "current", "encode_tensor_map", "load",
+    "session", "simulator",
+]  # fmt: skip
+
+
+class _CallableModule(types.ModuleType):
+    """The module itself opens a session: ``with tilelang.simulator():``."""
+
+    def __call__(self, **settings: Any) -> Any:
+        return session(**settings)
+
+
+sys.modules[__name__].__class__ = _CallableModule
+
+#: This module: ``tilelang.simulator`` is the same object, however it was imported.
+simulator = sys.modules[__name__]

@@ -1,0 +1,158 @@
+"""What a launch found and counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_COLUMNS = (
+    ("warps", "warps"), ("threads", "threads"), ("requests", "requests"), ("bytes", "bytes"),
+    ("shared_wavefronts", "wavefronts"), ("bank_conflicts", "conflicts"), ("global_sectors", "sectors"),
+    ("tensor_multiply_adds", "tensor MACs"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a checker found.
+
+    Attributes:
+        kind: ``out-of-bounds``, ``misaligned``, ``uninitialised``, ``race``, ``barrier``, ``deadlock``, ``descriptor``,
+            ``mbarrier``, ``async``, ``trap`` or ``usage``.
+        message: what is wrong.
+        kernel: name of the kernel.
+        block: block index (x, y, z).
+        thread: thread index (x, y, z) in the block, or None where no single thread is at fault.
+        ptx_line: line of the PTX text, from 1.
+        instruction: the instruction with its modifiers.
+        file: CUDA source file, empty without line information.
+        line: line in it, 0 without line information.
+        occurrences: how often the same instruction was found at fault.
+    """
+
+    kind: str
+    message: str
+    kernel: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int] | None
+    ptx_line: int
+    instruction: str
+    file: str = ""
+    line: int = 0
+    occurrences: int = 1
+
+    def __str__(self) -> str:
+        source = f"{self.file}:{self.line}, " if self.line else ""
+        thread = f", thread {self.thread}" if self.thread is not None else ""
+        repeated = f" ({self.occurrences} times)" if self.occurrences > 1 else ""
+        where = f"{source}PTX line {self.ptx_line} ({self.instruction})"
+        return f"{self.kind}: {self.message}{repeated}\n  in {self.kernel}, block {self.block}{thread}\n  at {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Counts of a launch.
+
+    Attributes:
+        total: sums over all instructions.
+        classes: instruction class -> counts (warps, threads, requests, bytes, shared_wavefronts, bank_conflicts,
+            global_sectors, tensor_multiply_adds; those that are zero may be missing).
+        traffic: bytes moved by memory level.
+        instructions: one mapping per executed instruction, in program order, with its PTX and source line.
+        barrier_waits: times a warp waited at a barrier.
+        barriers_completed: barriers that completed.
+        mbarrier_waits: waits on an mbarrier that did not succeed at once.
+    """
+
+    total: Mapping[str, int]
+    classes: Mapping[str, Mapping[str, int]]
+    traffic: Mapping[str, int]
+    instructions: tuple[Mapping[str, Any], ...]
+    barrier_waits: int
+    barriers_completed: int
+    mbarrier_waits: int
+
+    def table(self) -> str:
+        """The counts by instruction class as text."""
+        rows = [("class", *[title for _, title in _COLUMNS])]
+        for name, counts in [*self.classes.items(), ("total", self.total)]:
+            rows.append((name, *[str(counts.get(key, 0) or "") for key, _ in _COLUMNS]))
+        return _aligned(rows)
+
+    def hot_instructions(self, key: str = "bank_conflicts", limit: int = 10) -> list[Mapping[str, Any]]:
+        """The instructions with the largest count of ``key``, largest first."""
+        ranked = sorted((i for i in self.instructions if i.get(key)), key=lambda i: -i[key])
+        return ranked[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of a launch.
+
+    Attributes:
+        kernel: name of the kernel.
+        findings: what the checkers found, by PTX line; empty for a clean run.
+        counters: what was counted.
+        printed: what the kernel printed.
+        aborted: a finding (trap, deadlock, ...) ended the kernel before its end.
+        warp_instructions: warp instructions executed.
+        seconds: wall time of the execution.
+    """
+
+    kernel: str
+    findings: tuple[Finding, ...]
+    counters: Counters
+    printed: str = ""
+    aborted: bool = False
+    warp_instructions: int = 0
+    seconds: float = 0.0
+    _text: str = field(default="", repr=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Reads what the native library wrote."""
+        data = json.loads(text)
+        counters = data["counters"]
+        return cls(
+            kernel=data["kernel"],
+            findings=tuple(_finding(item) for item in data["findings"]),
+            counters=Counters(
+                total=counters["total"],
+                classes=counters["classes"],
+                traffic=counters["traffic"],
+                instructions=tuple(counters["instructions"]),
+                barrier_waits=counters["barrier_waits"],
+                barriers_completed=counters["barriers_completed"],
+                mbarrier_waits=counters["mbarrier_waits"],
+            ),
+            printed=data["printed"],
+            aborted=data["aborted"],
+            warp_instructions=data["warp_instructions"],
+            seconds=data["seconds"],
+            _text=text,
+        )
+
+    def json(self) -> str:
+        """The whole report as JSON."""
+        return self._text
+
+    def __str__(self) -> str:
+        found = "\n".join(str(finding) for finding in self.findings) or "no findings"
+        return f"{self.kernel}: {found}\n{self.counters.table()}"
+
+
+def _finding(data: dict[str, Any]) -> Finding:
+    thread = data.pop("thread")
+    block = tuple(data.pop("block"))
+    return Finding(block=block, thread=tuple(thread) if thread is not None else None, **data)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

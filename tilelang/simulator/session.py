@@ -1,0 +1,54 @@
+"""Which simulator settings kernels of the cuda target run under."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from tilelang import env
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How launches on the simulator are checked.
+
+    Attributes:
+        checks: ``"all"``, ``"none"``, or names from :data:`tilelang.simulator.checks.CHECKS`.
+        seed: of every free choice (schedule, completion order).
+        strict: findings raise :class:`~tilelang.errors.SimulatorError`; else they are only in the reports.
+        counters: whether to count.
+        workers: OS threads, 0 for one per core.
+    """
+
+    checks: str | tuple[str, ...] = "all"
+    seed: int = 0
+    strict: bool = True
+    counters: bool = False
+    workers: int = 0
+
+
+_current: ContextVar[Settings | None] = ContextVar("tilelang_simulator_settings", default=None)
+
+
+def current() -> Settings | None:
+    """The settings of the session this runs in; outside of one, defaults if ``TILELANG_DEVICE=simulator``, else None."""
+    settings = _current.get()
+    if settings is None and env.get("TILELANG_DEVICE") == "simulator":
+        return Settings()
+    return settings
+
+
+@contextlib.contextmanager
+def session(
+    checks: str | tuple[str, ...] = "all", seed: int = 0, strict: bool = True, counters: bool = False, workers: int = 0
+) -> Iterator[Settings]:
+    """Runs kernels of the cuda target on the simulator inside of the ``with`` block; see :class:`Settings`."""
+    settings = Settings(checks, seed, strict, counters, workers)
+    token = _current.set(settings)
+    try:
+        with env.overridden("TILELANG_DEVICE", "simulator"):
+            yield settings
+    finally:
+        _current.reset(token)
