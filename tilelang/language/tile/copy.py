@@ -120,14 +120,18 @@ def c2d_im2col(
 im2col = c2d_im2col
 
 
-def fill(buffer: Any, value: Any, annotations: Any = None) -> None:
-    """Sets every element of a buffer or slice to ``value``."""
+def _fill(what: str, buffer: Any, value: Any) -> None:
     from tilelang.language.math import convert
 
-    target = as_region(buffer, "T.fill")
-    _emit("T.fill", Fill(target, convert(as_expr(value, target.dtype), target.dtype)))
+    target = as_region(buffer, what)
+    _emit(what, Fill(target, convert(as_expr(value, target.dtype), target.dtype)))
+
+
+def fill(buffer: Any, value: Any, annotations: Any = None) -> None:
+    """Sets every element of a buffer or slice to ``value``."""
+    _fill("T.fill", buffer, value)
 
 
 def clear(buffer: Any, annotations: Any = None) -> None:
     """Sets every element of a buffer or slice to zero."""
-    fill(buffer, 0)
+    _fill("T.clear", buffer, 0)

@@ -1,0 +1,384 @@
+"""What a user's mistake looks like: the class, the message, the line, the column, and how much text there is."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import (
+    BufferIndexError,
+    CarriedValueError,
+    CompileError,
+    CopyShapeError,
+    GemmDtypeError,
+    GemmShapeError,
+    OutOfScopeError,
+    ReduceShapeError,
+    StaleValueError,
+    TraceError,
+    UnsupportedSyntaxError,
+)
+
+from .support import error_at_mark
+
+
+def test_undefined_name():
+    with error_at_mark(TraceError, "NameError: name 'undefined_name' is not defined") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = undefined_name  # noqa: F821  # <- error
+
+    assert "undefined_name" in str(caught.value)
+
+
+def test_column_of_the_statement():
+    with pytest.raises(GemmShapeError) as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                a = T.alloc_shared((16, 16), "float16")
+                c = T.alloc_fragment((16, 32), "float32")
+                T.gemm(a, a, c)
+
+    location = caught.value.location
+    assert location.column == 17
+    assert location.end_column == location.column + len("T.gemm(a, a, c)")
+
+
+def test_gemm_shape():
+    with error_at_mark(GemmShapeError, r"B is \(64, 16\), expected \(32, 16\)|A is \(16, 32\), expected \(16, 64\)"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                a = T.alloc_shared((16, 32), "float16")
+                b = T.alloc_shared((64, 16), "float16")
+                c = T.alloc_fragment((16, 16), "float32")
+                T.gemm(a, b, c)  # <- error
+
+
+def test_gemm_dtype():
+    with error_at_mark(GemmDtypeError, "A is float16, B is float32"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                a = T.alloc_shared((16, 32), "float16")
+                b = T.alloc_shared((32, 16), "float32")
+                c = T.alloc_fragment((16, 16), "float32")
+                T.gemm(a, b, c)  # <- error
+
+
+def test_copy_extents():
+    with error_at_mark(CopyShapeError, r"the source is \(8, 16\) and the destination is \(16, 8\)"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 16), "float32")):
+            with T.Kernel(1):
+                a = T.alloc_shared((16, 8), "float32")
+                T.copy(A, a)  # <- error
+
+
+def test_reduce_shape():
+    with error_at_mark(ReduceShapeError, "dim=1"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 16), "float32")):
+            with T.Kernel(1):
+                a = T.alloc_fragment((8, 16), "float32")
+                b = T.alloc_fragment((16,), "float32")
+                T.reduce_sum(a, b, dim=1)  # <- error
+
+
+def test_index_out_of_range():
+    with error_at_mark(BufferIndexError, "index 8 is out of range for axis 0 of A, which has 8 elements"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[8] = 1.0  # <- error
+
+
+def test_negative_index():
+    with error_at_mark(BufferIndexError, "index -1"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = A[-1]  # <- error
+
+
+def test_too_many_indices():
+    with error_at_mark(BufferIndexError, "A has 1 axes, but is indexed with 2"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0, 0] = 1.0  # <- error
+
+
+def test_float_index():
+    with error_at_mark(CompileError, "an index must be an integer, got float32"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[A[0]] = 1.0  # <- error
+
+
+def test_unsupported_construct():
+    with error_at_mark(UnsupportedSyntaxError, "try is not supported inside a kernel"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                try:  # <- error
+                    A[0] = 1.0
+                finally:
+                    pass
+
+
+def test_yield_is_unsupported():
+    with error_at_mark(UnsupportedSyntaxError, "yield"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                yield A  # <- error
+
+
+def test_carried_value():
+    with error_at_mark(CarriedValueError, "'total' is read and reassigned in a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                total = 0.0
+                for i in range(8):  # <- error
+                    total = total + A[i]
+                A[0] = total
+
+
+def test_stale_value_after_a_branch():
+    with error_at_mark(StaleValueError, "'value' was assigned inside a run-time condition"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1) as bx:
+                value = 1
+                if bx > 0:
+                    value = 2
+                A[0] = value + 1  # <- error
+
+
+def test_stale_value_after_a_loop():
+    with error_at_mark(StaleValueError, "'last' was assigned inside a run-time loop"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for i in range(8):
+                    last = A[i] * 2
+                A[0] = last + 1  # <- error
+
+
+def test_loop_variable_outside_of_its_loop():
+    with error_at_mark(OutOfScopeError, "'i'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for i in range(8):
+                    A[i] = 0.0
+                A[0] = i  # <- error
+
+
+def test_buffer_as_scalar():
+    with error_at_mark(CompileError, "buffer A is used as a scalar"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = T.exp(A)  # <- error
+
+
+def test_integer_true_division():
+    with error_at_mark(CompileError, "/ between two run-time integers"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1) as bx:
+                A[0] = bx / 2  # <- error
+
+
+def test_unknown_dtype():
+    with error_at_mark(CompileError, "unknown dtype 'floot16'") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                a = T.alloc_shared((8,), "floot16")  # <- error
+                T.copy(A, a)
+
+    assert "did you mean 'float16'?" in str(caught.value)
+
+
+def test_dynamic_shared_size():
+    n = T.dynamic("n")
+    with error_at_mark(CompileError, "every size must be a positive compile-time integer"):
+
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32")):
+            with T.Kernel(1):
+                T.alloc_shared((n,), "float32")  # <- error
+
+
+def test_tile_operator_outside_of_a_kernel():
+    with error_at_mark(CompileError, "T.clear only works inside `with T.Kernel"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            T.clear(A)  # <- error
+
+
+def test_language_outside_of_a_program():
+    with pytest.raises(CompileError, match="only works inside a kernel"):
+        T.alloc_shared((8,), "float32")
+
+
+def test_nested_kernels():
+    with error_at_mark(CompileError, "a kernel cannot be opened inside a kernel"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                with T.Kernel(1):  # <- error
+                    A[0] = 1.0
+
+
+def test_too_many_threads():
+    with error_at_mark(CompileError, "the limit is 1024"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1, threads=2048):  # <- error
+                A[0] = 1.0
+
+
+def test_missing_annotation():
+    with pytest.raises(CompileError, match="parameter B of main has no annotation"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32"), B):
+            pass
+
+
+def test_break_of_a_compile_time_loop():
+    with error_at_mark(CompileError, "break of a compile-time loop depends on a run-time condition"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for index in [0, 1, 2]:
+                    if A[index] > 0:
+                        break  # <- error
+
+
+def test_run_time_index_into_a_python_list():
+    with error_at_mark(CompileError, "a Python sequence is indexed with a run-time value"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                table = [1.0, 2.0]
+                for i in range(2):
+                    A[i] = table[i]  # <- error
+
+
+def test_run_time_loop_in_a_plain_helper():
+    def helper(A):
+        for i in T.serial(8):
+            A[i] = 0.0
+
+    with pytest.raises(CompileError, match="a run-time loop in a plain Python function") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                helper(A)
+
+    assert "@T.macro" in str(caught.value)
+
+
+def test_error_inside_a_macro_names_its_line():
+    @T.macro
+    def bad(A):
+        T.copy(A[0:4], A[0:8])  # <- error
+
+    with error_at_mark(CopyShapeError):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                bad(A)
+
+
+def test_error_of_a_user_helper_names_its_line():
+    def helper(value):
+        return {}["missing"] + value  # <- error
+
+    with error_at_mark(TraceError, "KeyError: 'missing'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = helper(1)
+
+
+def test_compile_time_assertion():
+    with error_at_mark(TraceError, "AssertionError: too narrow"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            assert len(A.shape) == 2, "too narrow"  # <- error
+
+
+PROGRAM = """
+import tilelang.language as T
+
+
+def make(M, N):
+    @T.prim_func
+    def gemm(A: T.Tensor((M, N), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((M, 32), "float16")
+            b = T.alloc_shared((64, N), "float16")
+            c = T.alloc_fragment((M, N), "float32")
+            {statement}
+
+    return gemm
+
+
+make(64, 64)
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["T.gemm(a, b, c)", "undefined_name + 1", "T.copy(a, b)", "a[64, 0] = 0.0", "T.gemm(a, c, c, transpose_A=True)"],
+)
+def test_terminal_output_is_short(tmp_path, statement):
+    script = tmp_path / "kernel.py"
+    script.write_text(textwrap.dedent(PROGRAM).format(statement=statement))
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    lines = run.stderr.rstrip().splitlines()
+    assert run.returncode == 1
+    assert len(lines) < 15, run.stderr
+    assert f"{script}:12" in run.stderr
+    assert statement in run.stderr
+    assert "tvm" not in run.stderr
