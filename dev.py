@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Sets up a development environment in ``.venv`` and runs things in it; needs nothing but Python 3.10, pip and a C++ compiler.
+
+    python3 dev.py quickstart     GEMM + ReLU on torch tensors, checked, twice: the second run finds its kernel in the cache
+    python3 dev.py test [...]     the test suite (arguments go to pytest)
+    python3 dev.py lint           ruff
+    python3 dev.py build          only the set-up
+    python3 dev.py run ...        any Python command line in the environment
+
+Each does all of the set-up that is missing: what is up to date is not done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / "python"
+BUILD = ROOT / "build" / "native"
+OLDEST = (3, 10)
+
+BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0")
+PINNED = ("torch==2.13.0",)
+"""What development and CI use; the package itself takes newer ones."""
+EXTRAS = ("cuda", "test")
+
+_READ_REQUIREMENTS = """
+import json, sys
+try:
+    import tomllib
+except ModuleNotFoundError:
+    from pip._vendor import tomli as tomllib
+project = tomllib.load(open(sys.argv[1], "rb"))["project"]
+extras = project["optional-dependencies"]
+print(json.dumps(project["dependencies"] + [r for name in sys.argv[2:] for r in extras[name]]))
+"""
+
+
+# Set-up ----------------------------------------------------------------------------------------------------------------
+
+
+def set_up() -> None:
+    """Environment, dependencies, native parts: each only if it is not there or out of date."""
+    if sys.version_info < OLDEST:
+        sys.exit(f"Python {'.'.join(map(str, OLDEST))} or newer is needed, this is {sys.version.split()[0]}")
+    if not PYTHON.exists():
+        say("creating .venv")
+        venv.create(VENV, with_pip=True)
+    unless_done("requirements", [ROOT / "pyproject.toml", ROOT / "dev.py"], install_requirements)
+    link_source_tree()
+    unless_done("native", native_sources(), build_native, outputs=ROOT / "tilelang" / "lib")
+
+
+def install_requirements() -> None:
+    """pip-installs the dependencies of the package, its tests, and the build tools."""
+    say("installing dependencies")
+    listed = subprocess.run(
+        [PYTHON, "-c", _READ_REQUIREMENTS, ROOT / "pyproject.toml", *EXTRAS], capture_output=True, text=True, check=True
+    )
+    run([PYTHON, "-m", "pip", "install", "--quiet", *PINNED, *json.loads(listed.stdout), *BUILD_TOOLS])
+
+
+def link_source_tree() -> None:
+    """Makes ``import tilelang`` find the source tree."""
+    query = [PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    site = Path(subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip())
+    link = site / "tilelang-source.pth"
+    if not link.exists() or link.read_text() != f"{ROOT}\n":
+        link.write_text(f"{ROOT}\n")
+
+
+def native_sources() -> list[Path]:
+    """Files that the native parts are built from; device headers are read at run time and need no build."""
+    found = [ROOT / "CMakeLists.txt", *(ROOT / "3rdparty").glob("*.cmake")]
+    found += [path for path in (ROOT / "src").rglob("*") if path.is_file() and "tl_templates" not in path.parts]
+    return sorted(found)
+
+
+def build_native() -> None:
+    """Configures and builds into ``tilelang/lib``."""
+    say("building native parts")
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    cmake = BIN / "cmake"
+    run([cmake, "-S", ROOT, "-B", BUILD, "-G", "Ninja", f"-DPython_EXECUTABLE={PYTHON}", "-Wno-dev"], environment, quiet=True)
+    run([cmake, "--build", BUILD], environment, quiet=True)
+
+
+def unless_done(step: str, inputs: Iterable[Path], action: Callable[[], None], outputs: Path | None = None) -> None:
+    """Does ``action`` unless it was done with the same content of ``inputs`` and the same Python before."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in inputs:
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    stamp = VENV / f".tilelang-{step}"
+    if stamp.exists() and stamp.read_text() == digest.hexdigest() and (outputs is None or outputs.is_dir()):
+        return
+    action()
+    stamp.write_text(digest.hexdigest())
+
+
+# Commands --------------------------------------------------------------------------------------------------------------
+
+
+def quickstart(arguments: list[str]) -> int:
+    """The main job, in two processes."""
+    for _ in range(2):
+        status = subprocess.call([PYTHON, ROOT / "examples" / "quickstart.py", *arguments], cwd=ROOT)
+        if status:
+            return status
+    return 0
+
+
+def test(arguments: list[str]) -> int:
+    """The test suite; two workers unless told otherwise."""
+    parallel = [] if any(a.startswith("-n") for a in arguments) else ["-n", "2"]
+    return subprocess.call([PYTHON, "-m", "pytest", "-q", *parallel, *arguments], cwd=ROOT)
+
+
+def lint(arguments: list[str]) -> int:
+    """Style."""
+    return subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
+
+
+def build(_: list[str]) -> int:
+    """The set-up alone."""
+    say("ready: .venv, tilelang/lib")
+    return 0
+
+
+def run_python(arguments: list[str]) -> int:
+    """Anything else."""
+    return subprocess.call([PYTHON, *arguments], cwd=ROOT)
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "quickstart": quickstart,
+    "test": test,
+    "lint": lint,
+    "build": build,
+    "run": run_python,
+}
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(f"[dev] {text}", flush=True)
+
+
+def run(command: list[str | Path], environment: dict[str, str] | None = None, quiet: bool = False) -> None:
+    """Runs a step of the set-up; ends the program with the step's output if it fails."""
+    done = subprocess.run(command, env=environment, capture_output=quiet, text=True)
+    if done.returncode:
+        print("".join((done.stdout or "", done.stderr or "")), file=sys.stderr)
+        sys.exit(f"[dev] failed: {' '.join(map(str, command[:6]))} ...")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one command."""
+    if not arguments or arguments[0] not in COMMANDS:
+        print(__doc__.strip())
+        return 0 if arguments[:1] in ([], ["help"], ["-h"], ["--help"]) else 2
+    set_up()
+    return COMMANDS[arguments[0]](arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,41 @@
+"""Every test process has a kernel cache of its own, in a directory that is removed at its end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_cache():
+    """The cache directory of this process; also that of the processes it starts."""
+    before = os.environ.get("TILELANG_CACHE_DIR")
+    with tempfile.TemporaryDirectory(prefix="tilelang-test-") as directory:
+        os.environ["TILELANG_CACHE_DIR"] = directory
+        yield directory
+        if before is None:
+            del os.environ["TILELANG_CACHE_DIR"]
+        else:
+            os.environ["TILELANG_CACHE_DIR"] = before
+
+
+@pytest.fixture(autouse=True)
+def repeatable_numbers():
+    """The same random tensors in every run."""
+    try:
+        import torch
+    except ImportError:
+        return
+    torch.manual_seed(0)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers of one machine share its cores."""
+    if hasattr(config, "workerinput"):
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
