@@ -329,3 +329,10 @@ class SimulatorError(ExecutionError):
         others = f"\n... and {len(findings) - 1} more findings" if len(findings) > 1 else ""
         super().__init__(f"{findings[0]}{others}")
         self.findings = tuple(findings)
+
+
+class UnsupportedOnCpuError(CompileError):
+    """A construct that the CPU target cannot carry out."""
+
+    def __init__(self, construct: str, remedy: str):
+        super().__init__(f"{construct} is not supported on the CPU target", hint=remedy)

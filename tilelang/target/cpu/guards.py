@@ -12,7 +12,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
-from tilelang.target.cpu.emit import conjunction, when
+from tilelang.target.cpu.emit import conjunction, when, zero
 
 
 class Guards:
@@ -63,9 +63,16 @@ class Guards:
         return if_then_else(guarded, then, otherwise)
 
     def _operands(self, node: Any, mutator: Any) -> Any:
-        if isinstance(node.op, ir.Op) and node.op.name.startswith(("tl.atomic", "tirx.address_of")):
-            return node  # the first operand names a place; its guard is the lowering of the intrinsic
-        return mutator.default_mutate(node)
+        name = node.op.name if isinstance(node.op, ir.Op) else ""
+        if name == "tirx.address_of":
+            return node
+        if not name.startswith("tl.atomic_"):
+            return mutator.default_mutate(node)
+        # The first operand names a place: where it is out of bounds, nothing happens and the old value is zero.
+        place, *rest = node.args
+        call = ir.Call(node.op, [place, *(self.loads(value) for value in rest)], attrs=node.attrs, ret_ty=node.ty)
+        condition = self.condition(place.source, place.indices)
+        return call if condition is None else if_then_else(condition, call, zero(str(call.ty)))
 
 
 def if_then_else(condition: Any, then: Any, otherwise: Any) -> Any:

@@ -20,8 +20,12 @@ from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.guards import Guards
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.thread import intrinsic_name
 
 Rule = Callable[[Any, "Scope"], Any]
+STATEMENTS: dict[str, Callable[[Any], Any]] = {}
+"""Intrinsic whose call is a statement -> the statements that perform it."""
+
 RULES: dict[type, Rule] = {}
 """Tile operator -> how the CPU performs it."""
 
@@ -143,6 +147,9 @@ class TileLowering(StmtRewriter):
     def visit_Evaluate(self, node: Any) -> Any:
         if is_tile_op(node.value):
             return self._tile_operator(node)
+        name = intrinsic_name(node.value)
+        if name is not None and f"tl.{name}" in STATEMENTS:
+            return self.stmt(STATEMENTS[f"tl.{name}"](node.value))
         return super().visit_Evaluate(node)
 
     def visit_BufferStore(self, node: Any) -> Any:

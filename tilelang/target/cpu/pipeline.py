@@ -5,19 +5,21 @@ The first steps serve both code generators; then the program goes either through
 
 from __future__ import annotations
 
-from tilelang.target.cpu import copy, debug, gemm, hints, reduce  # noqa: F401  (each registers its rules)
+from tilelang.target.cpu import atomic, copy, debug, gemm, hints, intrinsics, reduce  # noqa: F401  (each registers rules)
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.host import make_entry
 from tilelang.target.cpu.legalize import legalize
 from tilelang.target.cpu.lower import lower_tiles
 from tilelang.target.cpu.place import place_buffers
+from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
 from tilelang.transform.pipeline import Step
 
 COMMON = (
     Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels become parallel loops over blocks"),
+    Step("lower_random", lower_random, "each block that draws random numbers gets a generator state"),
     Step("lower_exits", lower_exits, "neither code generator has break and continue"),
     Step("legalize", legalize, "narrow formats, elementary functions and intrinsics become plain arithmetic"),
     Step("place_buffers", place_buffers, "small buffers on the stack, large ones in the thread's workspace"),

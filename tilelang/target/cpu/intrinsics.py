@@ -1,0 +1,102 @@
+"""The scalar intrinsics of :mod:`tilelang.tileop.thread` that mean something on a CPU: one table.
+
+Statements that change a buffer element are rewritten while tiles are lowered (:data:`~tilelang.target.cpu.lower.STATEMENTS`), expressions while types are
+legalised (:data:`EXPRESSIONS`, joined with TVM's mathematical operators).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import UnsupportedOnCpuError
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu.atomic import atomic_load, atomic_store, atomic_update, consecutive_update
+from tilelang.target.cpu.lower import STATEMENTS
+from tilelang.target.cpu.mathops import OPERATORS
+
+
+def _dp4a(node: Any) -> Any:
+    """``c += a[0] * b[0] + … + a[3] * b[3]``."""
+    a, b, c = node.args
+
+    def element(load: Any, lane: int) -> Any:
+        *outer, last = load.indices
+        return ir.Cast("int32", ir.BufferLoad(load.source, [*outer, last + lane]))
+
+    total = ir.BufferLoad(c.source, list(c.indices))
+    for lane in range(4):
+        total = total + element(a, lane) * element(b, lane)
+    return ir.BufferStore(c.source, total, list(c.indices))
+
+
+STATEMENTS.update(
+    {
+        "tl.dp4a": _dp4a,
+        "tl.atomic_addx2": lambda node: consecutive_update(2, node),
+        "tl.atomic_addx4": lambda node: consecutive_update(4, node),
+    }
+)
+
+
+def _rounded_to_nearest(build: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """IEEE arithmetic; the other rounding modes would need the processor's control register."""
+
+    def entry(legalizer: Any, node: Any) -> Any:
+        mode = str(node.attrs["rounding"]) if node.attrs is not None and "rounding" in node.attrs else "rn"
+        if mode != "rn":
+            raise UnsupportedOnCpuError(f'rounding_mode="{mode}"', 'use "rn", or target="cuda"')
+        return build(legalizer, *[legalizer.expr(argument) for argument in node.args])
+
+    return entry
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def build(legalizer: Any, *arguments: Any) -> Any:
+        return OPERATORS[f"tirx.{name}"](_Legal(legalizer), ir.Call(ir.Op.get(f"tirx.{name}"), arguments, ret_ty=arguments[0].ty))
+
+    return build
+
+
+class _Legal:
+    """A legaliser for arguments that are legal already."""
+
+    def __init__(self, legalizer: Any):
+        self._legalizer = legalizer
+        self.context = legalizer.context
+
+    def expr(self, node: Any) -> Any:
+        return node
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        return self._legalizer.call(name, *arguments)
+
+
+def _reciprocal(legalizer: Any, x: Any) -> Any:
+    return ir.FloatImm(x.ty, 1.0) / x
+
+
+def _plain(build: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    return lambda legalizer, node: build(legalizer, *[legalizer.expr(argument) for argument in node.args])
+
+
+EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
+    **{f"tl.atomic_{op}": atomic_update(op) for op in ("add", "max", "min", "or")},
+    "tl.atomic_load": atomic_load,
+    "tl.atomic_store": atomic_store,
+    "tl.ldg": lambda legalizer, node: legalizer.expr(node.args[0]),
+    **{f"tl.fast_{name}": OPERATORS[f"tirx.{name}"] for name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")},
+    "tl.fast_rcp": _plain(_reciprocal),
+    "tl.fma": OPERATORS["tirx.fma"],
+    "tl.ieee_add": _rounded_to_nearest(lambda legalizer, a, b: a + b),
+    "tl.ieee_sub": _rounded_to_nearest(lambda legalizer, a, b: a - b),
+    "tl.ieee_mul": _rounded_to_nearest(lambda legalizer, a, b: a * b),
+    "tl.ieee_div": _rounded_to_nearest(lambda legalizer, a, b: a / b),
+    "tl.ieee_rcp": _rounded_to_nearest(_reciprocal),
+    "tl.ieee_fma": _rounded_to_nearest(_operator("fma")),
+    "tl.ieee_sqrt": _rounded_to_nearest(_operator("sqrt")),
+    "tl.ieee_rsqrt": _rounded_to_nearest(_operator("rsqrt")),
+}  # fmt: skip
+"""Intrinsic -> how its value is computed."""
+
+OPERATORS.update(EXPRESSIONS)
