@@ -1,7 +1,7 @@
 """Options of this process, set in code: where the cache is, and what is written into its entries.
 
-    tilelang.option.cache_dir("./cache")     # entries in ./cache/kernels/<key>/, sources readable there
-    tilelang.option.debug.dump_ir(True)      # ir/<nn>_<pass>.txt in every entry that is compiled from now on
+tilelang.option.cache_dir("./cache")     # entries in ./cache/kernels/<key>/, sources readable there
+tilelang.option.debug.dump_ir(True)      # ir/<nn>_<pass>.txt in every entry that is compiled from now on
 """
 
 from __future__ import annotations

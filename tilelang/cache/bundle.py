@@ -88,9 +88,7 @@ def load(root: Path, index: Index | None, file: Path, progress: Progress = iter)
     return result
 
 
-def _entries(
-    archive: tarfile.TarFile, result: Imported, links: dict[str, str]
-) -> Iterator[tuple[str, dict[str, bytes]]]:
+def _entries(archive: tarfile.TarFile, result: Imported, links: dict[str, str]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Entries of an archive, one after the other; what is not a plain file of an entry is refused by name."""
     current, files = "", {}
     for member in archive:
@@ -150,5 +148,3 @@ def _publish(root: Path, index: Index | None, key: str, files: dict[str, bytes],
     if index is not None:
         index.published(store.read_manifest(path))
     result.added.append(key)
-
-

@@ -11,15 +11,18 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
 from tilelang.cache import eviction, journal, layers, lease, location, sources, store, warn
 from tilelang.cache.entry import CacheEntry
 from tilelang.cache.files import OPTIONS_PATH, PROGRAM_PATH
-from tilelang.cache.index import Index
 from tilelang.cache.key import KernelKey
 from tilelang.cache.source_key import SourceKey
+
+if TYPE_CHECKING:
+    from tilelang.cache.index import Index
 
 _MAX_LEASES = 256  # an open file each; a kernel whose lease is given back stays loaded and can only lose its files
 _MAX_REASON_INPUTS = 6
@@ -31,9 +34,15 @@ class DiskCache:
     def __init__(self, place: location.Location):
         self.place = place
         self.root = place.root
-        self.index = Index(place.root)
         self._leases: OrderedDict[str, lease.Lock] = OrderedDict()
         self._guard = threading.Lock()
+
+    @functools.cached_property
+    def index(self) -> Index:
+        """The index; a process that only reads kernels never loads the database's driver (6 ms)."""
+        from tilelang.cache.index import Index
+
+        return Index(self.root)
 
     @functools.cached_property
     def has_locks(self) -> bool:

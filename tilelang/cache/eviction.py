@@ -9,9 +9,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilelang.cache import lease, store
-from tilelang.cache.index import Index
+
+if TYPE_CHECKING:
+    from tilelang.cache.index import Index
 
 GRACE_SECONDS = 60.0
 LOW_WATER = 0.9

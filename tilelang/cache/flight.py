@@ -5,7 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Iterator
+
+_all: weakref.WeakSet[Flights] = weakref.WeakSet()
+
+
+def _reset_all() -> None:
+    for flights in list(_all):
+        flights.reset()
+
+
+os.register_at_fork(after_in_child=_reset_all)
 
 
 class Flights:
@@ -14,10 +25,10 @@ class Flights:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._locks: dict[str, list] = {}  # key -> [lock, how many threads want it]
-        os.register_at_fork(after_in_child=self._reset)
+        _all.add(self)
 
-    def _reset(self) -> None:
-        # Threads that held these locks do not exist in the child.
+    def reset(self) -> None:
+        """Forgets all locks: after a fork, the threads that held them do not exist."""
         self._guard = threading.Lock()
         self._locks = {}
 

@@ -57,6 +57,4 @@ def _neutral(kind: type) -> str:
 
 def _count(bound: Connection) -> None:
     bound.execute(text("DELETE FROM totals"))
-    bound.execute(
-        text("INSERT INTO totals (id, bytes, entries) SELECT 1, coalesce(sum(bytes), 0), count(*) FROM kernels")
-    )
+    bound.execute(text("INSERT INTO totals (id, bytes, entries) SELECT 1, coalesce(sum(bytes), 0), count(*) FROM kernels"))

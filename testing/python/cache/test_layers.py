@@ -1,0 +1,104 @@
+"""Read-only layers and the options that say where the cache is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+import tilelang.option
+from tilelang.cache import layers, location
+from tilelang.cache.kernel_cache import KernelCache
+from tilelang.cache.source_key import SourceKey
+from tilelang.errors import CacheWarning
+
+from . import fakes
+
+
+def never():
+    raise AssertionError("compiled although a layer has it")
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_layer_is_read_and_not_written(tmp_path, monkeypatch, own_cache):
+    baked = tmp_path / "baked"
+    source = SourceKey("2" * 64, "m.f")
+    KernelCache(baked).lookup_or_compile(fakes.key(), fakes.artifact, source)
+    before = contents(baked / "kernels")
+    monkeypatch.setenv("TILELANG_CACHE_LAYERS", str(baked))
+    cache = KernelCache()
+    entry = cache.lookup_or_compile(fakes.key(), never)
+    assert entry.origin == "layer" and entry.path.is_relative_to(baked)
+    assert KernelCache().lookup_source(source).origin == "layer"
+    assert cache.lookup_or_compile(fakes.key("sub"), fakes.artifact).path.is_relative_to(own_cache)
+    assert contents(baked / "kernels") == before
+
+
+def test_a_damaged_layer_is_passed_over(tmp_path, monkeypatch):
+    baked = tmp_path / "baked"
+    path = KernelCache(baked).lookup_or_compile(fakes.key(), fakes.artifact).path
+    (path / "kernel_lib.so").chmod(0o700)
+    (path / "kernel_lib.so").write_bytes(b"other")
+    monkeypatch.setenv("TILELANG_CACHE_LAYERS", os.pathsep.join((str(baked), str(tmp_path / "nowhere"))))
+    with pytest.warns(CacheWarning) as caught:
+        assert KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).origin == "compiled"
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == 2 and "nowhere is left out" in messages[0] and "is damaged" in messages[1]
+    assert path.exists()
+
+
+def test_a_layer_that_everyone_may_write_to_is_left_out(tmp_path, monkeypatch):
+    baked = tmp_path / "baked"
+    KernelCache(baked).lookup_or_compile(fakes.key(), fakes.artifact)
+    baked.chmod(0o777)
+    monkeypatch.setenv("TILELANG_CACHE_LAYERS", str(baked))
+    with pytest.warns(CacheWarning, match="left out: everyone may write"):
+        assert layers.roots() == ()
+
+
+def test_cache_dir_of_the_options(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tilelang.option.cache_dir("./kernels_here")
+    assert tilelang.option.get_cache_dir() == tmp_path / "kernels_here"
+    entry = KernelCache().lookup_or_compile(fakes.key(), fakes.artifact)
+    source = tmp_path / "kernels_here" / "kernels" / fakes.key().digest / "device_kernel.cu"
+    assert source.read_text() == "// add" and entry.path == source.parent
+    tilelang.option.cache_dir(None)
+    assert tilelang.option.get_cache_dir() == tmp_path / "cache"
+
+
+def test_a_cache_follows_a_change_of_the_directory(cache, tmp_path, monkeypatch):
+    first = cache.lookup_or_compile(fakes.key(), fakes.artifact).path
+    tilelang.option.cache_dir(tmp_path / "second")
+    assert cache.lookup_or_compile(fakes.key("sub"), fakes.artifact).path.is_relative_to(tmp_path / "second")
+    tilelang.option.cache_dir(None)
+    assert cache.root == first.parent.parent
+
+
+def test_scopes_and_defaults(tmp_path, monkeypatch):
+    monkeypatch.delenv("TILELANG_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert location.default_root() == tmp_path / "xdg" / "tilelang"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert location.default_root() == tmp_path / ".cache" / "tilelang"
+    work = tmp_path / "work" / "deep"
+    work.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(tmp_path / "work")], check=True)
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("TILELANG_CACHE_SCOPE", "repo")
+    assert location.default_root() == tmp_path / "work" / ".tilelang_cache"
+    monkeypatch.chdir(tmp_path)
+    assert location.default_root() == tmp_path / ".cache" / "tilelang"
+
+
+def test_dump_ir_is_a_state():
+    assert tilelang.option.debug.dump_ir() is False
+    assert tilelang.option.debug.dump_ir(True) is True
+    assert tilelang.option.debug.dump_ir() is True
+    tilelang.option.debug.dump_ir(False)
+    assert tilelang.option.option is tilelang.option

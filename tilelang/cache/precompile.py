@@ -1,0 +1,78 @@
+"""Compiling a list of calls ahead of time, for example while a container image is built.
+
+The list is JSON: ``[{"function": "package.module:factory", "args": [1024, 1024], "kwargs": {"dtype": "float16"}}, …]``. A
+string argument that names a torch dtype may be written ``"torch.float16"``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilelang.errors import CacheError
+
+Progress = Callable[[Iterable], Iterable]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One call of a list: what was called, how long it took, and what went wrong (empty: nothing)."""
+
+    function: str
+    arguments: str
+    seconds: float
+    error: str
+
+
+def run(file: Path, progress: Progress = iter) -> list[Compiled]:
+    """Makes every call of the list ``file``; one that fails does not stop the others.
+
+    Raises:
+        CacheError: the file is not such a list.
+    """
+    try:
+        calls = json.loads(file.read_text())
+        checked = [(str(call["function"]), list(call.get("args", [])), dict(call.get("kwargs", {}))) for call in calls]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CacheError(
+            f"{file} is not a precompile list: {error}",
+            hint='[{"function": "package.module:factory", "args": [1024], "kwargs": {}}]',
+        ) from error
+    sys.path.insert(0, str(file.parent.absolute()))
+    try:
+        return [_compile(*call) for call in progress(checked)]
+    finally:
+        sys.path.remove(str(file.parent.absolute()))
+
+
+def _compile(name: str, args: list, kwargs: dict[str, Any]) -> Compiled:
+    started = time.perf_counter()
+    error = ""
+    try:
+        function = _find(name)
+        compile = getattr(function, "compile", function)
+        compile(*map(_value, args), **{key: _value(value) for key, value in kwargs.items()})
+    except Exception as problem:  # whatever a user's module raises belongs to this call alone
+        error = f"{type(problem).__name__}: {problem}"
+    shown = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in kwargs.items())])
+    return Compiled(name, shown, time.perf_counter() - started, error)
+
+
+def _find(name: str) -> Callable:
+    module, _, path = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith("torch."):
+        return getattr(importlib.import_module("torch"), value.removeprefix("torch."))
+    return value
