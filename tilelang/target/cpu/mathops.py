@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.target.cpu import formats
+from tilelang.target.cpu import elementary, formats  # noqa: F401  (elementary registers its functions)
 from tilelang.target.cpu.functions import let
 
 Entry = Callable[[Any, Any], Any]
