@@ -23,6 +23,12 @@ TL_DEVICE void mbarrier_arrive(uint64_t* barrier) {
       : "memory");
 }
 
+// One arrival for a converged warp, after all of its lanes have come here.
+TL_DEVICE void mbarrier_arrive_warp(uint64_t* barrier) {
+  __syncwarp();
+  if (elect_one()) mbarrier_arrive(barrier);
+}
+
 #if __CUDA_ARCH__ >= 900
 // Makes initialised barriers visible to the asynchronous proxy and to the cluster.
 TL_DEVICE void mbarrier_fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

@@ -1,0 +1,268 @@
+"""Copies by the tensor memory accelerator (sm_90): which copies it can do, the descriptors, and the text.
+
+One thread starts the copy of a *box* of a tensor of up to five dimensions; elements outside the tensor read as zero and are not written. What the
+hardware demands of the tensor must be certain at compile time (byte strides that are multiples of 16, a compact innermost axis), else
+the copy is left to the threads; the base address is checked when the descriptor is encoded at launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.artifact import TensorMapSpec
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.region import Region
+from tilelang.layout import TileLayout, row_major
+from tilelang.target.cuda.facts import Facts
+from tilelang.target.cuda.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
+from tilelang.tileop.copy import AtomicTile, Copy
+
+MAX_RANK = 5
+MAX_BOX = 256
+ALIGNMENT = 16
+
+_MAP_TYPES: Mapping[str, str] = {
+    "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", "int8": "uint8", "bool": "uint8", "uint8": "uint8", "int16": "uint16",
+    "uint16": "uint16", "float16": "float16", "bfloat16": "bfloat16", "int32": "int32", "uint32": "uint32", "float32": "float32",
+    "tfloat32": "float32", "int64": "int64", "uint64": "uint64", "float64": "float64",
+}  # fmt: skip
+"""Element type -> what the descriptor calls it; types that it does not know travel as integers of their size."""
+
+_REDUCTIONS: Mapping[str, frozenset[str]] = {
+    "add": frozenset({"float16", "bfloat16", "float32", "int32", "uint32", "uint64"}),
+    "max": frozenset({"float16", "bfloat16", "int32", "uint32", "int64", "uint64"}),
+    "min": frozenset({"float16", "bfloat16", "int32", "uint32", "int64", "uint64"}),
+}
+"""Element types that the accelerator can reduce in global memory, by operation."""
+
+
+@dataclass(frozen=True)
+class TmaPlan:
+    """How one copy is done.
+
+    Attributes:
+        load: from global to shared memory; otherwise the other way.
+        global_region, shared_region: the two sides.
+        layout: of the shared buffer.
+        spec: the descriptor.
+        boxes: of each operation, the offsets inside the global region (outermost axis first, one for every axis of the tensor) and
+            inside the shared buffer (in elements).
+        bytes: of all boxes together, what the barrier must expect.
+    """
+
+    load: bool
+    global_region: Region
+    shared_region: Region
+    layout: TileLayout
+    spec: TensorMapSpec
+    boxes: tuple[tuple[tuple[int, ...], int], ...]
+    bytes: int
+
+
+def is_candidate(source: Region, target: Region, facts: Facts) -> bool:
+    """Whether a copy could use the accelerator if the shared buffer had a fitting layout: what is known before layouts are."""
+    sides = _sides(source, target)
+    if sides is None:
+        return False
+    outer, inner, _ = sides
+    return _tensor_fits(outer, facts) and _tile_axes(outer, inner) is not None and _region_is_whole(inner, facts)
+
+
+def natural_layout(region: Region) -> TileLayout:
+    """The layout of a shared tile that nothing else constrains: the widest swizzled panels that fit, else row-major."""
+    shape = [int(extent) for extent in region.buffer.shape]
+    bits = canonical(region.dtype).bits
+    widths = panel_widths(shape, bits)
+    return panel_layout(shape, bits, widths[0]) if widths else row_major(shape)
+
+
+def plan_copy(source: Region, target: Region, layout: Any, facts: Facts, name: str, reduction: str | None = None) -> TmaPlan | None:
+    """The plan of a copy, or None where the accelerator cannot do it.
+
+    Args:
+        layout: of the shared buffer.
+        name: kernel parameter that will hold the descriptor.
+        reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
+    """
+    if not is_candidate(source, target, facts):
+        return None
+    sides = _sides(source, target)
+    assert sides is not None
+    outer, inner, load = sides
+    dtype = canonical(outer.dtype)
+    if reduction is not None and (load or dtype not in _REDUCTIONS[reduction]):
+        return None
+    width = panel_bytes_of(layout, dtype.bits)
+    shape = [int(extent) for extent in inner.buffer.shape]
+    if width is None and layout != row_major(shape):
+        return None
+    axes = _tile_axes(outer, inner)
+    assert axes is not None
+    box = _box(outer, axes, inner, dtype.bits, width)
+    if box is None:
+        return None
+    spec = TensorMapSpec(
+        name=name,
+        tensor=str(outer.buffer.name),
+        dtype=str(dtype) if reduction is not None else _MAP_TYPES[dtype],
+        shape=tuple(to_dim(extent) for extent in reversed(list(outer.buffer.shape))),
+        strides=tuple(to_dim(stride) for stride in _byte_strides(outer)[-2::-1]),
+        box=tuple(reversed(box)),
+        element_strides=(1,) * len(box),
+        swizzle=width or 0,
+    )
+    boxes = tuple(_boxes(outer, axes, inner, box, layout))
+    count = dtype.bytes
+    for extent in (int(extent) for extent in inner.shape):
+        count *= extent
+    return TmaPlan(load, outer, inner, layout, spec, boxes, count)
+
+
+def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None:
+    """(global side, shared side, whether it is a load); None for any other copy."""
+    shared = ("shared.dyn", "shared")
+    if source.scope == "global" and target.scope in shared:
+        return source, target, True
+    if source.scope in shared and target.scope == "global":
+        return target, source, False
+    return None
+
+
+def _tensor_fits(outer: Region, facts: Facts) -> bool:
+    dtype = canonical(outer.dtype)
+    if dtype not in _MAP_TYPES or not 1 <= len(outer.extents) <= MAX_RANK:
+        return False
+    strides = _byte_strides(outer)
+    if as_int(strides[-1]) != dtype.bytes:
+        return False
+    return all(_divisible(stride, facts) for stride in strides[:-1])
+
+
+def _divisible(stride: Any, facts: Facts) -> bool:
+    return stride % ALIGNMENT == 0 if isinstance(stride, int) else facts.divisible(stride, ALIGNMENT)
+
+
+def _byte_strides(outer: Region) -> list[Any]:
+    """Byte stride of each axis."""
+    bytes_each = canonical(outer.dtype).bytes
+    given = list(outer.buffer.strides)
+    if given:
+        return [as_int(stride * bytes_each) for stride in given]
+    strides, total = [], constant(bytes_each, "int64")
+    for extent in reversed(list(outer.buffer.shape)):
+        strides.append(as_int(total))
+        total = total * ir.Cast("int64", constant(extent)) if not isinstance(as_int(extent), int) else total * as_int(extent)
+    return list(reversed(strides))
+
+
+def _tile_axes(outer: Region, inner: Region) -> list[int] | None:
+    """For each axis of the shared region that is not of length one, the global axis that it is; None where extents differ."""
+    if not all(isinstance(extent, int) for extent in (*outer.extents, *inner.extents)):
+        return None
+    global_axes = [axis for axis, extent in enumerate(outer.extents) if extent != 1]
+    shared_axes = [axis for axis, extent in enumerate(inner.extents) if extent != 1]
+    if [outer.extents[axis] for axis in global_axes] != [inner.extents[axis] for axis in shared_axes]:
+        return None
+    # The innermost global axis must be the tile's: a column of a matrix is not contiguous.
+    return global_axes if global_axes and global_axes[-1] == len(outer.extents) - 1 else None
+
+
+def _region_is_whole(inner: Region, facts: Facts) -> bool:
+    """Whether the shared region is a run of whole tiles: single indices along leading axes, then whole axes."""
+    axes = list(zip(inner.mins, inner.extents, inner.buffer.shape))
+    while axes and as_int(axes[0][1]) == 1:
+        axes = axes[1:]
+    return bool(axes) and all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes)
+
+
+def _box(outer: Region, axes: list[int], inner: Region, bits: int, width: int | None) -> list[int] | None:
+    """Extents of one operation, outermost axis first."""
+    box = [1] * len(outer.extents)
+    matrix = axes[-2:]
+    for axis in matrix:
+        box[axis] = min(int(outer.extents[axis]), MAX_BOX)
+        if int(outer.extents[axis]) % box[axis]:
+            box[axis] = _largest_divisor(int(outer.extents[axis]), MAX_BOX)
+    if width is not None:
+        box[matrix[-1]] = width * 8 // bits
+    elif len(matrix) == 2 and box[matrix[-1]] != outer.extents[matrix[-1]]:
+        box[matrix[0]] = 1  # a piece of a row-major row: rows of pieces are not adjacent in shared memory
+    if box[matrix[-1]] * bits // 8 % ALIGNMENT:
+        return None
+    return box
+
+
+def _largest_divisor(value: int, limit: int) -> int:
+    return next(size for size in range(limit, 0, -1) if value % size == 0)
+
+
+def _boxes(
+    outer: Region, axes: list[int], inner: Region, box: list[int], layout: TileLayout
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Where each operation starts, in the global region and in shared memory."""
+    shared_axes = [axis for axis, extent in enumerate(inner.extents) if extent != 1]
+    starts: list[tuple[int, ...]] = [()]
+    for axis in axes:
+        starts = [(*start, at) for start in starts for at in range(0, int(outer.extents[axis]), box[axis])]
+    for start in starts:
+        global_start = [0] * len(outer.extents)
+        shared_index = [0] * len(inner.extents)
+        for axis, shared_axis, at in zip(axes, shared_axes, start):
+            global_start[axis] = at
+            shared_index[shared_axis] = at
+        yield tuple(global_start), int(layout.linear(shared_index))
+
+
+def emit_load(plan: TmaPlan, pointer: str, barrier: str, expr: Callable[[Any], str], multicast: int | None = None,
+              policy: str | None = None) -> list[str]:  # fmt: skip
+    """The C++ lines that start a load; one thread runs them.
+
+    Args:
+        pointer: text of a pointer to the shared buffer's first element.
+        barrier: text of a pointer to the barrier.
+        expr: prints an expression.
+        multicast: mask of the blocks of the cluster that receive the boxes.
+        policy: ``"evict_first"`` …
+    """
+    rank = len(plan.spec.box)
+    form, extra = "", ""
+    if multicast is not None:
+        form, extra = "_multicast", f", {multicast}"
+    elif policy is not None:
+        form, extra = "_hint", f", tl::cache_policy_{policy}()"
+    return [
+        f"tl::tma_load_{rank}d{form}({place}, {plan.spec.name}, {barrier}{extra}, {coordinates});"
+        for place, coordinates in _operations(plan, pointer, expr)
+    ]
+
+
+def emit_store(plan: TmaPlan, pointer: str, expr: Callable[[Any], str], reduction: str | None = None) -> list[str]:
+    """The C++ lines that start a store (or a reduction) and close its group; one thread runs them."""
+    rank = len(plan.spec.box)
+    function = f"tma_store_{rank}d" if reduction is None else f"tma_reduce_{reduction}_{rank}d"
+    lines = [f"tl::{function}({plan.spec.name}, {place}, {at});" for place, at in _operations(plan, pointer, expr)]
+    return [*lines, "tl::tma_store_commit();"]
+
+
+def _operations(plan: TmaPlan, pointer: str, expr: Callable[[Any], str]) -> Iterator[tuple[str, str]]:
+    """(shared pointer, coordinates innermost first) of each operation."""
+    base = plan.layout.linear(list(plan.shared_region.mins))
+    for start, offset in plan.boxes:
+        place = f"{pointer} + {expr(as_int(base + offset))}"
+        at = [expr(as_int(constant(low) + step)) for low, step in zip(plan.global_region.mins, start)]
+        yield place, ", ".join(reversed(at))
+
+
+def reduction_of(operator: AtomicTile) -> str | None:
+    """The accelerator's name of an atomic tile's operation, where the user asked for it by ``use_tma``."""
+    return operator.op if operator.use_tma and operator.op in _REDUCTIONS else None
+
+
+def wants_tma(copy: Copy) -> bool:
+    """Whether the user left the choice open, or asked for it."""
+    return not copy.disable_tma
