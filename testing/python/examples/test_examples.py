@@ -1,0 +1,53 @@
+"""Every example runs on the CPU with small sizes and checks itself against torch."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+SMALL = {
+    # example -> sizes that are small, and divided by no tile
+    "elementwise": {"M": 70, "N": 333},
+    "gemm_relu": {"M": 200, "N": 150, "K": 100},
+    "batched_gemm": {"batch": 2, "M": 70, "N": 80, "K": 50},
+    "gemm_int8": {"M": 70, "N": 100, "K": 90},
+    "gemm_fp8": {"M": 70, "N": 90, "K": 100},
+    "splitk_gemm": {"M": 70, "N": 100, "K": 300},
+    "gemv": {"N": 100, "K": 300},
+    "softmax": {"M": 30, "N": 600},
+    "layer_norm": {"M": 30, "N": 256},
+    "rms_norm": {"M": 30, "N": 300},
+    "transpose": {"M": 100, "N": 130},
+    "convolution": {"N": 1, "C": 24, "H": 9, "W": 11, "F": 40},
+    "flash_attention": {"heads": 2, "seq_len": 150, "dim": 32},
+    "flash_decoding": {"batch": 1, "heads": 4, "kv_heads": 2, "seq_len": 301, "dim": 32},
+    "linear_attention": {"heads": 2, "seq_len": 150, "dim_k": 32, "dim_v": 64},
+    "dequantize_gemm": {"M": 50, "N": 70, "K": 128},
+    "topk": {"M": 50, "N": 64, "k": 4},
+    "cumsum": {"M": 20, "N": 300},
+    "histogram": {"N": 5000, "bins": 64},
+}
+
+
+def load(name: str):
+    """The example's module."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / name / f"example_{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_example_is_tested():
+    assert sorted(path.parent.name for path in EXAMPLES.glob("*/example_*.py")) == sorted(SMALL)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_example(name, capsys):
+    torch.manual_seed(0)
+    load(name).main(**SMALL[name])
+    assert "matches torch" in capsys.readouterr().out
