@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 _MODULES: dict[str, str] = {
     # module -> the names that it gives
-    "tilelang.jit": "jit compile lower par_compile JITKernel",
+    "tilelang.jit": "compile lower par_compile JITKernel",
     "tilelang.cache": "cached clear_cache enable_cache disable_cache is_cache_enabled",
     "tilelang.autotuner": "autotune AutoTuner",
     "tilelang.profiler": "Profiler do_bench TensorSupplyType",
@@ -26,7 +26,7 @@ _MODULES: dict[str, str] = {
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 _SUBMODULES = (
-    "autotuner", "cache", "env", "errors", "execution", "language", "layout", "profiler", "testing", "tools", "transform",
+    "autotuner", "cache", "env", "errors", "execution", "jit", "language", "layout", "profiler", "testing", "tools", "transform",
     "utils",
 )  # fmt: skip
 

@@ -336,3 +336,7 @@ class UnsupportedOnCpuError(CompileError):
 
     def __init__(self, construct: str, remedy: str):
         super().__init__(f"{construct} is not supported on the CPU target", hint=remedy)
+
+
+class TuningError(TileLangError):
+    """A search for configurations that cannot be made or found nothing."""

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any
 
 from tilelang.jit.function import JitFunction, jit
@@ -25,3 +27,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(compiler, name)
     raise AttributeError(f"tilelang.jit has no {name!r}")
+
+
+class _CallableModule(types.ModuleType):
+    """``tilelang.jit`` is this package and the decorator."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return jit(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

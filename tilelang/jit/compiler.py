@@ -14,12 +14,11 @@ from tilelang.cache.key import KernelKey
 from tilelang.cache.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
+from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions, output_positions, resolve_options, toolchain
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
-
-DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
 
 
 def compile(
@@ -126,11 +125,11 @@ def kernel_of(
 
     Args:
         source: links the call that led here, so that the next process finds the kernel without tracing.
-        metadata: kept with the artifact (an eager program's signature).
+        metadata: kept with the artifact and part of its key (an eager program's signature).
     """
     func = _program(func)
     request = request_of(func, options)
-    key = _key(func, options, request)
+    key = _key(func, options, request, metadata)
 
     def make() -> KernelArtifact:
         artifact = compile_program(func, request)
@@ -153,21 +152,13 @@ def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> Ker
 def request_of(func: Any, options: CompileOptions) -> CompileRequest:
     """What to ask of the target."""
     own = plain(func.attrs["tl.out_idx"]) if func.attrs and "tl.out_idx" in func.attrs else None
-    configs = dict(options.pass_configs)
-    dump = any([configs.pop(name, False) for name in DUMP_IR]) or _option_dump_ir()
     outputs = output_positions(options, len(func.params), own)
-    return CompileRequest(options.target, options.backend, outputs, configs, options.compile_flags, dump, options.verbose)
+    return CompileRequest(
+        options.target, options.backend, outputs, options.pass_configs, options.compile_flags, options.dump_ir, options.verbose
+    )
 
 
-def _option_dump_ir() -> bool:
-    from tilelang import option
-
-    return bool(option.debug.dump_ir())
-
-
-def _key(func: Any, options: CompileOptions, request: CompileRequest) -> KernelKey:
-    from tilelang.ir.text import program_text
-
+def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: Mapping[str, Any] | None) -> KernelKey:
     return KernelKey(
         name=str(func.attrs["global_symbol"]),
         program=program_text(func),
@@ -177,7 +168,7 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest) -> KernelK
         pass_configs=request.pass_configs,
         compile_flags=request.compile_flags,
         toolchain=toolchain(options.target.kind),
-        options={"dump_ir": request.dump_ir} if request.dump_ir else {},
+        options={"dump_ir": options.dump_ir, "space": options.space, **(metadata or {})},
     )
 
 

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilelang import env
+from tilelang import env, option
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.source_key import FunctionTracker, SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
@@ -121,7 +121,7 @@ class JitFunction:
     def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
         """The options in force, and what remembers kernels under them."""
         table = env.raw_table()
-        state = tuple(map(table.get, _DEFAULTS))
+        state = (option.debug.dump_ir(), *map(table.get, _DEFAULTS))
         known = self._resolved
         if known is None or known[0] != state:
             options = resolve_options(**self.options)

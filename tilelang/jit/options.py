@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tilelang import env
+from tilelang import env, option
 from tilelang.cache.fingerprint import executable_version, package_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.target.info import TargetInfo, parse_target
+
+_DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class CompileOptions:
         pass_configs: pass configuration name -> value.
         compile_flags: for the toolchain, in order.
         verbose: print what is done.
+        dump_ir: keep the IR after each pass in the entry.
+        space: 0 for the program's own schedule, 1 and 2 for one that a search found; shown by the index.
     """
 
     target: TargetInfo
@@ -34,6 +38,8 @@ class CompileOptions:
     pass_configs: Mapping[str, Any] = field(default_factory=dict)
     compile_flags: tuple[str, ...] = ()
     verbose: bool = False
+    dump_ir: bool = False
+    space: int = 0
 
     def plain(self) -> tuple:
         """Everything that decides the code, as plain values: part of a source key."""
@@ -43,6 +49,8 @@ class CompileOptions:
             self.out_idx,
             tuple(sorted(self.pass_configs.items())),
             self.compile_flags,
+            self.dump_ir,
+            self.space,
             tuple(sorted(toolchain(self.target.kind).items())),
         )
 
@@ -73,7 +81,9 @@ def resolve_options(
     flags = shlex.split(compile_flags) if isinstance(compile_flags, str) else list(compile_flags or ())
     flags = [part for flag in flags for part in shlex.split(flag)]
     verbose = env.get("TILELANG_VERBOSE") if verbose is None else verbose
-    return CompileOptions(info, backend, out_idx, _config_names(pass_configs or {}), tuple(flags), bool(verbose))
+    configs = _config_names(pass_configs or {})
+    dump_ir = bool(sum(bool(configs.pop(name, False)) for name in _DUMP_IR)) or option.debug.dump_ir()
+    return CompileOptions(info, backend, out_idx, configs, tuple(flags), bool(verbose), dump_ir)
 
 
 def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:

@@ -1,0 +1,10 @@
+"""Searching the fastest configuration of a kernel: :func:`autotune`, :class:`AutoTuner`, :func:`set_autotune_inputs`."""
+
+from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
+from tilelang.autotuner.decorator import AutoTunedFunction, autotune
+from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, CompileArgs, ProfileArgs
+
+__all__ = [
+    "AutoTunedFunction", "AutoTuner", "AutotuneResult", "CompileArgs", "ProfileArgs", "autotune", "get_autotune_inputs",
+    "set_autotune_inputs",
+]  # fmt: skip

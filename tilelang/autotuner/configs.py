@@ -1,0 +1,51 @@
+"""The configurations of a search."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union
+
+from tilelang.cache.canonical import canonical, digest
+from tilelang.errors import TuningError
+
+Configs = Union[Sequence[Mapping[str, Any]], Mapping[str, Sequence[Any]], Callable[..., Any]]
+
+
+def expand(configs: Configs, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The list of configurations, without repetitions, in order.
+
+    Args:
+        configs: a list of dicts; a dict of lists (their product); or a function of the kernel's arguments that gives either.
+        args, kwargs: the arguments for such a function.
+
+    Raises:
+        TuningError: none of these, or empty.
+    """
+    if callable(configs):
+        configs = configs(*args, **(kwargs or {}))
+    if isinstance(configs, Mapping):
+        names = list(configs)
+        configs = [dict(zip(names, values)) for values in itertools.product(*(configs[name] for name in names))]
+    found: dict[str, dict[str, Any]] = {}
+    for config in configs:
+        if not isinstance(config, Mapping):
+            raise TuningError(f"a configuration must be a dict of keyword arguments, got {config!r}")
+        found.setdefault(config_digest(config), dict(config))
+    if not found:
+        raise TuningError("there is no configuration to try")
+    return list(found.values())
+
+
+def config_digest(config: Mapping[str, Any]) -> str:
+    """64 hexadecimal digits that identify a configuration by content."""
+    try:
+        return digest(canonical(dict(config)))
+    except Exception:
+        return digest(repr(sorted(config.items(), key=lambda item: item[0])))
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """A configuration as JSON, for the index and for people."""
+    return json.dumps(dict(config), default=str, sort_keys=True)

@@ -1,0 +1,105 @@
+"""``@tilelang.autotune``: a factory whose tunable arguments are searched when the caller leaves them out."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
+from tilelang.autotuner.configs import Configs, expand
+from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, ProfileArgs
+from tilelang.errors import TileLangError, concise
+from tilelang.jit.function import JitFunction
+
+
+class AutoTunedFunction:
+    """What :func:`autotune` makes of a ``@tilelang.jit`` function.
+
+    Args:
+        function: the factory or eager function.
+        configs: what to try.
+        profile: how.
+        search: keyword arguments of :meth:`AutoTuner.run`.
+    """
+
+    def __init__(self, function: JitFunction, configs: Configs, profile: ProfileArgs, search: Mapping[str, Any]):
+        functools.update_wrapper(self, function.function)
+        self.jit_function = function
+        self.configs = configs
+        self.profile = profile
+        self.search = dict(search)
+        self._results: dict[Any, AutotuneResult] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Of a factory, the tuned kernel; of an eager function, what the tuned kernel returns for the given tensors.
+
+        Where the caller gives every tunable argument, nothing is searched.
+        """
+        try:
+            if self._is_decided(args, kwargs):
+                return self.jit_function(*args, **kwargs)
+            result = self.tune(*args, **kwargs)
+        except TileLangError as error:
+            raise concise(error) from None
+        return self.jit_function(*args, **{**kwargs, **result.config}) if self.jit_function.is_eager else result.kernel
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        """The kernel, tuned unless the caller gives every tunable argument."""
+        decided = self._is_decided(args, kwargs)
+        return self.jit_function.compile(*args, **kwargs) if decided else self.tune(*args, **kwargs).kernel
+
+    def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult:
+        """The search's result for these arguments; remembered in this process and in the cache's index."""
+        tuner = AutoTuner(self.jit_function, self.configs).set_kernel_parameters(args, kwargs)
+        tuner.profile_args = self.profile
+        if not self.jit_function.is_eager or get_autotune_inputs() is not None:
+            return tuner.run(**self.search)
+        tensors = [value for value in (*args, *kwargs.values()) if hasattr(value, "data_ptr")]
+        with set_autotune_inputs(*tensors):
+            return tuner.run(**self.search)
+
+    def _is_decided(self, args: tuple, kwargs: Mapping[str, Any]) -> bool:
+        names = list(inspect.signature(self.jit_function.function).parameters)
+        given = set(names[: len(args)]) | set(kwargs)
+        tunable = set().union(*(config for config in expand(self.configs, args, kwargs)))
+        return bool(tunable) and tunable <= given
+
+
+def autotune(
+    func: Any = None,
+    *,
+    configs: Configs,
+    warmup: int = 25,
+    rep: int = 100,
+    timeout: float = 100,
+    supply_type: Any = None,
+    ref_prog: Callable[..., Any] | None = None,
+    supply_prog: Callable[..., Any] | None = None,
+    rtol: float = 1e-2,
+    atol: float = 1e-2,
+    max_mismatched_ratio: float = 0.01,
+    skip_check: bool = False,
+    manual_check_prog: Callable[..., Any] | None = None,
+    cache_input_tensors: bool = True,
+    early_stop: bool = False,
+    early_stop_factor: float = 2.0,
+    **_: Any,
+) -> Any:
+    """Decorator over ``@tilelang.jit``: searches ``configs`` for the fastest kernel; see :class:`ProfileArgs`.
+
+    The kernel that a call gives has ``latency``, ``config`` and ``ref_latency``.
+    """
+    from tilelang.utils.tensor import TensorSupplyType
+
+    profile = ProfileArgs(
+        warmup, rep, timeout, supply_type or TensorSupplyType.Auto, ref_prog, supply_prog, rtol, atol, max_mismatched_ratio,
+        skip_check, manual_check_prog, cache_input_tensors,
+    )  # fmt: skip
+
+    def decorate(function: Any) -> AutoTunedFunction:
+        wrapped = function if isinstance(function, JitFunction) else JitFunction(function, {})
+        return AutoTunedFunction(wrapped, configs, profile, {"early_stop": early_stop, "early_stop_factor": early_stop_factor})
+
+    return decorate if func is None else decorate(func)

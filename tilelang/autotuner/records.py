@@ -1,0 +1,121 @@
+"""Results of a search in the cache's index, so that an interrupted one goes on and a finished one is not repeated."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.autotuner.configs import config_digest, config_text
+from tilelang.cache.canonical import digest
+from tilelang.cache.kernel_cache import default_cache
+from tilelang.cache.source_key import FunctionTracker
+
+STATES = ("measured", "failed", "wrong", "timeout", "stopped")
+"""What became of a candidate: measured; it did not compile or run; wrong results; too slow to compile or run; given up early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One candidate's result.
+
+    Attributes:
+        config: the configuration.
+        state: one of :data:`STATES`.
+        milliseconds: latency of a measured one.
+        detail: the error of any other.
+        kernel_key: the kernel, where it compiled.
+    """
+
+    config: Mapping[str, Any]
+    state: str
+    milliseconds: float | None = None
+    detail: str = ""
+    kernel_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is searched: its key in the index, or why its results are not kept."""
+
+    key: str | None
+    name: str
+    reason: str = ""
+
+
+def make_task(function: Callable[..., Any], args: tuple, kwargs: dict, options: tuple, callbacks: tuple) -> Task:
+    """The task of tuning ``function`` for these arguments.
+
+    Args:
+        options: everything else that decides kernels and measurements, as plain values.
+        callbacks: the user's reference, supply and check functions (None where not given); one that cannot be fingerprinted
+            turns keeping off.
+    """
+    name = function.__qualname__
+    parts = [device_name()]
+    for target, arguments in ((function, (args, kwargs)), *((callback, ((), {})) for callback in callbacks if callback)):
+        source = FunctionTracker(_plain_function(target), options).source_key(*arguments)
+        if source.digest is None:
+            return Task(None, name, source.reason)
+        parts.append(source.digest)
+    return Task(digest("tilelang-tuning-1", *parts), name)
+
+
+def _plain_function(function: Any) -> Any:
+    import functools
+
+    return function if not isinstance(function, functools.partial) else _partial_target(function)
+
+
+def _partial_target(function: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def device_name() -> str:
+    """The machine's device, as its results hold for no other."""
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")
+    except OSError:
+        model = platform.processor()
+    return f"{platform.machine()} {model} {torch.get_num_threads()} threads"
+
+
+def load_trials(task: Task) -> dict[str, Trial]:
+    """Earlier results of a task, by configuration digest."""
+    cache = default_cache()
+    if task.key is None or not cache.keeps_files:
+        return {}
+    return {
+        config: Trial(json.loads(values), state, None if seconds is None else seconds * 1e3, detail, kernel)
+        for config, values, state, seconds, detail, kernel in cache.disk.index.trials(task.key)
+    }
+
+
+def keep_trial(task: Task, trial: Trial) -> None:
+    """Writes one result to the index."""
+    cache = default_cache()
+    if task.key is None or not cache.keeps_files:
+        return
+    cache.disk.index.put_trial(
+        {
+            "task": task.key,
+            "config": config_digest(trial.config),
+            "values": config_text(trial.config),
+            "state": trial.state,
+            "seconds": None if trial.milliseconds is None else trial.milliseconds / 1e3,
+            "detail": trial.detail[:2000],
+            "kernel_key": trial.kernel_key,
+            "recorded": time.time(),
+        }
+    )

@@ -1,0 +1,329 @@
+"""The search: compile every candidate, check and measure each, keep the fastest."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tilelang.autotuner import records
+from tilelang.autotuner.capture import get_autotune_inputs
+from tilelang.autotuner.configs import Configs, config_digest, config_text, expand
+from tilelang.autotuner.records import Task, Trial
+from tilelang.autotuner.workers import can_fork, compile_all
+from tilelang.cache.kernel_cache import default_cache
+from tilelang.errors import TuningError
+from tilelang.jit.function import JitFunction
+from tilelang.jit.kernel import JITKernel
+from tilelang.profiler import Profiler, do_bench
+from tilelang.utils.tensor import TensorSupplyType, torch_assert_close
+
+
+@dataclass(frozen=True)
+class CompileArgs:
+    """How candidates are compiled; see :func:`tilelang.jit`."""
+
+    out_idx: Any = None
+    target: Any = None
+    execution_backend: str | None = None
+    target_host: Any = None
+    verbose: bool | None = None
+    pass_configs: Mapping[Any, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ProfileArgs:
+    """How candidates are checked and measured.
+
+    Attributes:
+        warmup, rep: milliseconds before and while measuring.
+        timeout: seconds that one candidate may take to compile, and again to run.
+        supply_type: what made-up inputs hold.
+        ref_prog: takes the inputs, returns what the kernel should; candidates that disagree are skipped.
+        supply_prog: takes the kernel's parameters, returns inputs.
+        rtol, atol, max_mismatched_ratio: of the check.
+        skip_check: do not check.
+        manual_check_prog: takes the kernel's and the reference's results, raises where they disagree.
+        backend: the clock, see :func:`~tilelang.profiler.do_bench`.
+    """
+
+    warmup: int = 25
+    rep: int = 100
+    timeout: float = 30
+    supply_type: TensorSupplyType = TensorSupplyType.Auto
+    ref_prog: Callable[..., Any] | None = None
+    supply_prog: Callable[..., Any] | None = None
+    rtol: float = 1e-2
+    atol: float = 1e-2
+    max_mismatched_ratio: float = 0.01
+    skip_check: bool = False
+    manual_check_prog: Callable[..., Any] | None = None
+    cache_input_tensors: bool = True
+    backend: str = "event"
+
+
+@dataclass(frozen=True)
+class AutotuneResult:
+    """What a search found.
+
+    Attributes:
+        latency: milliseconds of the fastest candidate.
+        config: its configuration.
+        ref_latency: milliseconds of the reference program, where there is one.
+        kernel: the compiled kernel.
+        trials: every candidate's result.
+    """
+
+    latency: float
+    config: dict[str, Any]
+    ref_latency: float | None
+    kernel: JITKernel
+    trials: tuple[Trial, ...] = field(default=(), repr=False)
+
+
+class AutoTuner:
+    """Searches the configurations of one kernel factory.
+
+    Args:
+        fn: a factory, or a :class:`~tilelang.jit.function.JitFunction`.
+        configs: see :func:`~tilelang.autotuner.configs.expand`.
+    """
+
+    def __init__(self, fn: Callable[..., Any], configs: Configs):
+        self.fn = fn
+        self.configs = configs
+        self.compile_args: CompileArgs | None = None
+        self.profile_args = ProfileArgs()
+        self.arguments: tuple[tuple, dict[str, Any]] = ((), {})
+
+    @classmethod
+    def from_kernel(cls, kernel: Callable[..., Any], configs: Configs) -> AutoTuner:
+        """A tuner of ``kernel``."""
+        return cls(kernel, configs)
+
+    def set_compile_args(self, **options: Any) -> AutoTuner:
+        """Sets fields of :class:`CompileArgs`; returns the tuner."""
+        self.compile_args = dataclasses.replace(self.compile_args or CompileArgs(), **options)
+        return self
+
+    def set_profile_args(self, **options: Any) -> AutoTuner:
+        """Sets fields of :class:`ProfileArgs`; returns the tuner."""
+        self.profile_args = dataclasses.replace(self.profile_args, **options)
+        return self
+
+    def set_kernel_parameters(self, args: tuple, kwargs: Mapping[str, Any]) -> AutoTuner:
+        """The factory's own arguments, those that no configuration gives; returns the tuner."""
+        self.arguments = (tuple(args), dict(kwargs))
+        return self
+
+    # The search ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self, warmup: float | None = None, rep: float | None = None, timeout: float | None = None, *, early_stop: bool = False,
+        early_stop_factor: float = 2.0, num_workers: int | None = None, **_: Any,
+    ) -> AutotuneResult:  # fmt: skip
+        """Tries every configuration that has no result yet; returns the fastest.
+
+        Args:
+            early_stop: give a candidate up where a first estimate is ``early_stop_factor`` times slower than the best so far.
+            num_workers: candidates that compile at a time; by default one a core.
+
+        Raises:
+            TuningError: no candidate compiled, ran and gave right results; lists why.
+        """
+        given = {"warmup": warmup, "rep": rep, "timeout": timeout}
+        profile = dataclasses.replace(self.profile_args, **{k: v for k, v in given.items() if v is not None})
+        function = self._jit_function()
+        args, kwargs = self.arguments
+        candidates = expand(self.configs, args, kwargs)
+        task = self._task(function, profile)
+        if task.reason and sys.stderr.isatty():
+            print(f"tilelang: results of tuning {task.name} are not kept: {task.reason}", file=sys.stderr)
+        trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state != "timeout"}
+        todo = [config for config in candidates if config_digest(config) not in trials]
+        search = _Search(function, args, kwargs, profile, task, early_stop_factor if early_stop else math.inf)
+        search.best = min((t.milliseconds for t in trials.values() if t.state == "measured"), default=math.inf)
+        for trial in search.run(todo, num_workers or os.cpu_count() or 1):
+            trials[config_digest(trial.config)] = trial
+        return search.result([trials[config_digest(config)] for config in candidates])
+
+    def __call__(self) -> AutotuneResult:
+        return self.run()
+
+    def _jit_function(self) -> JitFunction:
+        if isinstance(self.fn, JitFunction):
+            extra = {} if self.compile_args is None else _given(self.compile_args)
+            return JitFunction(self.fn.function, {**self.fn.options, **extra}) if extra else self.fn
+        return JitFunction(self.fn, _given(self.compile_args or CompileArgs()))
+
+    def _task(self, function: JitFunction, profile: ProfileArgs) -> Task:
+        options, _ = function.resolved()
+        plain = (
+            *options.plain(), profile.supply_type.name, profile.rtol, profile.atol, profile.max_mismatched_ratio,
+            profile.skip_check, profile.backend, _input_shapes(),
+        )  # fmt: skip
+        callbacks = (profile.ref_prog, profile.supply_prog, profile.manual_check_prog)
+        return records.make_task(function.function, *self.arguments, plain, callbacks)
+
+
+def _given(options: CompileArgs) -> dict[str, Any]:
+    return {f.name: getattr(options, f.name) for f in dataclasses.fields(options) if getattr(options, f.name) is not None}
+
+
+def _input_shapes() -> tuple:
+    tensors = get_autotune_inputs() or ()
+    return tuple((tuple(t.shape), str(t.dtype)) if isinstance(t, torch.Tensor) else repr(t) for t in tensors)
+
+
+class _Search:
+    """One run over the candidates."""
+
+    def __init__(
+        self, function: JitFunction, args: tuple, kwargs: dict[str, Any], profile: ProfileArgs, task: Task, give_up_factor: float
+    ):
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.profile = profile
+        self.task = task
+        self.give_up_factor = give_up_factor
+        self.best = math.inf
+        self._inputs: list[Any] | None = None
+        self._reference: Any = None
+        self.ref_latency: float | None = None
+
+    def compile(self, config: Mapping[str, Any]) -> JITKernel:
+        """The kernel of one configuration."""
+        return self.function.compile(*self.args, **{**self.kwargs, **config})
+
+    def run(self, configs: Sequence[dict[str, Any]], workers: int) -> Any:
+        """Yields a trial for each configuration."""
+        with _progress(len(configs), self.task.name) as advance:
+            failures = dict(self._compile_ahead(configs, workers)) if len(configs) > 1 else {}
+            for position, config in enumerate(configs):
+                error = failures.get(position, "")
+                trial = Trial(config, "timeout" if "took more than" in error else "failed", detail=error) if error else None
+                trial = trial or self.measure(config)
+                if trial.state == "measured":
+                    self.best = min(self.best, trial.milliseconds)
+                records.keep_trial(self.task, trial)
+                advance(self.best)
+                yield trial
+
+    def _compile_ahead(self, configs: Sequence[dict[str, Any]], workers: int) -> Any:
+        if not (can_fork() and default_cache().keeps_files):
+            return
+        jobs = [lambda config=config: self.compile(config) for config in configs]
+        yield from compile_all(jobs, workers, self.profile.timeout)
+
+    def measure(self, config: Mapping[str, Any]) -> Trial:
+        """Compiles (or finds), checks and times one candidate, within the time limit."""
+        outcome: list[Trial] = []
+        thread = threading.Thread(target=lambda: outcome.append(self._measure(config)), daemon=True)
+        thread.start()
+        thread.join(self.profile.timeout)
+        return outcome[0] if outcome else Trial(config, "timeout", detail=f"it ran for more than {self.profile.timeout:g} s")
+
+    def _measure(self, config: Mapping[str, Any]) -> Trial:
+        key = ""
+        try:
+            kernel = self.compile(config)
+            key = kernel.cache_key
+            self._check(kernel)
+        except AssertionError as error:
+            return Trial(config, "wrong", None, str(error), key)
+        except Exception as error:
+            return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
+        try:
+            latency = self._time(kernel, self.best * self.give_up_factor)
+        except Exception as error:
+            return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
+        if math.isinf(latency):
+            return Trial(config, "stopped", None, f"slower than {self.give_up_factor:g} times the best", key)
+        return Trial(config, "measured", latency, "", key)
+
+    def _time(self, call: Callable[..., Any], limit: float) -> float:
+        inputs = self._inputs or []
+        return do_bench(
+            lambda: call(*inputs), self.profile.warmup, self.profile.rep, backend=self.profile.backend,
+            early_stop_baseline=None if math.isinf(limit) else limit,
+        )  # fmt: skip
+
+    def _check(self, kernel: JITKernel) -> None:
+        if self._inputs is None or not self.profile.cache_input_tensors:
+            self._inputs = self._make_inputs(kernel)
+            self._reference = None
+        results = kernel(*self._inputs)
+        if self.profile.skip_check or self.profile.ref_prog is None:
+            return
+        if self._reference is None:
+            self._reference = self.profile.ref_prog(*self._inputs)
+            self.ref_latency = self._time(self.profile.ref_prog, math.inf)
+        if self.profile.manual_check_prog is not None:
+            self.profile.manual_check_prog(results, self._reference)
+            return
+        for result, want in zip(_as_tuple(results), _as_tuple(self._reference)):
+            torch_assert_close(
+                result, want, self.profile.rtol, self.profile.atol, self.profile.max_mismatched_ratio, check_dtype=False
+            )
+
+    def _make_inputs(self, kernel: JITKernel) -> list[Any]:
+        captured = get_autotune_inputs()
+        if captured is not None:
+            return captured
+        if self.profile.supply_prog is not None:
+            made = self.profile.supply_prog(kernel.params)
+            return list(made) if isinstance(made, (list, tuple)) else [made]
+        return Profiler.of(kernel, self.profile.supply_type).inputs()
+
+    def result(self, trials: Sequence[Trial]) -> AutotuneResult:
+        """The fastest candidate's kernel."""
+        measured = [trial for trial in trials if trial.state == "measured"]
+        if not measured:
+            lines = [f"  {config_text(t.config)}: {t.state}: {t.detail.splitlines()[0] if t.detail else ''}" for t in trials]
+            raise TuningError("no configuration gave a kernel that runs and is right\n" + "\n".join(lines[:8]))
+        best = min(measured, key=lambda trial: trial.milliseconds)
+        kernel = self.compile(best.config)
+        kernel.latency, kernel.config, kernel.ref_latency = best.milliseconds, dict(best.config), self.ref_latency
+        return AutotuneResult(best.milliseconds, dict(best.config), self.ref_latency, kernel, tuple(trials))
+
+
+def _as_tuple(value: Any) -> tuple:
+    return tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
+
+
+class _progress:
+    """A progress bar on a terminal, nothing elsewhere."""
+
+    def __init__(self, total: int, name: str):
+        self.total = total
+        self.name = name
+        self.bar: Any = None
+
+    def __enter__(self) -> Callable[[float], None]:
+        if self.total <= 1 or not sys.stderr.isatty():
+            return lambda best: None
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.bar.start()
+        row = self.bar.add_task(f"tuning {self.name}", total=self.total)
+
+        def advance(best: float) -> None:
+            text = f"tuning {self.name}" + ("" if math.isinf(best) else f", best {best:.3f} ms")
+            self.bar.update(row, advance=1, description=text)
+
+        return advance
+
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()
