@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -132,8 +133,7 @@ def kernel_of(
     key = _key(func, options, request, metadata)
 
     def make() -> KernelArtifact:
-        artifact = compile_program(func, request)
-        return _with_metadata(artifact, metadata) if metadata else artifact
+        return _with_metadata(compile_program(func, request), {**_returned(func), **(metadata or {})})
 
     def load(entry: CacheEntry) -> JITKernel:
         if options.verbose:
@@ -143,9 +143,12 @@ def kernel_of(
     return cache.get_or_build(key, make, load, source)
 
 
-def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> KernelArtifact:
-    import dataclasses
+def _returned(func: Any) -> dict[str, Any]:
+    """Which of the allocated parameters a call returns, where the program says."""
+    return {"returned": plain(func.attrs["tl.returned"])} if func.attrs and "tl.returned" in func.attrs else {}
 
+
+def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> KernelArtifact:
     return dataclasses.replace(artifact, metadata={**artifact.metadata, **metadata})
 
 

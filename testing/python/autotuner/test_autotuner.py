@@ -1,0 +1,106 @@
+"""Searches on the CPU: which candidates are tried, skipped, kept and resumed."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.autotuner import AutoTuner, set_autotune_inputs
+from tilelang.autotuner.configs import expand
+from tilelang.autotuner.workers import can_fork, compile_all
+from tilelang.errors import TuningError
+
+MEASURED: list[int] = []
+
+
+def twice(a: torch.Tensor) -> torch.Tensor:
+    return a * 2
+
+
+def factory(n: int, block: int = 32, factor: float = 2.0):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, block), threads=32) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] * factor
+
+    return main
+
+
+def tuner(configs, **profile) -> AutoTuner:
+    made = AutoTuner(factory, configs).set_compile_args(out_idx=[-1], target="cpu").set_kernel_parameters((256,), {})
+    return made.set_profile_args(warmup=1, rep=2, ref_prog=twice, **profile)
+
+
+def test_configurations_are_a_list_a_product_or_a_function():
+    assert expand([{"a": 1}, {"a": 1}, {"a": 2}]) == [{"a": 1}, {"a": 2}]
+    assert expand({"a": [1, 2], "b": [3]}) == [{"a": 1, "b": 3}, {"a": 2, "b": 3}]
+    assert expand(lambda n: [{"a": n}], (7,)) == [{"a": 7}]
+    assert len(expand([{"a": 1}, {"a": 1.0}, {"a": True}])) == 3
+    with pytest.raises(TuningError, match="no configuration"):
+        expand([])
+    with pytest.raises(TuningError, match="must be a dict"):
+        expand([3])
+
+
+def test_the_fastest_right_candidate_wins_and_the_others_are_reported():
+    result = tuner([{"block": 32}, {"block": 64}, {"block": 64, "factor": 3.0}, {"block": -1}]).run()
+    states = {str(trial.config): trial.state for trial in result.trials}
+    assert states == {
+        "{'block': 32}": "measured",
+        "{'block': 64}": "measured",
+        "{'block': 64, 'factor': 3.0}": "wrong",
+        "{'block': -1}": "failed",
+    }
+    assert result.config in ({"block": 32}, {"block": 64}) and result.latency > 0 and result.ref_latency > 0
+    a = torch.randn(256)
+    assert torch.equal(result.kernel(a), a * 2)
+    assert result.kernel.config == result.config
+
+
+def test_a_search_without_a_right_candidate_lists_why():
+    with pytest.raises(TuningError, match="wrong"):
+        tuner([{"factor": 3.0}]).run()
+
+
+def test_results_are_kept_and_a_changed_space_measures_only_what_is_new(monkeypatch: pytest.MonkeyPatch):
+    from tilelang.autotuner import tuner as module
+
+    measured: list[dict] = []
+    original = module._Search.measure
+    monkeypatch.setattr(module._Search, "measure", lambda self, config: measured.append(dict(config)) or original(self, config))
+    tuner([{"block": 16}, {"block": 32}], rtol=0.02).run()
+    assert len(measured) == 2
+    tuner([{"block": 16}, {"block": 32}], rtol=0.02).run()
+    assert len(measured) == 2
+    tuner([{"block": 16}, {"block": 128}], rtol=0.02).run()
+    assert measured[2:] == [{"block": 128}]
+
+
+def test_the_decorator_searches_only_what_the_caller_leaves_open():
+    @tilelang.autotune(configs={"block": [32, 64]}, warmup=1, rep=1, ref_prog=twice)
+    @tilelang.jit(out_idx=[-1], target="cpu")
+    def tuned(n: int, block: int = 32):
+        return factory(n, block)
+
+    kernel = tuned(128)
+    assert kernel.config["block"] in (32, 64) and kernel.latency > 0
+    a = torch.randn(96)
+    assert torch.equal(tuned(96, block=16)(a), a * 2)
+    with set_autotune_inputs(torch.ones(128)):
+        assert tuned.tune(128).trials
+
+
+def test_a_candidate_that_compiles_too_long_is_stopped_and_the_rest_goes_on():
+    assert can_fork()
+    jobs = [lambda: time.sleep(60), lambda: None, lambda: 1 // 0, lambda: os._exit(7)]
+    outcomes = dict(compile_all(jobs, workers=2, timeout=1.0))
+    assert "took more than 1 s" in outcomes[0]
+    assert outcomes[1] == ""
+    assert "ZeroDivisionError" in outcomes[2]
+    assert "ended with code 7" in outcomes[3]

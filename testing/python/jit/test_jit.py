@@ -1,0 +1,168 @@
+"""Factories, eager functions, ``compile`` and its like, on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.jit import programs
+from tilelang.errors import ArgumentError, CompileError, UnknownTargetError, UnsupportedBackendError
+
+
+def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a + b * programs.SCALE + programs.offset()
+
+
+def test_a_factory_gives_a_kernel_and_the_same_one_again():
+    kernel = programs.scaled_add(100)
+    a, b = torch.randn(100), torch.randn(100)
+    torch.testing.assert_close(kernel(a, b), reference(a, b))
+    assert programs.scaled_add(100) is kernel
+    assert programs.scaled_add(n=100, block=64) is not None
+    assert programs.scaled_add(101) is not kernel
+
+
+def test_a_changed_global_or_helper_recompiles(monkeypatch: pytest.MonkeyPatch):
+    a, b = torch.randn(64), torch.randn(64)
+    before = programs.scaled_add(64)
+    monkeypatch.setattr(programs, "SCALE", 5.0)
+    after = programs.scaled_add(64)
+    assert after is not before
+    torch.testing.assert_close(after(a, b), reference(a, b))
+    monkeypatch.setattr(programs, "offset", lambda: 100.0)
+    torch.testing.assert_close(programs.scaled_add(64)(a, b), a + b * 5.0 + 100.0)
+
+
+def test_one_kernel_serves_all_dynamic_sizes():
+    kernel = programs.dynamic_copy()
+    for size in (1, 63, 64, 65, 1000):
+        a = torch.randn(size)
+        assert torch.equal(kernel(a), a)
+
+
+def test_an_eager_function_compiles_for_each_size_and_runs():
+    for shape in ((5, 7), (64, 16)):
+        a, b = torch.randn(shape), torch.randn(shape)
+        assert torch.equal(programs.eager_add(a, b), a + b)
+        assert torch.equal(programs.eager_add(A=a, B=b, block=16), a + b)
+    a = torch.randn(3, 4).half()
+    assert torch.equal(programs.eager_add(a, a, dtype="float16"), a + a)
+
+
+def test_an_eager_function_returns_in_its_own_order_and_hides_workspaces():
+    a = torch.randn(50)
+    scaled, double = programs.eager_two(a, 3.0)
+    assert torch.equal(scaled, a * 3) and torch.equal(double, a * 2)
+
+
+def test_an_eager_function_compiles_without_tensors():
+    kernel = programs.eager_add.compile(M=8, N=4)
+    a = torch.randn(8, 4)
+    assert torch.equal(kernel(a, a), a + a)
+    with pytest.raises(ArgumentError, match="size N is missing"):
+        programs.eager_add.compile(M=8)
+    with pytest.raises(ArgumentError, match="K is neither"):
+        programs.eager_add.compile(M=8, N=4, K=1)
+
+
+def test_eager_arguments_that_disagree_name_the_size():
+    with pytest.raises(ArgumentError, match=r"B: axis 1 is 5, but N is 4 in A"):
+        programs.eager_add(torch.randn(3, 4), torch.randn(3, 5))
+    with pytest.raises(ArgumentError, match="argument B is missing"):
+        programs.eager_add(torch.randn(3, 4))
+    with pytest.raises(ArgumentError, match="argument C does not exist"):
+        programs.eager_add(torch.randn(3, 4), torch.randn(3, 4), C=1)
+
+
+def program(n: int = 32):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+
+    return main
+
+
+@pytest.mark.parametrize("out_idx", [1, -1, [1], [-1], (-1,)])
+def test_compile_takes_out_idx_in_every_spelling(out_idx):
+    kernel = tilelang.compile(program(), out_idx=out_idx, target="cpu")
+    a = torch.randn(32)
+    assert torch.equal(kernel(a), a)
+    assert kernel.out_idx == (1,)
+
+
+def test_a_kernel_shows_what_it_is():
+    kernel = tilelang.compile(program(), out_idx=-1, target="c")
+    assert [param.name for param in kernel.params] == ["A", "B"]
+    assert "main" in kernel.get_kernel_source() and kernel.get_host_source() is not None
+    assert len(kernel.cache_key) == 64 and kernel.artifact.backend == kernel.execution_backend == "tvm_ffi"
+    assert "main" in repr(kernel)
+
+
+def test_lower_gives_an_artifact_without_loading_it():
+    artifact = tilelang.lower(program(), target="cpu")
+    assert artifact.name == "main" and artifact.files and artifact.kernel_source
+
+
+def test_par_compile_keeps_order_and_reports_errors():
+    kernels = tilelang.par_compile([program(8), program(16)], out_idx=-1, target="cpu", num_workers=2)
+    assert [kernel(torch.ones(n)).shape[0] for kernel, n in zip(kernels, (8, 16))] == [8, 16]
+    with pytest.raises(CompileError):
+        tilelang.par_compile([program(8), "no program"], target="cpu")
+    assert tilelang.par_compile([program(8), "no program"], out_idx=-1, target="cpu", ignore_error=True)[1] is None
+    both = programs.scaled_add.par_compile([{"n": 8}, (16,)])
+    assert all(both)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"target": "cude"}, UnknownTargetError, "did you mean 'cuda'"),
+        ({"target": {"kind": "cuda", "arch": "sm_999"}}, UnknownTargetError, "unknown CUDA architecture"),
+        ({"target": "cpu", "execution_backend": "nvrtc"}, UnsupportedBackendError, "tvm_ffi"),
+        ({"target": "cpu", "out_idx": 5}, CompileError, "out of range for 2 parameters"),
+        ({"target": "cpu", "out_idx": [1, -1]}, CompileError, "names a parameter twice"),
+        ({"target": "cpu", "pass_configs": {"tl.disable_tma_lowr": True}}, CompileError, "did you mean 'tl.disable_tma_lower'"),
+    ],
+)
+def test_wrong_options_are_refused_by_name(options, error, message):
+    with pytest.raises(error, match=message):
+        tilelang.compile(program(), **options)
+
+
+def test_a_factory_that_returns_no_program_is_told_so():
+    @tilelang.jit(target="cpu", mode="lazy")
+    def nothing():
+        return 3
+
+    with pytest.raises(CompileError, match="returned int, not a program"):
+        nothing()
+
+
+def test_errors_reach_the_user_without_the_compilers_frames():
+    @tilelang.jit(target="cpu")
+    def wrong():
+        @T.prim_func
+        def main(A: T.Tensor((4,), "float32")):
+            with T.Kernel(1, threads=32):
+                A[0] = undefined_name  # noqa: F821
+
+        return main
+
+    with pytest.raises(CompileError) as caught:
+        wrong()
+    assert "undefined_name" in str(caught.value) and "test_jit.py" in str(caught.value)
+    assert len(caught.traceback) <= 3
+
+
+def test_the_disabled_cache_compiles_afresh():
+    tilelang.disable_cache()
+    try:
+        assert not tilelang.is_cache_enabled()
+        first, second = programs.scaled_add(20), programs.scaled_add(20)
+        assert first is not second
+    finally:
+        tilelang.enable_cache()
+    assert programs.scaled_add(20) is programs.scaled_add(20)

@@ -1,0 +1,71 @@
+"""Inputs, comparisons and measurements of the profiler."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+from testing.python.jit import programs
+from tilelang.profiler import Profiler, do_bench
+from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
+
+
+def profiler(kind: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
+    return programs.scaled_add(200).get_profiler(tensor_supply_type=kind)
+
+
+def right(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a + b * programs.SCALE + programs.offset()
+
+
+def test_a_right_kernel_passes_and_a_wrong_reference_does_not():
+    profiler().assert_allclose(right, rtol=1e-5, atol=1e-5)
+    with pytest.raises(AssertionError, match="elements differ"):
+        profiler().assert_allclose(lambda a, b: right(a, b) + 1)
+
+
+def test_run_once_and_consistency():
+    assert profiler().run_once().shape == (200,)
+    profiler().assert_consistent(repeat=3)
+
+
+@pytest.mark.parametrize("mode", ["min", "max", "mean", "median"])
+def test_do_bench_measures_the_kernel_and_any_function(mode: str):
+    one = profiler().do_bench(warmup=1, rep=2, return_mode=mode)
+    other = profiler().do_bench(right, n_warmup=1, n_repeat=3)
+    assert one > 0 and other > 0
+
+
+def test_do_bench_gives_quantiles_in_order_and_refuses_nonsense():
+    low, high = do_bench(lambda: None, rep=1, quantiles=[0.1, 0.9])
+    assert low <= high
+    with pytest.raises(ValueError, match="return_mode"):
+        do_bench(lambda: None, return_mode="average")
+    with pytest.raises(ValueError, match="backend"):
+        do_bench(lambda: None, backend="sundial")
+
+
+@pytest.mark.parametrize("kind", list(TensorSupplyType))
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "uint8", "int32", "bool"])
+def test_every_supply_makes_every_dtype(kind: TensorSupplyType, dtype: str):
+    from tilelang.artifact import KernelParam
+
+    tensor = get_tensor_supply(kind, sizes={"m": 3})(KernelParam("A", "tensor", dtype, ("m", ("mul", "m", 2))))
+    assert tensor.shape == (3, 6) and str(tensor.dtype) == f"torch.{dtype}"
+
+
+def test_a_dynamic_size_without_a_value_is_an_error():
+    with pytest.raises(tilelang.errors.ExecutionError, match="'m' is not known"):
+        programs.dynamic_copy().get_profiler().run_once()
+
+
+def test_close_enough_allows_a_share_of_outliers_only():
+    left = torch.zeros(1000)
+    right_ = left.clone()
+    right_[7] = 1.0
+    assert torch_assert_close(left, right_, max_mismatched_ratio=0.002)
+    with pytest.raises(AssertionError, match=r"the worst is at \(7,\)"):
+        torch_assert_close(left, right_, max_mismatched_ratio=0.0005)
+    with pytest.raises(AssertionError, match="dtype differs"):
+        torch_assert_close(left, left.half())
