@@ -120,7 +120,16 @@ def test_ieee_refuses_an_unknown_rounding_mode():
         elementwise(lambda x: T.ieee_add(x, x, rounding_mode="up"), "float32")
 
 
-CASTS = [torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int32, torch.int8, torch.uint8]
+CASTS = [
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.int32,
+    torch.int8,
+    torch.uint8,
+]
 
 
 @pytest.mark.parametrize("target", CASTS, ids=name_of)

@@ -1,0 +1,179 @@
+"""Reductions and scans of tiles against torch."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilelang.language as T
+from tilelang.errors import CompileError
+
+from .support import assert_close, name_of, random, run
+
+SCOPES = {"shared": T.alloc_shared, "fragment": T.alloc_fragment}
+REFERENCES = {
+    "sum": lambda x, dim: x.sum(dim),
+    "max": lambda x, dim: x.amax(dim),
+    "min": lambda x, dim: x.amin(dim),
+    "abssum": lambda x, dim: x.abs().sum(dim),
+    "absmax": lambda x, dim: x.abs().amax(dim),
+}
+BITWISE = {"bitand": "__and__", "bitor": "__or__", "bitxor": "__xor__"}
+
+
+def reduction(kind, shape, dim, dtype, scope="fragment", keepdim=False, start=None):
+    """B = the reduction of A; with ``start``, B's old value takes part."""
+    dim_ = dim % len(shape)
+    kept = [1 if axis == dim_ else size for axis, size in enumerate(shape) if axis != dim_ or keepdim]
+
+    @T.prim_func
+    def main(A: T.Tensor(shape, dtype), B: T.Tensor(kept, dtype)):
+        with T.Kernel(1, threads=128):
+            a, b = SCOPES[scope](shape, dtype), SCOPES[scope](kept, dtype)
+            T.copy(A, a)
+            if start is not None:
+                T.fill(b, start)
+            getattr(T, f"reduce_{kind}")(a, b, dim=dim, clear=start is None)
+            T.copy(b, B)
+
+    return main
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_float_reductions(kind, dim, scope):
+    a = random((24, 40), torch.float32)
+    assert_close(run(reduction(kind, (24, 40), dim, "float32", scope), a, out_idx=-1), REFERENCES[kind](a, dim), factor=4)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int8, torch.int64], ids=name_of
+)
+@pytest.mark.parametrize("kind", ["sum", "max", "min", "absmax"])
+def test_types(kind, dtype):
+    a = random((8, 32), dtype)
+    if dtype == torch.int8 and kind == "sum":
+        a = a // 8
+    expected = REFERENCES[kind](a.double(), 1)
+    assert_close(run(reduction(kind, (8, 32), 1, name_of(dtype)), a, out_idx=-1), expected.to(dtype), factor=8)
+
+
+@pytest.mark.parametrize("kind", BITWISE)
+def test_bitwise_reductions(kind):
+    a = torch.randint(0, 2**20, (8, 16), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    b = run(reduction(kind, (8, 16), 1, "int32"), a, out_idx=-1)
+    expected = []
+    for row in a.tolist():
+        value = row[0]
+        for item in row[1:]:
+            value = getattr(value, BITWISE[kind])(item)
+        expected.append(value)
+    assert b.tolist() == expected
+
+
+@pytest.mark.parametrize("kind,start", [("sum", 3.0), ("max", 1.0), ("min", -1.0), ("absmax", 2.5), ("abssum", 2.0)])
+def test_without_clear_the_old_value_takes_part(kind, start):
+    a = random((8, 16), torch.float32)
+    combine = {"sum": torch.add, "abssum": torch.add, "max": torch.maximum, "absmax": torch.maximum, "min": torch.minimum}[kind]
+    b = run(reduction(kind, (8, 16), 1, "float32", start=start), a, out_idx=-1)
+    assert_close(b, combine(REFERENCES[kind](a, 1), torch.tensor(start)), factor=4)
+
+
+def test_kept_axis_and_one_dimension():
+    a = random((8, 16), torch.float32)
+    assert_close(run(reduction("sum", (8, 16), 1, "float32", keepdim=True), a, out_idx=-1), a.sum(1, keepdim=True), factor=4)
+    vector = random((64,), torch.float32)
+    assert_close(run(reduction("max", (64,), 0, "float32", keepdim=True), vector, out_idx=-1), vector.amax(0, keepdim=True))
+
+
+@pytest.mark.property
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=4), st.data())
+def test_any_shape(shape, data):
+    dim = data.draw(st.integers(-len(shape), len(shape) - 1))
+    a = random(tuple(shape), torch.int32)
+    expected = a.sum(dim, dtype=torch.int32)
+    assert torch.equal(run(reduction("sum", tuple(shape), dim, "int32"), a, out_idx=-1), expected)
+
+
+def test_nan_is_ignored_unless_it_should_win():
+    def program(propagate):
+        @T.prim_func
+        def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4,), "float32")):
+            with T.Kernel(1, threads=32):
+                a, b = T.alloc_fragment((4, 8), "float32"), T.alloc_fragment((4,), "float32")
+                T.copy(A, a)
+                T.reduce_max(a, b, dim=1, nan_propagate=propagate)
+                T.copy(b, B)
+
+        return main
+
+    a = random((4, 8), torch.float32)
+    a[1, 3] = a[2, 0] = torch.nan
+    expected = a.nan_to_num(-100).amax(1)
+    assert torch.equal(run(program(False), a, out_idx=-1), expected)
+    assert torch.equal(run(program(True), a, out_idx=-1).isnan(), torch.tensor([False, True, True, False]))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("kind", ["cumsum", "cummax"])
+def test_scans(kind, dim, reverse, scope):
+    @T.prim_func
+    def main(A: T.Tensor((12, 20), "float32"), B: T.Tensor((12, 20), "float32"), C: T.Tensor((12, 20), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = SCOPES[scope]((12, 20), "float32"), SCOPES[scope]((12, 20), "float32")
+            T.copy(A, a)
+            getattr(T, kind)(a, b, dim=dim, reverse=reverse)
+            T.copy(b, B)
+            getattr(T, kind)(a, dim=dim, reverse=reverse)
+            T.copy(a, C)
+
+    a = random((12, 20), torch.float32)
+    ordered = a.flip(dim) if reverse else a
+    scanned = ordered.cumsum(dim) if kind == "cumsum" else ordered.cummax(dim).values
+    expected = scanned.flip(dim) if reverse else scanned
+    for result in run(main, a, out_idx=[1, 2]):
+        assert_close(result, expected, factor=8)
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+def test_reducer(op):
+    @T.prim_func
+    def main(A: T.Tensor((32, 24), "float32"), B: T.Tensor((24,), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((32, 24), "float32")
+            total = T.alloc_reducer((24,), "float32", op=op, replication="all")
+            T.copy(A, a)
+            T.fill(total, {"sum": 0.0, "max": -T.infinity("float32"), "min": T.infinity("float32")}[op])
+            for i, j in T.Parallel(32, 24):
+                total[j] = {"sum": lambda x, y: x + y, "max": T.max, "min": T.min}[op](total[j], a[i, j])
+            T.finalize_reducer(total)
+            T.copy(total, B)
+
+    a = random((32, 24), torch.float32)
+    assert_close(run(main, a, out_idx=-1), REFERENCES[op](a, 0), factor=4)
+
+
+@pytest.mark.parametrize("dim", [2, -3])
+def test_axis_out_of_range(dim):
+    with pytest.raises(CompileError, match=f"dim={dim} is out of range for 2 axes"):
+        _reduce_axis(dim)
+
+
+def _reduce_axis(dim):
+    @T.prim_func
+    def main(A: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1):
+            T.reduce_sum(T.alloc_fragment((4, 4), "float32"), T.alloc_fragment((4,), "float32"), dim=dim)
+
+
+def test_unknown_reducer():
+    with pytest.raises(CompileError, match="op='mean' is none of sum, max, min"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 4), "float32")):
+            with T.Kernel(1):
+                T.alloc_reducer((4,), "float32", op="mean")
