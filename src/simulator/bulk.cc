@@ -39,8 +39,7 @@ void check_barrier(Warp& warp, const Instruction& instruction, int lane, uint32_
 
 }  // namespace
 
-std::vector<BulkTarget> bulk_targets(Warp& warp, const Instruction& instruction, int lane, uint32_t bytes,
-                                     uint32_t alignment) {
+std::vector<BulkTarget> bulk_targets(Warp& warp, const Instruction& instruction, int lane) {
   const BulkInstruction& bulk = bulk_of(instruction);
   const uint32_t target = bulk_shared_address(warp, bulk.target, lane);
   const uint32_t barrier = bulk_shared_address(warp, bulk.barrier, lane);
@@ -54,11 +53,16 @@ std::vector<BulkTarget> bulk_targets(Warp& warp, const Instruction& instruction,
     item.barrier = bulk.multicast ? in_block(barrier, rank) : barrier;
     check_barrier(warp, instruction, lane, item.barrier);
     item.agent = async_agent(warp, lane, AsyncDomain::kMBarrier, item.barrier);
-    item.data = access_async(warp, instruction, lane, item.agent, Space::kShared, item.address, bytes, alignment,
-                             AccessKind::kWrite, bulk.reduction == Reduction::kNone);
     targets.push_back(item);
   }
   return targets;
+}
+
+uint8_t* claim_target(Warp& warp, const Instruction& instruction, int lane, const BulkTarget& target, uint32_t offset,
+                      uint32_t bytes, uint32_t alignment) {
+  const bool replaces = bulk_of(instruction).reduction == Reduction::kNone;
+  return access_async(warp, instruction, lane, target.agent, Space::kShared, target.address + offset, bytes, alignment,
+                      replaces ? AccessKind::kWrite : AccessKind::kAtomic, replaces);
 }
 
 void start_store(Warp& warp, int lane, std::shared_ptr<BulkStore> store) {

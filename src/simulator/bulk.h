@@ -45,9 +45,12 @@ struct BulkTarget {
   Agent agent;
 };
 
-/// Checks, poisons and lists the targets of a load of `bytes`: one, or one for each block of the multicast mask.
-std::vector<BulkTarget> bulk_targets(Warp& warp, const Instruction& instruction, int lane, uint32_t bytes,
-                                     uint32_t alignment);
+/// The targets of a load: one, or one for each block of the multicast mask. Their `data` is still null.
+std::vector<BulkTarget> bulk_targets(Warp& warp, const Instruction& instruction, int lane);
+
+/// Checks and poisons a range of a target; null after a finding.
+uint8_t* claim_target(Warp& warp, const Instruction& instruction, int lane, const BulkTarget& target, uint32_t offset,
+                      uint32_t bytes, uint32_t alignment);
 
 /// The shared address of an operand, written as .shared::cta or .shared::cluster.
 inline uint32_t bulk_shared_address(Warp& warp, const Address& address, int lane) {

@@ -81,8 +81,11 @@ bool check_size(Warp& warp, const Instruction& instruction, int lane, uint32_t b
 
 void start_load(Warp& warp, const Instruction& instruction, int lane, uint32_t bytes) {
   const BulkInstruction& bulk = bulk_of(instruction);
-  std::vector<BulkTarget> targets = bulk_targets(warp, instruction, lane, bytes, kAlignment);
+  std::vector<BulkTarget> targets = bulk_targets(warp, instruction, lane);
   if (targets.empty()) return;
+  for (BulkTarget& target : targets) {
+    target.data = claim_target(warp, instruction, lane, target, 0, bytes, kAlignment);
+  }
   const bool global = bulk.from == BulkPlace::kGlobal;
   const uint64_t address = lane_address(warp, bulk.source, lane);
   const uint8_t* source = access_async(warp, instruction, lane, targets[0].agent, global ? Space::kGlobal : Space::kShared,

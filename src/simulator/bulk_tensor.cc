@@ -70,6 +70,28 @@ void for_chunks(const TensorBox& box, const TileRow& row, uint8_t* base, uint32_
   }
 }
 
+// Rows narrower than the swizzle's span leave gaps that the copy does not touch.
+bool has_gaps(const TensorBox& box) { return box.tile.shared_bytes != box.tile.copied_bytes(); }
+
+// Checks and poisons the target's bytes; returns the host address of its start, null after a finding.
+uint8_t* claim_tile(Warp& warp, const Instruction& instruction, int lane, const TensorBox& box,
+                    const BulkTarget& target) {
+  if (!has_gaps(box) || target.address % kTileAlignment != 0) {
+    return claim_target(warp, instruction, lane, target, 0, box.tile.shared_bytes, kTileAlignment);
+  }
+  uint8_t* start = nullptr;
+  for (const TileRow& row : box.tile.rows) {
+    for (uint32_t offset = 0; offset < box.tile.row_bytes; offset += kChunk) {
+      const uint32_t plain = target.address + row.shared + offset;
+      const uint32_t position = swizzle_address(box.map.swizzle, plain) - target.address;
+      uint8_t* chunk = claim_target(warp, instruction, lane, target, position, kChunk, kChunk);
+      if (!chunk) return nullptr;
+      start = chunk - position;
+    }
+  }
+  return start;
+}
+
 class TensorLoad : public BulkLoad {
  public:
   TensorLoad(Cluster& cluster, std::vector<BulkTarget> targets, TensorBox box)
@@ -153,8 +175,9 @@ class TensorStore : public BulkStore {
 };
 
 void start_load(Warp& warp, const Instruction& instruction, int lane, TensorBox box) {
-  std::vector<BulkTarget> targets = bulk_targets(warp, instruction, lane, box.tile.shared_bytes, kTileAlignment);
+  std::vector<BulkTarget> targets = bulk_targets(warp, instruction, lane);
   if (targets.empty()) return;
+  for (BulkTarget& target : targets) target.data = claim_tile(warp, instruction, lane, box, target);
   locate_rows(warp, instruction, lane, targets[0].agent, AccessKind::kRead, box);
   count_bulk(warp, instruction, uint64_t{box.tile.copied_bytes()} * targets.size(), true);
   warp.cluster().pending.post(std::make_unique<TensorLoad>(warp.cluster(), std::move(targets), std::move(box)));
