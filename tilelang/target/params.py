@@ -18,10 +18,10 @@ def kernel_params(func: Any) -> tuple[KernelParam, ...]:
 def _param(param: Any) -> KernelParam:
     if ir.is_buffer_var(param):
         strides = tuple(to_dim(stride) for stride in param.strides) or None
-        return KernelParam(param.name, "tensor", str(canonical(str(param.dtype))), tuple(map(to_dim, param.shape)), strides)
+        return KernelParam(str(param.name), "tensor", str(canonical(str(param.dtype))), tuple(map(to_dim, param.shape)), strides)
     if isinstance(param.ty, ir.ir.PointerType):
-        return KernelParam(param.name, "pointer", str(canonical(str(param.ty.element_type))))
-    return KernelParam(param.name, "scalar", str(canonical(str(param.ty))))
+        return KernelParam(str(param.name), "pointer", str(canonical(str(param.ty.element_type))))
+    return KernelParam(str(param.name), "scalar", str(canonical(str(param.ty))))
 
 
 def dynamic_names(params: tuple[KernelParam, ...]) -> tuple[str, ...]:
