@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import eviction, journal, layers, lease, location, sources, store, warn
+from tilelang.cache import eviction, journal, layers, lease, location, shared_tier, sources, store, warn
 from tilelang.cache.entry import CacheEntry
 from tilelang.cache.files import OPTIONS_PATH, PROGRAM_PATH
 from tilelang.cache.key import KernelKey
@@ -121,6 +121,25 @@ class DiskCache:
             eviction.enforce(self.root, self.index, env.get("TILELANG_CACHE_MAX_SIZE"))
         return path
 
+    def adopt(self, key: str, files: Mapping[str, bytes]) -> CacheEntry | None:
+        """Publishes an entry that came from elsewhere; None where it is not what its manifest says, after a warning."""
+        try:
+            artifact, facts = store.from_files(key, files)
+            path = store.publish(self.root if self.place.writable else location.private().root, key, artifact, facts)
+        except store.BadEntry as error:
+            warn.once("shared entry", f"a kernel from the shared cache is damaged and compiled here: {error}")
+            return None
+        except OSError as error:
+            warn.once("publish", f"a kernel could not be kept in {self.root}: {error.strerror}")
+            return None
+        held = lease.share_directory(path)
+        self._hold(key, held)
+        if self.keeps_index:
+            with contextlib.suppress(store.BadEntry):
+                self.index.published(store.read_manifest(path))
+        seconds = float(facts.get("compile_seconds", 0.0))
+        return CacheEntry(key, path, artifact, "shared", seconds, facts.get("inputs", {}), held)
+
     def link(self, source: SourceKey, key: str) -> None:
         """Lets a source key lead to the entry of ``key``."""
         if source.digest is None or not self.place.writable or sources.find(self.root, source.digest) == key:
@@ -135,6 +154,9 @@ class DiskCache:
             return
         if self.keeps_index:
             self.index.linked(source.digest, key, source.function)
+        tier = shared_tier.current()
+        if tier is not None:
+            tier.send_source(source.digest, key, source.function)
 
     def release_leases(self) -> None:
         """Gives all entries free for eviction."""

@@ -26,8 +26,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 _HEADERS_IN_TREE = PACKAGE.parent / "src" / "tl_templates"
 _RACY_NS = 2_000_000_000
 _MEMO_ROWS = 64
-_SKIPPED_SUFFIXES = (".pyc", ".pyo", ".pyi", ".pyx", ".md")
-_KIND_BY_SUFFIX = {".py": "python", ".so": "native"}
+_KIND_BY_SUFFIX = {".py": "python", ".so": "native", **dict.fromkeys((".h", ".cuh", ".hpp", ".inc", ".c", ".cu"), "headers")}
 _DISTRIBUTIONS = ("apache_tvm", "apache_tvm_ffi")
 _started_ns = time.time_ns()
 
@@ -85,23 +84,22 @@ def _is_settled(file: _File) -> bool:
 
 
 def _files() -> Iterator[_File]:
-    yield from _tree(PACKAGE, "", "headers")
+    yield from _tree(PACKAGE, "")
     if _HEADERS_IN_TREE.is_dir():
-        yield from _tree(_HEADERS_IN_TREE, "tl_templates/", "headers")
+        yield from _tree(_HEADERS_IN_TREE, "tl_templates/")
     for name, record in _records():
         found = os.stat(record)
         yield _File(name, name, record, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
 
 
-def _tree(folder: os.PathLike | str, prefix: str, other: str) -> Iterator[_File]:
+def _tree(folder: os.PathLike | str, prefix: str) -> Iterator[_File]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
                 if entry.name != "__pycache__":
-                    yield from _tree(entry.path, f"{prefix}{entry.name}/", other)
-            elif not entry.name.endswith(_SKIPPED_SUFFIXES) and not entry.name.startswith("."):
+                    yield from _tree(entry.path, f"{prefix}{entry.name}/")
+            elif (kind := _KIND_BY_SUFFIX.get(os.path.splitext(entry.name)[1])) is not None:
                 found = entry.stat()
-                kind = _KIND_BY_SUFFIX.get(os.path.splitext(entry.name)[1], other)
                 stat = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
                 yield _File(kind, prefix + entry.name, entry.path, stat)
 

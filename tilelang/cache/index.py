@@ -217,16 +217,16 @@ class Index:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == statements.VERSION:
                 return
+            if version:
+                from tilelang.cache import migrations  # SQLAlchemy: only when an old database is met
+
+                migrations.run(connection)
+                return
             connection.execute("BEGIN IMMEDIATE")
             try:
-                if version:
-                    from tilelang.cache import migrations  # SQLAlchemy: only when an old database is met
-
-                    migrations.run(connection)
-                else:
-                    for statement in statements.CREATE:
-                        connection.execute(statement)
-                    self._fill(connection, store.keys(self.root))
+                for statement in statements.CREATE:
+                    connection.execute(statement)
+                self._fill(connection, store.keys(self.root))
                 connection.execute(f"PRAGMA user_version={statements.VERSION}")
             except BaseException:
                 connection.execute("ROLLBACK")

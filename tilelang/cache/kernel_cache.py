@@ -19,7 +19,7 @@ from typing import Any
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import location, store, warn
+from tilelang.cache import location, shared_tier, store, warn
 from tilelang.cache.disk import DiskCache, with_texts
 from tilelang.cache.entry import CacheEntry
 from tilelang.cache.files import (
@@ -114,13 +114,17 @@ class KernelCache:
         """The entry that ``source`` leads to, or None; neither traces nor compiles."""
         if source.digest is None or not self.enabled or not self.keeps_files:
             return None
-        digest = self.disk.find_source(source.digest)
+        tier = shared_tier.current()
+        digest = self.disk.find_source(source.digest) or (tier.find_source(source.digest) if tier else None)
         if digest is None:
             return None
         entry = self._entries.get(digest)
         if entry is not None:
             return dataclasses.replace(entry, origin="memory")
         entry = self.disk.find(digest)
+        if entry is None and tier is not None:
+            files = tier.fetch(digest)
+            entry = self.disk.adopt(digest, files) if files is not None else None
         return None if entry is None else self._remember(entry)
 
     def link(self, source: SourceKey, key: str) -> None:
@@ -130,7 +134,21 @@ class KernelCache:
 
     def lookup(self, key: str) -> CacheEntry | None:
         """The entry of a kernel key in hexadecimal, or None."""
-        return self._entries.get(key) or (self.disk.find(key) if self.keeps_files else None)
+        entry = self._entries.get(key)
+        if entry is not None:
+            return dataclasses.replace(entry, origin="memory")
+        return self.disk.find(key) if self.keeps_files else None
+
+    def compile_anew(self, key: KernelKey, compile: Compile) -> CacheEntry:
+        """Compiles whatever the cache has, keeps the result where there is none yet, and returns this very result: the
+        explicit way around the cache, for callers with a table of their own."""
+        artifact, seconds = _timed(compile)
+        if self.keeps_files and self._may_keep(key):
+            path = self.disk.add(key, artifact, seconds)
+            stored = path is not None and self.disk.find(key.digest)
+            if stored and stored.artifact.files.items() >= artifact.files.items():
+                return dataclasses.replace(stored, origin="compiled")
+        return CacheEntry(key.digest, _materialise(key, artifact), artifact, "compiled", seconds, key.inputs)
 
     def get_or_build(
         self,
@@ -267,7 +285,19 @@ class KernelCache:
             return entry
         with disk.only_one(key.digest):
             # Whoever held the lock before may have made it.
-            return disk.find(key.digest) or self._compile(disk, key, compile)
+            return disk.find(key.digest) or self._fetch_or_compile(disk, key, compile)
+
+    def _fetch_or_compile(self, disk: DiskCache, key: KernelKey, compile: Compile) -> CacheEntry:
+        tier = shared_tier.current()
+        if tier is None:
+            return self._compile(disk, key, compile)
+        with tier.flight(key.digest) as flight:
+            entry = disk.adopt(key.digest, flight.files) if flight.files is not None else None
+            if entry is None:
+                entry = self._compile(disk, key, compile)
+                if entry.path.is_relative_to(disk.root):
+                    flight.send(entry.path)
+            return entry
 
     def _compile(self, disk: DiskCache, key: KernelKey, compile: Compile) -> CacheEntry:
         artifact, seconds = _timed(compile)

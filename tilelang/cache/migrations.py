@@ -19,19 +19,36 @@ _NEUTRAL = {str: "", int: 0, float: 0.0, bool: False}
 
 
 def run(connection: sqlite3.Connection) -> None:
-    """Migrates all tables, inside the transaction that is open on ``connection``."""
-    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
+    """Migrates all tables in one transaction on ``connection``, which has none open."""
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: connection,
+        poolclass=StaticPool,
+        isolation_level="AUTOCOMMIT",
+        pool_reset_on_return=None,
+    )
+    # Connecting rolls back once, to ask the database its version; so the transaction begins after it.
     with engine.connect() as bound:
-        present = set(inspect(bound).get_table_names())
-        for index in [name for (name,) in bound.execute(text(_INDEXES))]:
-            bound.execute(text(f'DROP INDEX "{index}"'))
-        for table in schema.metadata.sorted_tables:
-            if table.name in present:
-                _migrate(bound, table)
-            else:
-                table.create(bound)
-        _count(bound)
-    engine.dispose(close=False)
+        bound.execute(text("BEGIN IMMEDIATE"))
+        try:
+            _migrate_all(bound)
+            bound.execute(text(f"PRAGMA user_version={schema.VERSION}"))
+        except BaseException:
+            bound.execute(text("ROLLBACK"))
+            raise
+        bound.execute(text("COMMIT"))
+
+
+def _migrate_all(bound: Connection) -> None:
+    present = set(inspect(bound).get_table_names())
+    for index in [name for (name,) in bound.execute(text(_INDEXES))]:
+        bound.execute(text(f'DROP INDEX "{index}"'))
+    for table in schema.metadata.sorted_tables:
+        if table.name in present:
+            _migrate(bound, table)
+        else:
+            table.create(bound)
+    _count(bound)
 
 
 _INDEXES = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"

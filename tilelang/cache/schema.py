@@ -111,14 +111,32 @@ totals = Table(
     Column("entries", BigInteger, nullable=False),
 )
 
-blobs_metadata = MetaData()
+shared_metadata = MetaData()
+"""The tables of the tier that hosts share; see shared_tier.py."""
+
+shared_kernels = Table(
+    "tilelang_kernels",
+    shared_metadata,
+    Column("key", String(64), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("sent", Float, nullable=False),
+)
+
+shared_sources = Table(
+    "tilelang_sources",
+    shared_metadata,
+    Column("source_key", String(64), primary_key=True),
+    Column("kernel_key", String(64), nullable=False),
+    Column("function", Text, nullable=False),
+)
+
 blobs = Table(
-    "blobs",
-    blobs_metadata,
+    "tilelang_files",
+    shared_metadata,
     Column("key", String(64), primary_key=True),
     Column("name", String(240), primary_key=True),
     Column("content", LargeBinary, nullable=False),
-    Column("sha256", String(64), nullable=False),
 )
 
 

@@ -77,9 +77,15 @@ class Unfaithful(Exception):
 
 
 class Describer:
-    """Walks values, feeding a digest and collecting watch records."""
+    """Walks values, feeding a digest and collecting watch records.
 
-    def __init__(self) -> None:
+    Args:
+        pure_only: refuse library code that is not listed as pure: what is described runs while a kernel is traced. False for
+            functions whose results decide no code (a tuning reference): there, name and version are enough.
+    """
+
+    def __init__(self, pure_only: bool = True) -> None:
+        self._pure_only = pure_only
         self._state = hashlib.sha256()
         self._order: dict[int, int] = {}
         self._alive: list[Any] = []  # what was seen, so that no identity is used twice
@@ -297,7 +303,7 @@ class Describer:
             return True
         if not purity.is_library(module):
             return False
-        if not purity.is_pure(module, name):
+        if self._pure_only and not purity.is_pure(module, name):
             raise self._refuse(f"{module}.{name} is not known to give the same result at every call")
         package = purity.top(module)
         self._text(f"library {module}.{name} {purity.version(package)}")
