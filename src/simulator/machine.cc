@@ -60,8 +60,11 @@ void async_done(Warp& warp, int lane, Agent agent) {
 
 void fence(Warp& warp, LaneMask lanes, bool proxy_async) {
   RaceChecker* race = warp.cluster().race.get();
-  if (!race || proxy_async) return;
-  for_lanes(lanes, [&](int lane) { race->fence(race->thread_of(warp, lane)); });
+  if (!race) return;
+  for_lanes(lanes, [&](int lane) {
+    if (proxy_async) race->proxy_fence(race->thread_of(warp, lane));
+    else race->fence(race->thread_of(warp, lane));
+  });
 }
 
 void warp_sync(Warp& warp, LaneMask lanes) {

@@ -65,6 +65,14 @@ void report_race(const Request& r, const RaceChecker& race, Space space, uint64_
   r.warp.report(FindingKind::kRace, r.instruction, r.lane, message);
 }
 
+void report_proxy(const Request& r, uint32_t address, const ShadowCell& other) {
+  const Program& program = *r.warp.launch().program;
+  const Instruction& writer = program.code[std::min<size_t>(other.write_pc, program.code.size() - 1)];
+  r.warp.report(FindingKind::kAsync, r.instruction, r.lane,
+                "the async proxy reads " + describe_address(r.warp, Space::kShared, address) + ", which the generic proxy wrote at PTX line " +
+                    std::to_string(writer.line) + ": fence.proxy.async is missing in between");
+}
+
 uint8_t* shared_access(const Request& r, uint32_t address) {
   Block* block = nullptr;
   uint32_t offset = 0;
@@ -89,9 +97,9 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   }
   if (RaceChecker* race = r.warp.cluster().race.get()) {
     ShadowCell other;
-    if (race->shared_access(block->rank, offset, r.bytes, race_access(r, *race), &other)) {
-      report_race(r, *race, Space::kShared, address, other);
-    }
+    RaceResult result = race->shared_access(block->rank, offset, r.bytes, race_access(r, *race), &other);
+    if (result == RaceResult::kConflict) report_race(r, *race, Space::kShared, address, other);
+    if (result == RaceResult::kNoProxyFence && r.warp.checking(kCheckAsync)) report_proxy(r, address, other);
   }
   return pointer;
 }

@@ -61,6 +61,7 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
   thread_known_.resize(threads_);
   pending_acquire_.resize(threads_);
   fenced_.resize(threads_);
+  proxy_fenced_.assign(components_, 0);
   shadows_.resize(blocks);
   for (ShadowMemory& shadow : shadows_) shadow.resize(launch.shared_bytes);
   reader_lists_.resize(1);
@@ -209,10 +210,23 @@ bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t clu
   return conflict;
 }
 
-bool RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other) {
-  bool conflict = false;
-  shadows_[rank].visit(offset, bytes, [&](ShadowCell& cell) { conflict |= check(cell, access, kOwnCluster, other); });
-  return conflict;
+/// cp.async writes through the generic proxy, bulk copies and wgmma access memory through the async proxy.
+bool RaceChecker::lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& access) const {
+  bool async_proxy = access.agent.id >= 2 * threads_;
+  bool generic_write = cell.write.stamp && cell.write.id < 2 * threads_;
+  return async_proxy && generic_write && reads(access.kind) && cell.write.stamp > proxy_fenced_[cell.write.id];
+}
+
+RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other) {
+  bool conflict = false, unfenced = false;
+  shadows_[rank].visit(offset, bytes, [&](ShadowCell& cell) {
+    if (!unfenced && lacks_proxy_fence(cell, access)) {
+      unfenced = true;
+      if (!conflict) *other = cell;
+    }
+    conflict |= check(cell, access, kOwnCluster, other);
+  });
+  return conflict ? RaceResult::kConflict : unfenced ? RaceResult::kNoProxyFence : RaceResult::kClean;
 }
 
 bool RaceChecker::global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes, const RaceAccess& access,
@@ -312,6 +326,11 @@ void RaceChecker::fence(uint32_t thread) {
     known_stamp = std::max(known_stamp, item.second);
   }
   clusters_pending_.clear();
+}
+
+void RaceChecker::proxy_fence(uint32_t thread) {
+  gather(thread, proxy_fenced_);
+  tick(thread);
 }
 
 void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire, bool release) {

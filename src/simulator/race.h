@@ -78,6 +78,12 @@ struct RaceAccess {
   bool same_value = false;  // a write that stores what is there already
 };
 
+enum class RaceResult : uint8_t {
+  kClean,
+  kConflict,
+  kNoProxyFence,  // the async proxy reads what the generic proxy wrote, and no fence.proxy.async is in between
+};
+
 class RaceChecker {
  public:
   explicit RaceChecker(Cluster& cluster, GlobalShadow* global);
@@ -89,8 +95,8 @@ class RaceChecker {
   void async_done(Warp& warp, int lane, Agent agent);
 
   /// Checks and records an access to the shared memory of a block / to a global allocation. On a conflict fills
-  /// `other` with the earlier access's agent and pc and returns true.
-  bool shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
+  /// `other` with the earlier access's agent and pc.
+  RaceResult shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
   bool global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes, const RaceAccess& access,
                      ShadowCell* other);
 
@@ -102,6 +108,7 @@ class RaceChecker {
   void release_agent(Agent agent, VectorClock& clock);
   void acquire(uint32_t thread, const VectorClock& clock);
   void fence(uint32_t thread);
+  void proxy_fence(uint32_t thread);
   /// A strong (relaxed or stronger) access that may synchronise through memory.
   void sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire, bool release);
   void sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release);
@@ -121,6 +128,7 @@ class RaceChecker {
   void tick(uint32_t thread) { stamps_[thread] = ++clock_; }
   uint32_t rank_of(uint32_t thread) const { return thread / threads_per_block_; }
   uint32_t warp_of(uint32_t thread) const;
+  bool lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& access) const;
 
   Cluster& cluster_;
   GlobalShadow* global_;
@@ -132,6 +140,7 @@ class RaceChecker {
   std::vector<VectorClock> warp_known_;        // per warp, empty: nothing beyond the block
   std::vector<VectorClock> thread_known_;      // per thread, empty: nothing beyond the warp
   std::vector<VectorClock> pending_acquire_;   // per thread: seen by relaxed reads, effective at the next fence
+  VectorClock proxy_fenced_;                   // what some fence.proxy.async has made visible to the async proxy
   std::vector<VectorClock> fenced_;            // per thread: what its last fence would release
   std::vector<ShadowMemory> shadows_;          // per block
   std::vector<std::vector<std::pair<Agent, uint32_t>>> reader_lists_;

@@ -5,6 +5,7 @@
 #include "interpreter.h"
 #include "memory.h"
 #include "race.h"
+#include "warp_async.h"
 
 namespace tilelang {
 namespace simulator {
@@ -236,6 +237,9 @@ ClusterResult run_cluster(Cluster& cluster, uint64_t budget) {
     }
   }
   cluster.pending.land_all(cluster.random);
+  for (auto& block : cluster.blocks) {
+    for (auto& warp : block->warps) finish_async(*warp);
+  }
   return ClusterResult::kDone;
 }
 
