@@ -13,6 +13,7 @@ from tilelang.autotuner.configs import config_digest, config_text
 from tilelang.cache.canonical import digest
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.source_key import FunctionTracker
+from tilelang.cache.values import Describer, Unfaithful
 
 STATES = ("measured", "failed", "wrong", "timeout", "stopped")
 """What became of a candidate: measured; it did not compile or run; wrong results; too slow to compile or run; given up early."""
@@ -55,26 +56,15 @@ def make_task(function: Callable[..., Any], args: tuple, kwargs: dict, options: 
             turns keeping off.
     """
     name = function.__qualname__
-    parts = [device_name()]
-    for target, arguments in ((function, (args, kwargs)), *((callback, ((), {})) for callback in callbacks if callback)):
-        source = FunctionTracker(_plain_function(target), options).source_key(*arguments)
-        if source.digest is None:
-            return Task(None, name, source.reason)
-        parts.append(source.digest)
-    return Task(digest("tilelang-tuning-1", *parts), name)
-
-
-def _plain_function(function: Any) -> Any:
-    import functools
-
-    return function if not isinstance(function, functools.partial) else _partial_target(function)
-
-
-def _partial_target(function: Any) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    return call
+    source = FunctionTracker(function, options).source_key(args, kwargs)
+    if source.digest is None:
+        return Task(None, name, source.reason)
+    describer = Describer(pure_only=False)
+    try:
+        describer.value(tuple(callbacks))
+    except Unfaithful as error:
+        return Task(None, name, str(error))
+    return Task(digest("tilelang-tuning-1", device_name(), source.digest, describer.digest()), name)
 
 
 def device_name() -> str:
