@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelParam
 from tilelang.cache.entry import CacheEntry
+from tilelang.errors import TileLangError, concise
 from tilelang.execution import Executor, load
 
 
@@ -35,7 +36,10 @@ class JITKernel:
         self.source_reason = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
+        try:
+            return self._call(*args, **kwargs)
+        except TileLangError as error:
+            raise concise(error) from None
 
     def __repr__(self) -> str:
         artifact = self.artifact
