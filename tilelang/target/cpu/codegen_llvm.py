@@ -97,6 +97,15 @@ def generate(host: HostModule, context: Any) -> Library:
     return Library(content, built.inspect_source("ll"), log)
 
 
+def object_code(host: HostModule, context: Any) -> bytes:
+    """The machine code of a module alone."""
+    target = llvm_target(context.request.target)
+    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+        path = Path(folder) / "entry.o"
+        tvm.get_global_func("target.build.llvm")(host.module, target).write_to_file(str(path), "o")
+        return path.read_bytes()
+
+
 @lru_cache(maxsize=8)
 def _runtime_object(triple: str, packed: bool) -> bytes:
     """The run-time's machine code; compiled once a process."""

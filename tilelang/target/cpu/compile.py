@@ -8,7 +8,7 @@ import tvm
 
 from tilelang.artifact import KernelArtifact
 from tilelang.target.cpu.context import CpuContext, vector_unit
-from tilelang.target.cpu.pipeline import LLVM
+from tilelang.target.cpu.pipeline import C, LLVM
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.target.request import CompileRequest
 from tilelang.transform.pipeline import run
@@ -25,7 +25,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     name = str(func.attrs["global_symbol"])
     context = CpuContext(request, name, vector_unit(request.target))
     params = kernel_params(func)
-    result = run(LLVM, func, context, dump=request.dump_ir)
+    result = run(C if context.emits_c else LLVM, func, context, dump=request.dump_ir)
     library = result.value
     files = {
         _LIBRARY_FILES[context.packed]: library.content,

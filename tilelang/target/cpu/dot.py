@@ -94,5 +94,17 @@ define <{lanes} x float> @tl_dot_bf16_{lanes}(<{lanes} x float> %sum, <{lanes} x
 }}"""
 
 
-for _lanes in (4, 8, 16):
-    helpers.register(f"tl_dot_bf16_{_lanes}", _bf16_llvm(_lanes))
+_REGISTER_NAMES = {4: ("_mm_", "__m128", "__m128bh"), 8: ("_mm256_", "__m256", "__m256bh"), 16: ("_mm512_", "__m512", "__m512bh")}
+
+
+def _bf16_c(lanes: int) -> str:
+    prefix, floats, pairs = _REGISTER_NAMES[lanes]
+    return (
+        "#include <immintrin.h>\n"
+        f"static inline f32x{lanes} tl_dot_bf16_{lanes}(f32x{lanes} sum, u32x{lanes} a, u32x{lanes} b) {{\n"
+        f"  return (f32x{lanes}){prefix}dpbf16_ps(({floats})sum, ({pairs})a, ({pairs})b);\n}}"
+    )
+
+
+for _lanes in _REGISTER_NAMES:
+    helpers.register(f"tl_dot_bf16_{_lanes}", _bf16_llvm(_lanes), _bf16_c(_lanes))

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.target.cpu.functions import bits, f32, horner, i32, let, scalar_function, select, unary
+from tilelang.target.cpu.functions import bits, f32, horner, i32, is_nan, let, scalar_function, select, unary
 
 _ROUND = 12582912.0
 _ROUND_BITS = 0x4B400000
@@ -103,7 +103,7 @@ def _logarithm(x: Any, combine: Any) -> Any:
     def special(result: Any) -> Any:
         result = select(x == f32(0.0), f32(-math.inf), result)
         result = select(x < f32(0.0), f32(math.nan), result)
-        return select(ir.Or(x != x, x == f32(math.inf)), x, result)
+        return select(ir.Or(is_nan(x), x == f32(math.inf)), x, result)
 
     tiny = x < f32(2.0**-126)
     scaled = select(tiny, x * f32(2.0**24), x)
@@ -140,7 +140,7 @@ def _tanh(x: Any) -> Any:
         small = let(x * x, lambda z: horner(z, _TANH) * z * x + x, "z")
         large = f32(1.0) - f32(2.0) / (_inline_exp(a + a) + f32(1.0))
         signed = select(x < f32(0.0), f32(0.0) - large, large)
-        return select(x != x, x, select(a < f32(0.625), small, signed))
+        return select(is_nan(x), x, select(a < f32(0.625), small, signed))
 
     return let(unary("fabs", x), branches, "a")
 
@@ -152,7 +152,7 @@ def _erf(x: Any) -> Any:
         bounded = _clamp(a, 0.0, 4.0)
         large = let(bounded, lambda b: f32(1.0) - _inline_exp(horner(b, _ERF_LARGE) * b - b), "b")
         signed = select(x < f32(0.0), f32(0.0) - large, large)
-        return select(x != x, x, select(a < f32(0.927734375), small, signed))
+        return select(is_nan(x), x, select(a < f32(0.927734375), small, signed))
 
     return let(unary("fabs", x), branches, "a")
 

@@ -12,7 +12,7 @@ import struct
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.target.cpu.functions import bits, f32, let, scalar_function, select, u32
+from tilelang.target.cpu.functions import bits, f32, is_nan, let, scalar_function, select, u32
 
 STORAGE = {
     "float16": "uint16",
@@ -91,7 +91,7 @@ def _bf16_to_f32(x: Any) -> Any:
 def _f32_to_bf16(x: Any) -> Any:
     def rounded(b: Any) -> Any:
         up = (b + u32(0x7FFF) + ((b >> u32(16)) & u32(1))) >> u32(16)
-        return ir.Cast("uint16", select(x != x, u32(0x7FC0), up))
+        return ir.Cast("uint16", select(is_nan(x), u32(0x7FC0), up))
 
     return let(bits(x, "uint32"), rounded, "b")
 

@@ -82,6 +82,14 @@ def bits(value: Any, dtype: str = "int32") -> Any:
     return ir.Call(ir.Op.get("tirx.reinterpret"), [value], ret_ty=dtype)
 
 
+def is_nan(value: Any) -> Any:
+    """Whether a float32 or float64 is NaN, asked of its bits: TVM's simplifier takes ``x != x`` for false."""
+    wide = str(value.ty) == "float64"
+    dtype = "int64" if wide else "int32"
+    magnitude = bits(value, dtype) & ir.IntImm(dtype, (1 << (63 if wide else 31)) - 1)
+    return magnitude > ir.IntImm(dtype, 0x7FF0000000000000 if wide else 0x7F800000)
+
+
 def unary(name: str, value: Any) -> Any:
     """A call to one of TVM's own mathematical operators."""
     return ir.Call(ir.Op.get(f"tirx.{name}"), [value], ret_ty=value.ty)

@@ -25,6 +25,10 @@ from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.gemm import Gemm
 
 
+REGISTER_LANES = "tl.register_lanes"
+"""Annotation of a buffer that is meant to be vector registers of so many lanes; every index into it is known."""
+
+
 @dataclass(frozen=True)
 class Tile:
     """The register tile.
@@ -298,7 +302,8 @@ def _micro(x: Matrices, tile: Tile, row: Any, p: Any, column: Any, inside: Any) 
 
     load = [ir.BufferStore(acc, ir.BufferLoad(x.c, place(r, v)), at(r, v)) for r, v in registers]
     store = [ir.BufferStore(x.c, ir.BufferLoad(acc, at(r, v)), place(r, v)) for r, v in registers]
-    return seq(alloc(acc), load, loop("k", x.k, step), store)
+    registers_of = ir.AllocBuffer(acc, {REGISTER_LANES: ir.IntImm("int32", lanes)})
+    return seq(registers_of, load, loop("k", x.k, step), store)
 
 
 def span(first: Any, lanes: int) -> Any:

@@ -21,10 +21,11 @@ def make_entry(program: LegalProgram, context: Any) -> LegalProgram:
     func = program.func
     if context.packed:
         return replace(program, func=func.with_attr("global_symbol", context.name))
-    return replace(program, func=_plain(func, context.name))
+    return replace(program, func=plain_entry(func, context.name))
 
 
-def _plain(func: Any, name: str) -> Any:
+def plain_entry(func: Any, name: str) -> Any:
+    """The function ``<name>_call`` over plain C arguments."""
     params, binds = [], []
     for param in func.params:
         fresh, bind = _plain_param(param)

@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import formats
 from tilelang.target.cpu.emit import is_no_op, seq
-from tilelang.target.cpu.functions import FUNCTIONS, inline, let
+from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -94,7 +94,7 @@ class Legalizer(StmtRewriter):
         return found
 
     def visit_AllocBuffer(self, node: Any) -> Any:
-        return ir.AllocBuffer(self.storage(node.buffer), span=node.span)
+        return ir.AllocBuffer(self.storage(node.buffer), node.annotations, node.span)
 
     def visit_DeclBuffer(self, node: Any) -> Any:
         alias = self.storage(node.buffer)
@@ -283,14 +283,15 @@ def _float_extreme(left: Any, right: Any, kind: type) -> Any:
 
     def chosen(a: Any, b: Any) -> Any:
         better = a > b if kind is ir.Max else a < b
-        return ir.Select(ir.Or(better, b != b), a, b)
+        # A comparison with NaN is false and takes b, so only a NaN in b needs a test of its own.
+        return ir.Select(better if isinstance(b, ir.FloatImm) else ir.Or(better, is_nan(b)), a, b)
 
-    if isinstance(right, ir.FloatImm):
-        better = left > right if kind is ir.Max else left < right
-        return let(left, lambda a: ir.Select(a > right if kind is ir.Max else a < right, a, right), "x") if not isinstance(
-            left, ir.Var
-        ) else ir.Select(better, left, right)
-    return let(left, lambda a: let(right, lambda b: chosen(a, b), "y"), "x")
+    return _bound(left, lambda a: _bound(right, lambda b: chosen(a, b)))
+
+
+def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
+    """``body`` of a variable that holds ``value``, or of ``value`` itself where that costs nothing."""
+    return body(value) if isinstance(value, (ir.Var, ir.FloatImm)) else let(value, body)
 
 
 _MEMORY = {**formats.STORAGE, "tfloat32": "float32"}

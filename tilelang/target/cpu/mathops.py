@@ -12,7 +12,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import elementary, formats  # noqa: F401  (elementary registers its functions)
-from tilelang.target.cpu.functions import let
+from tilelang.target.cpu.functions import is_nan, let
 
 Entry = Callable[[Any, Any], Any]
 
@@ -96,7 +96,7 @@ def _fabs(legalizer: Any, node: Any) -> Any:
 
 def _is_nan(legalizer: Any, node: Any) -> Any:
     x = legalizer.expr(node.args[0])
-    return let(x, lambda v: v != v) if str(x.ty).startswith("float") else ir.IntImm("bool", 0)
+    return is_nan(x) if str(x.ty).startswith("float") else ir.IntImm("bool", 0)
 
 
 def _compare_magnitude(compare: Callable[[Any, Any], Any], otherwise: int) -> Entry:

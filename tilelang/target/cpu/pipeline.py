@@ -6,6 +6,7 @@ The first steps serve both code generators; then the program goes either through
 from __future__ import annotations
 
 from tilelang.target.cpu import atomic, copy, debug, gemm, hints, intrinsics, reduce  # noqa: F401  (each registers rules)
+from tilelang.target.cpu.codegen_c import build_c, emit_c
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.host import make_entry
@@ -23,11 +24,17 @@ COMMON = (
     Step("lower_exits", lower_exits, "neither code generator has break and continue"),
     Step("legalize", legalize, "narrow formats, elementary functions and intrinsics become plain arithmetic"),
     Step("place_buffers", place_buffers, "small buffers on the stack, large ones in the thread's workspace"),
-    Step("make_entry", make_entry, "the signature that the execution backend calls"),
 )
 
 LLVM = (
     *COMMON,
+    Step("make_entry", make_entry, "the signature that the execution backend calls"),
     Step("lower_host", lower_host, "TVM's passes: flat buffers, argument checks, intrinsics of the target"),
     Step("generate", generate, "machine code and the shared library"),
+)
+
+C = (
+    *COMMON,
+    Step("emit_c", emit_c, "one readable C file"),
+    Step("build_c", build_c, "the system compiler, and the checked entry point where TVM's convention is wanted"),
 )

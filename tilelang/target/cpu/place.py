@@ -77,7 +77,7 @@ class _Placer(StmtRewriter):
     def visit_AllocBuffer(self, node: Any) -> Any:
         offset = self.offsets.get(node.buffer)
         if offset is None:
-            return ir.AllocBuffer(node.buffer, {_ON_STACK: ir.IntImm("bool", 1)}, node.span)
+            return ir.AllocBuffer(node.buffer, {**node.annotations, _ON_STACK: ir.IntImm("bool", 1)}, node.span)
         pointer = ir.ir.PointerType(ir.ir.PrimType(str(node.buffer.dtype)))
         data = extern_call("tl_workspace", [self.total, constant(offset, "int64")], pointer, pure=False)
         return ir.DeclBuffer(node.buffer, data=data, span=node.span)

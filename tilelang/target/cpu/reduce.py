@@ -15,6 +15,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq
+from tilelang.target.cpu.functions import is_nan
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.reduce import Reduce, Scan
 
@@ -34,7 +35,7 @@ def _smaller(a: Any, x: Any) -> Any:
 
 def _or_nan(better: Combine) -> Combine:
     def combine(a: Any, x: Any) -> Any:
-        return ir.Select(x != x, x, better(a, x))
+        return ir.Select(is_nan(x), x, better(a, x))
 
     return combine
 

@@ -1,0 +1,217 @@
+"""Expressions of the C code generator: legal IR expressions as C text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import UnsupportedOnCpuError
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.target.cpu.c_types import Names, c_type, float_literal, int_literal, short, string_literal, type_of
+
+_INFIX = {
+    ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">", ir.GE: ">=",
+    ir.And: "&&", ir.Or: "||", ir.tirx.BitwiseAnd: "&", ir.tirx.BitwiseOr: "|", ir.tirx.BitwiseXor: "^", ir.tirx.LShift: "<<",
+    ir.tirx.RShift: ">>", ir.Mod: "%",
+}  # fmt: skip
+_FUNCTIONS = {ir.FloorDiv: "floordiv", ir.FloorMod: "floormod", ir.Min: "min", ir.Max: "max"}
+_MATH = {
+    "tirx.sqrt": "sqrt", "tirx.floor": "floor", "tirx.ceil": "ceil", "tirx.trunc": "trunc", "tirx.round": "round",
+    "tirx.nearbyint": "nearbyint", "tirx.fabs": "fabs",
+}  # fmt: skip
+_BUILTINS = {"tirx.popcount": ("__builtin_popcount", "__builtin_popcountll"), "prim.clz": ("__builtin_clz", "__builtin_clzll")}
+
+_GENERIC = {
+    "floordiv": "{t} q = a / b; return q - (a % b != 0 && (a % b < 0) != (b < 0));",
+    "floormod": "{t} r = a % b; return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);",
+    "min": "return a < b ? a : b;",
+    "max": "return a > b ? a : b;",
+}
+
+
+class CExpressions:
+    """Renders expressions; collects the helpers and vector types that the text needs.
+
+    Attributes:
+        names: identifiers of variables.
+        places: how an element of a buffer is written: buffer -> ``(indices) -> C lvalue``.
+        definitions: helper functions used so far, by name.
+        vectors: vector dtypes used so far.
+    """
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.places: dict[Any, Callable[[list[Any]], str]] = {}
+        self.definitions: dict[str, str] = {}
+        self.vectors: dict[str, None] = {}
+
+    def type(self, dtype: Any) -> str:
+        """The C type of a dtype, noted if it is a vector."""
+        text = str(dtype)
+        if text in ("", "void"):
+            return "void"
+        if isinstance(dtype, ir.ir.PointerType):
+            return f"{self.type(dtype.element_type)}*"
+        name = c_type(text)
+        if "x" in name and name not in ("void*",):
+            self.vectors[text] = None
+        return name
+
+    def __call__(self, node: Any) -> str:
+        kind = type(node)
+        if kind in _INFIX:
+            return f"({self(node.a)} {_INFIX[kind]} {self(node.b)})"
+        if kind in _FUNCTIONS:
+            return f"{self.generic(_FUNCTIONS[kind], type_of(node))}({self(node.a)}, {self(node.b)})"
+        return _EXPRESSIONS[kind](self, node)
+
+    def generic(self, operation: str, dtype: Any) -> str:
+        """The name of a small function for one type, defined on first use."""
+        name, text = f"tl_{operation}_{short(dtype)}", c_type(dtype)
+        if dtype.kind == "uint" and operation.startswith("floor"):
+            body = "return a / b;" if operation == "floordiv" else "return a % b;"
+        else:
+            body = _GENERIC[operation].format(t=text)
+        self.definitions.setdefault(name, f"static inline {text} {name}({text} a, {text} b) {{ {body} }}")
+        return name
+
+    def bits(self, source: Any, target: Any) -> str:
+        """The name of a function that takes the bits of one scalar type for another's."""
+        name = f"tl_{short(source)}_as_{short(target)}"
+        old, new = c_type(source), c_type(target)
+        text = f"static inline {new} {name}({old} a) {{ {new} b; memcpy(&b, &a, sizeof b); return b; }}"
+        self.definitions.setdefault(name, text)
+        return name
+
+    def element(self, buffer: Any, indices: list[Any]) -> str:
+        """The lvalue of a scalar element, or of consecutive ones as a vector."""
+        return self.places[buffer](indices)
+
+    # Nodes
+
+    def _var(self, node: Any) -> str:
+        return self.names(node)
+
+    def _int(self, node: Any) -> str:
+        return int_literal(int(node.value), str(node.ty))
+
+    def _float(self, node: Any) -> str:
+        return float_literal(float(node.value), str(node.ty))
+
+    def _string(self, node: Any) -> str:
+        return string_literal(str(node.value))
+
+    def _cast(self, node: Any) -> str:
+        dtype = type_of(node)
+        if dtype.lanes > 1:
+            return f"__builtin_convertvector({self(node.value)}, {self.type(dtype)})"
+        return f"({self.type(dtype)}){_operand(self(node.value))}"
+
+    def _load(self, node: Any) -> str:
+        return self.element(node.source, list(node.indices))
+
+    def _not(self, node: Any) -> str:
+        return f"!{_operand(self(node.a))}"
+
+    def _complement(self, node: Any) -> str:
+        return f"({self.type(node.ty)})~{_operand(self(node.a))}"
+
+    def _select(self, node: Any) -> str:
+        return f"({self(node.condition)} ? {self(node.true_value)} : {self(node.false_value)})"
+
+    def _broadcast(self, node: Any) -> str:
+        # Subtracting zero keeps negative zeros.
+        return f"({self(node.value)} - ({self.type(node.ty)}){{0}})"
+
+    def _let(self, node: Any) -> str:
+        return f"({{ {self.declarations(node)}; }})"
+
+    def declarations(self, node: Any) -> str:
+        """A chain of ``let`` as declarations, ending in the value."""
+        parts = []
+        while isinstance(node, ir.Let):
+            value = self(node.value)
+            parts.append(f"const {self.type(node.var.ty)} {self.names(node.var)} = {value};")
+            node = node.body
+        return " ".join([*parts, self(node)])
+
+    def _call(self, node: Any) -> str:
+        name = node.op.name
+        if name in ("tirx.call_extern", "tirx.call_pure_extern"):
+            function, *arguments = node.args
+            text = f"{function.value}({', '.join(map(self, arguments))})"
+            pointer = isinstance(node.ty, ir.ir.PointerType)
+            return f"({self.type(node.ty.element_type)}*){text}" if pointer else text
+        if name == "prim.if_then_else":
+            condition, then, otherwise = map(self, node.args)
+            return f"({condition} ? {then} : {otherwise})"
+        if name in _MATH:
+            suffix = "f" if type_of(node) == "float32" else ""
+            return f"{_MATH[name]}{suffix}({self(node.args[0])})"
+        if name in _BUILTINS:
+            return f"{_BUILTINS[name][type_of(node.args[0]).bits == 64]}({self(node.args[0])})"
+        found = _CALLS.get(name)
+        if found is None:
+            raise UnsupportedOnCpuError(f"the operation {name.rpartition('.')[2]}", 'use target="llvm"')
+        return found(self, node)
+
+    def _reinterpret(self, node: Any) -> str:
+        (value,) = node.args
+        if isinstance(node.ty, ir.ir.PointerType):
+            return f"({self.type(node.ty.element_type)}*)({self(value)})"
+        source, target = type_of(value), type_of(node)
+        if target == "handle":
+            return f"(void*)(uintptr_t){_operand(self(value))}"
+        if target.lanes > 1:
+            return f"({self.type(target)}){_operand(self(value))}"
+        return f"{self.bits(source, target)}({self(value)})"
+
+    def _address(self, node: Any) -> str:
+        load = node.args[0]
+        return f"&{self.element(load.source, list(load.indices))}"
+
+    def _pointer(self, node: Any) -> str:
+        buffer = node.args[0]
+        return f"({self.type(buffer.dtype)}*){self.names(buffer)}"
+
+
+def _operand(text: str) -> str:
+    return text if text.isidentifier() or text.startswith("(") and _closes_last(text) else f"({text})"
+
+
+def _closes_last(text: str) -> bool:
+    depth = 0
+    for position, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return position == len(text) - 1
+    return False
+
+
+def vector_lanes(index: Any) -> int:
+    """How many consecutive elements an index names."""
+    return as_int(index.lanes) if isinstance(index, ir.Ramp) else 1
+
+
+_EXPRESSIONS: dict[type, Callable[[CExpressions, Any], str]] = {
+    ir.Var: CExpressions._var,
+    ir.IntImm: CExpressions._int,
+    ir.FloatImm: CExpressions._float,
+    ir.StringImm: CExpressions._string,
+    ir.Cast: CExpressions._cast,
+    ir.TensorLoad: CExpressions._load,
+    ir.Not: CExpressions._not,
+    ir.tirx.BitwiseNot: CExpressions._complement,
+    ir.Select: CExpressions._select,
+    ir.Broadcast: CExpressions._broadcast,
+    ir.Let: CExpressions._let,
+    ir.Call: CExpressions._call,
+}
+_CALLS: dict[str, Callable[[CExpressions, Any], str]] = {
+    "tirx.reinterpret": CExpressions._reinterpret,
+    "tirx.address_of": CExpressions._address,
+    "tirx.buffer_data": CExpressions._pointer,
+    "prim.likely": lambda expressions, node: expressions(node.args[0]),
+    "tirx.bitwise_not": lambda expressions, node: f"~{_operand(expressions(node.args[0]))}",
+}

@@ -1,0 +1,148 @@
+"""Steps of the C back end: the program as one readable C file, built with the system compiler."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu import helpers
+from tilelang.target.cpu.c_stmt import CStatements
+from tilelang.target.cpu.c_types import c_type, vector_typedef
+from tilelang.target.cpu.codegen_llvm import Library, lower_host, object_code
+from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.functions import FUNCTIONS
+from tilelang.target.cpu.host import plain_entry
+from tilelang.target.cpu.legalize import LegalProgram
+from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
+from tilelang.target.cpu.toolchain import c_compiler, run, shared_flags
+from tilelang.target.params import dynamic_names, kernel_params
+
+_TUNING = ("-O3", "-std=gnu11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w")
+
+
+@dataclass(frozen=True)
+class CSource:
+    """A program as C text.
+
+    Attributes:
+        text: the file.
+        failures: what the entry's positive return codes mean, from 1.
+        program: the program that it was generated from.
+    """
+
+    text: str
+    failures: tuple[str, ...]
+    program: LegalProgram
+
+    def script(self) -> str:
+        """The C text."""
+        return self.text
+
+
+def emit_c(program: LegalProgram, context: Any) -> CSource:
+    """The program as a C file with the plain entry point."""
+    func = plain_entry(program.func, context.name)
+    statements = CStatements(context.name)
+    parameters = [_parameter(statements, param) for param in func.params]
+    body = list(statements.lines(func.body, 1))
+    functions = [_function(statements, name) for name in program.functions]
+    vectors = [vector_typedef(dtype) for dtype in statements.expr.vectors]
+    own = [helpers.c_text(program.helpers)] if helpers.c_text(program.helpers) else []
+    entry = [f"int32_t {context.name}_call({', '.join(parameters)}) {{", *body, "}"]
+    workspace = [WORKSPACE] if "tl_workspace" in program.helpers else []
+    imported = [str(program.func.attrs["tl.import_source"])] if "tl.import_source" in (program.func.attrs or {}) else []
+    parts = [
+        PRELUDE, *workspace, *vectors, "", *statements.expr.definitions.values(), *functions, *own, *imported, "",
+        *statements.tasks, *entry,
+    ]  # fmt: skip
+    return CSource("\n".join(parts) + "\n", tuple(statements.failures), program)
+
+
+def _parameter(statements: CStatements, param: Any) -> str:
+    if isinstance(param.ty, ir.ir.PointerType):
+        kind = statements.expr.type(param.ty.element_type)
+        statements.visible[param] = f"{kind}*"
+        return f"{kind}* {statements.expr.names(param)}"
+    kind = statements.expr.type(param.ty)
+    statements.visible[param] = kind
+    return f"{kind} {statements.expr.names(param)}"
+
+
+def _function(statements: CStatements, name: str) -> str:
+    """A scalar function as ``static inline`` C."""
+    function = FUNCTIONS[name]
+    variables = [ir.Var(f"x{position}" if position else "x", dtype) for position, dtype in enumerate(function.arguments)]
+    parameters = ", ".join(f"{c_type(str(v.ty))} {statements.expr.names(v)}" for v in variables)
+    value = function.build(*variables)
+    lines = []
+    while isinstance(value, ir.Let):
+        declared = f"const {statements.expr.type(value.var.ty)} {statements.expr.names(value.var)}"
+        lines.append(f"  {declared} = {statements.expr(value.value)};")
+        value = value.body
+    lines.append(f"  return {statements.expr(value)};")
+    return f"static inline {c_type(function.result)} {name}({parameters}) {{\n" + "\n".join(lines) + "\n}"
+
+
+def build_c(source: CSource, context: Any) -> Library:
+    """Compiles the C file and links it, with the checked entry of TVM's convention where that is wanted."""
+    with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
+        directory = Path(folder)
+        (directory / "kernel.c").write_text(source.text)
+        objects = [directory / "kernel.c"]
+        exported = [f"{context.name}_call", "tilelang_last_error"]
+        if context.packed:
+            entry = directory / "entry.o"
+            entry.write_bytes(_packed_entry(source, context))
+            objects.append(entry)
+            exported = ["__tvm_ffi_*"]
+        (directory / "exports.map").write_text("{ global: " + " ".join(f"{name};" for name in exported) + " local: *; };\n")
+        command = [
+            c_compiler(), *_TUNING, *_machine_flags(context), *context.request.compile_flags, *shared_flags(), "-o",
+            str(directory / "kernel.so"), *map(str, objects), f"-Wl,--version-script={directory / 'exports.map'}", "-lm",
+        ]  # fmt: skip
+        log = run(command)
+        return Library((directory / "kernel.so").read_bytes(), source.text, log)
+
+
+def _machine_flags(context: Any) -> list[str]:
+    target = context.request.target
+    if not target.triple.startswith("x86_64"):
+        return ["-mcpu=native"]
+    flags = [f"-m{feature}" for feature in target.features if not feature.startswith("amx")]
+    return [*flags, "-mprefer-vector-width=512"] if target.has("avx512f") else flags
+
+
+def _packed_entry(source: CSource, context: Any) -> bytes:
+    """TVM's entry: it checks the arguments, calls the C function, and raises the failure that its code stands for."""
+    func = source.program.func
+    arguments = [ir.StringImm(f"{context.name}_call")]
+    for param in func.params:
+        arguments.append(_passed(param))
+    sizes = {
+        size.name: size
+        for param in func.params if ir.is_buffer_var(param)
+        for size in (*param.shape, *param.strides) if isinstance(size, ir.Var)
+    }  # fmt: skip
+    arguments += [ir.Cast("int64", sizes[name]) for name in dynamic_names(kernel_params(func))]
+    arguments.append(ir.Call(ir.Op.get("tirx.reinterpret"), [ir.IntImm("uint64", 0)], ret_ty="handle"))
+    code = ir.Var("code", "int32")
+    call = ir.Call(ir.Op.get("tirx.call_extern"), arguments, ret_ty="int32")
+    raises = [
+        ir.AssertStmt(ir.StringImm("RuntimeError"), code != number, [ir.StringImm(message)])
+        for number, message in enumerate(source.failures, start=1)
+    ]
+    entry = ir.PrimFunc(list(func.params), seq(ir.Bind(code, call), raises)).with_attr("global_symbol", context.name)
+    return object_code(lower_host(LegalProgram(entry, ()), context), context)
+
+
+def _passed(param: Any) -> Any:
+    """A parameter as the plain entry takes it."""
+    if ir.is_buffer_var(param):
+        return ir.buffer_data(param)
+    dtype = str(param.ty)
+    if isinstance(param.ty, ir.ir.PointerType) or dtype == "handle":
+        return param
+    return ir.Cast("float64" if dtype.startswith(("float", "bfloat")) else "int64", param)
