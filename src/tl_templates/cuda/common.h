@@ -53,6 +53,18 @@ struct is_same<A, A> {
   static constexpr bool value = true;
 };
 
+// Division that rounds down, and its remainder, which has the divisor's sign (as in Python).
+template <typename T, typename D>
+TL_DEVICE auto floor_div(T a, D b) {
+  const auto quotient = a / b;
+  return quotient - (a % b != 0 && (a < 0) != (b < 0));
+}
+template <typename T, typename D>
+TL_DEVICE auto floor_mod(T a, D b) {
+  const auto remainder = a % b;
+  return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
 // max/min that ignore NaN (the IEEE maximumNumber), for every scalar type; half.h and bf16.h add theirs.
 template <typename T>
 TL_DEVICE T max_number(T a, T b) {

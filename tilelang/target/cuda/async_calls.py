@@ -1,0 +1,151 @@
+"""Barriers, fences, asynchronous groups, clusters and dependent launches: intrinsics whose text is one device function.
+
+A row says which function, and which arguments are places in memory (they go by address) or compile-time constants (template arguments). The
+rest are values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.ir.expr import as_int
+from tilelang.ir.span import location_of
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+
+HOPPER = 90
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCall:
+    """How one intrinsic is written.
+
+    Attributes:
+        function: ``tl::`` function; ``{0}`` in it is the first constant argument.
+        places: positions of arguments that are elements in memory.
+        constants: positions of arguments that must be known at compile time.
+        sm: the least compute capability.
+    """
+
+    function: str
+    places: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
+    sm: int = HOPPER
+
+
+CALLS: Mapping[str, AsyncCall] = {
+    "mbarrier_wait_parity": AsyncCall("tl::mbarrier_wait", (0,), sm=80),
+    "barrier_wait": AsyncCall("tl::mbarrier_wait", (0,), sm=80),
+    "mbarrier_arrive": AsyncCall("tl::mbarrier_arrive", (0,), sm=80),
+    "barrier_arrive": AsyncCall("tl::mbarrier_arrive", (0,), sm=80),
+    "mbarrier_expect_tx": AsyncCall("tl::mbarrier_expect_tx", (0,)),
+    "mbarrier_arrive_expect_tx": AsyncCall("tl::mbarrier_arrive_expect_tx", (0,)),
+    "arrive_cluster_barrier": AsyncCall("tl::mbarrier_arrive_remote", (0,)),
+    "cp_async_barrier_noinc": AsyncCall("tl::cp_async_mbarrier_arrive_noinc", (0,), sm=80),
+    "ptx_commit_group": AsyncCall("tl::cp_async_commit", sm=80),
+    "ptx_wait_group": AsyncCall("tl::cp_async_wait<{0}>", constants=(0,), sm=80),
+    "fence_proxy_async": AsyncCall("tl::fence_proxy_async"),
+    "fence_barrier_init": AsyncCall("tl::mbarrier_fence_init"),
+    "tma_store_arrive": AsyncCall("tl::tma_store_commit"),
+    "warpgroup_arrive": AsyncCall("tl::wgmma_fence"),
+    "warpgroup_commit_batch": AsyncCall("tl::wgmma_commit"),
+    "warpgroup_wait": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,)),
+    "wait_wgmma": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,)),
+    "pdl_trigger": AsyncCall("tl::pdl_trigger"),
+    "pdl_sync": AsyncCall("tl::pdl_wait"),
+    "cluster_arrive": AsyncCall("tl::cluster_arrive"),
+    "cluster_arrive_relaxed": AsyncCall("tl::cluster_arrive_relaxed"),
+    "cluster_wait": AsyncCall("tl::cluster_wait"),
+    "cluster_sync": AsyncCall("tl::cluster_sync"),
+    "block_rank_in_cluster": AsyncCall("tl::cluster_rank"),
+}
+"""Intrinsics without a rule of their own."""
+
+ASYNC_WORK = frozenset({
+    "mbarrier_wait_parity", "barrier_wait", "mbarrier_arrive", "barrier_arrive", "mbarrier_expect_tx", "mbarrier_arrive_expect_tx",
+    "arrive_cluster_barrier", "cp_async_barrier_noinc", "tma_store_arrive", "tma_store_wait", "tma_load", "tma_store",
+})  # fmt: skip
+"""Intrinsics by which a program orders shared memory itself."""
+
+
+def call_text(call: Any, text: Callable[[Any], str], sm: int, span: Any = None) -> str | None:
+    """The C++ text of an intrinsic of this family; None for any other expression.
+
+    Args:
+        call: the call expression.
+        text: prints an expression (of an element: the place where it lies).
+        sm: compute capability of the target.
+
+    Raises:
+        CompileError: the architecture has no such instruction, or a constant is missing.
+    """
+    name = intrinsic_name(call)
+    if name is None:
+        return None
+    special = _SPECIAL.get(name)
+    row = CALLS.get(name)
+    if special is None and row is None:
+        return None
+    required = HOPPER if row is None else row.sm
+    spelling = INTRINSICS[name].spelling
+    if sm < required:
+        raise CompileError(f"{spelling} needs sm_{required} or later, the target is sm_{sm}", location_of(span))
+    if special is not None:
+        return special(list(call.args), text)
+    assert row is not None
+    constants = [_constant(call.args[at], spelling, span) for at in row.constants]
+    arguments = (
+        f"(&{text(arg)})" if at in row.places else text(arg) for at, arg in enumerate(call.args) if at not in row.constants
+    )
+    function = row.function.format(*constants)
+    if name == "mbarrier_arrive" and len(call.args) == 2:
+        function = "tl::mbarrier_arrive_remote"
+    return f"{function}({', '.join(arguments)})"
+
+
+def _constant(expr: Any, spelling: str, span: Any) -> int:
+    value = as_int(expr)
+    if not isinstance(value, int):
+        raise CompileError(f"{spelling} needs an argument that is known at compile time", location_of(span))
+    return value
+
+
+def _store_wait(arguments: list[Any], text: Callable[[Any], str]) -> str:
+    count = as_int(arguments[0]) if arguments else 0
+    only_read = bool(as_int(arguments[1])) if len(arguments) > 1 else True
+    return f"tl::tma_store_wait{'' if only_read else '_complete'}<{count}>()"
+
+
+def _cp_async(arguments: list[Any], text: Callable[[Any], str]) -> str:
+    target, source, size, *predicate = arguments
+    places = f"&{text(target)}, &{text(source)}"
+    suffix = "" if not predicate else "_zfill"
+    condition = "" if not predicate else f", {text(predicate[0])}"
+    return f"tl::cp_async_{as_int(size)}{suffix}({places}{condition})"
+
+
+_SPECIAL: Mapping[str, Callable[[list[Any], Callable[[Any], str]], str]] = {
+    "tma_store_wait": _store_wait,
+    "ptx_cp_async": _cp_async,
+}
+
+
+def barrier_initialisation(barriers: Iterable[tuple[str, tuple[int, ...]]], clusters: bool, maps: Iterable[str] = ()) -> list[str]:
+    """The C++ lines at the start of a kernel that make its barriers usable by all threads.
+
+    Args:
+        barriers: (text of a pointer to the first barrier, arrivals of each barrier of the array).
+        clusters: whether other blocks of a cluster arrive too.
+        maps: names of descriptors to fetch early.
+    """
+    lines = ["if (tl::thread_rank() == 0) {"]
+    lines += [f"  tl::tma_prefetch({name});" for name in maps]
+    for pointer, arrivals in barriers:
+        if len(set(arrivals)) == 1 and len(arrivals) > 1:
+            lines.append("  #pragma unroll")
+            lines.append(f"  for (int i = 0; i < {len(arrivals)}; ++i) tl::mbarrier_init({pointer} + i, {arrivals[0]});")
+        else:
+            lines += [f"  tl::mbarrier_init({pointer} + {at}, {count});" for at, count in enumerate(arrivals)]
+    return [*lines, "  tl::mbarrier_fence_init();", "}", "tl::cluster_sync();" if clusters else "__syncthreads();"]
