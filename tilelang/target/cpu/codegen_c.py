@@ -20,7 +20,7 @@ from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
 from tilelang.target.cpu.toolchain import c_compiler, run, shared_flags
 from tilelang.target.params import dynamic_names, kernel_params
 
-_TUNING = ("-O3", "-std=gnu11", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w")
+_TUNING = ("-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w")
 
 
 @dataclass(frozen=True)
