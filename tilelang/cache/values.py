@@ -248,7 +248,11 @@ class Describer:
         """Follows ``read.chain`` from ``value`` through modules and functions, and feeds where it ends."""
         chain = list(read.chain)
         while chain and isinstance(value, ModuleType) and value is not os:
-            value = self._module_attribute(value, chain.pop(0))
+            module, name = value, chain.pop(0)
+            value = self._module_attribute(module, name)
+            if purity.is_own(module.__name__) and not isinstance(value, ModuleType):
+                if self._pristine(module, name, value):
+                    return
         if value is os or env.is_reader(value):
             self._environment(value, chain, read.constant)
         elif value is MISSING:
@@ -263,14 +267,27 @@ class Describer:
 
     def _module_attribute(self, module: ModuleType, name: str) -> Any:
         content = module.__dict__.get(name, MISSING)
-        if content is MISSING:
+        if content is MISSING and not purity.is_own(module.__name__):
             # A module may make its attributes on demand; having been asked once it has them.
             content = getattr(module, name, MISSING)
-        present = module.__dict__.get(name, MISSING)
-        self._record(watch.ITEM, module.__dict__, name, present)
-        if present is not content and not purity.is_own(module.__name__):
-            raise self._refuse(f"module {module.__name__} makes its attribute {name!r} at every access")
+            if module.__dict__.get(name, MISSING) is not content:
+                raise self._refuse(f"module {module.__name__} makes its attribute {name!r} at every access")
+        self._record(watch.ITEM, module.__dict__, name, content)
         return content
+
+    def _pristine(self, module: ModuleType, name: str, value: Any) -> bool:
+        """Feeds an attribute of a module of ours by name, unless somebody put another value there.
+
+        What a module of ours makes on demand must not be made here: that would load the compiler. A name that is not there
+        yet, and one that holds what the module would put there, are the same.
+        """
+        home = module.__dict__.get("_HOME", {}).get(name, module.__name__)
+        if purity.is_impure_own(home):
+            raise self._refuse(f"{home}.{name} depends on more than its arguments")
+        if value is not MISSING and value is not _made_on_demand(module, name, home):
+            return False
+        self._text(f"own {module.__name__}.{name}")
+        return True
 
     def _whole_module(self, module: ModuleType) -> None:
         name = module.__name__
@@ -472,6 +489,19 @@ def _is_python_class(kind: type) -> bool:
         # Python classes of ours keep their state in attributes; TVM's objects keep it in C++.
         return purity.top(kind.__module__) == "tilelang"
     return not purity.is_library(kind.__module__) and bool(kind.__flags__ & 1 << 9)  # a heap type
+
+
+def _made_on_demand(module: ModuleType, name: str, home: str) -> Any:
+    """What a module of ours puts under ``name`` when it is asked for it; MISSING where it makes nothing of that name."""
+    dtypes = sys.modules.get("tilelang.dtypes")
+    if dtypes is not None and name in dtypes.all_names:
+        return dtypes.all_names[name]
+    loaded = sys.modules.get(home)
+    if loaded is None or loaded is module:
+        return MISSING
+    value = loaded.__dict__.get(name, MISSING)
+    ours = purity.is_own(getattr(value, "__module__", None) or "") and _is_really_own(value)
+    return value if ours else MISSING
 
 
 def _is_really_own(value: Any) -> bool:
