@@ -188,6 +188,15 @@ TL_DEVICE void atomic_add_x2(T* address, const T* value) {
   fence_after<Order>();
 }
 
+// The same, giving the old elements.
+template <int Count, typename Vector, typename T>
+TL_DEVICE Vector atomic_add_vector(T* address, const T* value) {
+  Vector old;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) reinterpret_cast<T*>(&old)[i] = atomic_add_value(address + i, value[i]);
+  return old;
+}
+
 template <int Order = kRelaxed, typename T>
 TL_DEVICE void atomic_add_x4(T* address, const T* value) {
 #if __CUDA_ARCH__ >= 900

@@ -136,4 +136,11 @@ TL_DEVICE bool elect_one() {
 #endif
 }
 
+// True in one thread of each group of `Threads` threads of the block (a multiple of 32), or of the block where it is 0.
+template <int Threads>
+TL_DEVICE bool elect_thread() {
+  const int first_warp = Threads == 0 ? warp_rank() : warp_rank() % (Threads / 32 > 0 ? Threads / 32 : 1);
+  return first_warp == 0 && elect_one();
+}
+
 }  // namespace tl

@@ -91,6 +91,13 @@ TL_DEVICE T shfl_idx(T value, int lane, int width = 32, uint32_t mask = 0xffffff
   return shuffle_bits(value, [=](auto bits) { return __shfl_sync(mask, bits, lane, width); });
 }
 
+// The lanes of `mask` where all of them hold the same value, else 0.
+template <typename T>
+TL_DEVICE uint32_t match_all(T value, uint32_t mask) {
+  int same;
+  return __match_all_sync(mask, value, &same);
+}
+
 // All-reduce over the `Width` lanes (a power of two) that differ in lane bits [log2 Stride, log2 (Stride * Width)).
 template <typename Op, int Width = 32, int Stride = 1, typename T>
 TL_DEVICE T warp_reduce(T value) {

@@ -53,10 +53,20 @@ TL_DEVICE float philox_uniform(Philox& state) {
   return static_cast<float>(philox_next(state)) * 2.3283064365386963e-10f + 1.1641532182693481e-10f;
 }
 
-// Standard normal, by Box and Muller; one of the two values that a pair of words gives.
+// Uniform in (0, 1] with 53 random bits.
+TL_DEVICE double philox_uniform_double(Philox& state) {
+  const uint64_t high = static_cast<uint64_t>(philox_next(state)) << 21;
+  return static_cast<double>(high ^ philox_next(state)) * 1.1102230246251565e-16 + 5.551115123125783e-17;
+}
+
+// Standard normal, by Box and Muller; one of the two values that a pair of draws gives.
 TL_DEVICE float philox_normal(Philox& state) {
   const float radius = sqrtf(-2.0f * logf(philox_uniform(state)));
-  return radius * sinpif(2.0f * philox_uniform(state));
+  return radius * cospif(2.0f * philox_uniform(state));
+}
+TL_DEVICE double philox_normal_double(Philox& state) {
+  const double radius = sqrt(-2.0 * log(philox_uniform_double(state)));
+  return radius * cospi(2.0 * philox_uniform_double(state));
 }
 
 }  // namespace tl

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import any_statement, children, statement_exprs, walk, walk_expr
@@ -68,7 +69,7 @@ class Ring:
 
 def find_rings(body: Any, facts: Facts) -> list[Ring]:
     """The loops of a kernel that can be fed, in program order; none where the kernel synchronises by hand."""
-    usage = _Usage(body)
+    usage = Usage(body)
     if usage.is_manual:
         return []
     found: list[Ring] = []
@@ -92,8 +93,15 @@ def buffers_of(stmt: Any) -> set[Any]:
     return found
 
 
-class _Usage:
-    """Facts about the whole kernel: what is written, what has another name, what the user synchronises."""
+class Usage:
+    """Facts about a whole kernel.
+
+    Attributes:
+        written: buffer -> how many statements write it.
+        aliased: buffers that have another name.
+        safe_values: buffers whose out-of-bounds reads give something else than zero.
+        is_manual: whether the program orders shared memory, or splits the block, by itself.
+    """
 
     def __init__(self, body: Any):
         self.body = body
@@ -150,7 +158,7 @@ _MANUAL_CALLS = frozenset(
 )
 
 
-def _search(stmt: Any, usage: _Usage, facts: Facts, nested: bool, found: list[Ring]) -> None:
+def _search(stmt: Any, usage: Usage, facts: Facts, nested: bool, found: list[Ring]) -> None:
     if isinstance(stmt, ir.For) and "num_stages" in stmt.annotations:
         ring = _ring(stmt, usage, facts, nested)
         if ring is not None:
@@ -161,7 +169,7 @@ def _search(stmt: Any, usage: _Usage, facts: Facts, nested: bool, found: list[Ri
         _search(child, usage, facts, nested or repeats, found)
 
 
-def _ring(loop: Any, usage: _Usage, facts: Facts, nested: bool) -> Ring | None:
+def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     stages = int(as_int(loop.annotations["num_stages"]))
     explicit = any(key in loop.annotations for key in ("tl.pipeline_order", "tl.pipeline_stage", "tl.pipeline_group"))
     if stages < 2 or explicit or any_statement(loop.body, lambda node: isinstance(node, (ir.Break, ir.Continue))):
@@ -183,7 +191,7 @@ def _copy_of(stmt: Any) -> Copy | None:
     return None
 
 
-def _can_feed(at: int, copy: Copy, uses: Sequence[set[Any]], loop: Any, usage: _Usage, facts: Facts) -> bool:
+def _can_feed(at: int, copy: Copy, uses: Sequence[set[Any]], loop: Any, usage: Usage, facts: Facts) -> bool:
     source, target = copy.src, copy.dst
     if not tma.is_candidate(source, target, facts) or target.scope not in SHARED or not target.is_whole:
         return False
@@ -231,8 +239,6 @@ def _grouped(copies: Sequence[tuple[int, Copy]], uses: Sequence[set[Any]]) -> li
 
 
 def _tile_bytes(region: Any) -> int:
-    from tilelang.dtypes import canonical
-
     total = canonical(region.dtype).bytes
     for extent in region.extents:
         total *= int(extent)

@@ -27,7 +27,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, variables, walk
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.program import Kernel
-from tilelang.target.cuda.ring import Feed, Ring, buffers_of, find_rings, is_uniform, statements
+from tilelang.target.cuda.ring import Feed, Ring, Usage, buffers_of, find_rings, is_uniform, statements
 from tilelang.target.cuda.wgmma import WARP_GROUP, plan_gemm
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
@@ -90,7 +90,7 @@ class _Splitter:
         """The body with its two roles; None where the producer would need what only consumers know."""
         top = statements(body)
         shared, rest = self._shared_part(top)
-        written = _written(body)
+        written = Usage(body).written
         producer = _ProducerPart(self, written).of(rest)
         if producer is None:
             return None
@@ -414,12 +414,6 @@ def _is_hint(stmt: Any) -> bool:
 
 def _is_register_hint(stmt: Any) -> bool:
     return isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) and isinstance(decode(stmt.value), MaxRegisters)
-
-
-def _written(body: Any) -> dict[Any, int]:
-    from tilelang.target.cuda.ring import _Usage
-
-    return _Usage(body).written
 
 
 def _without_unused(stmts: list[Any]) -> list[Any]:

@@ -1,0 +1,193 @@
+"""Warp specialisation: which loops get a producer, and what the two roles do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tilelang.language as T
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import walk
+from tilelang.target.cuda.facts import Facts
+from tilelang.target.cuda.program import Kernel, split_kernels
+from tilelang.target.cuda.ring import find_rings
+from tilelang.target.cuda.warp_specialize import IN_FLIGHT, specialize
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.copy import Copy
+from tilelang.tileop.gemm import Gemm
+from tilelang.tileop.hint import MaxRegisters
+
+
+def gemm(threads: int = 128, stages: int = 3, k: Any = 512, extra: Callable[..., None] | None = None, dtype: str = "float16") -> Any:
+    @T.prim_func
+    def main(A: T.Tensor((512, k), dtype), B: T.Tensor((512, 512), dtype), C: T.Tensor((512, 512), dtype)):
+        with T.Kernel(4, 4, threads=threads) as (bx, by):
+            A_shared = T.alloc_shared((128, 64), dtype)
+            B_shared = T.alloc_shared((64, 128), dtype)
+            C_local = T.alloc_fragment((128, 128), "float32")
+            T.clear(C_local)
+            for ko in T.Pipelined(8, num_stages=stages):
+                T.copy(A[by * 128, ko * 64], A_shared)
+                T.copy(B[ko * 64, bx * 128], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+                if extra is not None:
+                    extra(A, B, A_shared, B_shared, C_local, ko)
+            T.copy(C_local, C[by * 128, bx * 128])
+
+    return main
+
+
+def kernel_of(program: Any) -> Kernel:
+    return split_kernels(program)[0]
+
+
+def roles(kernel: Kernel) -> dict[int, Any]:
+    """Mask of warp groups -> the statement of the role."""
+    found = (node for node in walk(kernel.body) if isinstance(node, ir.AttrStmt) and node.attr_key == "tl.warp_group")
+    return {as_int(node.value): node for node in found}
+
+
+def operators(stmt: Any) -> list[Any]:
+    return [decode(node.value) for node in walk(stmt) if isinstance(node, ir.Evaluate) and is_tile_op(node.value)]
+
+
+def calls(stmt: Any) -> list[str]:
+    """Names of the device functions that a statement calls, in order."""
+    values = (node.value for node in walk(stmt) if isinstance(node, ir.Evaluate))
+    return [str(v.args[0].value) for v in values if isinstance(v, ir.Call) and "extern" in v.op.name]
+
+
+def test_one_group_loads_and_the_others_multiply() -> None:
+    kernel = specialize(kernel_of(gemm()), Facts())
+    assert [extent for _, extent in kernel.threads] == [256, 1, 1]
+    parts = roles(kernel)
+    assert set(parts) == {1, 2}
+    loads = [op for op in operators(parts[2]) if isinstance(op, Copy)]
+    assert [op.kind for op in loads] == ["tma", "tma"]
+    assert [op.dst.buffer.name for op in loads] == ["A_shared", "B_shared"]
+    assert all(as_int(op.dst.buffer.shape[0]) == 3 for op in loads)
+    assert calls(parts[2]) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_expect_tx"]
+    assert not [op for op in operators(parts[1]) if isinstance(op, Copy) and op.kind == "tma"]
+
+
+def test_a_product_stays_in_flight_over_one_iteration() -> None:
+    consumer = roles(specialize(kernel_of(gemm()), Facts()))[1]
+    products = [op for op in operators(consumer) if isinstance(op, Gemm)]
+    assert [op.wg_wait for op in products] == [IN_FLIGHT]
+    assert calls(consumer) == ["tl::mbarrier_wait", "tl::wgmma_wait<1>", "tl::mbarrier_arrive_warp", "tl::wgmma_wait<0>"]
+
+
+def test_without_wgmma_a_tile_is_released_after_its_product() -> None:
+    consumer = roles(specialize(kernel_of(gemm()), Facts(), wgmma=False))[1]
+    assert [op.wg_wait for op in operators(consumer) if isinstance(op, Gemm)] == [0]
+    assert calls(consumer) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_warp"]
+
+
+def test_an_accumulator_that_is_touched_in_the_loop_is_waited_for() -> None:
+    def scale(A, B, A_shared, B_shared, C_local, ko):
+        for i, j in T.Parallel(128, 128):
+            C_local[i, j] = C_local[i, j] * 0.5
+
+    consumer = roles(specialize(kernel_of(gemm(extra=T.macro(scale))), Facts()))[1]
+    assert [op.wg_wait for op in operators(consumer) if isinstance(op, Gemm)] == [0]
+
+
+@pytest.mark.parametrize(("threads", "consumer"), [(128, 240), (256, 240), (384, 160), (512, 112)])
+def test_registers_are_moved_to_the_consumers(threads: int, consumer: int) -> None:
+    kernel = specialize(kernel_of(gemm(threads)), Facts())
+    wishes = [op for op in operators(kernel.body) if isinstance(op, MaxRegisters)]
+    assert [(op.change, op.count) for op in wishes] == [("dec", 24), ("inc", consumer)]
+    assert consumer * threads + 24 * 128 <= 65536
+
+
+def test_the_users_wishes_about_registers() -> None:
+    @T.macro
+    def keep(*_: Any) -> None:
+        T.no_set_max_nreg()
+
+    kernel = specialize(kernel_of(gemm(extra=keep)), Facts())
+    assert not [op for op in operators(kernel.body) if isinstance(op, MaxRegisters) and op.change in ("inc", "dec")]
+
+
+def test_tiles_with_different_uses_arrive_separately() -> None:
+    @T.prim_func
+    def main(Q: T.Tensor((512, 64), "float16"), K: T.Tensor((512, 64), "float16"), V: T.Tensor((512, 64), "float16")):
+        with T.Kernel(4, threads=128) as bx:
+            Q_shared = T.alloc_shared((128, 64), "float16")
+            K_shared = T.alloc_shared((64, 64), "float16")
+            V_shared = T.alloc_shared((64, 64), "float16")
+            S = T.alloc_fragment((128, 64), "float32")
+            P = T.alloc_fragment((128, 64), "float16")
+            O_local = T.alloc_fragment((128, 64), "float32")
+            T.copy(Q[bx * 128, 0], Q_shared)
+            T.clear(O_local)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(K[k * 64, 0], K_shared)
+                T.clear(S)
+                T.gemm(Q_shared, K_shared, S, transpose_B=True)
+                T.copy(S, P)
+                T.copy(V[k * 64, 0], V_shared)
+                T.gemm(P, V_shared, O_local)
+
+    kernel = specialize(kernel_of(main), Facts())
+    parts = roles(kernel)
+    assert calls(parts[2]) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_expect_tx"] * 2
+    assert calls(parts[1]) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_warp"] * 2
+    assert [op.src.buffer.name for op in operators(parts[1]) if isinstance(op, Copy)] == ["Q", "S"]
+
+
+def test_a_loop_that_runs_again_counts_its_iterations() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 64), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            A_shared = T.alloc_shared((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            for tile in T.serial(2):
+                T.clear(total)
+                for ko in T.Pipelined(8, num_stages=2):
+                    T.copy(A[(bx * 2 + tile) * 64, ko * 64], A_shared)
+                    for i, j in T.Parallel(64, 64):
+                        total[i, j] += A_shared[i, j]
+                T.copy(total, C[(bx * 2 + tile) * 64, 0])
+
+    kernel = specialize(kernel_of(main), Facts())
+    counters = [node for part in roles(kernel).values() for node in walk(part)
+                if isinstance(node, ir.AllocBuffer) and node.buffer.scope() == "local.var"]  # fmt: skip
+    assert sorted(node.buffer.name for node in counters) == ["consumed_ko", "produced_ko"]
+
+
+def written_by_hand(A, B, A_shared, B_shared, C_local, ko):
+    T.sync_threads()
+    A_shared[0, 0] = T.float16(0)
+
+
+def source_is_written(A, B, A_shared, B_shared, C_local, ko):
+    A[0, 0] = T.float16(0)
+
+
+def test_a_tile_that_threads_write_too_is_not_fed() -> None:
+    rings = find_rings(kernel_of(gemm(extra=T.macro(written_by_hand))).body, Facts())
+    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
+
+
+def test_a_tensor_that_the_kernel_writes_is_not_loaded_ahead() -> None:
+    rings = find_rings(kernel_of(gemm(extra=T.macro(source_is_written))).body, Facts())
+    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
+
+
+def groups_by_hand(A, B, A_shared, B_shared, C_local, ko):
+    T.ptx_commit_group()
+
+
+@pytest.mark.parametrize("program", [gemm(stages=1), gemm(threads=96), gemm(threads=1024), gemm(extra=T.macro(groups_by_hand))])
+def test_kernels_that_keep_their_form(program: Any) -> None:
+    kernel = kernel_of(program)
+    assert specialize(kernel, Facts()) is kernel
+
+
+def test_a_row_stride_that_is_not_certain_keeps_the_threads_copy() -> None:
+    rings = find_rings(kernel_of(gemm(k=T.dynamic("k"))).body, Facts())
+    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
