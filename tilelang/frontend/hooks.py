@@ -72,14 +72,14 @@ class Hooks:
         scope[name] = bound
         return bound
 
-    def assign_all(self, scope: dict[str, Any], names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
-        """``a, b = values``."""
+    def unpack(self, names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
+        """The right-hand side of ``a, b = values``, every item computed before any target changes."""
+        builder = current()
+        builder.pending_name = None
         items = tuple(values)
         if len(items) != len(names):
             raise ValueError(f"cannot unpack {len(items)} values into {len(names)} names")
-        # Every right-hand side is evaluated before any name changes, so mutable scalars are read first.
-        items = tuple(i.expr() if isinstance(i, LocalVar) and not i.fresh else i for i in items)
-        return tuple(self.assign(scope, name, item) for name, item in zip(names, items))
+        return tuple(_settled(builder, name, item) for name, item in zip(names, items))
 
     def augment(self, scope: dict[str, Any], name: str, value: Any, op: str, operand: Any) -> Any:
         """``name op= operand``."""
@@ -178,6 +178,10 @@ class Hooks:
         yield None
         builder.loop_ends.pop()
         builder.close(frame)
+
+    def forever(self, scope: dict[str, Any], carried: tuple[str, ...]) -> Iterator[None]:
+        """The one traced pass of ``while True``, a run-time loop that a ``break`` ends."""
+        yield from self.while_(scope, lambda: ir.EQ(ir.IntImm("int32", 0), ir.IntImm("int32", 0)), carried)
 
     def branch(self, test: Any) -> Branch:
         """An ``if`` statement."""
@@ -374,9 +378,18 @@ def _bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
     if isinstance(before, LocalVar) and scalar:
         assign_subscript(before.buffer, 0, value)
         return before
-    if not isinstance(value, ir.PrimExpr) or isinstance(value, (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm, ir.TensorRegion)):
-        return value
-    if str(value.ty) == "handle" or _is_small_index(value):
+    return _settled(builder, name, value)
+
+
+def _settled(builder: Builder, name: str, value: Any) -> Any:
+    """``value``, bound to a variable where it reads memory that a later assignment may change."""
+    if isinstance(value, LocalVar):
+        if value.fresh:
+            return value
+        value = value.expr()
+    value = value if isinstance(value, ExprLike) else as_operand(value)
+    fixed = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm, ir.TensorRegion)
+    if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or str(value.ty) == "handle" or _is_small_index(value):
         return value
     return builder.bind(name, value)
 

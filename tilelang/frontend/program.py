@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilelang.dtypes import DType, canonical
+from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import CompileError, Location, TileLangError, TraceError, concise
 from tilelang.frontend.builder import Builder, activate, current
 from tilelang.frontend.hooks import HOOKS
@@ -189,12 +189,19 @@ def _annotations(function: Callable[..., Any], names: Mapping[str, Any]) -> dict
     found = {}
     for name, annotation in function.__annotations__.items():
         if isinstance(annotation, str) and not isinstance(annotation, DType):
-            try:
-                annotation = eval(annotation, scope)  # noqa: S307 - the user's own annotation, in the user's own scope
-            except NameError as error:
-                raise CompileError(f"annotation of {name}: {error}") from None
+            annotation = _evaluated(name, annotation, scope)
         found[name] = annotation
     return found
+
+
+def _evaluated(name: str, annotation: str, scope: Mapping[str, Any]) -> Any:
+    """The value of an annotation's text, which may also be the name of a dtype."""
+    try:
+        return eval(annotation, dict(scope))  # noqa: S307 - the user's own annotation, in the user's own scope
+    except NameError as error:
+        if annotation in all_names:
+            return canonical(annotation)
+        raise CompileError(f"annotation of {name}: {error}") from None
 
 
 def _enclosing_names(function: Callable[..., Any], depth: int) -> dict[str, Any]:

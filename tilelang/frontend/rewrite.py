@@ -99,6 +99,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, code: types.CodeType):
         self.file = code.co_filename
         self.bound: set[str] = set()
+        self.held = 0
 
     # Building blocks -------------------------------------------------------------------------------------------------
 
@@ -185,13 +186,23 @@ class _Rewriter(ast.NodeTransformer):
             name = ast.Constant(target.id)
             call = self.hook("assign", self.scope(), self.hook("naming", name, at=node), value, at=node)
             return _locate(ast.Assign([target], call), node)
-        if isinstance(target, (ast.Tuple, ast.List)) and all(isinstance(t, ast.Name) for t in target.elts):
-            names = ast.Tuple([ast.Constant(t.id) for t in target.elts], ast.Load())
-            return _locate(ast.Assign([target], self.hook("assign_all", self.scope(), names, value, at=node)), node)
+        if isinstance(target, (ast.Tuple, ast.List)) and not any(isinstance(t, ast.Starred) for t in target.elts):
+            return self.assign_items(target, value, node)
         if isinstance(target, ast.Subscript):
             call = self.hook("store", self.visit(target.value), self.key(target.slice), value, at=node)
             return _locate(ast.Expr(call), node)
         return _locate(ast.Assign([self.visit(target)], value), node)
+
+    def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
+        self.held += 1
+        held = f"__tl_items_{self.held}__"
+        names = ast.Constant(tuple(t.id if isinstance(t, ast.Name) else "item" for t in target.elts))
+        out = [_locate(ast.Assign([ast.Name(held, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
+        for position, item in enumerate(target.elts):
+            part = ast.Subscript(ast.Name(held, ast.Load()), ast.Constant(position), ast.Load())
+            made = self.assign(item, _locate(part, node), node)
+            out.extend(made if isinstance(made, list) else [made])
+        return out
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         operator_name = ast.Constant(type(node.op).__name__)
@@ -271,7 +282,10 @@ class _Rewriter(ast.NodeTransformer):
         if node.orelse:
             raise self.unsupported(node.orelse[0], "else after a while loop")
         carried = ast.Tuple([ast.Constant(n) for n in sorted(carried_names(node))], ast.Load())
-        loop = self.hook("while_", self.scope(), self.thunk(node.test), carried, at=node.test)
+        if isinstance(node.test, ast.Constant) and node.test.value:
+            loop = self.hook("forever", self.scope(), carried, at=node.test)
+        else:
+            loop = self.hook("while_", self.scope(), self.thunk(node.test), carried, at=node.test)
         result = ast.For(ast.Name("__tl_unused__", ast.Store()), loop, self.block(node.body), [], None)
         return [_locate(result, node), *self.leave(node.body, node)]
 

@@ -1,0 +1,112 @@
+"""Atomic updates from many blocks at once."""
+
+import pytest
+import torch
+
+import tilelang.language as T
+from tilelang.errors import CompileError, CopyShapeError
+
+from .support import name_of, random, run
+
+TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=name_of)
+def test_scalar_updates_of_many_blocks(dtype):
+    blocks = 64
+
+    @T.prim_func
+    def main(total: T.Tensor((3,), name_of(dtype))):
+        with T.Kernel(blocks, threads=32) as bx:
+            T.atomic_add(total[0], 1)
+            T.atomic_max(total[1], T.cast(bx, name_of(dtype)))
+            T.atomic_min(total[2], -T.cast(bx, name_of(dtype)))
+
+    total = torch.zeros(3, dtype=dtype)
+    run(main, total)
+    assert total.tolist() == [64, 63, -63]
+
+
+def test_previous_values_are_distinct():
+    @T.prim_func
+    def main(counter: T.Tensor((1,), "int32"), slots: T.Tensor((100,), "int32")):
+        with T.Kernel(100, threads=1) as bx:
+            slot = T.atomic_add(counter[0], 1, memory_order="acq_rel", return_prev=True)
+            slots[slot] = bx
+
+    counter, slots = torch.zeros(1, dtype=torch.int32), torch.full((100,), -1, dtype=torch.int32)
+    run(main, counter, slots)
+    assert counter[0] == 100 and sorted(slots.tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize("scope", ["shared", "fragment"])
+@pytest.mark.parametrize("op", ["add", "max", "min"])
+def test_tiles(op, scope):
+    @T.prim_func
+    def main(A: T.Tensor((8, 40), "float32"), B: T.Tensor((40,), "float32")):
+        with T.Kernel(8, 3, threads=32) as (bx, by):
+            tile = (T.alloc_shared if scope == "shared" else T.alloc_fragment)((16,), "float32")
+            T.copy(A[bx, by * 16], tile)
+            getattr(T, f"atomic_{op}")(B[by * 16], tile)
+
+    a, b = random((8, 40), torch.float32), torch.zeros(40)
+    run(main, a, b)
+    expected = {"add": a.sum(0), "max": a.amax(0).clamp(min=0), "min": a.amin(0).clamp(max=0)}[op]
+    torch.testing.assert_close(b, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_consecutive_elements(lanes):
+    @T.prim_func
+    def main(A: T.Tensor((32, 8), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(32, threads=32) as bx:
+            for i in T.Parallel(8 // lanes):
+                getattr(T, f"atomic_addx{lanes}")(B[i * lanes], A[bx, i * lanes])
+
+    a, b = random((32, 8), torch.float32), torch.zeros(8)
+    run(main, a, b)
+    torch.testing.assert_close(b, a.sum(0), rtol=1e-5, atol=1e-5)
+
+
+def test_load_store_and_or():
+    @T.prim_func
+    def main(flags: T.Tensor((4,), "int32")):
+        with T.Kernel(8, threads=1) as bx:
+            T.atomic_or(flags[0], T.shift_left(1, bx))
+            T.atomic_store(flags[1], 5, memory_order="release")
+            T.atomic_max(flags[2], T.atomic_load(flags[1], memory_order="acquire"))
+
+    flags = torch.zeros(4, dtype=torch.int32)
+    run(main, flags)
+    assert flags.tolist() == [255, 5, 5, 0]
+
+
+def traced(body):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            body(A, B)
+
+
+@pytest.mark.parametrize(
+    "body,kind,message",
+    [
+        (lambda A, B: T.atomic_add(A[0], 1, memory_order="strong"), CompileError, "memory_order='strong' is none of relaxed"),
+        (lambda A, B: T.atomic_store(A[0], 1, memory_order="acquire"), CompileError, "is none of relaxed, release, seq_cst"),
+        (lambda A, B: T.atomic_add(A, 1), CompileError, "acts on one element, A has several"),
+        (lambda A, B: T.atomic_add(A, B, return_prev=True), CompileError, "return_prev=True needs a single element"),
+        (lambda A, B: T.atomic_or(A[0], 1), CompileError, "T.atomic_or takes integers, A is float32"),
+    ],
+)
+def test_mistakes(body, kind, message):
+    with pytest.raises(kind, match=message):
+        traced(body)
+
+
+def test_tiles_must_have_one_shape():
+    with pytest.raises(CopyShapeError, match=r"T.atomic_add: the source is \(8\) and the destination is \(4\)"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                T.atomic_add(A[0:4], B)

@@ -1,0 +1,107 @@
+"""Views, questions about buffers, dot products, index helpers."""
+
+import pytest
+import torch
+
+import tilelang.language as T
+from tilelang.errors import CompileError
+
+from .support import random, run
+
+
+def test_reshape_and_view_of_arguments():
+    @T.prim_func
+    def main(A: T.Tensor((4, 6), "float32"), B: T.Tensor((24,), "float32"), bits: T.Tensor((4, 6), "int32")):
+        with T.Kernel(1, threads=32):
+            flat = T.reshape(A, (24,))
+            raw = T.view(A, dtype="int32")
+            for i in T.Parallel(24):
+                B[i] = flat[i] * 2
+            for i, j in T.Parallel(4, 6):
+                bits[i, j] = raw[i, j]
+
+    a = random((4, 6), torch.float32)
+    b, bits = run(main, a, out_idx=[1, 2])
+    assert torch.equal(b, a.flatten() * 2) and torch.equal(bits, a.view(torch.int32))
+
+
+def test_view_of_a_shared_tile():
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float16"), B: T.Tensor((4, 16), "float16"), words: T.Tensor((8, 4), "uint32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8, 8), "float16")
+            wide = T.reshape(tile, (4, 16))
+            packed = T.view(tile, dtype="uint32")
+            T.copy(A, tile)
+            T.copy(wide, B)
+            T.copy(packed, words)
+
+    a = random((8, 8), torch.float16)
+    b, words = run(main, a, out_idx=[1, 2])
+    assert torch.equal(b, a.view(4, 16)) and torch.equal(words.view(torch.int32), a.view(torch.int32))
+
+
+def test_view_with_strides():
+    @T.prim_func
+    def main(A: T.Tensor((24,), "int32"), B: T.Tensor((3, 4), "int32")):
+        with T.Kernel(1, threads=32):
+            diagonal = T.view(A, (3, 4), strides=(5, 2))
+            for i, j in T.Parallel(3, 4):
+                B[i, j] = diagonal[i, j]
+
+    a = torch.arange(24, dtype=torch.int32)
+    assert torch.equal(run(main, a, out_idx=-1), a.as_strided((3, 4), (5, 2)))
+
+
+def test_views_must_fit():
+    with pytest.raises(CompileError, match=r"A is \(4, 6\) of float32, which does not fill \(5, 5\) of float32"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 6), "float32")):
+            with T.Kernel(1):
+                T.reshape(A, (5, 5))
+
+
+def test_any_of_and_all_of():
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "int32"), out: T.Tensor((4, 2), "int32")):
+        with T.Kernel(4, threads=1) as bx:
+            if T.any_of(A[bx, :]):
+                out[bx, 0] = 1
+            if T.all_of(A[bx, 0:8]):
+                out[bx, 1] = 1
+
+    a = torch.zeros(4, 8, dtype=torch.int32)
+    a[1, 5], a[2], a[3, 1:] = 7, 1, 2
+    out = torch.zeros(4, 2, dtype=torch.int32)
+    run(main, a, out)
+    assert out.tolist() == [[0, 0], [1, 0], [1, 1], [1, 0]]
+
+
+def test_dp4a():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int8"), B: T.Tensor((16,), "int8"), C: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(4):
+                C[i] = 10
+                T.dp4a(A[i * 4], B[i * 4], C[i])
+
+    a, b = random((16,), torch.int8, 1), random((16,), torch.int8, 2)
+    expected = (a.int() * b.int()).view(4, 4).sum(1) + 10
+    assert torch.equal(run(main, a, b, out_idx=-1).long(), expected)
+
+
+def test_dp4a_types():
+    with pytest.raises(CompileError, match="T.dp4a takes int8, int8 and int32, got int32, int32, int32"):
+
+        @T.prim_func
+        def main(A: T.Tensor((16,), "int32")):
+            with T.Kernel(1):
+                T.dp4a(A[0], A[4], A[8])
+
+
+def test_index_helpers():
+    assert T.linear_index(2, 3, 4, 10, 100) == (2 * 10 + 3) * 100 + 4
+    assert T.index_to_coordinates(2345, (4, 10, 100)) == [2, 3, 45]
+    with pytest.raises(CompileError, match="n indices and n - 1 sizes, got 2 arguments"):
+        T.linear_index(1, 2)

@@ -1,0 +1,79 @@
+"""``T.print`` and assertions."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import tilelang.language as T
+from tilelang.errors import CompileError, TileLangError
+
+from .support import run
+
+
+def test_print(capfd):
+    @T.prim_func
+    def main(A: T.Tensor((2, 2), "int32"), x: T.float32):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((2, 2), "int32")
+            T.copy(A, tile)
+            T.print("only text")
+            T.print(x, msg="scalar")
+            T.print(tile, "tile")
+            print("python", A[1, 0])
+            print("while compiling")
+
+    run(main, torch.tensor([[1, 2], [3, 40]], dtype=torch.int32), 2.5)
+    out = capfd.readouterr().out
+    assert "only text" in out and "scalar" in out and "2.5" in out
+    assert "tile" in out and "40" in out
+    assert "python" in out and "while compiling" in out
+
+
+ASSERTING = """
+import tilelang, torch
+import tilelang.language as T
+
+
+@T.prim_func
+def main(A: T.Tensor((4,), "int32")):
+    with T.Kernel(4, threads=1) as bx:
+        T.device_assert(A[bx] >= 0, "negative input")
+
+
+kernel = tilelang.compile(main, target="cpu")
+kernel(torch.arange(4, dtype=torch.int32))
+print("first call passed", flush=True)
+kernel(-torch.arange(4, dtype=torch.int32))
+"""
+
+
+def test_device_assert(tmp_path):
+    script = tmp_path / "asserting.py"
+    script.write_text(textwrap.dedent(ASSERTING))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert "first call passed" in done.stdout, done.stderr
+    assert done.returncode != 0
+    assert "negative input" in done.stdout + done.stderr
+
+
+def test_assert_statement_is_a_device_assert():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=1) as bx:
+            assert A[bx] < 10, "too large"
+
+    run(main, torch.arange(4, dtype=torch.int32))
+    with pytest.raises((TileLangError, RuntimeError), match="too large"):
+        run(main, torch.arange(4, dtype=torch.int32) * 5)
+
+
+def test_an_assertion_that_is_always_false():
+    with pytest.raises(CompileError, match="the assertion is false whatever the arguments are: tile too small"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1):
+                T.device_assert(2 > 3, "tile too small")

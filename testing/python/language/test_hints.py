@@ -1,0 +1,70 @@
+"""Hints do not change what a program computes, and say so when they are wrong."""
+
+import pytest
+import torch
+
+import tilelang.language as T
+from tilelang.errors import CompileError
+
+from .support import random, run
+
+
+def test_hints_change_nothing():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(4, 4, threads=128) as (bx, by):
+            tile = T.alloc_shared((16, 16), "float32")
+            T.use_swizzle(4, order="column")
+            T.use_swizzle(panel_size=10, enable=False)
+            T.annotate_l2_hit_ratio({A: 0.7})
+            T.annotate_restrict_buffers(A, B)
+            T.annotate_min_blocks_per_sm(2)
+            T.set_max_nreg(240, 1)
+            T.dec_max_nreg(24)
+            T.annotate_producer_reg_dealloc(24)
+            T.annotate_consumer_reg_alloc(240)
+            T.no_set_max_nreg()
+            T.disable_warp_group_reg_alloc()
+            T.assume(bx >= 0)
+            T.copy(A[by * 16, bx * 16], tile, coalesced_width=4, disable_tma=True, eviction_policy="evict_last")
+            T.copy(tile, B[by * 16, bx * 16])
+
+    a = random((64, 64), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), a)
+
+
+def test_layouts_change_nothing():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            turned = T.alloc_shared((64, 64), "float16")
+            T.annotate_layout({tile: T.make_swizzled_layout(tile), turned: T.Layout((64, 64), lambda i, j: (j, i))})
+            T.copy(A, tile)
+            T.copy(tile, turned)
+            T.copy(turned, B)
+
+    a = random((64, 64), torch.float16)
+    assert torch.equal(run(main, a, out_idx=-1), a)
+
+
+@pytest.mark.parametrize(
+    "hint,message",
+    [
+        (lambda A: T.use_swizzle(4, order="diagonal"), "order='diagonal' is neither 'row' nor 'column'"),
+        (lambda A: T.use_swizzle(0), "panel_size=0 is not positive"),
+        (lambda A: T.annotate_l2_hit_ratio({A: 1.5}), "1.5 is not between 0 and 1"),
+        (lambda A: T.set_max_nreg(100, 1), "100 registers; expected a multiple of 8 from 24 to 256"),
+        (lambda A: T.annotate_min_blocks_per_sm(0), "0 is not positive"),
+        (lambda A: T.annotate_layout({"A": None}), "str is not a buffer"),
+        (lambda A: T.annotate_layout({A: 3}), "int is no layout"),
+        (lambda A: T.annotate_restrict_buffers(3), "int is not a buffer"),
+    ],
+)
+def test_mistakes(hint, message):
+    with pytest.raises(CompileError, match=message):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                hint(A)

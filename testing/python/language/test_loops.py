@@ -1,0 +1,233 @@
+"""Loops and control flow, executed on the CPU and compared with plain Python."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilelang.language as T
+from tilelang.errors import CompileError
+
+from .support import random, run
+
+
+def visits(make_loop, size):
+    """How often, and in which order, a loop visits each index: a program that writes a running count."""
+
+    @T.prim_func
+    def main(order: T.Tensor((size,), "int32")):
+        with T.Kernel(1, threads=1):
+            count = T.alloc_var("int32", init=0)
+            for i in make_loop():
+                count += 1
+                order[i] = count
+
+    out = torch.zeros(size, dtype=torch.int32)
+    run(main, out)
+    return out.tolist()
+
+
+@pytest.mark.parametrize(
+    "make_loop",
+    [
+        lambda: T.serial(8),
+        lambda: T.serial(2, 8),
+        lambda: T.serial(1, 8, 3),
+        lambda: T.serial(7, 0, -2),
+        lambda: T.unroll(8),
+        lambda: T.unroll(0, 8, 2),
+        lambda: T.unroll(2, 6, explicit=True),
+        lambda: T.Pipelined(8, num_stages=3),
+        lambda: T.Pipelined(3, 7, num_stages=2),
+        lambda: T.Serial(4),
+    ],
+)
+def test_order_of_a_loop(make_loop):
+    spec = make_loop()
+    ((first, extent, step),) = spec.ranges
+    expected = [0] * 8
+    for position in range(extent):
+        expected[first + position * step] = position + 1
+    assert visits(make_loop, 8) == expected
+
+
+@pytest.mark.property
+@settings(max_examples=15, deadline=None)
+@given(st.integers(-5, 5), st.integers(0, 12), st.integers(-4, 4).filter(bool))
+def test_range_is_pythons_range(start, stop, step):
+    @T.prim_func
+    def main(out: T.Tensor((32,), "int32"), offset: T.int32):
+        with T.Kernel(1, threads=1):
+            count = T.alloc_var("int32", init=0)
+            for i in range(offset + start, offset + stop, step):
+                out[count] = i
+                count += 1
+            out[31] = count
+
+    out = torch.zeros(32, dtype=torch.int32)
+    run(main, out, 3)
+    expected = list(range(start + 3, stop + 3, step))
+    assert out.tolist()[: len(expected)] == expected and out[31] == len(expected)
+
+
+def test_dynamic_bounds_and_grid():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n, 5), "int32")):
+        with T.Kernel(1, threads=1):
+            for i, j in T.grid(n, 5):
+                A[i, j] = i * 10 + j
+
+    a = torch.zeros(7, 5, dtype=torch.int32)
+    run(main, a)
+    assert torch.equal(a, torch.arange(7)[:, None].int() * 10 + torch.arange(5).int())
+
+
+def test_vectorized():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(8):
+                for v in T.vectorized(8):
+                    B[i * 8 + v] = A[i * 8 + v] * 2
+
+    a = random((64,), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), a * 2)
+    with pytest.raises(CompileError, match="the length of T.vectorized must be known"):
+        T.vectorized(T.dynamic("n"))
+
+
+def test_nested_parallel_with_dynamic_extents():
+    m, n = T.dynamic("m, n")
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float32"), B: T.Tensor((n, m), "float32")):
+        with T.Kernel(1, threads=128):
+            for i, j in T.Parallel(m, n):
+                B[j, i] = A[i, j]
+
+    a = random((6, 11), torch.float32)
+    b = torch.empty(11, 6)
+    run(main, a, b)
+    assert torch.equal(b, a.T)
+
+
+def test_break_continue_and_while():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int32"), out: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            total = T.alloc_var("int32", init=0)
+            for i in T.serial(16):
+                if A[i] < 0:
+                    continue
+                if A[i] > 50:
+                    T.loop_break()
+                for j in range(4):
+                    if j == 2:
+                        break
+                    total += A[i]
+            out[0] = total
+            steps = T.alloc_var("int32", init=0)
+            number = T.alloc_var("int32", init=27)
+            while number != 1:
+                number = T.if_then_else(number % 2 == 0, number // 2, 3 * number + 1)
+                steps += 1
+                if steps > 1000:
+                    break
+            out[1] = steps
+            while True:
+                steps -= 1
+                if steps < 5 or number > 3:
+                    break
+            out[2] = steps
+
+    a = torch.tensor([1, 2, -3, 4, 60, 5, *[0] * 10], dtype=torch.int32)
+    out = torch.zeros(4, dtype=torch.int32)
+    run(main, a, out)
+    assert out.tolist()[:3] == [2 * (1 + 2 + 4), 111, 4]
+
+
+def test_conditions():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "int32"), B: T.Tensor((16,), "int32"), limit: T.int32, flag: T.bool):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(16):
+                if 2 < A[i] <= limit and not flag:
+                    B[i] = 1
+                elif A[i] == 0 or A[i] == limit + 1:
+                    B[i] = 2
+                else:
+                    B[i] = 3 if A[i] % 2 == 0 else 4
+
+    a = torch.arange(16, dtype=torch.int32)
+    for flag in (False, True):
+        b = torch.zeros(16, dtype=torch.int32)
+        run(main, a, b, 9, flag)
+        expected = [1 if 2 < x <= 9 and not flag else 2 if x in (0, 10) else 3 if x % 2 == 0 else 4 for x in range(16)]
+        assert b.tolist() == expected
+
+
+@pytest.mark.parametrize("waves", [1, 3, 5, 16])
+def test_persistent_visits_every_tile_once(waves):
+    @T.prim_func
+    def main(counts: T.Tensor((4, 8), "int32")):
+        with T.Kernel(waves, threads=32) as block:
+            for x, y in T.Persistent([4, 8], waves, block):
+                T.atomic_add(counts[x, y], 1)
+
+    counts = torch.zeros(4, 8, dtype=torch.int32)
+    run(main, counts)
+    assert (counts == 1).all()
+
+
+def test_several_grid_axes():
+    @T.prim_func
+    def main(A: T.Tensor((3, 4, 5), "int32")):
+        with T.Kernel(5, 4, 3, threads=32) as (x, y, z):
+            A[z, y, x] = z * 100 + y * 10 + x
+
+    a = torch.zeros(3, 4, 5, dtype=torch.int32)
+    run(main, a)
+    assert a[2, 3, 4] == 234 and a[1, 0, 3] == 103
+
+
+def test_pipelined_schedule_of_the_user():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            for k in T.Pipelined(8, num_stages=2, order=[0, 1], stage=[0, 1], group=[[0], [1]]):
+                T.copy(A[k * 8], tile)
+                for i in T.Parallel(8):
+                    B[k * 8 + i] = tile[i] + k
+
+    a = random((64,), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), a + torch.arange(8).repeat_interleave(8))
+
+
+def test_empty_loops():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int32"), out: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32):
+            total = T.alloc_var("int32", init=5)
+            for i in T.serial(n):
+                total += A[i]
+            for _ in T.serial(4, 2):
+                total += 100
+            out[0] = total
+
+    out = torch.zeros(1, dtype=torch.int32)
+    run(main, torch.ones(0, dtype=torch.int32), out)
+    assert out[0] == 5
+
+
+def test_bad_loops():
+    with pytest.raises(CompileError, match="the step of a loop must be a non-zero compile-time integer"):
+        T.serial(0, 8, 0)
+    with pytest.raises(CompileError, match="T.Parallel needs at least one extent"):
+        T.Parallel()
+    with pytest.raises(CompileError, match="a run-time loop in a plain Python function"):
+        list(T.serial(4))

@@ -1,0 +1,365 @@
+"""Both program styles, arguments of every kind, compile-time Python, macros, mutable scalars."""
+
+import functools
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import ArgumentError, CompileError
+
+from .support import name_of, random, run
+
+SCALE = 3
+
+
+def test_eager_style():
+    @tilelang.jit(target="cpu")
+    def scale(A, factor: float = 2.0, block: int = 16):
+        M, N = T.const("M, N")
+        A: T.Tensor((M, N), "float32")
+        B = T.empty((M, N), "float32")
+        row = T.empty((M,), "float32")
+        with T.Kernel(M, threads=32) as by:
+            total = T.alloc_fragment((1,), "float32")
+            tile = T.alloc_fragment((N,), "float32")
+            T.copy(A[by, :], tile)
+            T.reduce_sum(tile, total)
+            row[by] = total[0]
+            for j in T.Parallel(N):
+                B[by, j] = tile[j] * factor
+        return row, B
+
+    for shape in ((3, 8), (5, 12)):
+        a = random(shape, torch.float32)
+        row, b = scale(a)
+        torch.testing.assert_close(row, a.sum(1), rtol=1e-5, atol=1e-5)
+        assert torch.equal(b, a * 2)
+    assert torch.equal(scale(a, factor=0.5)[1], a * 0.5)
+
+
+def test_factory_style_with_several_outputs():
+    @tilelang.jit(out_idx=[1, -1], target="cpu")
+    def split(N, dtype):
+        @T.prim_func
+        def main(A: T.Tensor((N,), dtype), positive: T.Tensor((N,), dtype), negative: T.Tensor((N,), dtype)):
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(N):
+                    positive[i] = T.max(A[i], 0)
+                    negative[i] = T.min(A[i], 0)
+
+        return main
+
+    a = random((40,), torch.float32)
+    positive, negative = split(40, "float32")(a)
+    assert torch.equal(positive, a.clamp(min=0)) and torch.equal(negative, a.clamp(max=0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", T.float16, torch.float16, "half"])
+def test_ways_to_name_a_dtype(dtype):
+    @T.prim_func
+    def main(A: T.Tensor((8,), dtype), B: T.Tensor[(8,), dtype]):
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+
+    a = random((8,), torch.float16)
+    assert torch.equal(run(main, a, out_idx=-1), a)
+
+
+SCALARS = [
+    (torch.float64, 0.1), (torch.float32, -1.5), (torch.float16, 0.25), (torch.bfloat16, 3.0), (torch.int64, 2**40 + 1),
+    (torch.int32, -7), (torch.int16, -300), (torch.int8, -5), (torch.uint8, 200), (torch.bool, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype,value", SCALARS, ids=lambda value: name_of(value) if isinstance(value, torch.dtype) else "")
+def test_scalar_arguments(dtype, value):
+    @T.prim_func
+    def main(A: T.Tensor((4,), name_of(dtype)), x: name_of(dtype)):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(4):
+                A[i] = x
+
+    a = torch.zeros(4, dtype=dtype)
+    run(main, a, value)
+    assert torch.equal(a, torch.full((4,), value, dtype=dtype))
+
+
+def test_dynamic_sizes_serve_every_shape():
+    m, n = T.dynamic("m, n")
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), "float32"), B: T.Tensor((n, m), "float32"), sizes: T.Tensor((2,), "int32")):
+        with T.Kernel(T.ceildiv(n, 16), T.ceildiv(m, 16), threads=32) as (bx, by):
+            for i, j in T.Parallel(16, 16):
+                if by * 16 + i < m and bx * 16 + j < n:
+                    B[bx * 16 + j, by * 16 + i] = A[by * 16 + i, bx * 16 + j]
+            sizes[0] = m
+            sizes[1] = n
+
+    kernel = tilelang.compile(main, out_idx=[1, 2], target="cpu")
+    for shape in ((1, 1), (17, 40), (32, 16)):
+        a = random(shape, torch.float32)
+        b, sizes = kernel(a)
+        assert torch.equal(b, a.T) and tuple(sizes.tolist()) == shape
+
+
+def test_arithmetic_of_dynamic_sizes():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((2 * n + 1,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(2 * n + 1):
+                B[i] = A[i // 2 % n] + i
+
+    a = random((5,), torch.float32)
+    b = tilelang.compile(main, out_idx=-1, target="cpu")(a)
+    assert torch.equal(b, a[torch.arange(11) // 2 % 5] + torch.arange(11))
+
+
+def test_compile_time_python():
+    factors = {"low": 1, "high": 10}
+    table = [functools.reduce(lambda a, b: a * b, range(1, n + 1), 1) for n in range(5)]
+
+    def pick(name):
+        return factors[name] * SCALE
+
+    @T.prim_func
+    def main(A: T.Tensor((len(table), 2), "int32")):
+        with T.Kernel(1, threads=1):
+            for i, value in enumerate(table):
+                A[i, 0] = value * pick("low")
+                if value > 2:
+                    A[i, 1] = sum([pick(name) for name in factors])
+                else:
+                    A[i, 1] = max(pick("low"), pick("high"), value)
+            assert isinstance(table, list) and len(table) == 5
+
+    a = torch.zeros(5, 2, dtype=torch.int32)
+    run(main, a)
+    assert a[:, 0].tolist() == [3, 3, 6, 18, 72] and a[:, 1].tolist() == [30, 30, 30, 33, 33]
+
+
+def test_builtins_of_run_time_values():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32"), B: T.Tensor((12,), "float32")):
+        with T.Kernel(1, threads=1):
+            x, y, z = A[0], A[1], A[2]
+            B[0] = max(x, y, z)
+            B[1] = min(x, y, 0)
+            B[2] = abs(y)
+            B[3] = round(x)
+            B[4] = int(x)
+            B[5] = sum([x, y, z])
+            B[6] = pow(x, 2)
+            B[7] = float(int(z))
+            B[8] = bool(y)
+            B[9] = any([x > 0, y > 0])
+            B[10] = all([x > 0, y > 0])
+            B[11] = max([x, y])
+
+    b = run(main, torch.tensor([2.6, -1.5, 7.9, 0.0]), out_idx=-1)
+    expected = [7.9, -1.5, 1.5, 3, 2, 9.0, 6.76, 7, 1, 1, 0, 2.6]
+    torch.testing.assert_close(b, torch.tensor(expected), rtol=1e-6, atol=1e-5)
+
+
+def test_isinstance_of_builtin_types():
+    def described(value):
+        return "int" if isinstance(value, int) else "other"
+
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32")):
+        with T.Kernel(1, threads=1):
+            size = 4
+            A[0] = 1 if isinstance(size, int) else 2
+            A[1] = 3 if described(size) == "int" else 4
+
+    a = torch.zeros(2, dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [1, 3]
+
+
+def test_macros():
+    @T.macro
+    def clamp_to(values, low, high):
+        for i in T.Parallel(8):
+            values[i] = T.clamp(values[i], low, high)
+
+    @T.macro
+    def total_of(values):
+        total = T.alloc_var("float32", init=0)
+        for i in T.serial(8):
+            total += values[i]
+        return total
+
+    class Holder:
+        @T.macro
+        def store(self, target, value):
+            target[0] = value * SCALE
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), out: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            T.copy(A, tile)
+            clamp_to(tile, -1.0, high=1.0)
+            result = total_of(tile)
+            Holder().store(out, result)
+
+    a = random((8,), torch.float32)
+    torch.testing.assert_close(run(main, a, out_idx=-1), a.clamp(-1, 1).sum().reshape(1) * 3, rtol=1e-5, atol=1e-5)
+
+
+def test_mutable_scalars():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=1):
+            x = T.alloc_var("int32", init=1)
+            y = T.alloc_var("int32", 10)
+            x, y = y, x
+            x, y = x + 0 * y, y + 0 * x
+            A[0] = x
+            A[1] = y
+            before = x
+            x = x + 5
+            A[2] = before
+            A[3] = x
+            x *= 2
+            x -= 1
+            x //= 3
+            A[4] = x
+            if A[0] > 0:
+                y = 77
+            A[5] = y
+            flag = T.alloc_var("bool", init=False)
+            flag = x > 3
+            A[6] = T.if_then_else(flag, 1, 0)
+            z = T.alloc_var("float32")
+            z = 2.75
+            A[7] = T.cast(z, "int32")
+
+    a = torch.zeros(8, dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [10, 1, 10, 15, 9, 77, 1, 2]
+
+
+def test_assignments_to_several_targets():
+    @T.prim_func
+    def main(A: T.Tensor((6,), "int32")):
+        with T.Kernel(1, threads=1):
+            A[0], A[1] = A[1], A[0]
+            first, A[2] = A[0] + A[1], A[0] - A[1]
+            A[3] = A[4] = first
+            (p, q), r = (A[0], A[1]), 9
+            A[0] = 0
+            A[5] = p * 100 + q * 10 + r
+
+    a = torch.tensor([1, 2, 0, 0, 0, 0], dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [0, 1, 1, 3, 3, 219]
+
+
+def test_values_are_immutable_snapshots():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            old = A[0]
+            A[0] = A[0] + 1
+            A[1] = old
+            old2 = A[0] * 2
+            A[0] = 0
+            A[2] = old2
+
+    a = torch.tensor([5, 0, 0, 0], dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [0, 5, 12, 0]
+
+
+def test_host_statements_around_kernels():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "int32"), twice: T.int32):
+        with T.Kernel(n, threads=1) as bx:
+            A[bx] = A[bx] + 1
+        if twice > 0:
+            with T.Kernel(n, threads=1) as bx:
+                A[bx] = A[bx] * 2
+        for step in T.serial(3):
+            with T.Kernel(n, threads=1) as bx:
+                A[bx] = A[bx] + step
+
+    kernel = tilelang.compile(main, target="cpu")
+    for twice in (0, 1):
+        a = torch.arange(4, dtype=torch.int32)
+        kernel(a, twice)
+        assert a.tolist() == [(x + 1) * (1 + twice) + 3 for x in range(4)]
+
+
+def test_pointer_argument():
+    @T.prim_func
+    def main(address: T.ptr("float32"), n: T.int32, out: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            A = T.make_tensor(address, (n,), "float32")
+            for i in T.Parallel(8):
+                out[i] = A[i] * 2
+
+    a = random((8,), torch.float32)
+    out = torch.empty(8)
+    run(main, a.data_ptr(), 8, out)
+    assert torch.equal(out, a * 2)
+
+
+def test_augmented_elements():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), C: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                A[i] += 1
+                A[i] *= 2
+                A[i] -= 0.5
+                A[i] /= 4
+                A[i] **= 2
+                C[i] %= 3
+                C[i] <<= 2
+                C[i] |= 1
+                C[i] ^= 2
+                C[i] &= 14
+
+    a, c = random((8,), torch.float32), torch.arange(8, dtype=torch.int32)
+    expected, counts = (((a + 1) * 2 - 0.5) / 4) ** 2, [(((x % 3) << 2 | 1) ^ 2) & 14 for x in range(8)]
+    run(main, a, c)
+    torch.testing.assert_close(a, expected)
+    assert c.tolist() == counts
+
+
+def test_const_must_be_a_size():
+    @tilelang.jit(target="cpu")
+    def bad(A):
+        M, N = T.const("M, N")
+        A: T.Tensor((M,), "float32")
+        B = T.empty((M,), "float32")
+        with T.Kernel(M, threads=1) as bx:
+            B[bx] = A[bx] * N
+        return B
+
+    with pytest.raises((CompileError, ArgumentError), match="N"):
+        bad(torch.zeros(4))
+
+
+def test_shapes_of_eager_arguments_must_agree():
+    @tilelang.jit(target="cpu")
+    def add(A, B):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        B: T.Tensor((N,), "float32")
+        C = T.empty((N,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                C[i] = A[i] + B[i]
+        return C
+
+    with pytest.raises(ArgumentError, match="B: axis 0 is 5, but N is 4 in A"):
+        add(torch.zeros(4), torch.zeros(5))

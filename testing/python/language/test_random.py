@@ -1,0 +1,61 @@
+"""Random numbers: reproducible, independent between blocks, of the right distribution."""
+
+import pytest
+import torch
+
+import tilelang.language as T
+from tilelang.errors import CompileError
+
+from .support import run
+
+BLOCKS, DRAWS = 64, 256
+
+
+@T.prim_func
+def draw(bits: T.Tensor((BLOCKS, DRAWS), "uint32"), seed: T.int32):
+    with T.Kernel(BLOCKS, threads=1) as bx:
+        T.rng_init(seed)
+        for i in T.serial(DRAWS):
+            bits[bx, i] = T.rng_rand()
+
+
+def bits_of(seed):
+    bits = torch.zeros(BLOCKS, DRAWS, dtype=torch.uint32)
+    run(draw, bits, seed)
+    return bits.to(torch.int64)
+
+
+def test_integers_are_reproducible_and_independent():
+    first, again, other = bits_of(1), bits_of(1), bits_of(2)
+    assert torch.equal(first, again)
+    assert (first != other).float().mean() > 0.99
+    assert len(set(map(tuple, first.tolist()))) == BLOCKS
+    assert abs(first.double().mean() / 2**32 - 0.5) < 0.01
+
+
+@pytest.mark.parametrize("bit", [32, 64])
+@pytest.mark.parametrize("dist", ["uniform", "normal"])
+def test_floats(dist, bit):
+    @T.prim_func
+    def main(out: T.Tensor((BLOCKS, DRAWS), f"float{bit}")):
+        with T.Kernel(BLOCKS, threads=1) as bx:
+            T.rng_init(7, seq=bx, off=3)
+            for i in T.serial(DRAWS):
+                out[bx, i] = T.rng_rand_float(bit, dist)
+
+    out = torch.zeros(BLOCKS, DRAWS, dtype=torch.float32 if bit == 32 else torch.float64)
+    run(main, out)
+    mean, deviation = (0.5, 12**-0.5) if dist == "uniform" else (0.0, 1.0)
+    assert abs(out.mean() - mean) < 0.03 and abs(out.std() - deviation) < 0.03
+    if dist == "uniform":
+        assert out.min() > 0 and out.max() <= 1
+
+
+def test_mistakes():
+    for call, message in (
+        (lambda: T.rng_init(1, generator="mersenne"), "generator='mersenne' is none of"),
+        (lambda: T.rng_rand_float(16), "bit=16 is neither 32 nor 64"),
+        (lambda: T.rng_rand_float(32, "poisson"), "dist='poisson' is neither"),
+    ):
+        with pytest.raises(CompileError, match=message):
+            call()
