@@ -15,7 +15,8 @@ from typing import Any
 from tilelang.artifact import KernelParam, evaluate_dim
 from tilelang.dtypes import canonical
 from tilelang.errors import ArgumentCountError, ArgumentError, ArgumentValueError
-from tilelang.execution.signature import CallSignature, dim_names, storage_shape, torch_dtypes
+from tilelang.execution.signature import CallSignature, dim_names, torch_dtypes
+from tilelang.storage import storage_shape
 
 
 def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

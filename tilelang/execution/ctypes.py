@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tilelang.artifact import KernelArtifact
+from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
-from tilelang.execution.native import entry_kinds, entry_name, open_kernel_library
+from tilelang.execution.native import entry_kinds, entry_name, open_kernel_library, open_private_library
+from tilelang.execution.runtime import LoadedKernels
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.wrapper import pointer_call
 
@@ -23,9 +26,32 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
     Raises:
         ExecutionError: the library cannot be loaded.
     """
+    if is_device_artifact(artifact):
+        return device_executor(artifact, "ctypes", lambda place: _on_device(artifact, directory, place))
     library = open_kernel_library(artifact, directory / FILE)
     call = pointer_call(CallSignature.of(artifact, "cpu"), bind_entry(library, artifact), failure_text(library, artifact))
     return Executor(artifact, "ctypes", call, (library,))
+
+
+def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
+    library, keep = open_bound_library(artifact, directory, place)
+    call = entry_call(artifact, library, place)
+    call.keep = keep
+    return call
+
+
+def open_bound_library(artifact: KernelArtifact, directory: Path, place: Place) -> tuple[ctypes.CDLL, tuple[Any, ...]]:
+    """The host of a CUDA kernel, bound to its device; and what must live as long as it is called."""
+    kernels = LoadedKernels(artifact, directory, place.device)
+    library = open_private_library(artifact, directory / FILE)
+    kernels.bind(library, artifact.name)
+    return library, (kernels, library)
+
+
+def entry_call(artifact: KernelArtifact, library: ctypes.CDLL, place: Place) -> Callable[..., Any]:
+    """A checked call of a bound host."""
+    entry, failure = bind_entry(library, artifact), failure_text(library, artifact)
+    return pointer_call(place.signature, entry, failure, place.stream, place.surroundings)
 
 
 def bind_entry(library: ctypes.CDLL, artifact: KernelArtifact) -> Callable[..., int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from tilelang.artifact import Dim, KernelArtifact, KernelParam
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import integer_range
-from tilelang.execution.ctypes import FILE, failure_text
+from tilelang.execution.ctypes import FILE, failure_text, open_bound_library
+from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
 from tilelang.execution.native import entry_kinds, entry_name, open_kernel_library
-from tilelang.execution.signature import CallSignature, storage_shape, torch_dtypes
-from tilelang.execution.wrapper import give_up, slow_path
+from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.execution.wrapper import PLAIN, Surroundings, give_up, slow_path
+from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
 
 _TENSOR, _INTEGER, _UNSIGNED, _FLOAT, _POINTER = range(5)
 _NUMBER, _VARIABLE, _PROGRAM = range(3)
@@ -52,12 +54,26 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
     Raises:
         ExecutionError: the library or the adapter cannot be loaded, or the kernel has more arguments than the adapter takes.
     """
+    if is_device_artifact(artifact):
+        return device_executor(artifact, "cython", lambda place: _on_device(artifact, directory, place))
     library = open_kernel_library(artifact, directory / FILE)
     call = adapted_call(CallSignature.of(artifact, "cpu"), artifact, library, on_stream=False)
     return Executor(artifact, "cython", call, (library,))
 
 
-def adapted_call(signature: CallSignature, artifact: KernelArtifact, library: ctypes.CDLL, on_stream: bool) -> Callable[..., Any]:
+def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
+    library, keep = open_bound_library(artifact, directory, place)
+    return adapted_call(place.signature, artifact, library, place.stream is not None, place.surroundings, keep)
+
+
+def adapted_call(
+    signature: CallSignature,
+    artifact: KernelArtifact,
+    library: ctypes.CDLL,
+    on_stream: bool,
+    surroundings: Surroundings = PLAIN,
+    keep: tuple[Any, ...] = (),
+) -> Callable[..., Any]:
     """The adapter for one kernel.
 
     Args:
@@ -65,15 +81,28 @@ def adapted_call(signature: CallSignature, artifact: KernelArtifact, library: ct
         artifact: its artifact.
         library: the library with its entry.
         on_stream: pass torch's current stream.
+        surroundings: how outputs are made, and what else may be tried.
+        keep: what must live as long as the call.
     """
     module = adapter()
     plan = _plan(module, signature, artifact)
     describe = failure_text(library, artifact)
     plan["entry"] = ctypes.cast(getattr(library, entry_name(artifact)), ctypes.c_void_p).value
-    plan["failure"] = lambda code: KernelFailedError(artifact.name, describe(code))
+    plan["failure"] = _Failure(artifact.name, describe, keep)
     plan["on_stream"] = on_stream
+    plan["allocate"] = surroundings.allocate or plan["allocate"]
     second = module.EntryAdapter(**plan, slow=give_up(signature))
-    return module.EntryAdapter(**plan, slow=slow_path(signature, second, module.Refused))
+    return module.EntryAdapter(**plan, slow=slow_path(signature, second, module.Refused, surroundings.elsewhere))
+
+
+class _Failure:
+    """Makes the error of a failed call; lives as long as the adapter, and with it what ``keep`` holds."""
+
+    def __init__(self, name: str, describe: Callable[[int], str], keep: tuple[Any, ...]):
+        self.name, self.describe, self.keep = name, describe, keep
+
+    def __call__(self, code: int) -> KernelFailedError:
+        return KernelFailedError(self.name, self.describe(code))
 
 
 def _plan(module: Any, signature: CallSignature, artifact: KernelArtifact) -> dict[str, Any]:
@@ -167,7 +196,7 @@ def _tensor(param: KernelParam, signature: CallSignature, slots: _Slots) -> tupl
     shape = [slots.size(dim) for dim in storage_shape(param)]
     strides = None if param.strides is None else [slots.size(dim) for dim in param.strides]
     alignment = max(signature.alignment.get(param.name, 1), canonical(param.dtype).bytes)
-    return [_dlpack_type(dtype) for dtype in torch_dtypes(param)], shape, strides, alignment
+    return [DLPACK_TYPES[name] for name in storage_dtypes(param)], shape, strides, alignment
 
 
 def _bindings(signature: CallSignature, slots: _Slots) -> list[tuple[int, int, int]]:
@@ -180,13 +209,3 @@ def _bindings(signature: CallSignature, slots: _Slots) -> list[tuple[int, int, i
             continue
         found.setdefault(name, (tensors.index(param.name), axis, slots.of(name)))
     return list(found.values())
-
-
-@cache
-def _dlpack_type(dtype: Any) -> tuple[int, int, int]:
-    """DLPack's code, bits and lanes of a torch dtype, as torch itself exports them."""
-    import torch
-    import tvm_ffi
-
-    exported = tvm_ffi.from_dlpack(torch.empty(1, dtype=dtype)).dtype
-    return exported.type_code, exported.bits, exported.lanes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import tempfile
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,6 +48,21 @@ def open_kernel_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
         getattr(library, entry_name(artifact))
         return library
     except (OSError, AttributeError) as error:
+        raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
+
+
+def open_private_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
+    """A library from a copy of its own: one that is bound to its device keeps that in variables, which no other load may share.
+
+    Raises:
+        ExecutionError: it cannot be loaded.
+    """
+    try:
+        with tempfile.NamedTemporaryFile(suffix=".so") as copy:
+            copy.write(path.read_bytes())
+            copy.flush()
+            return ctypes.CDLL(copy.name)
+    except OSError as error:
         raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
 
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from tilelang.artifact import Dim, KernelArtifact, KernelParam
 from tilelang.errors import ExecutionError
-
-PACKED_DTYPES = {"int4": ("int8", "uint8"), "uint4": ("uint8", "int8"), "float4_e2m1fn": ("float4_e2m1fn_x2", "uint8", "int8")}
-"""Types of half a byte, and the torch dtypes that hold two of them an element (along the last axis)."""
+from tilelang.storage import storage_dtypes
 
 
 @dataclass(frozen=True)
@@ -89,20 +87,16 @@ def dim_names(dims: tuple[Dim, ...]) -> Iterator[str]:
             yield from dim_names(dim[1:])
 
 
-def storage_shape(param: KernelParam) -> tuple[Dim, ...]:
-    """The shape of the torch tensor that holds ``param``: half-byte types are stored two in one element."""
-    if param.dtype in PACKED_DTYPES and param.shape:
-        return (*param.shape[:-1], ("ceildiv", param.shape[-1], 2))
-    return param.shape
-
-
 def torch_dtypes(param: KernelParam) -> tuple:
-    """The torch dtypes that a tensor parameter accepts, the one for outputs first."""
+    """The torch dtypes that a tensor parameter accepts, the one for outputs first.
+
+    Raises:
+        ExecutionError: torch has none.
+    """
     import torch
 
-    from tilelang.dtypes import to_torch
-
-    if param.dtype not in PACKED_DTYPES:
-        return (to_torch(param.dtype),)
-    found = (getattr(torch, name, None) for name in PACKED_DTYPES[param.dtype])
-    return tuple(dtype for dtype in found if dtype is not None)
+    found = (getattr(torch, name, None) for name in storage_dtypes(param))
+    dtypes = tuple(dtype for dtype in found if isinstance(dtype, torch.dtype))
+    if not dtypes:
+        raise ExecutionError(f"torch has no dtype for {param.name}: {param.dtype}")
+    return dtypes

@@ -15,13 +15,15 @@ from typing import Any
 
 from tilelang.artifact import DIM_OPERATORS, Dim, KernelArtifact, KernelParam
 from tilelang.dtypes import canonical
-from tilelang.errors import ArgumentError
+from tilelang.errors import ArgumentError, ExecutionError
 from tilelang.execution.arguments import prepare
-from tilelang.execution.ctypes import FILE, bind_entry, failure_text
+from tilelang.execution.ctypes import FILE, bind_entry, entry_call, failure_text, open_bound_library
+from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
 from tilelang.execution.native import open_kernel_library
-from tilelang.execution.signature import CallSignature, storage_shape, torch_dtypes
-from tilelang.execution.wrapper import pointer_call
+from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.execution.wrapper import PLAIN, Surroundings, pointer_call
+from tilelang.storage import storage_shape
 
 NAMESPACE = "tilelang"
 
@@ -32,30 +34,45 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
     Raises:
         ExecutionError: the library cannot be loaded.
     """
+    if is_device_artifact(artifact):
+        return device_executor(artifact, "torch", lambda place: _on_device(artifact, directory, place))
     library = open_kernel_library(artifact, directory / FILE)
     signature = CallSignature.of(artifact, "cpu")
     run = pointer_call(signature, bind_entry(library, artifact), failure_text(library, artifact))
-    return operator_executor(artifact, signature, run, library.__dict__.get("_name", ""), (library,))
+    call = operator_call(artifact, signature, run, directory, (library,))
+    return Executor(artifact, "torch", call, call.keep)
 
 
-def operator_executor(
-    artifact: KernelArtifact, signature: CallSignature, run: Callable[..., Any], code: str, keep: tuple[Any, ...]
-) -> Executor:
-    """An executor whose calls go through an operator that does ``run``.
+def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
+    library, keep = open_bound_library(artifact, directory, place)
+    run = entry_call(artifact, library, place)
+    return operator_call(artifact, place.signature, run, directory, keep, place.surroundings)
+
+
+def operator_call(
+    artifact: KernelArtifact,
+    signature: CallSignature,
+    run: Callable[..., Any],
+    directory: Path,
+    keep: tuple[Any, ...],
+    surroundings: Surroundings = PLAIN,
+) -> Callable[..., Any]:
+    """A call that goes through an operator that does ``run``.
 
     Args:
         artifact: the kernel.
         signature: how it is called.
         run: the implementation: inputs to outputs.
-        code: path of the library that is behind it, whose content names the operator.
+        directory: where the library behind it lies, whose content names the operator.
         keep: what must live as long as the operator.
+        surroundings: what else may be tried.
     """
     written = _written(signature, artifact)
-    name = _unique_name(artifact, Path(code))
+    name = _unique_name(artifact, directory / FILE)
     operator, registration = _register(name, signature, written, _implementation(run, signature, written))
-    call = _caller(signature, operator)
+    call = _caller(signature, operator, surroundings)
     call.keep = (*keep, registration)  # torch forgets an operator when its registration object dies
-    return Executor(artifact, "torch", call, call.keep)
+    return call
 
 
 def _register(name: str, signature: CallSignature, written: list[int], implementation: Callable[..., Any]) -> tuple[Any, Any]:
@@ -185,7 +202,7 @@ def _symbolic(dim: Dim, sizes: dict[str, Any]) -> Any:
 # What the user calls ---------------------------------------------------------------------------------------------------
 
 
-def _caller(signature: CallSignature, operator: Callable[..., Any]) -> Callable[..., Any]:
+def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings: Surroundings) -> Callable[..., Any]:
     """The operator with this package's argument errors; a tracer sees the operator alone."""
     from torch import SymFloat, SymInt
     from torch.compiler import is_compiling
@@ -207,13 +224,16 @@ def _caller(signature: CallSignature, operator: Callable[..., Any]) -> Callable[
             return operator(*_signed(prepare(signature, args, kwargs), wide))
         try:
             return operator(*args)
-        except ArgumentError:
-            raise
         except Exception as error:
             return explain(args, error)
 
     def explain(args: tuple, error: Exception) -> Any:
         if any(_is_fake(value) for value in args):
+            raise error
+        other = surroundings.elsewhere(args, {}) if surroundings.elsewhere is not None else None
+        if other is not None:
+            return other()
+        if isinstance(error, ExecutionError):
             raise error
         prepared = prepare(signature, args, {})
         if all(a is b for a, b in zip(args, prepared)):

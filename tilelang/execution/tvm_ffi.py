@@ -5,13 +5,17 @@ The generated host checks tensors itself, so that a call costs little more than 
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tilelang.artifact import KernelArtifact
 from tilelang.errors import ExecutionError
+from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
-from tilelang.execution.native import open_tvm_runtime
+from tilelang.execution.native import open_private_library, open_tvm_runtime
+from tilelang.execution.runtime import LoadedKernels
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.wrapper import packed_call
 
@@ -24,6 +28,8 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
     Raises:
         ExecutionError: the library cannot be loaded.
     """
+    if is_device_artifact(artifact):
+        return device_executor(artifact, "tvm_ffi", lambda place: _on_device(artifact, directory, place))
     if artifact.metadata.get("needs_tvm_runtime"):
         open_tvm_runtime()
     module, function = _open(artifact, directory / FILE)
@@ -41,3 +47,15 @@ def _open(artifact: KernelArtifact, path: Path) -> tuple[Any, Any]:
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ExecutionError(f"{artifact.name}: cannot load {path}: {reason}") from None
+
+
+def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
+    import tvm_ffi
+
+    kernels = LoadedKernels(artifact, directory, place.device)
+    library = open_private_library(artifact, directory / FILE)
+    kernels.bind(library, artifact.name)
+    entry = tvm_ffi.Function.__from_extern_c__(ctypes.cast(library[f"__tvm_ffi_{artifact.name}"], ctypes.c_void_p).value)
+    call = packed_call(place.signature, entry, place.surroundings)
+    call.keep = (kernels, library)
+    return call

@@ -11,23 +11,45 @@ Two calling conventions: :func:`packed_call` hands tensors over as they are (the
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import Dim, KernelParam, dim_source
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import as_float, as_integer, integer_range, prepare
-from tilelang.execution.signature import CallSignature, storage_shape, torch_dtypes
+from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.storage import storage_shape
 
 
 class Refused(Exception):
     """The generated check does not accept the call."""
 
 
-def packed_call(signature: CallSignature, native: Callable[..., Any]) -> Callable[..., Any]:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a call may need besides the kernel.
+
+    Attributes:
+        allocate: makes outputs, as ``torch.empty`` does.
+        elsewhere: tried first with ``(args, kwargs)`` of a refused call; gives a function of no arguments that does the call in
+            another way, or None.
+    """
+
+    allocate: Callable[..., Any] | None = None
+    elsewhere: Callable[[tuple, dict], Callable[[], Any] | None] | None = None
+
+
+PLAIN = Surroundings()
+
+
+def packed_call(
+    signature: CallSignature, native: Callable[..., Any], surroundings: Surroundings = PLAIN
+) -> Callable[..., Any]:
     """A call of ``native(*tensors and scalars in parameter order)``, which raises where a tensor does not fit."""
-    return _build(signature, _Text(signature).packed(), {"native": native})
+    return _build(signature, _Text(signature).packed(), {"native": native}, surroundings)
 
 
 def pointer_call(
@@ -35,6 +57,7 @@ def pointer_call(
     native: Callable[..., int],
     failure: Callable[[int], str],
     stream: Callable[[int], int] | None = None,
+    surroundings: Surroundings = PLAIN,
 ) -> Callable[..., Any]:
     """A call of ``native(addresses and scalars in parameter order, dynamic sizes, stream)``, which returns 0 on success.
 
@@ -45,10 +68,10 @@ def pointer_call(
         stream: device index -> address of the stream to launch on; None for kernels without one (0 is passed).
     """
     text = _Text(signature).pointers(with_stream=stream is not None)
-    return _build(signature, text, {"native": native, "failure": failure, "stream_of": stream})
+    return _build(signature, text, {"native": native, "failure": failure, "stream_of": stream}, surroundings)
 
 
-def _build(signature: CallSignature, text: str, names: dict[str, Any]) -> Callable[..., Any]:
+def _build(signature: CallSignature, text: str, names: dict[str, Any], surroundings: Surroundings) -> Callable[..., Any]:
     import torch
 
     scope = {
@@ -58,7 +81,8 @@ def _build(signature: CallSignature, text: str, names: dict[str, Any]) -> Callab
         "as_integer": as_integer,
         "as_float": as_float,
         "Tensor": torch.Tensor,
-        "empty": torch.empty,
+        "c_void_p": ctypes.c_void_p,
+        "empty": surroundings.allocate or torch.empty,
         "default_device": torch.device(signature.device),
         **{f"dtypes{i}": torch_dtypes(param) for i, param in _tensors(signature)},
         **{f"dtype{i}": torch_dtypes(param)[0] for i, param in _tensors(signature)},
@@ -66,7 +90,7 @@ def _build(signature: CallSignature, text: str, names: dict[str, Any]) -> Callab
     }
     code = compile(text, f"<call of {signature.kernel}>", "exec")
     second = _define(code, {**scope, "slow": give_up(signature)})
-    return _define(code, {**scope, "slow": slow_path(signature, second)})
+    return _define(code, {**scope, "slow": slow_path(signature, second, elsewhere=surroundings.elsewhere)})
 
 
 def _define(code: Any, scope: dict[str, Any]) -> Callable[..., Any]:
@@ -75,7 +99,10 @@ def _define(code: Any, scope: dict[str, Any]) -> Callable[..., Any]:
 
 
 def slow_path(
-    signature: CallSignature, again: Callable[..., Any], refusals: type[Exception] = Refused
+    signature: CallSignature,
+    again: Callable[..., Any],
+    refusals: type[Exception] = Refused,
+    elsewhere: Callable[[tuple, dict], Callable[[], Any] | None] | None = None,
 ) -> Callable[..., Any]:
     """What a fast call does with arguments that it refuses, and with an error from the kernel.
 
@@ -84,6 +111,9 @@ def slow_path(
     """
 
     def slow(args: tuple, kwargs: dict, error: Exception) -> Any:
+        other = elsewhere(args, kwargs) if elsewhere is not None else None
+        if other is not None:
+            return other()
         prepared = prepare(signature, args, kwargs)
         if not isinstance(error, refusals) and not kwargs and all(a is b for a, b in zip(args, prepared)):
             raise _failed(signature, error)  # nothing is wrong with the arguments: the kernel itself failed
@@ -143,7 +173,7 @@ class _Text:
         if self.signature.allocated:
             self._bind_sizes(check=False)
             self._allocate()
-        values = ", ".join(f"p{i}" if p.kind == "pointer" else f"v{i}" for i, p in enumerate(self.signature.params))
+        values = ", ".join(f"c_void_p(p{i})" if p.kind == "pointer" else f"v{i}" for i, p in enumerate(self.signature.params))
         self._emit(f"native({values})")
         return self._finish()
 

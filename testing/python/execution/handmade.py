@@ -9,7 +9,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from tilelang.artifact import KernelArtifact, KernelParam
+from tilelang.artifact import KernelArtifact, KernelLaunch, KernelParam
 
 C_SOURCE = """
 #include <stdint.h>
@@ -53,8 +53,48 @@ def _packed_module():
     return tvm.compile(func, target=tvm.target.Target("llvm"))
 
 
+CUDA_SOURCE = """
+extern "C" __global__ void axpy_kernel(const float* a, const float* b, float* c, int scale, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (scale == 13) __trap();
+  if (i < n * 64) c[i] = a[i] * (float)scale + b[i];
+}
+"""
+
+LAUNCH = KernelLaunch(
+    "axpy_kernel",
+    (("tensor", "A"), ("tensor", "B"), ("tensor", "C"), ("scalar", "scale"), ("dim", "n")),
+    ("handle", "handle", "handle", "int32", "int32"),
+    (("ceildiv", ("mul", "n", 64), 128), 1, 1),
+    (128, 1, 1),
+)
+
+
+@lru_cache(maxsize=1)
+def _device_code():
+    from tilelang.target.cuda.toolchain import compile_device
+
+    return compile_device(CUDA_SOURCE, "sm_80")
+
+
+def cuda_artifact(
+    backend: str, directory: Path, out_idx: tuple[int, ...] = (), params=PARAMS, launches=(LAUNCH,), code=None, **metadata
+) -> KernelArtifact:
+    """The artifact of the program for a backend on a CUDA device, its files written to ``directory``."""
+    from tilelang.target.cuda.host import host_files
+    from tilelang.target.params import dynamic_names
+
+    binary = code or _device_code()
+    files = {"kernel.cubin": binary.cubin, "kernel.ptx": binary.ptx if isinstance(binary.ptx, bytes) else binary.ptx.encode()}
+    files |= host_files("axpy", params, out_idx, launches, backend)
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    metadata = {"dynamic": dynamic_names(params), **metadata}
+    return KernelArtifact("axpy", '{"arch":"sm_80","kind":"cuda"}', backend, params, out_idx, {}, launches, metadata)
+
+
 def artifact(backend: str, directory: Path, out_idx: tuple[int, ...] = (), **metadata) -> KernelArtifact:
-    """The artifact of the program for a backend, its files written to ``directory``."""
+    """The artifact of the program for a backend on the CPU, its files written to ``directory``."""
     if backend == "tvm_ffi":
         _packed_module().export_library(str(directory / "executable.so"))
     else:

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
 
-from tilelang.errors import ArgumentCountError, ArgumentError, ArgumentValueError, KernelFailedError
+import tilelang
+from tilelang.errors import ArgumentCountError, ArgumentError, ArgumentValueError, KernelFailedError, SimulatorError
 from tilelang.execution import load, supported
 
 from . import handmade
 
-BACKENDS = supported("cpu")
+MAKERS = {"cpu": handmade.artifact, "cuda": handmade.cuda_artifact}
+PLACES = [(target, backend) for target in MAKERS for backend in supported(target)]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request) -> str:
-    """Each backend that runs CPU kernels."""
-    return request.param
+@pytest.fixture(scope="module", params=PLACES, ids=lambda place: "-".join(place))
+def make(request, tmp_path_factory):
+    """``make(out_idx, **metadata)`` gives the call of the program, for each target and backend; CUDA on the simulator."""
+    target, backend = request.param
+
+    def build(*args, **metadata):
+        directory = tmp_path_factory.mktemp(f"{target}-{backend}")
+        return load(MAKERS[target](backend, directory, *args, **metadata), directory).call
+
+    build.target = target
+    with tilelang.simulator() if target == "cuda" else contextlib.nullcontext():
+        yield build
 
 
 @pytest.fixture(scope="module")
-def directories(tmp_path_factory):
-    """One directory a backend."""
-    return {name: tmp_path_factory.mktemp(name) for name in BACKENDS}
-
-
-@pytest.fixture(scope="module")
-def axpy(backend, directories):
+def axpy(make):
     """``axpy(A, B, C, scale)``."""
-    return load(handmade.artifact(backend, directories[backend]), directories[backend]).call
+    return make()
 
 
 @pytest.fixture(scope="module")
-def axpy_out(backend, directories):
+def axpy_out(make):
     """``axpy(A, B, scale) -> C``."""
-    return load(handmade.artifact(backend, directories[backend], (2,)), directories[backend]).call
+    return make((2,))
 
 
 def tensors(n: int = 5):
@@ -154,15 +160,16 @@ def test_says_that_it_allocates_outputs(axpy_out):
         axpy_out(a, b, c, 1)
 
 
-def test_reports_a_failing_kernel(axpy):
+def test_reports_a_failing_kernel(axpy, make):
     a, b, c = tensors()
-    with pytest.raises(KernelFailedError, match="thirteen is unlucky") as caught:
+    error, text = {"cpu": (KernelFailedError, "thirteen is unlucky"), "cuda": (SimulatorError, "trap")}[make.target]
+    with pytest.raises(error, match=text) as caught:
         axpy(a, b, c, 13)
     assert not isinstance(caught.value, ArgumentError)
 
 
-def test_checks_the_alignment_that_the_code_needs(backend, tmp_path):
-    call = load(handmade.artifact(backend, tmp_path, alignment={"A": 16}), tmp_path).call
+def test_checks_the_alignment_that_the_code_needs(make):
+    call = make(alignment={"A": 16})
     storage, (b, c) = torch.randn(64 * 5 + 1), tensors()[:2]
     with pytest.raises(ArgumentValueError, match="multiple of 16 bytes") as caught:
         call(storage[1:].view(5, 64), b, c, 1)

@@ -1,0 +1,143 @@
+"""Executors of CUDA artifacts: on a GPU where there is one, on the simulator where that is asked for.
+
+Nothing is loaded before the first call, so that kernels can be compiled, read and kept where there is no device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.artifact import KernelArtifact
+from tilelang.errors import ExecutionError
+from tilelang.execution.executor import Executor
+from tilelang.execution.signature import CallSignature
+from tilelang.execution.simulated import allocate, is_active, simulated
+from tilelang.execution.wrapper import PLAIN, Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a kernel is to run.
+
+    Attributes:
+        device: ``"cuda"`` or ``"simulator"``.
+        signature: the call, with the torch device that tensors live on.
+        stream: device index -> address of the stream to launch on; None where there are no streams.
+        surroundings: how outputs are made, and what to try with a call that is refused.
+    """
+
+    device: str
+    signature: CallSignature
+    stream: Callable[[int], int] | None
+    surroundings: Surroundings
+
+
+Build = Callable[[Place], Callable[..., Any]]
+
+
+def is_device_artifact(artifact: KernelArtifact) -> bool:
+    """Whether an artifact's kernels run on a CUDA device."""
+    return bool(artifact.launches) or json.loads(artifact.target).get("kind") == "cuda"
+
+
+def device_executor(artifact: KernelArtifact, backend: str, build: Build) -> Executor:
+    """An executor that calls what ``build`` makes for the device in force."""
+    simulate = _once(lambda: _on_simulator(artifact, build))
+    if _gpu_is_there():
+        return Executor(artifact, backend, _on_gpu(artifact, build, simulate))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_active():
+            return simulate()(*args, **kwargs)
+        raise ExecutionError(
+            f"{artifact.name}: there is no CUDA device on this machine",
+            hint="TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors",
+        )
+
+    return Executor(artifact, backend, call)
+
+
+def _gpu_is_there() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _once(make: Callable[[], Any]) -> Callable[[], Any]:
+    made: list[Any] = []
+
+    def get() -> Any:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return get
+
+
+# The simulator -----------------------------------------------------------------------------------------------------------
+
+
+def _on_simulator(artifact: KernelArtifact, build: Build) -> Callable[..., Any]:
+    signature = CallSignature.of(artifact, "cpu")
+    call = build(Place("simulator", signature, None, Surroundings(allocate=allocate)))
+    return simulated(call, (signature.params[index].name for index in signature.inputs))
+
+
+# A GPU -------------------------------------------------------------------------------------------------------------------
+
+
+def _on_gpu(artifact: KernelArtifact, build: Build, simulate: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """The call on a GPU; CPU tensors go to the simulator where it is switched on."""
+    import torch
+
+    def elsewhere(args: tuple, kwargs: dict) -> Callable[[], Any] | None:
+        values = (*args, *kwargs.values())
+        if not is_active() or any(isinstance(value, torch.Tensor) and value.is_cuda for value in values):
+            return None
+        return lambda: simulate()(*args, **kwargs)
+
+    signature = CallSignature.of(artifact, "cuda")
+    place = Place("cuda", signature, _stream_getter(), Surroundings(PLAIN.allocate, elsewhere))
+    return _late(lambda: _on_its_device(build(place)))
+
+
+def _late(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """A call whose target is made at the first one."""
+    get = _once(make)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return get()(*args, **kwargs)
+
+    return call
+
+
+def _on_its_device(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``call`` with the device of its tensors as the current one; needed only where there are several."""
+    import torch
+
+    if torch.cuda.device_count() < 2:
+        return call
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        tensors = (value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor) and value.is_cuda)
+        device = next((tensor.device for tensor in tensors), None)
+        with torch.cuda.device(device):
+            return call(*args, **kwargs)
+
+    return guarded
+
+
+def _stream_getter() -> Callable[[int], int]:
+    import torch
+
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+    def stream(index: int) -> int:
+        if index < 0:
+            index = torch.cuda.current_device()
+        return raw(index) if raw is not None else torch.cuda.current_stream(index).cuda_stream
+
+    return stream

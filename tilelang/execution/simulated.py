@@ -1,0 +1,118 @@
+"""Calls whose launches run on the simulator.
+
+The simulator checks every address, so each call tells it which tensors there are; what it finds is raised where the kernel
+was called, and the reports of the last call are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tilelang.errors import ExecutionError
+from tilelang.execution import runtime
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.reports: list[Any] = []
+        self.error: BaseException | None = None
+        self.tensors: list[tuple[str, Any]] = []
+        self.settings: Any = None
+
+
+_state = _State()
+
+
+def last_reports() -> tuple[Any, ...]:
+    """The simulator's reports on the launches of this thread's last simulated call."""
+    return tuple(_state.reports)
+
+
+def is_active() -> bool:
+    """Whether CUDA kernels run on the simulator here."""
+    from tilelang.simulator import current
+
+    return current() is not None
+
+
+def simulated(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., Any]:
+    """``call`` with its launches on the simulator; ``names`` are those of its arguments."""
+    names = tuple(names)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        _begin([*zip(names, args), *kwargs.items()])
+        try:
+            return call(*args, **kwargs)
+        except ExecutionError:
+            if _state.error is not None:
+                raise _state.error from None
+            raise
+        finally:
+            _state.tensors = []
+
+    return run
+
+
+def allocate(*args: Any, **kwargs: Any) -> Any:
+    """``torch.empty`` whose result the launches of this call may touch."""
+    import torch
+
+    tensor = torch.empty(*args, **kwargs)
+    _state.tensors.append((f"output {len(_state.tensors)}", tensor))
+    _announce()
+    return tensor
+
+
+def _begin(arguments: list[tuple[str, Any]]) -> None:
+    from tilelang.simulator import Settings, current
+
+    _state.reports, _state.error = [], None
+    _state.settings = current() or Settings()
+    _state.tensors = [(name, tensor) for name, value in arguments if (tensor := _as_tensor(value)) is not None]
+    _announce()
+
+
+def _as_tensor(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value if value.device.type == "cpu" and value.layout is torch.strided else None
+    if hasattr(value, "__dlpack__"):
+        try:
+            return torch.from_dlpack(value)
+        except Exception:
+            return None  # the argument check says why it cannot be taken
+    return None
+
+
+def _announce() -> None:
+    from tilelang.simulator.checks import check_bits
+
+    settings = _state.settings
+    allocations = [number for _, tensor in _state.tensors for number in (tensor.data_ptr(), _bytes(tensor), 0)]
+    runtime.function("set_simulator_session")(
+        allocations, [name for name, _ in _state.tensors], check_bits(settings.checks), bool(settings.counters),
+        int(settings.seed) & 0x7FFFFFFFFFFFFFFF, int(settings.workers), _on_report,
+    )  # fmt: skip
+
+
+def _bytes(tensor: Any) -> int:
+    if not tensor.numel():
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return (last + 1) * tensor.element_size()
+
+
+def _on_report(text: str) -> None:
+    from tilelang.errors import SimulatorError
+    from tilelang.simulator import Report
+
+    report = Report.from_json(str(text))
+    _state.reports.append(report)
+    if report.printed:
+        print(report.printed, end="", flush=True)
+    if report.findings and _state.settings.strict:
+        _state.error = SimulatorError(report.findings)
+        raise _state.error

@@ -1,0 +1,40 @@
+"""How a parameter lies in memory: the torch tensor that holds it, and its DLPack type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilelang.artifact import Dim, KernelParam
+
+PACKED_DTYPES: Mapping[str, tuple[str, ...]] = {
+    "int4": ("int8", "uint8"),
+    "uint4": ("uint8", "int8"),
+    "float4_e2m1fn": ("float4_e2m1fn_x2", "uint8", "int8"),
+}
+"""Types of half a byte, and the torch dtypes that hold two of them an element (along the last axis)."""
+
+DLPACK_TYPES: Mapping[str, tuple[int, int, int]] = {
+    # torch dtype name -> (DLDataTypeCode, bits, lanes) of DLPack 1.1
+    **{f"int{bits}": (0, bits, 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (1, bits, 1) for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (2, bits, 1) for bits in (16, 32, 64)},
+    "bfloat16": (4, 16, 1),
+    "bool": (6, 8, 1),
+    "float8_e4m3fn": (10, 8, 1),
+    "float8_e5m2": (12, 8, 1),
+    "float4_e2m1fn_x2": (17, 4, 2),
+}
+
+_HELD_AS = {"tfloat32": ("float32",)}
+
+
+def storage_dtypes(param: KernelParam) -> tuple[str, ...]:
+    """Names of the torch dtypes that a tensor parameter accepts, the one for outputs first."""
+    return PACKED_DTYPES.get(param.dtype) or _HELD_AS.get(param.dtype) or (str(param.dtype),)
+
+
+def storage_shape(param: KernelParam) -> tuple[Dim, ...]:
+    """The shape of the torch tensor that holds ``param``: half-byte types are stored two in one element."""
+    if param.dtype in PACKED_DTYPES and param.shape:
+        return (*param.shape[:-1], ("ceildiv", param.shape[-1], 2))
+    return param.shape
