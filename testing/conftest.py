@@ -1,10 +1,7 @@
-"""Shared by all tests: a cache directory of their own, and golden files."""
+"""Golden files for all tests."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,18 +11,6 @@ _GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_CACHE] = directory = tempfile.mkdtemp(prefix="tilelang-test-cache-")
-    os.environ["TILELANG_CACHE_DIR"] = directory
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    shutil.rmtree(config.stash.get(_CACHE, ""), ignore_errors=True)
-
-
-_CACHE = pytest.StashKey[str]()
 
 
 @pytest.fixture

@@ -112,11 +112,6 @@ class EagerState:
         """The value of a ``T.const``."""
         if self.consts is None:
             return self.const_vars.setdefault(name, ir.Var(name, str(dtype)))
-        if name not in self.consts:
-            raise CompileError(
-                f"T.const({name!r}) is not the size of any tensor argument",
-                hint=f"use {name} itself as a size in a declaration, or make it an argument of the function",
-            )
         return self.consts[name]
 
 
@@ -301,7 +296,19 @@ def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignat
         for name in inspect.signature(function).parameters
         if name in state.declared
     )
+    _check_consts(function, params, tuple(state.const_vars))
     return EagerSignature(params, tuple(state.const_vars))
+
+
+def _check_consts(function: Callable[..., Any], params: tuple[SignatureParam, ...], consts: tuple[str, ...]) -> None:
+    """Every ``T.const`` must be the size or stride of an argument, which is where its value comes from."""
+    sizes = {size for param in params for size in (*param.shape, *(param.strides or ()))}
+    for name in consts:
+        if name not in sizes:
+            raise CompileError(
+                f"T.const({name!r}) is not the size of any tensor argument", _definition_location(function),
+                hint=f"use {name} itself as a size in a declaration, or make it an argument of the function",
+            )  # fmt: skip
 
 
 def _signature_param(name: str, param: Any, annotation: Any) -> SignatureParam:
