@@ -25,7 +25,7 @@ struct is_whole_number {
 };
 
 template <typename T>
-TL_DEVICE void print_value(const char* label, T value) {
+TL_DEVICE void debug_print(const char* label, T value) {
   if constexpr (is_whole_number<T>::value) {
     print_number(label, static_cast<long long>(value));
   } else if constexpr (is_same<T, double>::value) {
@@ -37,7 +37,7 @@ TL_DEVICE void print_value(const char* label, T value) {
 
 // One element of a buffer with its flat index.
 template <typename T>
-TL_DEVICE void print_element(const char* label, int index, T value) {
+TL_DEVICE void debug_print_element(const char* label, int index, T value) {
   if constexpr (is_whole_number<T>::value) {
     printf("%s[%d] = %lld\n", label, index, static_cast<long long>(value));
   } else {
@@ -45,18 +45,20 @@ TL_DEVICE void print_element(const char* label, int index, T value) {
   }
 }
 
-TL_DEVICE void print_text(const char* label) {
+TL_DEVICE void debug_print_message(const char* label) {
   printf("%s: block=(%d, %d, %d) thread=(%d, %d, %d)\n", label, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y,
          threadIdx.z);
 }
 
 // Stops the kernel with an error where the condition is false.
-TL_DEVICE void device_assert(bool condition, const char* message = "device assertion failed") {
+TL_DEVICE void device_assert_msg(bool condition, const char* message) {
   if (!condition) {
     printf("%s: block=(%d, %d, %d) thread=(%d, %d, %d)\n", message, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x,
            threadIdx.y, threadIdx.z);
     __trap();
   }
 }
+
+TL_DEVICE void device_assert(bool condition) { device_assert_msg(condition, "device assertion failed"); }
 
 }  // namespace tl

@@ -12,7 +12,6 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
-from tilelang.ir.span import location_of
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 HOPPER = 90
@@ -70,13 +69,12 @@ ASYNC_WORK = frozenset({
 """Intrinsics by which a program orders shared memory itself."""
 
 
-def call_text(call: Any, text: Callable[[Any], str], sm: int, span: Any = None) -> str | None:
+def call_text(emitter: Any, call: Any) -> str | None:
     """The C++ text of an intrinsic of this family; None for any other expression.
 
     Args:
+        emitter: prints expressions (``text``) and addresses of elements (``address``), and has the target.
         call: the call expression.
-        text: prints an expression (of an element: the place where it lies).
-        sm: compute capability of the target.
 
     Raises:
         CompileError: the architecture has no such instruction, or a constant is missing.
@@ -89,15 +87,19 @@ def call_text(call: Any, text: Callable[[Any], str], sm: int, span: Any = None) 
     if special is None and row is None:
         return None
     required = HOPPER if row is None else row.sm
-    spelling = INTRINSICS[name].spelling
-    if sm < required:
-        raise CompileError(f"{spelling} needs sm_{required} or later, the target is sm_{sm}", location_of(span))
+    if name == "ptx_cp_async":
+        required = 80
+    spelling, target = INTRINSICS[name].spelling, emitter.target
+    if target.sm < required:
+        raise CompileError(f"{spelling} needs sm_{required} or later, the target is {target.arch}")
     if special is not None:
-        return special(list(call.args), text)
+        return special(list(call.args), emitter)
     assert row is not None
-    constants = [_constant(call.args[at], spelling, span) for at in row.constants]
+    constants = [_constant(call.args[at], spelling) for at in row.constants]
     arguments = (
-        f"(&{text(arg)})" if at in row.places else text(arg) for at, arg in enumerate(call.args) if at not in row.constants
+        _address(arg, emitter) if at in row.places else emitter.text(arg)
+        for at, arg in enumerate(call.args)
+        if at not in row.constants
     )
     function = row.function.format(*constants)
     if name == "mbarrier_arrive" and len(call.args) == 2:
@@ -105,28 +107,32 @@ def call_text(call: Any, text: Callable[[Any], str], sm: int, span: Any = None) 
     return f"{function}({', '.join(arguments)})"
 
 
-def _constant(expr: Any, spelling: str, span: Any) -> int:
+def _address(load: Any, emitter: Any) -> str:
+    return emitter.address(load.source, list(load.indices))
+
+
+def _constant(expr: Any, spelling: str) -> int:
     value = as_int(expr)
     if not isinstance(value, int):
-        raise CompileError(f"{spelling} needs an argument that is known at compile time", location_of(span))
+        raise CompileError(f"{spelling} needs an argument that is known at compile time")
     return value
 
 
-def _store_wait(arguments: list[Any], text: Callable[[Any], str]) -> str:
+def _store_wait(arguments: list[Any], emitter: Any) -> str:
     count = as_int(arguments[0]) if arguments else 0
     only_read = bool(as_int(arguments[1])) if len(arguments) > 1 else True
     return f"tl::tma_store_wait{'' if only_read else '_complete'}<{count}>()"
 
 
-def _cp_async(arguments: list[Any], text: Callable[[Any], str]) -> str:
+def _cp_async(arguments: list[Any], emitter: Any) -> str:
     target, source, size, *predicate = arguments
-    places = f"&{text(target)}, &{text(source)}"
+    places = f"{_address(target, emitter)}, {_address(source, emitter)}"
     suffix = "" if not predicate else "_zfill"
-    condition = "" if not predicate else f", {text(predicate[0])}"
+    condition = "" if not predicate else f", {emitter.text(predicate[0])}"
     return f"tl::cp_async_{as_int(size)}{suffix}({places}{condition})"
 
 
-_SPECIAL: Mapping[str, Callable[[list[Any], Callable[[Any], str]], str]] = {
+_SPECIAL: Mapping[str, Callable[[list[Any], Any], str]] = {
     "tma_store_wait": _store_wait,
     "ptx_cp_async": _cp_async,
 }

@@ -11,7 +11,6 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
-from tilelang.ir.span import location_of
 from tilelang.target.cuda import async_calls
 from tilelang.target.cuda.element_types import c_type, converted
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
@@ -24,18 +23,16 @@ RNG_DECLARATION = f"tl::Philox {RNG_STATE} = tl::philox_init(0, 0, 0);"
 MEMORY_ORDERS: Mapping[str, int] = {"relaxed": 0, "consume": 2, "acquire": 2, "release": 3, "acq_rel": 4, "seq_cst": 5}
 ROUNDINGS: Mapping[str, int] = {"rn": 0, "rz": 1, "ru": 2, "rd": 3}
 
-Printer = Callable[[Any], str]
-Rule = Callable[[Any, Printer], str]
-"""``(call, printer of expressions) -> text``; the printer gives the place of an element."""
+Rule = Callable[[Any, Any], str]
+"""``(call, emitter) -> text``; the emitter prints expressions (``text``) and the addresses of elements (``address``)."""
 
 
-def intrinsic_text(call: Any, text: Printer, sm: int, span: Any = None) -> str | None:
+def intrinsic_text(emitter: Any, call: Any) -> str | None:
     """The C++ text of an intrinsic; None for calls that are not in the table.
 
     Args:
+        emitter: prints expressions and addresses, and has the target.
         call: a call expression.
-        text: prints an expression; of a buffer element, the place where it lies.
-        sm: compute capability of the target.
 
     Raises:
         CompileError: the architecture has no such instruction, or an argument must be a constant.
@@ -43,41 +40,46 @@ def intrinsic_text(call: Any, text: Printer, sm: int, span: Any = None) -> str |
     name = intrinsic_name(call)
     rule = _RULES.get(name) if name is not None else None
     if rule is None:
-        return async_calls.call_text(call, text, sm, span)
+        return async_calls.call_text(emitter, call)
     if name in _UNSUPPORTED:
-        raise CompileError(f"{INTRINSICS[name].spelling} cannot be used inside a kernel", location_of(span), _UNSUPPORTED[name])
-    return rule(call, text)
+        raise CompileError(f"{INTRINSICS[name].spelling} cannot be used inside a kernel", None, _UNSUPPORTED[name])
+    return rule(call, emitter)
 
 
 def _attribute(call: Any, name: str, default: str) -> str:
     return str(call.attrs[name]) if call.attrs is not None and name in call.attrs else default
 
 
-def _place(call: Any, at: int, text: Printer) -> str:
-    return f"(&{text(call.args[at])})"
+def address(load: Any, emitter: Any) -> str:
+    """C++ text of a pointer to an element."""
+    return f"({emitter.address(load.source, list(load.indices))})"
 
 
-def _values(call: Any, text: Printer, first: int = 0) -> str:
-    return ", ".join(text(arg) for arg in call.args[first:])
+def _place(call: Any, at: int, emitter: Any) -> str:
+    return address(call.args[at], emitter)
+
+
+def _values(call: Any, emitter: Any, first: int = 0) -> str:
+    return ", ".join(emitter.text(arg) for arg in call.args[first:])
 
 
 def _function(function: str) -> Rule:
     """All arguments are values."""
-    return lambda call, text: f"{function}({_values(call, text)})"
+    return lambda call, emitter: f"{function}({_values(call, emitter)})"
 
 
 def _atomic(operation: str) -> Rule:
-    def rule(call: Any, text: Printer) -> str:
+    def rule(call: Any, emitter: Any) -> str:
         order = MEMORY_ORDERS[_attribute(call, "memory_order", "relaxed")]
-        rest = _values(call, text, 1)
-        return f"tl::atomic_{operation}<{order}>({_place(call, 0, text)}{', ' + rest if rest else ''})"
+        rest = _values(call, emitter, 1)
+        return f"tl::atomic_{operation}<{order}>({_place(call, 0, emitter)}{', ' + rest if rest else ''})"
 
     return rule
 
 
 def _atomic_vector(lanes: int) -> Rule:
-    def rule(call: Any, text: Printer) -> str:
-        places = f"{_place(call, 0, text)}, {_place(call, 1, text)}"
+    def rule(call: Any, emitter: Any) -> str:
+        places = f"{_place(call, 0, emitter)}, {_place(call, 1, emitter)}"
         if canonical(str(call.ty)).lanes > 1:
             word = {4: "uint", 8: "uint2", 16: "uint4"}[lanes * canonical(call.args[0].source.dtype).bytes]
             return f"tl::atomic_add_vector<{lanes}, {word}>({places})"
@@ -89,124 +91,124 @@ def _atomic_vector(lanes: int) -> Rule:
 def _single(function: str) -> Rule:
     """A float function: other float types go through it, float64 has the plain function of the same name."""
 
-    def rule(call: Any, text: Printer) -> str:
+    def rule(call: Any, emitter: Any) -> str:
         dtype = canonical(str(call.ty))
         if dtype == "float64":
-            return f"{function.removeprefix('tl::fast_')}({_values(call, text)})"
-        arguments = ", ".join(converted(text(arg), canonical(str(arg.ty)), "float32") for arg in call.args)
+            return f"{function.removeprefix('tl::fast_')}({_values(call, emitter)})"
+        arguments = ", ".join(converted(emitter.text(arg), canonical(str(arg.ty)), "float32") for arg in call.args)
         return converted(f"{function}({arguments})", "float32", dtype)
 
     return rule
 
 
-def _reciprocal(call: Any, text: Printer) -> str:
+def _reciprocal(call: Any, emitter: Any) -> str:
     dtype = canonical(str(call.ty))
-    value = text(call.args[0])
+    value = emitter.text(call.args[0])
     if dtype == "float64":
         return f"(1.0 / {value})"
     return converted(f"tl::fast_rcp({converted(value, dtype, 'float32')})", "float32", dtype)
 
 
 def _ieee(operation: str) -> Rule:
-    def rule(call: Any, text: Printer) -> str:
+    def rule(call: Any, emitter: Any) -> str:
         mode = ROUNDINGS[_attribute(call, "rounding", "rn")]
         template = "" if operation == "rsqrt" or mode == 0 else f"<{mode}>"
         if operation == "rsqrt" and str(call.ty) == "float64":
-            return f"rsqrt({_values(call, text)})"
-        return f"tl::ieee_{operation}{template}({_values(call, text)})"
+            return f"rsqrt({_values(call, emitter)})"
+        return f"tl::ieee_{operation}{template}({_values(call, emitter)})"
 
     return rule
 
 
-def _fma(call: Any, text: Printer) -> str:
+def _fma(call: Any, emitter: Any) -> str:
     function = {"float64": "fma", "float32": "fmaf", "float16": "__hfma", "bfloat16": "__hfma"}.get(str(call.ty))
     if function is not None:
-        return f"{function}({_values(call, text)})"
-    arguments = ", ".join(converted(text(arg), canonical(str(arg.ty)), "float32") for arg in call.args)
+        return f"{function}({_values(call, emitter)})"
+    arguments = ", ".join(converted(emitter.text(arg), canonical(str(arg.ty)), "float32") for arg in call.args)
     return converted(f"fmaf({arguments})", "float32", canonical(str(call.ty)))
 
 
-def _dot_of_bytes(call: Any, text: Printer) -> str:
-    a, b, c = (_place(call, at, text) for at in range(3))
+def _dot_of_bytes(call: Any, emitter: Any) -> str:
+    a, b, c = (_place(call, at, emitter) for at in range(3))
     return f"*{c} = tl::dp4a(*reinterpret_cast<const int*>({a}), *reinterpret_cast<const int*>({b}), *{c})"
 
 
 def _shuffle(function: str) -> Rule:
-    return lambda call, text: f"tl::{function}({_values(call, text)})"
+    return lambda call, emitter: f"tl::{function}({_values(call, emitter)})"
 
 
 def _vote(function: str) -> Rule:
     """CUDA's votes take the mask first; without one, the whole warp votes."""
 
-    def rule(call: Any, text: Printer) -> str:
-        mask = text(call.args[1]) if len(call.args) > 1 else "0xffffffffu"
-        return f"{function}({mask}, {text(call.args[0])})"
+    def rule(call: Any, emitter: Any) -> str:
+        mask = emitter.text(call.args[1]) if len(call.args) > 1 else "0xffffffffu"
+        return f"{function}({mask}, {emitter.text(call.args[0])})"
 
     return rule
 
 
 def _warp_reduce(operation: str) -> Rule:
-    return lambda call, text: f"tl::warp_reduce<tl::{operation}>({_values(call, text)})"
+    return lambda call, emitter: f"tl::warp_reduce<tl::{operation}>({_values(call, emitter)})"
 
 
-def _match_all(call: Any, text: Printer) -> str:
-    mask = text(call.args[1]) if len(call.args) > 1 else "0xffffffffu"
-    return f"tl::match_all({text(call.args[0])}, {mask})"
+def _match_all(call: Any, emitter: Any) -> str:
+    mask = emitter.text(call.args[1]) if len(call.args) > 1 else "0xffffffffu"
+    return f"tl::match_all({emitter.text(call.args[0])}, {mask})"
 
 
-def _warp_index(call: Any, text: Printer) -> str:
+def _warp_index(call: Any, emitter: Any) -> str:
     width = as_int(call.args[0]) if call.args else 32
     return f"(tl::thread_rank() / {width})"
 
 
-def _lane(call: Any, text: Printer) -> str:
+def _lane(call: Any, emitter: Any) -> str:
     width = as_int(call.args[0]) if call.args else 32
     return f"(tl::thread_rank() % {width})"
 
 
-def _group_index(call: Any, text: Printer) -> str:
+def _group_index(call: Any, emitter: Any) -> str:
     sizes = [as_int(arg) for arg in call.args] + [32, 4][len(call.args) :]
     return "tl::warp_group()" if sizes == [32, 4] else f"(tl::thread_rank() / {sizes[0] * sizes[1]})"
 
 
-def _sync_warp(call: Any, text: Printer) -> str:
-    return f"__syncwarp({_values(call, text)})"
+def _sync_warp(call: Any, emitter: Any) -> str:
+    return f"__syncwarp({_values(call, emitter)})"
 
 
-def _elect(call: Any, text: Printer) -> str:
+def _elect(call: Any, emitter: Any) -> str:
     return f"tl::elect_thread<{as_int(call.args[0])}>()"
 
 
-def _load_read_only(call: Any, text: Printer) -> str:
-    return f"__ldg({_place(call, 0, text)})"
+def _load_read_only(call: Any, emitter: Any) -> str:
+    return f"__ldg({_place(call, 0, emitter)})"
 
 
-def _rng_init(call: Any, text: Printer) -> str:
-    seed, sequence, offset = (text(arg) for arg in call.args)
+def _rng_init(call: Any, emitter: Any) -> str:
+    seed, sequence, offset = (emitter.text(arg) for arg in call.args)
     if call.attrs is not None and "own_sequence" in call.attrs and bool(call.attrs["own_sequence"]):
         sequence = "static_cast<uint64_t>(tl::block_rank()) * (blockDim.x * blockDim.y * blockDim.z) + tl::thread_rank()"
     return f"{RNG_STATE} = tl::philox_init({seed}, {sequence}, {offset})"
 
 
-def _rng_next(call: Any, text: Printer) -> str:
+def _rng_next(call: Any, emitter: Any) -> str:
     return f"tl::philox_next({RNG_STATE})"
 
 
-def _rng_float(call: Any, text: Printer) -> str:
+def _rng_float(call: Any, emitter: Any) -> str:
     wide = "_double" if str(call.ty) == "float64" else ""
     return f"tl::philox_{_attribute(call, 'dist', 'uniform')}{wide}({RNG_STATE})"
 
 
-def _matrix_load(call: Any, text: Printer) -> str:
+def _matrix_load(call: Any, emitter: Any) -> str:
     transposed, count, source, registers = call.args
     suffix = "_trans" if as_int(transposed) else ""
-    return f"tl::ldmatrix_x{as_int(count)}{suffix}(&{text(registers)}, &{text(source)})"
+    return f"tl::ldmatrix_x{as_int(count)}{suffix}({address(registers, emitter)}, {address(source, emitter)})"
 
 
-def _matrix_store(call: Any, text: Printer) -> str:
+def _matrix_store(call: Any, emitter: Any) -> str:
     transposed, count, target, registers = call.args
     suffix = "_trans" if as_int(transposed) else ""
-    return f"tl::stmatrix_x{as_int(count)}{suffix}(&{text(target)}, &{text(registers)})"
+    return f"tl::stmatrix_x{as_int(count)}{suffix}({address(target, emitter)}, {address(registers, emitter)})"
 
 
 _PTX_TYPES: Mapping[str, str] = {
@@ -215,18 +217,18 @@ _PTX_TYPES: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def _matrix_product(call: Any, text: Printer) -> str:
+def _matrix_product(call: Any, emitter: Any) -> str:
     shape, *types = (str(arg.value) for arg in call.args[:4])
     a, b, c = (_PTX_TYPES.get(canonical(dtype), dtype) for dtype in types)
-    left, right, accumulator = (f"&{text(arg)}" for arg in call.args[4:7])
+    left, right, accumulator = (address(arg, emitter) for arg in call.args[4:7])
     pair = a if a == b else f"{a}_{b}"
     name = f"mma_{shape}_f64" if c == "f64" else f"mma_{shape}_{c}_{pair}"
     return f"tl::{name}({accumulator}, {left}, {right})"
 
 
-def _fence_operand(call: Any, text: Printer) -> str:
+def _fence_operand(call: Any, emitter: Any) -> str:
     count = as_int(call.args[2]) if len(call.args) > 2 else 1
-    return f"tl::wgmma_fence_operand<{count}>({_place(call, 0, text)} + {text(call.args[1])})"
+    return f"tl::wgmma_fence_operand<{count}>({_place(call, 0, emitter)} + {emitter.text(call.args[1])})"
 
 
 _UNSUPPORTED: Mapping[str, str] = dict.fromkeys(
@@ -280,9 +282,9 @@ _RULES: Mapping[str, Rule] = {
 """Intrinsics by name; ``sync_threads`` and ``thread_return`` depend on where they stand and are written with the statements."""
 
 
-def named_barrier_text(call: Any, text: Printer) -> str:
+def named_barrier_text(call: Any, emitter: Any) -> str:
     """``T.sync_threads(barrier, threads)``."""
-    return f"tl::named_barrier_sync({_values(call, text)})"
+    return f"tl::named_barrier_sync({_values(call, emitter)})"
 
 
 def value_type(call: Any) -> str:
