@@ -297,7 +297,10 @@ class ToolchainError(CompileError):
     """The system's linker or C compiler is missing or failed."""
 
     def __init__(self, what: str, detail: str):
-        super().__init__(f"{what}: {next(iter(detail.splitlines()), '')}", hint=detail if "\n" in detail else None)
+        lines = detail.splitlines() or [""]
+        first = next((line for line in lines if "error" in line), lines[0])
+        super().__init__(f"{what}: {first}")
+        self.log = detail
 
 
 class SimulatorUnavailableError(ExecutionError):
@@ -340,3 +343,24 @@ class UnsupportedOnCpuError(CompileError):
 
 class TuningError(TileLangError):
     """A search for configurations that cannot be made or found nothing."""
+
+
+class LayoutConflictError(CompileError):
+    """Two statements need the elements of a fragment in different threads."""
+
+    def __init__(self, name: str, other: Location | None, reason: str):
+        where = f" (its layout comes from {other.file}:{other.line})" if other is not None else ""
+        super().__init__(
+            f"no layout of fragment {name} suits every statement: {reason}{where}",
+            hint="copy it to another fragment first; T.copy between fragments moves elements between threads",
+        )
+
+
+class SharedMemoryError(CompileError):
+    """A block that needs more shared memory than the target has."""
+
+    def __init__(self, kernel: str, needed: int, limit: int, arch: str, largest: str):
+        super().__init__(
+            f"{kernel} needs {needed} bytes of shared memory a block, {arch} has {limit}; the largest tiles: {largest}",
+            hint="use smaller tiles or fewer pipeline stages",
+        )

@@ -17,7 +17,7 @@ _INFIX = {
 }  # fmt: skip
 _FUNCTIONS = {ir.FloorDiv: "floordiv", ir.FloorMod: "floormod", ir.Min: "min", ir.Max: "max"}
 _MATH = {
-    "tirx.sqrt": "sqrt", "tirx.floor": "floor", "tirx.ceil": "ceil", "tirx.trunc": "trunc", "tirx.round": "round",
+    "tirx.sqrt": "sqrt", "tirx.floor": "floor", "prim.ceil": "ceil", "tirx.trunc": "trunc",
     "tirx.nearbyint": "nearbyint", "tirx.fabs": "fabs",
 }  # fmt: skip
 _BUILTINS = {"tirx.popcount": ("__builtin_popcount", "__builtin_popcountll"), "prim.clz": ("__builtin_clz", "__builtin_clzll")}

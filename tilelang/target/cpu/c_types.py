@@ -61,16 +61,19 @@ def float_literal(value: float, dtype: str) -> str:
         text = "INFINITY" if dtype == "float32" else "((double)INFINITY)"
         return text if value > 0 else f"(-{text})"
     if dtype == "float64":
-        return _with_point(repr(value))
+        return _signed(_with_point(repr(value)))
     for digits in range(6, 10):
         text = f"{value:.{digits}g}"
         if struct.pack("<f", float(text)) == struct.pack("<f", value):
             break
-    return _with_point(text) + "f"
+    return _signed(_with_point(text) + "f")
 
 
 def _with_point(text: str) -> str:
-    text = text if any(mark in text for mark in ".en") else text + ".0"
+    return text if any(mark in text for mark in ".en") else text + ".0"
+
+
+def _signed(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 

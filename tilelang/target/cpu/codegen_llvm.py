@@ -70,7 +70,6 @@ def lower_host(program: LegalProgram, context: Any) -> HostModule:
     module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(func))
     entry = [tirx.AnnotateEntryFunc(), tirx.MakePackedAPI()] if context.packed else []
     passes = [
-        tirx.ConvertSSA(),
         tirx.FlattenBuffer(),
         tirx.StmtSimplify(),
         tirx.UnrollLoop(),
@@ -80,6 +79,8 @@ def lower_host(program: LegalProgram, context: Any) -> HostModule:
         tirx.FP8StorageLegalize(),
         tirx.LowerTVMBuiltin(),
         tirx.LowerIntrin(),
+        # Simplification copies expressions, and with them the variables that they bind.
+        tirx.ConvertSSA(),
     ]
     return HostModule(tvm.transform.Sequential(passes)(module))
 

@@ -1,8 +1,7 @@
 """Elementary functions of float32 as straight-line arithmetic, accurate to about two units in the last place.
 
 Range reduction is Cody and Waite's: the constants that are multiplied by an integer have so few bits that the product is exact.
-Rounding to an integer adds and subtracts 1.5 * 2**23, whose sum leaves the integer in the low mantissa bits; a NaN stays a
-NaN throughout. Tests compare each function with torch over its whole range.
+Rounding to an integer adds 1.5 * 2**23, which leaves the integer in the low mantissa bits; a NaN stays a NaN throughout. Tests compare each function with torch over its whole range.
 """
 
 from __future__ import annotations
@@ -49,12 +48,11 @@ def _exp_core(r: Any) -> Any:
 def _exponential(x: Any, factor: float, reduce: Any) -> Any:
     """``2**(x * factor)``; ``reduce(x, n)`` is the natural logarithm of what ``2**n`` leaves over."""
 
-    def whole(t: Any) -> Any:
-        n = bits(t) - i32(_ROUND_BITS)
-        remainder = reduce(x, t - f32(_ROUND))
-        return let(remainder, lambda r: let(n, lambda k: _scaled(_exp_core(r), k), "n"), "r")
+    def whole(n: Any) -> Any:
+        return let(reduce(x, ir.Cast("float32", n)), lambda r: _scaled(_exp_core(r), n), "r")
 
-    return let(x * f32(factor) + f32(_ROUND), whole)
+    # The integer is read from the bits: subtracting the constant again would be simplified away.
+    return let(bits(x * f32(factor) + f32(_ROUND)) - i32(_ROUND_BITS), whole, "n")
 
 
 @scalar_function("tl_expf", ("float32",), "float32")

@@ -63,6 +63,26 @@ def _operator(name: str) -> Entry:
     return entry
 
 
+def _ceil(legalizer: Any, node: Any) -> Any:
+    (x,), dtype = _floats(legalizer, node)
+    return ir.Call(ir.Op.get("prim.ceil"), [x], ret_ty=dtype)
+
+
+def _round(legalizer: Any, node: Any) -> Any:
+    """Halves away from zero, as C's ``round``; LLVM's lowering in TVM rounds them to even."""
+    (x,), dtype = _floats(legalizer, node)
+
+    def imm(value: float) -> Any:
+        return ir.FloatImm(dtype, value)
+
+    def rounded(v: Any, whole: Any) -> Any:
+        step = ir.Select(v < imm(0.0), imm(-1.0), imm(1.0))
+        far = ir.Call(ir.Op.get("tirx.fabs"), [v - whole], ret_ty=dtype) >= imm(0.5)
+        return ir.Select(far, whole + step, whole)
+
+    return let(x, lambda v: let(ir.Call(ir.Op.get("tirx.trunc"), [v], ret_ty=dtype), lambda whole: rounded(v, whole)))
+
+
 def _rsqrt(legalizer: Any, node: Any) -> Any:
     (x,), dtype = _floats(legalizer, node)
     return ir.Div(ir.FloatImm(dtype, 1.0), ir.Call(ir.Op.get("tirx.sqrt"), [x], ret_ty=dtype))
@@ -147,7 +167,7 @@ OPERATORS: dict[str, Entry] = {
     "tirx.exp2": _elementary("exp2"),
     "tirx.exp10": _exp10,
     "tirx.log": _elementary("log"),
-    "tirx.log2": _elementary("log2"),
+    "prim.log2": _elementary("log2"),
     "tirx.log10": _elementary("log10"),
     "tirx.tanh": _elementary("tanh"),
     "tirx.erf": _elementary("erf"),
@@ -160,7 +180,9 @@ OPERATORS: dict[str, Entry] = {
     "tirx.isinf": _compare_magnitude(lambda m, inf: m == inf, 0),
     "tirx.isfinite": _compare_magnitude(lambda m, inf: m < inf, 1),
     "tirx.reinterpret": _reinterpret,
-    **{f"tirx.{name}": _operator(name) for name in ("sqrt", "floor", "ceil", "trunc", "round", "nearbyint")},
+    "prim.ceil": _ceil,
+    "tirx.round": _round,
+    **{f"tirx.{name}": _operator(name) for name in ("sqrt", "floor", "trunc", "nearbyint")},
     **{
         f"tirx.{name}": _library(name)
         for name in (

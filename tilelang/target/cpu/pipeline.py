@@ -5,7 +5,16 @@ The first steps serve both code generators; then the program goes either through
 
 from __future__ import annotations
 
-from tilelang.target.cpu import atomic, copy, debug, gemm, hints, intrinsics, reduce  # noqa: F401  (each registers rules)
+from tilelang.target.cpu import (  # noqa: F401  (each registers its rules)
+    atomic,
+    copy,
+    debug,
+    gemm,
+    gemm_sparse,
+    hints,
+    intrinsics,
+    reduce,
+)
 from tilelang.target.cpu.codegen_c import build_c, emit_c
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
 from tilelang.target.cpu.exits import lower_exits
