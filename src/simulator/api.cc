@@ -36,13 +36,13 @@ class ModuleRef : public tvm::ffi::ObjectRef {
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NULLABLE(ModuleRef, tvm::ffi::ObjectRef, ModuleObject);
 };
 
-/// Runs f; its errors become errors of the kind Python expects.
+/// Runs f; its errors become ValueErrors in Python.
 template <class F>
 auto guarded(F&& f) -> decltype(f()) {
   try {
     return f();
   } catch (const ProgramError& error) {
-    TVM_FFI_THROW(SyntaxError) << error.what();
+    TVM_FFI_THROW(ValueError) << error.what();
   } catch (const LaunchError& error) {
     TVM_FFI_THROW(ValueError) << error.what();
   }

@@ -137,7 +137,7 @@ uint32_t Decoder::source_bits(const Operand& operand, uint32_t bytes) { return s
 uint32_t Decoder::source_bits(size_t index, uint32_t bytes) { return source_bits(operand(index), bytes); }
 
 uint32_t Decoder::predicate(const Operand& operand, bool* negated) {
-  if (operand.kind == Operand::Kind::kInteger && (operand.integer == 0 || operand.integer == 1)) {
+  if (operand.kind == Operand::Kind::kInteger) {
     if (negated) *negated = false;
     // A literal predicate: all lanes or none.
     return operand.integer ? function_.true_slot() : function_.constant_slot(0, 0, 4);

@@ -108,7 +108,7 @@ Step run_atomic(Warp& w, const Instruction& in, LaneMask exec) {
   uint32_t bytes = static_cast<uint32_t>(s.type->bytes) * s.count;
   count_atomic(w, in, s, addresses, exec);
   LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, AccessKind::kAtomic, pointers);
-  synchronise(w, s.space, addresses, good, s.order, s.returns, true);
+  synchronise(w, s.space, addresses, good, s.order, false, true);
   ++w.cluster().progress;
   for_lanes(good, [&](int l) {
     for (uint32_t e = 0; e < s.count; ++e) {
@@ -118,6 +118,8 @@ Step run_atomic(Warp& w, const Instruction& in, LaneMask exec) {
       if (s.returns) std::memcpy(w.frame + s.result[e] + static_cast<uint32_t>(l) * s.type->bytes, &old, s.type->bytes);
     }
   });
+  // Releases are published before the data changes, acquired after it was seen.
+  if (s.returns) synchronise(w, s.space, addresses, good, s.order, true, false);
   return Step::kNext;
 }
 

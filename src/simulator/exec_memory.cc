@@ -120,8 +120,9 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   AccessKind kind = s.order.strong ? AccessKind::kStrongRead : AccessKind::kRead;
   LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
   if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, false);
-  if (s.order.strong) synchronise(w, s.space, addresses, good, s.order, true, false);
   access.move(w, in, pointers, good, s.count);
+  // After the data: another worker's release may come in between, and must not be missed when its data was seen.
+  if (s.order.strong) synchronise(w, s.space, addresses, good, s.order, true, false);
   if (good != exec) poison_lanes(w, in, s, exec & ~good);
   return Step::kNext;
 }

@@ -20,6 +20,8 @@ bool members_are_here(Warp& w, const Instruction& in, LaneMask exec, uint32_t ma
   return (*members & w.live & ~exec) == 0;
 }
 
+constexpr uint32_t kPoisonWord = 0x01010101u * kPoison;
+
 enum class Shuffle : uint8_t { kUp, kDown, kButterfly, kIndex };
 
 /// Lane a lane reads from, and whether that is in range (PTX ISA, shfl.sync, pseudo code).
@@ -53,12 +55,8 @@ Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
     int source = source_lane(mode, l, b[l], c[l], &valid);
     values[l] = a[source];
     valid_lanes |= static_cast<LaneMask>(valid) << l;
-    bool inactive = !(exec >> source & 1);
-    if (inactive) {
-      values[l] = 0xffffffffu;
-      if (!(w.existing >> source & 1) || !(w.live >> source & 1)) return;
-      w.report(FindingKind::kUsage, in, l, "reads from lane " + std::to_string(source) + ", which does not take part");
-    }
+    // What a lane that does not take part would give is undefined; kernels may read it and not use it.
+    if (!(exec >> source & 1)) values[l] = kPoisonWord;
   });
   write_each(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return values[l]; });
   if (in.variant) write_predicate(w.predicate(in.op[5]), exec, valid_lanes);

@@ -112,7 +112,7 @@ def load(ptx: str) -> Module:
     """
     try:
         return Module(native.function("load_module")(ptx))
-    except SyntaxError as error:
+    except ValueError as error:
         raise PtxError(str(error)) from None
 
 

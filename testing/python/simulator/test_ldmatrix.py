@@ -124,6 +124,6 @@ extern "C" __global__ void k(u32* out, int pitch) {
         report = kernels.clean(
             cuda.run(source, [np.zeros(32, np.uint32)], 32, scalars=[pitch], shared_bytes=2048)
         )
-        rows = [i for i in report.counters["instructions"] if i["text"].startswith("ldmatrix")]
-        passes[pitch] = sum(i["wavefronts"] for i in rows)
+        rows = [i for i in report.counters.instructions if i["instruction"].startswith("ldmatrix")]
+        passes[pitch] = sum(i["shared_wavefronts"] for i in rows)
     assert passes == {16: 1, 128: 8, 144: 1}

@@ -103,7 +103,12 @@ INIT = "if (t == 0) barrier_init(&barrier, %d);\n__syncthreads();\n"
 MISUSE = {
     "not initialised": ("mbarrier", "if (t == 0) barrier_arrive(&barrier);"),
     "count of zero": ("mbarrier", "if (t == 0) barrier_init(&barrier, n);"),
-    "too many arrivals": ("mbarrier", INIT % 32 + "barrier_arrive(&barrier);"),
+    "too many arrivals": (
+        "mbarrier",
+        INIT % 32
+        + """if (t == 0)
+            asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], 33;" :: "r"(shared_address(&barrier)) : "memory");""",
+    ),
     "overwritten": (
         "mbarrier",
         INIT % 64 + "if (t == 0) barrier = 5;\n__syncthreads();\nbarrier_arrive(&barrier);",

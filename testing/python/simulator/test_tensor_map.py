@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import tvm_ffi
 from models import cuda, kernels, tensors
+from tilelang.simulator import native
 
 SEED = 20240619
 BYTES = 16384
@@ -206,7 +206,7 @@ def test_im2col():
     image = random_array(rng, (3, 7, 9, 32), np.float16)  # N, H, W, C
     lower, upper, steps = (-1, -1), (-1, -1), (1, 1)
     channels, pixels = 32, 64
-    function = tvm_ffi.get_global_func("tilelang.simulator.encode_tensor_map_im2col")
+    function = native.function("encode_tensor_map_im2col")
     address = image.__array_interface__["data"][0]
     strides = list(image.strides[::-1][1:])
     blob = function(
@@ -266,9 +266,7 @@ def test_misaligned_tile_and_foreign_map_are_reported():
     source = load_source(2, 1024).replace("k(u8* out,", "k(u8* out, const u8* array,")
     blob = tensors.encode("f16", array, (64, 8), swizzle=128)
     arrays = [np.zeros(BYTES, np.uint8), array.view(np.uint8).reshape(-1)]
-    moved = source.replace("shared_address(tile))", "shared_address(tile) + 64)").replace(
-        '"r"(shared_address(tile)', '"r"(shared_address(tile) + 64'
-    )
+    moved = source.replace('"r"(shared_address(tile))', '"r"(shared_address(tile) + 64)')
     assert "misaligned" in cuda.kinds(cuda.run(moved, arrays, 128, scalars=[blob, 0, 0], shared_bytes=BYTES))
     waitless = source.replace("barrier_wait(&barrier, 0);", "__syncthreads();")
     assert "descriptor" in cuda.kinds(

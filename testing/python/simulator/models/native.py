@@ -1,13 +1,13 @@
 """The simulator's pure functions, called on NumPy arrays."""
 
 import numpy as np
-import tilelang.simulator  # noqa: F401  (loads the native library)
+from tilelang.simulator import native
 import tvm_ffi
 
 
 def call(name: str, *arguments) -> None:
-    """Calls `tilelang.simulator.testing.<name>`; arrays travel without a copy, and outputs are written in place."""
-    function = tvm_ffi.get_global_func("tilelang.simulator.testing." + name)
+    """Calls `tilelang.simulator.testing.<name>`; arrays are not copied, outputs are written in place."""
+    function = native.function("testing." + name)
     function(*[_tensor(a) if isinstance(a, np.ndarray) else a for a in arguments])
 
 

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-import tvm_ffi
+from tilelang.simulator import native
 
 TYPES = {"u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # span in bytes: the driver's number
@@ -16,20 +16,10 @@ def encode(
     extents = extents or array.shape[::-1]
     strides = strides or array.strides[::-1][1:]
     steps = element_strides or [1] * len(extents)
-    function = tvm_ffi.get_global_func("tilelang.simulator.encode_tensor_map_tiled")
+    function = native.function("encode_tensor_map_tiled")
     address = array.__array_interface__["data"][0]
-    return function(
-        TYPES[type_name],
-        address,
-        list(extents),
-        list(strides),
-        list(box),
-        list(steps),
-        0,
-        SWIZZLES[swizzle],
-        0,
-        fill,
-    )
+    number, span = TYPES[type_name], SWIZZLES[swizzle]
+    return bytes(function(number, address, list(extents), list(strides), list(box), list(steps), 0, span, 0, fill))
 
 
 def read_box(array: np.ndarray, corner, box, fill, element_strides=None) -> np.ndarray:
