@@ -1,0 +1,57 @@
+"""``T.gemm_sp``: the sparse operand is expanded into a dense tile, and multiplied like any other.
+
+Each group of four consecutive K elements keeps two; four bits of metadata say where: two positions of two bits, the lower one
+first. A metadata element of w bits describes ``w / 4`` groups, from its low bits up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.region import Region
+from tilelang.target.cpu.emit import alloc, loop, nest, seq, zero
+from tilelang.target.cpu.gemm import lower_gemm
+from tilelang.target.cpu.lower import Scope, rule
+from tilelang.tileop.gemm import Gemm, GemmSparse
+
+
+@rule(GemmSparse)
+def lower_gemm_sparse(record: GemmSparse, scope: Scope) -> Any:
+    """Expands A, then ``C (+)= op(A) op(B)``."""
+    m, k = as_int(record.m), as_int(record.k)
+    dense = ir.decl_buffer((m, k), record.a.dtype, name="a_dense", layout=None, scope="local", data_alignment=64)
+    groups_per_word = canonical(record.e.dtype).bits // 4
+
+    def kept(row: Any, column: Any) -> Any:
+        return _element(record.a, column, row) if record.transpose_a else _element(record.a, row, column)
+
+    def word(row: Any, column: Any) -> Any:
+        return _element(record.e, column, row) if record.transpose_e else _element(record.e, row, column)
+
+    def group(at: list[Any]) -> Any:
+        row, g = at[0], constant(at[1])
+        code = ir.Var("code", "int32")
+        bits = ir.Cast("int32", word(row, ir.FloorDiv(g, constant(groups_per_word))))
+        shifted = bits >> (ir.FloorMod(g, constant(groups_per_word)) * 4)
+        first, second = code & 3, (code >> 2) & 3
+
+        def store(place: Any) -> Any:
+            value = ir.Select(
+                first == place, kept(row, g * 2), ir.Select(second == place, kept(row, g * 2 + 1), zero(record.a.dtype))
+            )
+            return ir.BufferStore(dense, value, [row, g * 4 + place])
+
+        return seq(ir.Bind(code, shifted), loop("place", 4, store))
+
+    product = Gemm(
+        Region.whole(dense), record.b, record.c, record.clear_accum, transpose_b=record.transpose_b, policy=record.policy
+    )
+    return seq(alloc(dense), nest([m, k // 4], group), lower_gemm(product, scope))
+
+
+def _element(region: Region, row: Any, column: Any) -> Any:
+    indices = [*region.mins[:-2], region.mins[-2] + row, region.mins[-1] + column]
+    return ir.BufferLoad(region.buffer, indices)
