@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tilelang.autotuner import records
+from tilelang.autotuner import records, summary
 from tilelang.autotuner.capture import get_autotune_inputs
 from tilelang.autotuner.configs import Configs, config_digest, config_text, expand
 from tilelang.autotuner.records import Task, Trial
@@ -152,7 +152,9 @@ class AutoTuner:
         search.best = min((t.milliseconds for t in trials.values() if t.state == "measured"), default=math.inf)
         for trial in search.run(todo, num_workers or os.cpu_count() or 1):
             trials[config_digest(trial.config)] = trial
-        return search.result([trials[config_digest(config)] for config in candidates])
+        ordered = [trials[config_digest(config)] for config in candidates]
+        summary.leave(task, ordered)
+        return search.result(ordered)
 
     def __call__(self) -> AutotuneResult:
         return self.run()
@@ -195,6 +197,7 @@ class _Search:
         self.task = task
         self.give_up_factor = give_up_factor
         self.best = math.inf
+        self._captured = get_autotune_inputs()  # belongs to the calling thread; candidates run in others
         self._inputs: list[Any] | None = None
         self._reference: Any = None
         self.ref_latency: float | None = None
@@ -275,9 +278,8 @@ class _Search:
             )
 
     def _make_inputs(self, kernel: JITKernel) -> list[Any]:
-        captured = get_autotune_inputs()
-        if captured is not None:
-            return captured
+        if self._captured is not None:
+            return self._captured
         if self.profile.supply_prog is not None:
             made = self.profile.supply_prog(kernel.params)
             return list(made) if isinstance(made, (list, tuple)) else [made]

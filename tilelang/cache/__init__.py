@@ -15,6 +15,7 @@ _HOMES = {
     "default_cache": "kernel_cache",
     "cached": "kernel_cache",
     "clear_cache": "kernel_cache",
+    "compile_fixed": "kernel_cache",
     "enable_cache": "kernel_cache",
     "disable_cache": "kernel_cache",
     "is_cache_enabled": "kernel_cache",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import eviction, journal, layers, lease, location, shared_tier, sources, store, warn
+from tilelang.cache import eviction, journal, layers, lease, location, scripts, shared_tier, sources, store, warn
 from tilelang.cache.entry import CacheEntry
 from tilelang.cache.files import OPTIONS_PATH, PROGRAM_PATH
 from tilelang.cache.key import KernelKey
@@ -115,6 +115,7 @@ class DiskCache:
             warn.once("publish", f"a kernel could not be kept in {self.root}: {error.strerror}")
             return None
         self._hold(key.digest, lease.share_directory(path))
+        scripts.link(self.root, key.name, scripts.group_of(key.name, key.target), key.digest)
         if self.keeps_index:
             with contextlib.suppress(store.BadEntry):
                 self.index.published(store.read_manifest(path))

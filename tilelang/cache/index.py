@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,6 +109,11 @@ class Index:
     def trials(self, task: str) -> list[tuple]:
         """(config digest, values, state, seconds, detail, kernel key) of a tuning task."""
         return self._query(statements.TRIALS, {"of_task": task})
+
+    def set_space(self, keys: Iterable[str], space: int) -> None:
+        """Marks kernels as found by a search: 1, or 2 where the search was for given sizes."""
+        rows = [{"key": key, "searched": space} for key in keys]
+        self._transact(lambda connection: connection.executemany(statements.SET_SPACE, rows))
 
     def put_dispatch(self, row: Mapping[str, Any]) -> None:
         """Adds or replaces one row of a dispatch table (columns of ``dispatch``)."""

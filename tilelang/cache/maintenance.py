@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilelang.cache import eviction, lease, sources, store
+from tilelang.cache import eviction, lease, scripts, sources, store
 from tilelang.cache.index import Index
 
 _STALE_SECONDS = 3600.0
@@ -57,6 +57,7 @@ def clear(root: Path, index: Index) -> int:
         finally:
             claim.release()
         index.dropped(key)
+    scripts.sweep(root)
     for source_key, kernel_key in list(sources.links(root)):
         if not store.entry_path(root, kernel_key).is_dir():
             sources.forget(root, source_key)
@@ -97,6 +98,7 @@ def collect(root: Path, index: Index, cap: int, grace: float = eviction.GRACE_SE
     for key in rows:
         index.dropped(key)
     evicted = eviction.enforce(root, index, cap, grace)
+    litter += scripts.sweep(root)
     dangling = [link for link, key in sources.links(root) if not store.entry_path(root, key).is_dir()]
     for link in dangling:
         sources.forget(root, link)

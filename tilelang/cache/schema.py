@@ -182,6 +182,11 @@ def hot_statements() -> dict[str, str | list[str]]:
                 last_used=func.max(kernels.c.last_used, bindparam("used_at")),
             )
         ),
+        "SET_SPACE": text(
+            update(kernels)
+            .where(kernels.c.key == key, kernels.c.space < bindparam("searched"))
+            .values(space=bindparam("searched"))
+        ),
         "LEAST_USED": text(
             select(kernels.c.key, kernels.c.bytes, kernels.c.last_used)
             .where(kernels.c.pinned == bindparam("pin"))

@@ -74,6 +74,7 @@ ADD_TOTALS = "UPDATE totals SET bytes=(totals.bytes + :more_bytes), entries=(tot
 NOTE_USE = (
     'UPDATE kernels SET hits=(kernels.hits + :more_hits), last_used=max(kernels.last_used, :used_at) WHERE kernels."key" = :key'
 )
+SET_SPACE = 'UPDATE kernels SET space=:searched WHERE kernels."key" = :key AND kernels.space < :searched'
 LEAST_USED = (
     'SELECT kernels."key", kernels.bytes, kernels.last_used FROM kernels WHERE kernels.pinned = :pin '
     "ORDER BY kernels.last_used LIMIT :count OFFSET :start"
