@@ -26,7 +26,7 @@ _MODULES: dict[str, str] = {
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 _SUBMODULES = (
-    "autotuner", "cache", "env", "errors", "execution", "jit", "language", "layout", "profiler", "testing", "tools", "transform",
+    "autotuner", "cache", "env", "errors", "execution", "jit", "language", "layout", "profiler", "testing", "transform",
     "utils",
 )  # fmt: skip
 
