@@ -35,9 +35,14 @@ def _power_of_two(n: Any) -> Any:
     return bits((n + i32(127)) << i32(23), "float32")
 
 
-def _scaled(y: Any, n: Any) -> Any:
+def scale_in_steps(y: Any, n: Any) -> Any:
     """``y * 2**n`` in two steps, so that results near both ends of the range are right."""
     return let(n >> i32(1), lambda half: y * _power_of_two(half) * _power_of_two(n - half), "h")
+
+
+def scale_by_instruction(y: Any, n: Any) -> Any:
+    """``y * 2**n`` by LLVM's ``ldexp``, which is one instruction on AVX-512 (and a call elsewhere)."""
+    return ir.tirx.call_llvm_pure_intrin("float32", "llvm.ldexp", y, n)
 
 
 def _exp_core(r: Any) -> Any:
@@ -45,41 +50,41 @@ def _exp_core(r: Any) -> Any:
     return horner(r, _EXP) * r * r + r + f32(1.0)
 
 
-def _exponential(x: Any, factor: float, reduce: Any) -> Any:
+def _exponential(x: Any, factor: float, reduce: Any, scale: Any) -> Any:
     """``2**(x * factor)``; ``reduce(x, n)`` is the natural logarithm of what ``2**n`` leaves over."""
 
     def whole(n: Any) -> Any:
-        return let(reduce(x, ir.Cast("float32", n)), lambda r: _scaled(_exp_core(r), n), "r")
+        return let(reduce(x, ir.Cast("float32", n)), lambda r: scale(_exp_core(r), n), "r")
 
     # The integer is read from the bits: subtracting the constant again would be simplified away.
     return let(bits(x * f32(factor) + f32(_ROUND)) - i32(_ROUND_BITS), whole, "n")
 
 
-@scalar_function("tl_expf", ("float32",), "float32")
-def _exp(x: Any) -> Any:
+@scalar_function("tl_expf", ("float32",), "float32", scales=True)
+def _exp(x: Any, scale: Any = scale_in_steps) -> Any:
     def reduce(y: Any, n: Any) -> Any:
         return y - n * f32(_LN2_HIGH) - n * f32(_LN2_LOW)
 
-    return let(_clamp(x, -104.0, 89.0), lambda y: _exponential(y, _LOG2_E, reduce), "y")
+    return let(_clamp(x, -104.0, 89.0), lambda y: _exponential(y, _LOG2_E, reduce, scale), "y")
 
 
-@scalar_function("tl_exp2f", ("float32",), "float32")
-def _exp2(x: Any) -> Any:
+@scalar_function("tl_exp2f", ("float32",), "float32", scales=True)
+def _exp2(x: Any, scale: Any = scale_in_steps) -> Any:
     def reduce(y: Any, n: Any) -> Any:
         return (y - n) * f32(math.log(2.0))
 
-    return let(_clamp(x, -151.0, 129.0), lambda y: _exponential(y, 1.0, reduce), "y")
+    return let(_clamp(x, -151.0, 129.0), lambda y: _exponential(y, 1.0, reduce, scale), "y")
 
 
-@scalar_function("tl_exp10f", ("float32",), "float32")
-def _exp10(x: Any) -> Any:
+@scalar_function("tl_exp10f", ("float32",), "float32", scales=True)
+def _exp10(x: Any, scale: Any = scale_in_steps) -> Any:
     high = 0.301025390625  # log10(2) in 11 bits
     low = math.log10(2.0) - high
 
     def reduce(y: Any, n: Any) -> Any:
         return (y - n * f32(high) - n * f32(low)) * f32(math.log(10.0))
 
-    return let(_clamp(x, -46.0, 39.0), lambda y: _exponential(y, math.log2(10.0), reduce), "y")
+    return let(_clamp(x, -46.0, 39.0), lambda y: _exponential(y, math.log2(10.0), reduce, scale), "y")
 
 
 def _logarithm(x: Any, combine: Any) -> Any:
@@ -132,33 +137,33 @@ def _log10(x: Any) -> Any:
     return _logarithm(x, lambda f, y, e: (f + y) * f32(scale) + e * f32(low) + e * f32(high))
 
 
-@scalar_function("tl_tanhf", ("float32",), "float32")
-def _tanh(x: Any) -> Any:
+@scalar_function("tl_tanhf", ("float32",), "float32", scales=True)
+def _tanh(x: Any, scale: Any = scale_in_steps) -> Any:
     def branches(a: Any) -> Any:
         small = let(x * x, lambda z: horner(z, _TANH) * z * x + x, "z")
-        large = f32(1.0) - f32(2.0) / (_inline_exp(a + a) + f32(1.0))
+        large = f32(1.0) - f32(2.0) / (_inline_exp(a + a, scale) + f32(1.0))
         signed = select(x < f32(0.0), f32(0.0) - large, large)
         return select(is_nan(x), x, select(a < f32(0.625), small, signed))
 
     return let(unary("fabs", x), branches, "a")
 
 
-@scalar_function("tl_erff", ("float32",), "float32")
-def _erf(x: Any) -> Any:
+@scalar_function("tl_erff", ("float32",), "float32", scales=True)
+def _erf(x: Any, scale: Any = scale_in_steps) -> Any:
     def branches(a: Any) -> Any:
         small = let(x * x, lambda z: horner(z, _ERF_SMALL) * x + x, "z")
         bounded = _clamp(a, 0.0, 4.0)
-        large = let(bounded, lambda b: f32(1.0) - _inline_exp(horner(b, _ERF_LARGE) * b - b), "b")
+        large = let(bounded, lambda b: f32(1.0) - _inline_exp(horner(b, _ERF_LARGE) * b - b, scale), "b")
         signed = select(x < f32(0.0), f32(0.0) - large, large)
         return select(is_nan(x), x, select(a < f32(0.927734375), small, signed))
 
     return let(unary("fabs", x), branches, "a")
 
 
-@scalar_function("tl_sigmoidf", ("float32",), "float32")
-def _sigmoid(x: Any) -> Any:
-    return f32(1.0) / (f32(1.0) + _inline_exp(f32(0.0) - x))
+@scalar_function("tl_sigmoidf", ("float32",), "float32", scales=True)
+def _sigmoid(x: Any, scale: Any = scale_in_steps) -> Any:
+    return f32(1.0) / (f32(1.0) + _inline_exp(f32(0.0) - x, scale))
 
 
-def _inline_exp(x: Any) -> Any:
-    return let(x, _exp, "x")
+def _inline_exp(x: Any, scale: Any) -> Any:
+    return let(x, lambda v: _exp(v, scale), "x")

@@ -22,29 +22,33 @@ class ScalarFunction:
         arguments: dtype of each argument.
         result: dtype of the result.
         build: ``(arguments) -> expression``; the arguments are variables, so they may be used many times.
+        scales: whether ``build`` takes ``scale``, the way of multiplying by a power of two.
     """
 
     name: str
     arguments: tuple[str, ...]
     result: str
     build: Callable[..., Any]
+    scales: bool = False
 
 
 FUNCTIONS: dict[str, ScalarFunction] = {}
 
 
-def scalar_function(name: str, arguments: Sequence[str], result: str) -> Callable[[Callable], Callable]:
+def scalar_function(
+    name: str, arguments: Sequence[str], result: str, scales: bool = False
+) -> Callable[[Callable], Callable]:
     """Decorator: makes a row of :data:`FUNCTIONS`."""
 
     def register(build: Callable) -> Callable:
-        FUNCTIONS[name] = ScalarFunction(name, tuple(arguments), result, build)
+        FUNCTIONS[name] = ScalarFunction(name, tuple(arguments), result, build, scales)
         return build
 
     return register
 
 
-def inline(name: str, arguments: Sequence[Any]) -> Any:
-    """The function's expression over ``arguments``, each evaluated once."""
+def inline(name: str, arguments: Sequence[Any], scale: Any = None) -> Any:
+    """The function's expression over ``arguments``, each evaluated once; ``scale`` as in :class:`ScalarFunction`."""
     function = FUNCTIONS[name]
     bound, variables = [], []
     for position, (argument, dtype) in enumerate(zip(arguments, function.arguments)):
@@ -53,7 +57,8 @@ def inline(name: str, arguments: Sequence[Any]) -> Any:
         else:
             variables.append(ir.Var(f"a{position}", dtype))
             bound.append((variables[-1], argument))
-    result = function.build(*variables)
+    options = {"scale": scale} if scale is not None and function.scales else {}
+    result = function.build(*variables, **options)
     for variable, argument in reversed(bound):
         result = ir.Let(variable, argument, result)
     return result

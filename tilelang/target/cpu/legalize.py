@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import formats
+from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import is_no_op, seq
 from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
@@ -149,7 +150,7 @@ class Legalizer(StmtRewriter):
     def call(self, name: str, *arguments: Any) -> Any:
         """A scalar function of :data:`FUNCTIONS`: inline for LLVM, a call for C."""
         if not self.context.emits_c:
-            return inline(name, arguments)
+            return inline(name, arguments, scale_by_instruction if self.context.vectors.bits == 512 else None)
         self.functions[name] = None
         return extern_call(name, arguments, FUNCTIONS[name].result)
 
