@@ -3,6 +3,7 @@
 //   tilelang.simulator.load_module(ptx) -> module object
 //   tilelang.simulator.describe(module) -> JSON: kernels with their parameters and sizes
 //   tilelang.simulator.launch(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers) -> JSON
+//   tilelang.simulator.launch_bounded(the same, max_instructions) -> JSON: a cluster that runs longer is given up
 //
 // `sizes` is an int64 array: grid (3), block (3), cluster (3), dynamic shared bytes. `parameters` are the packed
 // kernel parameters. `allocations` is an int64 array of (base address, bytes, read-only) triples: the host memory the
@@ -88,7 +89,7 @@ std::array<uint32_t, 3> take_triple(const Array<int64_t>& sizes, int64_t first) 
 }
 
 LaunchRequest make_request(String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations, Array<String> names,
-                           int64_t checks, bool count, int64_t seed, int64_t workers) {
+                           int64_t checks, bool count, int64_t seed, int64_t workers, int64_t max_instructions) {
   if (sizes.size() != 10) throw LaunchError("sizes must have 10 entries");
   if (allocations.size() != 3 * names.size()) throw LaunchError("allocations and names disagree");
   LaunchRequest request;
@@ -108,15 +109,21 @@ LaunchRequest make_request(String kernel, Array<int64_t> sizes, Bytes parameters
   request.count = count;
   request.seed = static_cast<uint64_t>(seed);
   request.workers = static_cast<uint32_t>(workers);
+  request.max_instructions = static_cast<uint64_t>(max_instructions);
   return request;
+}
+
+String launch_bounded(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
+                      Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers, int64_t max_instructions) {
+  return guarded([&]() -> String {
+    LaunchRequest request = make_request(kernel, sizes, parameters, allocations, names, checks, count, seed, workers, max_instructions);
+    return report_json(*module->program, run_launch(*module->program, request));
+  });
 }
 
 String launch(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
               Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers) {
-  return guarded([&]() -> String {
-    LaunchRequest request = make_request(kernel, sizes, parameters, allocations, names, checks, count, seed, workers);
-    return report_json(*module->program, run_launch(*module->program, request));
-  });
+  return launch_bounded(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers, 0);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
@@ -124,7 +131,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   tvm::ffi::reflection::GlobalDef()
       .def("tilelang.simulator.load_module", load_module)
       .def("tilelang.simulator.describe", describe)
-      .def("tilelang.simulator.launch", launch);
+      .def("tilelang.simulator.launch", launch)
+      .def("tilelang.simulator.launch_bounded", launch_bounded);
 }
 
 }  // namespace

@@ -156,6 +156,7 @@ LaunchReport run_launch(const Program& program, const LaunchRequest& request) {
   launch.checks = request.checks;
   launch.count = request.count;
   launch.seed = request.seed;
+  launch.max_instructions = request.max_instructions;
   launch.parameters.assign(request.parameters.data(), request.parameters.size());
   lay_out_shared(launch, kernel, request.shared_bytes);
   AllocationMap allocations = make_allocations(program, request, launch);

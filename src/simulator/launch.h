@@ -24,6 +24,7 @@ struct LaunchRequest {
   bool count = true;
   uint64_t seed = 0;
   uint32_t workers = 0;                 // OS threads; 0: one per core
+  uint64_t max_instructions = 0;        // warp instructions of one cluster; 0: no limit
 };
 
 struct LaunchReport {

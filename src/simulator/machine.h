@@ -199,6 +199,7 @@ struct Launch {
   uint32_t checks = 0;
   bool count = true;
   uint64_t seed = 0;
+  uint64_t max_instructions = 0;  // of one cluster; 0: no limit
   FindingLog findings;
   std::atomic<bool> abort{false};
   std::mutex print_mutex;

@@ -178,6 +178,8 @@ bool only_sleepers_can_wake(const Cluster& cluster) {
 }
 
 void check_progress(Cluster& cluster) {
+  uint64_t limit = cluster.launch->max_instructions;
+  if (limit && cluster.instructions > limit) report_stuck(cluster, "the limit of " + std::to_string(limit) + " instructions is reached");
   if (cluster.progress != cluster.progress_seen) {
     cluster.progress_seen = cluster.progress;
     cluster.instructions_at_progress = cluster.instructions;
@@ -231,6 +233,7 @@ ClusterResult run_cluster(Cluster& cluster, uint64_t budget) {
     } else {
       report_stuck(cluster, "deadlock");
     }
+    if (cluster.launch->max_instructions) check_progress(cluster);
     if (cluster.instructions >= stop) {
       check_progress(cluster);
       return ClusterResult::kParked;

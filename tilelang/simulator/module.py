@@ -43,6 +43,7 @@ class Function:
         strict: bool = False,
         counters: bool = True,
         workers: int = 0,
+        max_instructions: int = 0,
     ) -> Report:
         """Runs the kernel to its end, or to a finding that ends it.
 
@@ -58,6 +59,7 @@ class Function:
             strict: raise :class:`~tilelang.errors.SimulatorError` when something is found.
             counters: whether to count (counting costs time).
             workers: OS threads the blocks are spread over; 0: one per core.
+            max_instructions: warp instructions after which a cluster is given up as stuck; 0: no limit.
 
         Raises:
             SimulatorArgumentError: sizes or arguments that the kernel cannot be launched with.
@@ -66,9 +68,9 @@ class Function:
         packed = pack_arguments(self.name, self.parameters, self.parameter_bytes, args)
         sizes = [*_triple("grid", grid), *_triple("block", block), *_triple("cluster", cluster), int(shared_bytes)]
         try:
-            text = native.function("launch")(
+            text = native.function("launch_bounded")(
                 self._module, self.name, sizes, packed.data, packed.allocations, packed.names, check_bits(checks), counters,
-                int(seed) & 0x7FFFFFFFFFFFFFFF, int(workers),
+                int(seed) & 0x7FFFFFFFFFFFFFFF, int(workers), int(max_instructions),
             )  # fmt: skip
         except ValueError as error:
             raise SimulatorArgumentError(str(error)) from None
