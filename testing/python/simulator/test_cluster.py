@@ -1,7 +1,7 @@
 """Clusters: distributed shared memory, multicast loads, copies between blocks, remote barriers."""
 
 import numpy as np
-from models import cuda, kernels
+from testing.python.simulator.models import cuda, kernels
 
 SEED = 20240618
 

@@ -4,8 +4,8 @@ import zlib
 
 import numpy as np
 import pytest
-from models import scalar
-from models.scalar import wrap
+from testing.python.simulator.models import scalar
+from testing.python.simulator.models.scalar import wrap
 
 WIDTHS = {"u16": 16, "s16": 16, "u32": 32, "s32": 32, "u64": 64, "s64": 64}
 TYPES = list(WIDTHS)

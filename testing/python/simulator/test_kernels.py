@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from models import cuda, kernels
-from models.tiles import FLASH, GEMM_MMA, GEMM_WGMMA
+from testing.python.simulator.models import cuda, kernels
+from testing.python.simulator.models.tiles import FLASH, GEMM_MMA, GEMM_WGMMA
 
 import tilelang.simulator
 

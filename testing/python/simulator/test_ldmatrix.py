@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from models import cuda, kernels
-from models.native import call
+from testing.python.simulator.models import cuda, kernels
+from testing.python.simulator.models.native import call
 
 SEED = 20240615
 

@@ -4,8 +4,8 @@ import zlib
 
 import numpy as np
 import pytest
-from models import scalar
-from models.scalar import wrap
+from testing.python.simulator.models import scalar
+from testing.python.simulator.models.scalar import wrap
 
 BITS = {"b16": 16, "b32": 32, "b64": 64}
 CASES = []

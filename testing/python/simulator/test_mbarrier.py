@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import cuda, kernels
+from testing.python.simulator.models import cuda, kernels
 
 HEAD = """
 extern "C" __global__ void k(u32* out, int n) {

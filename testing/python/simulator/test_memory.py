@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tilelang.simulator
 import torch
-from models import cuda, kernels
+from testing.python.simulator.models import cuda, kernels
 
 SEED = 31
 

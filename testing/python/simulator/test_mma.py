@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import formats, fragments, kernels
+from testing.python.simulator.models import formats, fragments, kernels
 
 SEED = 20240614
 DENSE = [

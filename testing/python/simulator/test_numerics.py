@@ -6,8 +6,8 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from models import formats
-from models.native import call
+from testing.python.simulator.models import formats
+from testing.python.simulator.models.native import call
 
 SEED = 20240611
 NARROW = ["f16", "bf16", "tf32", "e4m3", "e5m2", "e2m3", "e3m2", "e2m1"]

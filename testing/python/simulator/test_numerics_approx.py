@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from models.native import call
+from testing.python.simulator.models.native import call
 
 SEED = 20240613
 

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from models import formats
-from models.native import call
+from testing.python.simulator.models import formats
+from testing.python.simulator.models.native import call
 
 SEED = 20240612
 COUNT = 4000

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 import torch
-from models import cuda
-from models.tiles import GEMM_MMA, GEMM_WGMMA
+from testing.python.simulator.models import cuda
+from testing.python.simulator.models.tiles import GEMM_MMA, GEMM_WGMMA
 
 import tilelang.simulator
 

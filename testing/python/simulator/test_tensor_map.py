@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import cuda, kernels, tensors
+from testing.python.simulator.models import cuda, kernels, tensors
 from tilelang.simulator import native
 
 SEED = 20240619

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import cuda, formats, fragments, kernels, wgmma
+from testing.python.simulator.models import cuda, formats, fragments, kernels, wgmma
 from test_mma import INTEGERS, ordered_sum, random_codes, values_of
 
 SEED = 20240620
