@@ -6,6 +6,6 @@ from tilelang.autotuner.dispatch import DispatchedKernel
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, CompileArgs, ProfileArgs
 
 __all__ = [
-    "AutoTunedFunction", "AutoTuner", "AutotuneResult", "CompileArgs", "DispatchedKernel", "ProfileArgs", "autotune", "get_autotune_inputs",
-    "set_autotune_inputs",
+    "AutoTunedFunction", "AutoTuner", "AutotuneResult", "CompileArgs", "DispatchedKernel", "ProfileArgs", "autotune",
+    "get_autotune_inputs", "set_autotune_inputs",
 ]  # fmt: skip

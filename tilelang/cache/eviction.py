@@ -44,30 +44,31 @@ def evict(root: Path, index: Index, wanted: int, grace: float = GRACE_SECONDS) -
     newest = time.time() - grace
     while freed < wanted:
         batch = index.least_used(_BATCH, spared)
+        gone: list[str] = []
         for key, size, last_used in batch:
             # A last use in the future means that the clock went back; such an entry must not stay for ever.
             recent = newest < last_used <= time.time()
-            if recent or not _remove(root, index, key):
+            if recent or not _remove(root, key):
                 spared += 1
                 continue
+            gone.append(key)
             entries, freed = entries + 1, freed + size
             if freed >= wanted:
                 break
+        index.dropped(*gone)
         if len(batch) < _BATCH:
             break
     return Eviction(entries, freed)
 
 
-def _remove(root: Path, index: Index, key: str) -> bool:
+def _remove(root: Path, key: str) -> bool:
     path = store.entry_path(root, key)
-    if path.is_dir():
-        claim = lease.claim_directory(path)
-        if claim is None:
-            return False
-        try:
-            if not store.discard(root, path):
-                return False
-        finally:
-            claim.release()
-    index.dropped(key)
-    return True
+    if not path.is_dir():
+        return True
+    claim = lease.claim_directory(path)
+    if claim is None:
+        return False
+    try:
+        return store.discard(root, path)
+    finally:
+        claim.release()

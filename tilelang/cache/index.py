@@ -65,10 +65,14 @@ class Index:
         """Adds the hits that wait in the journal."""
         self._transact(self._take_journal)
 
-    def dropped(self, key: str) -> None:
-        """Removes the rows of an entry whose directory is gone, and the links that lead to it."""
+    def dropped(self, *keys: str) -> None:
+        """Removes the rows of entries whose directories are gone, and the links that lead to them."""
 
         def write(connection: sqlite3.Connection) -> None:
+            for key in keys:
+                drop(connection, key)
+
+        def drop(connection: sqlite3.Connection, key: str) -> None:
             for (source_key,) in connection.execute(statements.SOURCES_OF, {"key": key}).fetchall():
                 sources.forget(self.root, source_key)
             found = connection.execute(statements.BYTES_OF, {"key": key}).fetchone()

@@ -40,8 +40,7 @@ def link(root: Path, name: str, group: str, key: str) -> Path | None:
     target = Path("..", "..", "..", "..", "kernels", key)
     try:
         programs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        taken = os.listdir(programs)
-        number = max((int(n) for n in taken if n.isdigit()), default=-1) + 1
+        number = _first_free(programs)
         for attempt in range(number, number + _TRIES):
             with contextlib.suppress(FileExistsError):
                 (programs / str(attempt)).symlink_to(target)
@@ -49,6 +48,21 @@ def link(root: Path, name: str, group: str, key: str) -> Path | None:
     except OSError:
         return None
     return None
+
+
+def _first_free(programs: Path) -> int:
+    """A number that is not taken, by bisection: a group may have a great many programs."""
+
+    def taken(number: int) -> bool:
+        return os.path.lexists(programs / str(number))
+
+    low, high = -1, 0
+    while taken(high):
+        low, high = high, 2 * high + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if taken(middle) else (low, middle)
+    return high
 
 
 def links(root: Path, name: str, group: str) -> dict[str, str]:

@@ -180,7 +180,8 @@ CASES = [
     ),
     Case(
         "environment_subscript",
-        "import os\n\ndef make(n):\n    if 'KERNEL_WAYS' in os.environ:\n        return os.environ['KERNEL_WAYS']\n    return n\n",
+        "import os\n\ndef make(n):\n    if 'KERNEL_WAYS' in os.environ:\n        return os.environ['KERNEL_WAYS']\n"
+        "    return n\n",
         None,
         "os.environ['KERNEL_WAYS'] = '2'",
         environment=(("KERNEL_WAYS", "2"),),
