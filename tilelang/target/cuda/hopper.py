@@ -173,21 +173,3 @@ def bulk_store(emitter: Emitter, descriptors: Descriptors, node: Any, read_later
 def _elected(scope: ThreadScope, lines: list[str]) -> list[str]:
     """Lines that one thread of a scope runs."""
     return [f"if (tl::warp_rank() == {scope.first // WARP} && tl::elect_one()) {{", *("  " + line for line in lines), "}"]
-
-
-def scope_condition(scope: ThreadScope, threads: int) -> str:
-    """The condition under which a thread belongs to the warp groups of ``scope``, the same for all lanes of a warp."""
-    first, last = scope.first // wgmma.WARP_GROUP, (scope.first + scope.count) // wgmma.WARP_GROUP - 1
-    tests = []
-    if first == last:
-        return f"tl::warp_group() == {first}"
-    if first > 0:
-        tests.append(f"tl::warp_group() >= {first}")
-    if scope.first + scope.count < threads:
-        tests.append(f"tl::warp_group() <= {last}")
-    return " && ".join(tests) or "true"
-
-
-def single_thread_condition(scope: ThreadScope) -> str:
-    """The condition that one thread of a scope fulfils."""
-    return f"tl::warp_rank() == {scope.first // WARP} && tl::elect_one()"

@@ -1,0 +1,68 @@
+"""What sm_90a adds to the generation of a kernel: rules that the generator asks before its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.target.cuda.code import BranchCode, Code
+from tilelang.target.cuda.hopper import WARP, Descriptors, bulk_store, emit_bulk_copy, emit_product
+from tilelang.target.cuda.nest import WRITE
+from tilelang.target.cuda.tree import Operator, Parallel, walk
+from tilelang.tileop.copy import AtomicTile, Copy
+
+
+def uses_hopper(target: Any) -> bool:
+    """Whether a target has warp group products, the tensor memory accelerator and register reallocation."""
+    return target.arch == "sm_90a"
+
+
+class HopperRules:
+    """The rules of one kernel.
+
+    Attributes:
+        bulk_stores: whether copies to global memory may go by the tensor memory accelerator.
+        descriptors: the kernel's tensor maps so far.
+    """
+
+    def __init__(self, bulk_stores: bool = True):
+        self.bulk_stores = bulk_stores
+        self.descriptors = Descriptors()
+        self._single = False
+        self._read: set[Any] | None = None
+
+    def single_thread(self, generator: Any, node: Any) -> list[Code]:
+        """The statements of one thread of the scope."""
+        scope = generator.emitter.scope
+        self._single = True
+        body = generator.block(node.body)
+        self._single = False
+        return [BranchCode(f"tl::warp_rank() == {scope.first // WARP} && tl::elect_one()", body, None, divergent=True)]
+
+    def bulk_copy(self, generator: Any, node: Any) -> list[Code]:
+        """``T.tma_copy``."""
+        return [emit_bulk_copy(generator.emitter, self.descriptors, node, self._single)]
+
+    def product(self, generator: Any, node: Any) -> list[Code]:
+        """A product planned for warp groups."""
+        return [emit_product(generator.emitter, node)]
+
+    def copy(self, generator: Any, node: Any) -> list[Code] | None:
+        """A copy or atomic tile to global memory that the accelerator does; None where the threads do it."""
+        op, e = node.op, generator.emitter
+        if not self.bulk_stores or not isinstance(op, (Copy, AtomicTile)) or getattr(op, "kind", "copy") != "copy":
+            return None
+        if op.dst.scope not in ("global", "") or not e.is_shared(op.src.buffer):
+            return None
+        leaf = bulk_store(e, self.descriptors, node, op.dst.buffer in self._read_tensors(e.tree.root))
+        return None if leaf is None else [leaf]
+
+    def _read_tensors(self, root: Any) -> set[Any]:
+        """Tensors that the kernel reads anywhere: their stores must be visible to all threads, not only complete at its end."""
+        if self._read is None:
+            self._read = set()
+            for node in walk(root):
+                if isinstance(node, Parallel):
+                    self._read |= {access.buffer for access in node.nest.accesses if access.kind != WRITE}
+                elif isinstance(node, Operator):
+                    self._read |= {region.buffer for region, access in node.op.regions() if "r" in access}
+        return self._read
