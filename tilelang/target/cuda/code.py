@@ -1,0 +1,142 @@
+"""Generated code as a tree: text in leaves, with the shared memory that each leaf touches, and the structure that barriers need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+
+@dataclass(eq=False, slots=True)
+class Leaf:
+    """Lines without a barrier inside.
+
+    Attributes:
+        reads, writes: shared buffers that they touch.
+        copies: shared buffers that they write by cp.async, visible after a wait.
+        fills: those of the written ones that are overwritten as a whole.
+        async_reads: those of the read ones that wgmma or the tensor memory accelerator reads.
+    """
+
+    lines: list[str]
+    reads: frozenset[Any] = frozenset()
+    writes: frozenset[Any] = frozenset()
+    copies: frozenset[Any] = frozenset()
+    fills: frozenset[Any] = frozenset()
+    async_reads: frozenset[Any] = frozenset()
+
+
+@dataclass(eq=False, slots=True)
+class Barrier:
+    """Every thread of the scope waits for all others."""
+
+
+@dataclass(eq=False, slots=True)
+class Wait:
+    """The threads' own asynchronous copies are complete, the newest ``pending`` groups aside."""
+
+    pending: int
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """Code in order."""
+
+    items: list[Code] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class LoopCode:
+    """A loop.
+
+    Attributes:
+        header: ``for (...)`` or ``while (...)`` with any pragma before it.
+        carried: shared buffers that the loop manages by itself (the rings of a pipeline); they count as read when it is over.
+    """
+
+    header: str
+    body: Block
+    carried: frozenset[Any] = frozenset()
+
+
+@dataclass(eq=False, slots=True)
+class BranchCode:
+    """An ``if``; where ``divergent``, threads of a warp may disagree and no barrier can be inside."""
+
+    condition: str
+    then: Block
+    otherwise: Block | None
+    divergent: bool
+
+
+@dataclass(eq=False, slots=True)
+class ScopeCode:
+    """Code for some threads of the block, ``count`` from ``first``, which have a barrier of their own."""
+
+    condition: str
+    body: Block
+    first: int
+    count: int
+
+
+Code = Union[Leaf, Barrier, Wait, Block, LoopCode, BranchCode, ScopeCode]
+
+
+def leaf_of(lines: list[str], reads: Any = (), writes: Any = (), copies: Any = (), fills: Any = ()) -> Leaf:
+    """A leaf from any collections of buffers."""
+    return Leaf(lines, frozenset(reads), frozenset(writes), frozenset(copies), frozenset(fills))
+
+
+def leaves(code: Code) -> Iterator[Leaf]:
+    """The leaves in program order."""
+    if isinstance(code, Leaf):
+        yield code
+    for child in children(code):
+        yield from leaves(child)
+
+
+def children(code: Code) -> list[Code]:
+    """The code directly inside."""
+    if isinstance(code, Block):
+        return code.items
+    if isinstance(code, (LoopCode, ScopeCode)):
+        return [code.body]
+    if isinstance(code, BranchCode):
+        return [code.then] + ([code.otherwise] if code.otherwise is not None else [])
+    return []
+
+
+def render(code: Code, indent: int = 1, barrier: str = "__syncthreads();") -> list[str]:
+    """The lines of some code."""
+    return list(_render(code, indent, barrier))
+
+
+def _render(code: Code, indent: int, barrier: str) -> Iterator[str]:
+    pad = "  " * indent
+    if isinstance(code, Leaf):
+        yield from (pad + line for line in code.lines)
+    elif isinstance(code, Barrier):
+        yield pad + barrier
+    elif isinstance(code, Wait):
+        yield f"{pad}tl::cp_async_wait<{code.pending}>();"
+    elif isinstance(code, Block):
+        for item in code.items:
+            yield from _render(item, indent, barrier)
+    elif isinstance(code, LoopCode):
+        *pragmas, header = code.header.split("\n")
+        yield from (pad + pragma for pragma in pragmas)
+        yield f"{pad}{header} {{"
+        yield from _render(code.body, indent + 1, barrier)
+        yield pad + "}"
+    elif isinstance(code, BranchCode):
+        yield f"{pad}if ({code.condition}) {{"
+        yield from _render(code.then, indent + 1, barrier)
+        if code.otherwise is not None:
+            yield pad + "} else {"
+            yield from _render(code.otherwise, indent + 1, barrier)
+        yield pad + "}"
+    elif isinstance(code, ScopeCode):
+        own = f"tl::named_barrier_sync({1 + code.first // 128}, {code.count});"
+        yield f"{pad}if ({code.condition}) {{"
+        yield from _render(code.body, indent + 1, own)
+        yield pad + "}"

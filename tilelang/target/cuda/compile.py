@@ -1,0 +1,87 @@
+"""From a program to the artifact: lowering, the device compiler, the host files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.artifact import KernelArtifact, KernelLaunch
+from tilelang.target.cuda.headers import prelude
+from tilelang.target.cuda.host import host_files
+from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
+from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
+from tilelang.target.cuda.toolchain.script import compile_script
+from tilelang.target.params import dynamic_names, kernel_params
+from tilelang.target.request import CompileRequest
+from tilelang.transform.config import PassConfigKey
+from tilelang.transform.pipeline import run
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """CUDA text with the launches that use it, the time of each step, and the dumps."""
+
+    source: str
+    launches: tuple[KernelLaunch, ...]
+    seconds: Mapping[str, float]
+    dumps: Mapping[str, bytes]
+
+
+def lower(func: Any, request: CompileRequest) -> Lowered:
+    """Runs the pipeline."""
+    context = CudaContext(request, options_of(request))
+    result = run(PIPELINE, func, context, dump=request.dump_ir)
+    imported = func.attrs["tl.import_source"] if "tl.import_source" in func.attrs else ""
+    body = "\n".join([*([str(imported)] if imported else []), *(state.text for state in result.value.states)])
+    launches = tuple(state.launch for state in result.value.states)
+    return Lowered(prelude(body) + "\n" + body, launches, result.seconds, result.dumps)
+
+
+def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
+    """The artifact of a program."""
+    name = str(func.attrs["global_symbol"])
+    lowered = lower(func, request)
+    params = kernel_params(func)
+    start = time.perf_counter()
+    flags = _flags(request)
+    binary = compile_device(lowered.source, request.target.arch, flags=flags)
+    device_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    hosts = host_files(name, params, tuple(request.out_idx), lowered.launches, request.backend)
+    host_seconds = time.perf_counter() - start
+    files = {
+        "device_kernel.cu": lowered.source.encode(),
+        "kernel.cubin": binary.cubin,
+        "kernel.ptx": binary.ptx,
+        "compile.sh": compile_script(binary, request.target.arch, flags).encode(),
+        "compile_log.txt": f"{binary.compiler} {' '.join(binary.options)}\n{binary.log}".encode(),
+        **hosts,
+        **lowered.dumps,
+    }
+    metadata: dict[str, Any] = {
+        "dynamic": dynamic_names(params),
+        "toolchain": toolchain_versions(),
+        "seconds": {**lowered.seconds, "device_compiler": device_seconds, "host": host_seconds},
+        "resources": {symbol: used.as_dict() for symbol, used in binary.resources.items()},
+    }
+    if "tl.returned" in func.attrs:
+        metadata["returned"] = tuple(int(position) for position in func.attrs["tl.returned"])
+    return KernelArtifact(
+        name=name,
+        target=request.target.text,
+        backend=request.backend,
+        params=params,
+        out_idx=tuple(request.out_idx),
+        files=files,
+        launches=lowered.launches,
+        metadata=metadata,
+    )
+
+
+def _flags(request: CompileRequest) -> tuple[str, ...]:
+    extra = request.config(PassConfigKey.TL_DEVICE_COMPILE_FLAGS, ())
+    extra = tuple(extra.split()) if isinstance(extra, str) else tuple(extra or ())
+    fast = ("--use_fast_math",) if request.config(PassConfigKey.TL_ENABLE_FAST_MATH, False) else ()
+    return (*request.compile_flags, *extra, *fast)

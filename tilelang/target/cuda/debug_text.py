@@ -1,0 +1,1 @@
+def emit_debug(gen, node): raise NotImplementedError

@@ -1,0 +1,102 @@
+"""How element types are written in CUDA C++."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tilelang.dtypes import DType, canonical
+
+C_TYPES: Mapping[str, str] = {
+    "float64": "double",
+    "float32": "float",
+    "tfloat32": "float",
+    "float16": "half",
+    "bfloat16": "nv_bfloat16",
+    "float8_e4m3fn": "__nv_fp8_e4m3",
+    "float8_e5m2": "__nv_fp8_e5m2",
+    "float4_e2m1fn": "uint8_t",
+    "int64": "int64_t",
+    "int32": "int",
+    "int16": "int16_t",
+    "int8": "int8_t",
+    "int4": "uint8_t",
+    "uint64": "uint64_t",
+    "uint32": "uint",
+    "uint16": "uint16_t",
+    "uint8": "uint8_t",
+    "uint4": "uint8_t",
+    "uint1": "bool",
+    "bool": "bool",
+    "handle": "void*",
+}
+"""Element type name -> C++ type. Four-bit types are stored two in a byte."""
+
+VECTOR_TYPES: Mapping[int, str] = {1: "uchar", 2: "ushort", 4: "uint", 8: "uint2", 16: "uint4"}
+"""Bytes of a vector access -> the type that moves them."""
+
+NATIVE = frozenset({"float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"})
+"""Types whose conversions to one another C++ knows."""
+
+
+def c_type(dtype: str) -> str:
+    """The C++ type of one element."""
+    return C_TYPES[canonical(dtype).base]
+
+
+def is_packed(dtype: str) -> bool:
+    """Whether two elements share a byte."""
+    return canonical(dtype).bits == 4
+
+
+def byte_count(elements: int, dtype: str) -> int:
+    """Bytes of some elements in memory."""
+    return (elements * canonical(dtype).bits + 7) // 8
+
+
+def converted(text: str, source: str, target: str) -> str:
+    """C++ text that converts a value; types that only know float pass through it."""
+    if c_type(source) == c_type(target):
+        return text
+    if target == "bool":
+        return f"({converted(text, source, 'float32')} != 0)" if source not in NATIVE else f"({text} != 0)"
+    if source in NATIVE and (target in NATIVE or source == "float32"):
+        return f"{c_type(target)}({text})"
+    if target == "float32":
+        return f"float({text})"
+    middle = "float64" if source == "float64" else "float32"
+    return converted(converted(text, source, middle), middle, target) if source != middle else f"{c_type(target)}({text})"
+
+
+def integer_literal(value: int, dtype: DType) -> str:
+    """C++ text of an integer constant."""
+    if dtype.kind == "bool":
+        return "true" if value else "false"
+    if dtype == "int32":
+        return str(value) if value > -(2**31) else "(-2147483647 - 1)"
+    if dtype == "int64":
+        return f"{value}ll" if value > -(2**63) else "(-9223372036854775807ll - 1)"
+    suffix = {"uint64": "ull", "uint32": "u"}.get(dtype)
+    return f"{value}{suffix}" if suffix else f"{c_type(dtype)}({value})"
+
+
+def float_literal(value: float, dtype: DType) -> str:
+    """C++ text of a floating-point constant, with every digit that matters."""
+    if dtype == "float64":
+        if math.isfinite(value):
+            return _with_point(repr(value))
+        return f"__longlong_as_double({_special_bits(value, 0x7FF0000000000000, 0x7FF8000000000000, 63)}ll)"
+    if math.isfinite(value):
+        single = _with_point(f"{value:.9g}") + "f"
+    else:
+        single = f"__int_as_float({_special_bits(value, 0x7F800000, 0x7FC00000, 31)})"
+    return single if dtype in ("float32", "tfloat32") else f"{c_type(dtype)}({single})"
+
+
+def _with_point(text: str) -> str:
+    return text if any(ch in text for ch in ".en") else text + ".0"
+
+
+def _special_bits(value: float, infinity: int, nan: int, sign: int) -> str:
+    bits = nan if math.isnan(value) else infinity | ((1 << sign) if value < 0 else 0)
+    return hex(bits)

@@ -1,0 +1,271 @@
+"""Scalar expressions as CUDA C++ text.
+
+TVM's own CUDA printer is not used: it cannot print vectors of bool, float8 arithmetic or references into swizzled tiles, and
+its prelude costs NVRTC 0.6 s. What an operator becomes is a row of a table here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.target.cuda.element_types import c_type, converted, float_literal, integer_literal
+from tilelang.target.cuda.facts import Facts
+
+_INFIX: Mapping[type, str] = {
+    ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/", ir.Mod: "%", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=",
+    ir.GT: ">", ir.GE: ">=", ir.And: "&&", ir.Or: "||", ir.BitwiseAnd: "&", ir.BitwiseOr: "|", ir.BitwiseXor: "^",
+    ir.LShift: "<<", ir.RShift: ">>",
+}  # fmt: skip
+
+_FLOAT_FUNCTIONS = (
+    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf floor ceil "
+    "trunc round nearbyint fabs pow fmod atan2 hypot copysign ldexp nextafter fma"
+).split()
+
+_FAST_FUNCTIONS: Mapping[str, str] = {
+    "exp": "tl::fast_exp", "exp2": "tl::fast_exp2", "exp10": "tl::fast_exp10", "log": "tl::fast_log", "log2": "tl::fast_log2",
+    "log10": "tl::fast_log10", "sin": "tl::fast_sin", "cos": "tl::fast_cos", "tan": "tl::fast_tan", "pow": "tl::fast_pow",
+    "tanh": "tl::fast_tanh", "rsqrt": "tl::fast_rsqrt",
+}  # fmt: skip
+
+_ROUNDED_FUNCTIONS = {"round": "rint"}
+"""Functions whose C name differs: TVM's round is to nearest even... of ties, as Python's."""
+
+Loader = Callable[[Any, list[Any]], str]
+"""``(buffer, indices) -> text`` of the place where an element lies."""
+
+
+class ExprPrinter:
+    """Prints expressions.
+
+    Args:
+        names: text of each variable.
+        load: text of the value of a buffer element.
+        place: text of a buffer element as a place in memory.
+        call: text of a call that the language defines (``tl.*``), or None.
+        facts: bounds, to print divisions of non-negative numbers as C++ has them.
+        fast_math: use the approximate functions.
+    """
+
+    def __init__(
+        self,
+        names: dict[Any, str],
+        load: Loader,
+        place: Loader,
+        call: Callable[[Any], str | None],
+        facts: Facts,
+        fast_math: bool = False,
+    ):
+        self.names = names
+        self.load = load
+        self.place = place
+        self.call = call
+        self.facts = facts
+        self.fast_math = fast_math
+
+    def text(self, expr: Any) -> str:
+        """The C++ text of an expression (or of a Python number)."""
+        if isinstance(expr, (int, float)):
+            return str(expr)
+        printer = _PRINTERS.get(type(expr))
+        if printer is not None:
+            return printer(self, expr)
+        symbol = _INFIX.get(type(expr))
+        if symbol is None:
+            raise CompileError(f"{type(expr).__name__} expressions are not supported on CUDA")
+        return self._infix(expr, symbol)
+
+    def _infix(self, expr: Any, symbol: str) -> str:
+        left, right = self.text(expr.a), self.text(expr.b)
+        dtype = canonical(str(expr.a.ty))
+        if dtype.is_float and dtype.bits <= 8:
+            left, right = converted(left, dtype, "float32"), converted(right, dtype, "float32")
+            return self._narrow(f"({left} {symbol} {right})", expr, dtype)
+        if dtype.is_integer and dtype.bits < 32 and str(expr.ty) == dtype:
+            return f"{c_type(dtype)}({left} {symbol} {right})"
+        return f"({left} {symbol} {right})"
+
+    def _narrow(self, text: str, expr: Any, dtype: str) -> str:
+        return text if str(expr.ty) == "bool" else converted(text, "float32", dtype)
+
+    def _var(self, expr: Any) -> str:
+        try:
+            return self.names[expr]
+        except KeyError:
+            raise CompileError(f"{expr.name} is not defined in this kernel") from None
+
+    def _int(self, expr: Any) -> str:
+        return integer_literal(int(expr.value), canonical(str(expr.ty)))
+
+    def _float(self, expr: Any) -> str:
+        return float_literal(float(expr.value), canonical(str(expr.ty)))
+
+    def _cast(self, expr: Any) -> str:
+        return converted(self.text(expr.value), canonical(str(expr.value.ty)), canonical(str(expr.ty)))
+
+    def _load(self, expr: Any) -> str:
+        return self.load(expr.source, list(expr.indices))
+
+    def _not(self, expr: Any) -> str:
+        return f"!{self.text(expr.a)}"
+
+    def _select(self, expr: Any) -> str:
+        return f"({self.text(expr.condition)} ? {self.text(expr.true_value)} : {self.text(expr.false_value)})"
+
+    def _let(self, expr: Any) -> str:
+        self.names[expr.var] = f"({self.text(expr.value)})"
+        return self.text(expr.body)
+
+    def _floor_div(self, expr: Any) -> str:
+        left, right = self.text(expr.a), self.text(expr.b)
+        divisor = int(expr.b.value) if isinstance(expr.b, ir.IntImm) else 0
+        if divisor > 0 and not divisor & (divisor - 1):
+            return f"({left} >> {divisor.bit_length() - 1})" if divisor > 1 else left
+        if self._c_division(expr):
+            return f"({left} / {right})"
+        return f"tl::floor_div({left}, {right})"
+
+    def _floor_mod(self, expr: Any) -> str:
+        left, right = self.text(expr.a), self.text(expr.b)
+        divisor = int(expr.b.value) if isinstance(expr.b, ir.IntImm) else 0
+        if divisor > 0 and not divisor & (divisor - 1):
+            return f"({left} & {divisor - 1})"
+        if self._c_division(expr):
+            return f"({left} % {right})"
+        return f"tl::floor_mod({left}, {right})"
+
+    def _c_division(self, expr: Any) -> bool:
+        unsigned = str(expr.ty).startswith("uint")
+        return unsigned or (self.facts.non_negative(expr.a) and self.facts.non_negative(expr.b))
+
+    def _extremum(self, expr: Any) -> str:
+        word = "max" if isinstance(expr, ir.Max) else "min"
+        dtype = canonical(str(expr.ty))
+        left, right = self.text(expr.a), self.text(expr.b)
+        return extremum(word, left, right, dtype)
+
+    def _call(self, expr: Any) -> str:
+        name = expr.op.name if isinstance(expr.op, ir.Op) else ""
+        special = _CALLS.get(name)
+        if special is not None:
+            return special(self, expr)
+        function = name.removeprefix("tirx.")
+        if function in _FLOAT_FUNCTIONS:
+            return self._math(function, expr)
+        found = self.call(expr)
+        if found is None:
+            raise CompileError(f"{name} is not supported on CUDA")
+        return found
+
+    def _math(self, function: str, expr: Any) -> str:
+        dtype = canonical(str(expr.ty))
+        arguments = [self.text(arg) for arg in expr.args]
+        if dtype == "float64":
+            return f"{_ROUNDED_FUNCTIONS.get(function, function)}({', '.join(arguments)})"
+        arguments = [converted(text, canonical(str(arg.ty)), "float32") for text, arg in zip(arguments, expr.args)]
+        known = _FAST_FUNCTIONS.get(function) if self.fast_math else None
+        name = known or _single_name(_ROUNDED_FUNCTIONS.get(function, function))
+        return converted(f"{name}({', '.join(arguments)})", "float32", dtype)
+
+    def _if_then_else(self, expr: Any) -> str:
+        condition, then, otherwise = (self.text(arg) for arg in expr.args)
+        return f"({condition} ? {then} : {otherwise})"
+
+    def _classify(self, expr: Any) -> str:
+        argument = expr.args[0]
+        text = self.text(argument)
+        if str(argument.ty) not in ("float32", "float64"):
+            text = converted(text, canonical(str(argument.ty)), "float32")
+        return f"{expr.op.name.removeprefix('tirx.')}({text})"
+
+    def _bitwise_not(self, expr: Any) -> str:
+        return f"{c_type(str(expr.ty))}(~{self.text(expr.a)})"
+
+    def _reinterpret(self, expr: Any) -> str:
+        return f"tl::bit_cast<{c_type(str(expr.ty))}>({self.text(expr.args[0])})"
+
+    def _sigmoid(self, expr: Any) -> str:
+        dtype = canonical(str(expr.ty))
+        argument = converted(self.text(expr.args[0]), dtype, "float32")
+        exponential = "tl::fast_exp" if self.fast_math else "expf"
+        return converted(f"(1.0f / (1.0f + {exponential}(-{argument})))", "float32", dtype)
+
+    def _extern(self, expr: Any) -> str:
+        name, *arguments = expr.args
+        return f"{name.value}({', '.join(self.argument(arg) for arg in arguments)})"
+
+    def argument(self, expr: Any) -> str:
+        """An argument of an external function: strings bare, everything else an expression."""
+        return str(expr.value) if isinstance(expr, ir.StringImm) else self.text(expr)
+
+    def _address(self, expr: Any) -> str:
+        target = expr.args[0]
+        return f"(&{self.place(target.source, list(target.indices))})"
+
+    def _access_ptr(self, expr: Any) -> str:
+        _, data, offset, *_ = expr.args
+        buffer = data.args[0] if isinstance(data, ir.Call) else data
+        return f"(&{self.place(buffer, [offset])})"
+
+    def _buffer_data(self, expr: Any) -> str:
+        buffer = expr.args[0]
+        return f"(&{self.place(buffer, [ir.IntImm('int32', 0)] * len(buffer.shape))})"
+
+    def _popcount(self, expr: Any) -> str:
+        argument = expr.args[0]
+        function = "__popcll" if canonical(str(argument.ty)).bits == 64 else "__popc"
+        return f"{function}({self.text(argument)})"
+
+
+def extremum(word: str, left: str, right: str, dtype: str) -> str:
+    """The larger (``word`` is ``"max"``) or smaller of two values; of a number and NaN, the number."""
+    kind = canonical(dtype)
+    if kind == "float32":
+        return f"f{word}f({left}, {right})"
+    if kind.is_float and kind.bits == 8:
+        single = (converted(left, kind, "float32"), converted(right, kind, "float32"))
+        return converted(f"f{word}f({', '.join(single)})", "float32", kind)
+    if kind.is_float:
+        return f"tl::{word}_number({left}, {right})"
+    return f"({left} {'>' if word == 'max' else '<'} {right} ? {left} : {right})"
+
+
+def _single_name(function: str) -> str:
+    return function if function.endswith("f") and function != "erf" else function + "f"
+
+
+_PRINTERS: Mapping[type, Callable[[ExprPrinter, Any], str]] = {
+    ir.Var: ExprPrinter._var,
+    ir.IntImm: ExprPrinter._int,
+    ir.FloatImm: ExprPrinter._float,
+    ir.Cast: ExprPrinter._cast,
+    ir.TensorLoad: ExprPrinter._load,
+    ir.Not: ExprPrinter._not,
+    ir.BitwiseNot: ExprPrinter._bitwise_not,
+    ir.Select: ExprPrinter._select,
+    ir.Let: ExprPrinter._let,
+    ir.FloorDiv: ExprPrinter._floor_div,
+    ir.FloorMod: ExprPrinter._floor_mod,
+    ir.Max: ExprPrinter._extremum,
+    ir.Min: ExprPrinter._extremum,
+    ir.Call: ExprPrinter._call,
+}
+
+_CALLS: Mapping[str, Callable[[ExprPrinter, Any], str]] = {
+    "tirx.if_then_else": ExprPrinter._if_then_else,
+    "tirx.isnan": ExprPrinter._classify,
+    "tirx.isinf": ExprPrinter._classify,
+    "tirx.isfinite": ExprPrinter._classify,
+    "tirx.reinterpret": ExprPrinter._reinterpret,
+    "tirx.sigmoid": ExprPrinter._sigmoid,
+    "tirx.popcount": ExprPrinter._popcount,
+    "tirx.call_extern": ExprPrinter._extern,
+    "tirx.call_pure_extern": ExprPrinter._extern,
+    "tirx.address_of": ExprPrinter._address,
+    "tirx.tvm_access_ptr": ExprPrinter._access_ptr,
+    "tirx.buffer_data": ExprPrinter._buffer_data,
+}

@@ -1,0 +1,326 @@
+"""From a kernel's tree and its layouts to code: one rule for each kind of node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
+from tilelang.ir.visit import walk_expr
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, LoopCode, ScopeCode, Wait, leaf_of
+from tilelang.target.cuda.debug_text import emit_debug
+from tilelang.target.cuda.emitter import Emitter
+from tilelang.target.cuda.intrinsics import named_barrier_text
+from tilelang.target.cuda.loop_layout import loop_from_fragment
+from tilelang.target.cuda.nest import Access
+from tilelang.target.cuda.nest_text import emit_nest
+from tilelang.target.cuda.pipeline_text import Pipeline, plan_pipeline
+from tilelang.target.cuda.product_text import emit_product
+from tilelang.target.cuda.reduce_text import emit_finalize, emit_reduce
+from tilelang.target.cuda.scan_text import emit_scan
+from tilelang.target.cuda.tiles import nest_of
+from tilelang.target.cuda.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence
+from tilelang.tileop.copy import Copy
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+from tilelang.tileop.gemm import Gemm, GemmSparse
+from tilelang.tileop.hint import MaxRegisters
+from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
+from tilelang.tileop.thread import intrinsic_name
+
+
+class Generator:
+    """Generates the code of one kernel.
+
+    Attributes:
+        emitter: the kernel's names and places.
+        hopper: rules of what only sm_90a has, or None.
+    """
+
+    def __init__(self, emitter: Emitter, hopper: Any = None):
+        self.emitter = emitter
+        self.hopper = hopper
+        self.max_registers = False
+
+    def block(self, sequence: Sequence) -> Block:
+        """The code of statements in order."""
+        block = Block()
+        for node in sequence.items:
+            block.items += self.node(node)
+        return block
+
+    def node(self, node: Any) -> list[Code]:
+        """The code of one node."""
+        try:
+            return _RULES[type(node)](self, node)
+        except CompileError as error:
+            span = getattr(node, "span", None) or getattr(getattr(node, "stmt", None), "span", None)
+            raise error.at(self.emitter.location(span)) from None
+
+    # Structure ---------------------------------------------------------------------------------------------------------
+
+    def _sequence(self, node: Sequence) -> list[Code]:
+        return self.block(node).items
+
+    def _loop(self, node: Loop) -> list[Code]:
+        plan = plan_pipeline(node, self.emitter.tree)
+        if plan is not None:
+            return self._pipelined(node, plan)
+        header = self.emitter.loop_header(node.stmt)
+        if "#pragma" not in header:
+            header = "#pragma unroll 1\n" + header
+        return [LoopCode(header, self.block(node.body))]
+
+    def _repeat(self, node: Repeat) -> list[Code]:
+        reads, _ = self._condition_accesses(node.stmt.condition)
+        condition = self.emitter.text(node.stmt.condition)
+        body = self.block(node.body)
+        before = [leaf_of([], reads)] if reads else []
+        if reads:
+            body.items.append(leaf_of([], reads))
+        return [*before, LoopCode(f"while ({condition})", body)]
+
+    def _branch(self, node: Branch) -> list[Code]:
+        e = self.emitter
+        reads, _ = self._condition_accesses(node.stmt.condition)
+        condition = e.text(node.stmt.condition)
+        divergent = any(isinstance(v, ir.Var) and v in e.divergent_vars for v in walk_expr(node.stmt.condition))
+        then = self.block(node.then)
+        otherwise = None if node.otherwise is None else self.block(node.otherwise)
+        before = [leaf_of([], reads)] if reads else []
+        return [*before, BranchCode(condition, then, otherwise, divergent)]
+
+    def _condition_accesses(self, condition: Any) -> tuple[set[Any], set[Any]]:
+        return self.emitter.accesses(ir.Evaluate(condition))
+
+    def _scope(self, node: Scope) -> list[Code]:
+        if self.hopper is not None and node.stmt.attr_key == "tl.single_thread":
+            return self.hopper.single_thread(self, node)
+        if node.stmt.attr_key != "tl.warp_group":
+            return self.block(node.body).items
+        e = self.emitter
+        outer, e.scope = e.scope, e.layouts.scopes[node]
+        body = self.block(node.body)
+        scope, e.scope = e.scope, outer
+        first, last = scope.first // 128, (scope.first + scope.count) // 128
+        tests = [f"tl::warp_group() >= {first}"] if first else []
+        if last * 128 < e.kernel.thread_count:
+            tests.append(f"tl::warp_group() < {last}")
+        if last - first == 1:
+            tests = [f"tl::warp_group() == {first}"]
+        return [ScopeCode(" && ".join(tests) or "true", body, scope.first, scope.count)]
+
+    # Statements of a thread --------------------------------------------------------------------------------------------
+
+    def _scalar(self, node: Scalar) -> list[Code]:
+        e, stmt = self.emitter, node.stmt
+        name = intrinsic_name(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+        if name == "sync_threads":
+            if stmt.value.args:
+                return [leaf_of([named_barrier_text(stmt.value, e) + ";"])]
+            return [Barrier()]
+        if name == "thread_return":
+            return [leaf_of(["return;"])]
+        reads, writes = e.accesses(stmt)
+        return [leaf_of(e.statement(stmt), reads, writes)]
+
+    # Nests -------------------------------------------------------------------------------------------------------------
+
+    def _parallel(self, node: Parallel) -> list[Code]:
+        e = self.emitter
+        special = self.hopper.copy(self, node) if self.hopper is not None else None
+        if special is not None:
+            return special
+        if node in e.layouts.exchanges:
+            return self._exchange(node)
+        loop = e.layouts.loops[node]
+        if self._needs_no_owner(node):
+            loop = loop
+        code = emit_nest(e, node, loop)
+        if isinstance(node.op, Copy) and node.op.kind == "async":
+            for leaf in code:
+                leaf.lines.append("tl::cp_async_commit();")
+                leaf.writes, leaf.copies = frozenset(), frozenset()
+        return code
+
+    def _needs_no_owner(self, node: Parallel) -> bool:
+        return not node.nest.accesses
+
+    def _exchange(self, node: Parallel) -> list[Code]:
+        """A copy between fragments whose threads differ, through shared memory."""
+        e, op = self.emitter, node.op
+        shape = [as_int(extent) for extent in op.dst.extents]
+        scratch = self.shared_scratch(shape, op.dst.dtype, f"{op.dst.buffer.name}_exchange")
+        whole = Region.whole(scratch)
+        code: list[Code] = []
+        for source, target, fragment in ((op.src, whole, op.src), (whole, op.dst, op.dst)):
+            copy = Copy(source, target)
+            nest = nest_of(copy, node.span)
+            part = Parallel(nest, copy)
+            indices = [a for a in nest.accesses if a.buffer == fragment.buffer]
+            loop = loop_from_fragment(nest, indices[0], e.layouts.fragments[fragment.buffer], e.scope.count)
+            code += emit_nest(e, part, loop)
+        return code
+
+    def shared_scratch(self, shape: list[int], dtype: str, name: str) -> Any:
+        """A shared buffer that the program does not know of."""
+        from tilelang.layout import row_major
+
+        e = self.emitter
+        buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
+        e.layouts.memory[buffer] = row_major(shape)
+        e.buffer_text[buffer] = e.names.take(name)
+        e.shared_buffers.append(buffer)
+        return buffer
+
+    # Operators ---------------------------------------------------------------------------------------------------------
+
+    def _operator(self, node: Operator) -> list[Code]:
+        rule = _OPERATORS.get(type(node.op))
+        if rule is None:
+            raise CompileError(f"{type(node.op).__name__} is not supported on CUDA")
+        return rule(self, node)
+
+    def _product(self, node: Operator) -> list[Code]:
+        plan = self.emitter.layouts.products[node]
+        if plan.wgmma is not None:
+            return self.hopper.product(self, node)
+        return emit_product(self.emitter, node, plan)
+
+    def _bulk_copy(self, node: Operator) -> list[Code]:
+        if self.hopper is None:
+            raise CompileError("T.tma_copy needs sm_90a", hint="T.copy works everywhere")
+        return self.hopper.bulk_copy(self, node)
+
+    def _reduce(self, node: Operator) -> list[Code]:
+        e, op = self.emitter, node.op
+        if not op.src.is_whole or not op.dst.is_whole:
+            raise CompileError("a reduction of a part of a fragment", hint="copy the part to a fragment of its own first")
+        source, target = e.layouts.fragments[op.src.buffer], e.layouts.fragments[op.dst.buffer]
+        keep = len(op.dst.buffer.shape) == len(op.src.buffer.shape)
+        expected = source.project(op.dim, keep)
+        if expected.shape == target.shape and _stays(expected, target, e.scope.count):
+            return emit_reduce(e, op, source, target)
+        temporary = ir.decl_buffer(list(target.shape), op.dst.dtype, f"{op.dst.buffer.name}_part", scope="local.fragment", layout=None)
+        e.layouts.fragments[temporary] = expected if expected.shape == target.shape else _reshaped(expected, target.shape)
+        e.declare_local(temporary)
+        view = op.replace(dst=Region.whole(temporary))
+        code: list[Code] = []
+        if not op.clear:
+            code += self._exchange(self._fragment_copy(op.dst, view.dst, node.span))
+        code += emit_reduce(e, view, source, e.layouts.fragments[temporary])
+        return code + self._exchange(self._fragment_copy(view.dst, op.dst, node.span))
+
+    def _fragment_copy(self, source: Region, target: Region, span: Any) -> Parallel:
+        copy = Copy(source, target)
+        return Parallel(nest_of(copy, span), copy)
+
+    def _finalize(self, node: Operator) -> list[Code]:
+        layout = self.emitter.layouts.fragments[node.op.buffer.buffer]
+        return emit_finalize(self.emitter, node.op, layout)
+
+    def _registers(self, node: Operator) -> list[Code]:
+        op = node.op
+        if op.change not in ("inc", "dec") or self.emitter.target.arch != "sm_90a":
+            return []
+        self.max_registers = True
+        return [leaf_of([f"tl::set_max_nreg_{op.change}<{op.count}>();"])]
+
+    # Pipelines ---------------------------------------------------------------------------------------------------------
+
+    def _pipelined(self, node: Loop, plan: Pipeline) -> list[Code]:
+        e, stmt = self.emitter, node.stmt
+        extent, low = e.facts.simplify(stmt.extent), e.facts.simplify(stmt.min)
+        e.facts.bind_range(stmt.loop_var, stmt.extent, stmt.min)
+        for ring in plan.rings:
+            e.version_count[ring] = plan.slots
+        count = e.text(extent)
+        ahead = plan.distance
+        code: list[Code] = []
+        rings = [e.root(ring) for ring in plan.rings]
+        issued: list[str] = []
+        for step in range(ahead):
+            lines = self._produce(node, plan, str(step), low, str(step % plan.slots))
+            if not (isinstance(extent, int) and extent > step):
+                lines = [f"if ({step} < {count}) {{", *("  " + line for line in lines), "}"]
+            issued += [*lines, "tl::cp_async_commit();"]
+        code.append(leaf_of(issued, writes=rings))
+        name, slot = e.names.take(stmt.loop_var.name), e.names.take("slot")
+        body = Block([Wait(plan.distance - 1), Barrier()])
+        next_slot = _modulo(f"({name} + {ahead})", plan.slots)
+        ahead_lines = self._produce(node, plan, f"{name} + {ahead}", low, next_slot)
+        issue = [f"if ({name} + {ahead} < {count}) {{", *("  " + line for line in ahead_lines), "}", "tl::cp_async_commit();"]
+        body.items.append(leaf_of([*issue, f"const int {slot} = {_modulo(name, plan.slots)};"]))
+        e.var_text[stmt.loop_var] = name if low == 0 else f"({name} + {e.text(low)})"
+        e.versions.update({ring: slot for ring in plan.rings})
+        for item in node.body.items:
+            if item not in plan.producers:
+                body.items += self.node(item)
+        for ring in plan.rings:
+            del e.versions[ring]
+        header = f"#pragma unroll 1\nfor (int {name} = 0; {name} < {count}; ++{name})"
+        code.append(LoopCode(header, body, frozenset(rings)))
+        return code
+
+    def _produce(self, node: Loop, plan: Pipeline, step: str, low: Any, slot: str) -> list[str]:
+        """Lines that issue the copies of one iteration."""
+        e = self.emitter
+        e.var_text[node.stmt.loop_var] = f"({step})" if low == 0 else f"({step} + {e.text(low)})"
+        e.versions.update({ring: slot for ring in plan.rings})
+        lines = [line for binding in plan.bindings for line in e.statement(binding.stmt)]
+        for producer in plan.producers:
+            for leaf in emit_nest(e, producer, e.layouts.loops[producer]):
+                lines += leaf.lines
+        for ring in plan.rings:
+            del e.versions[ring]
+        return lines
+
+
+def _modulo(text: str, slots: int) -> str:
+    return f"{text} & {slots - 1}" if not slots & (slots - 1) else f"{text} % {slots}"
+
+
+def _stays(expected: Any, target: Any, threads: int) -> bool:
+    """Whether a reduction's result is where its destination wants it (registers may be numbered differently)."""
+    if not expected.same_threads(target):
+        return False
+    counts = [[m.extent for m in axis if m.unit == "register"] for axis in expected.modes]
+    return counts == [[m.extent for m in axis if m.unit == "register"] for axis in target.modes]
+
+
+def _reshaped(layout: Any, shape: tuple[int, ...]) -> Any:
+    """The layout with axes of extent 1 where ``shape`` has them."""
+    from tilelang.layout.fragment import FragmentLayout
+
+    modes = iter(axis for axis, extent in zip(layout.modes, layout.shape) if extent != 1)
+    axes = tuple(() if extent == 1 else next(modes) for extent in shape)
+    return FragmentLayout(tuple(shape), axes, layout.replicas)
+
+
+_RULES: Mapping[type, Callable[[Generator, Any], list[Code]]] = {
+    Sequence: Generator._sequence,
+    Loop: Generator._loop,
+    Repeat: Generator._repeat,
+    Branch: Generator._branch,
+    Scope: Generator._scope,
+    Scalar: Generator._scalar,
+    Parallel: Generator._parallel,
+    Operator: Generator._operator,
+}
+
+_OPERATORS: Mapping[type, Callable[[Generator, Any], list[Code]]] = {
+    Copy: Generator._bulk_copy,
+    Gemm: Generator._product,
+    GemmSparse: Generator._product,
+    Reduce: Generator._reduce,
+    Scan: emit_scan,
+    FinalizeReducer: Generator._finalize,
+    MaxRegisters: Generator._registers,
+    PrintBuffer: emit_debug,
+    PrintValue: emit_debug,
+    DeviceAssert: emit_debug,
+}
+
+__all__ = ["Access", "Generator"]

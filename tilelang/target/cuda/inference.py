@@ -1,0 +1,367 @@
+"""Layout inference: where every tile of a kernel lives.
+
+A constraint solve over the whole kernel. Products and the user's annotations fix fragments first. A nest that touches a fixed
+fragment is distributed as that fragment is, and fixes the other fragments that it touches; a reduction fixes its result. What
+nothing determines is free: the nest with the most memory traffic is distributed for coalesced access, and the solve goes on.
+Afterwards every nest is checked against every fragment; where they disagree, the error names both statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import LayoutConflictError
+from tilelang.ir.expr import as_int
+from tilelang.ir.span import location_of
+from tilelang.layout import from_text, replicated, row_major
+from tilelang.layout.fragment import FragmentLayout
+from tilelang.target.cuda.facts import Facts
+from tilelang.target.cuda.loop_layout import LoopLayout, fragment_from_loop, free_loop, loop_from_fragment, register_form
+from tilelang.target.cuda.nest import Nest
+from tilelang.target.cuda.products import Product, plan_product, shared_operand_layouts
+from tilelang.target.cuda.tiles import describe
+from tilelang.target.cuda.tma import natural_layout
+from tilelang.target.cuda.tree import FRAGMENT, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
+from tilelang.target.cuda.wgmma_layout import panel_bytes_of
+from tilelang.target.cuda.vectors import contiguous_axis, is_memory, shrink_to_threads, vector_width
+from tilelang.tileop.copy import Copy
+from tilelang.tileop.gemm import Gemm, GemmSparse
+from tilelang.tileop.hint import AnnotateLayout
+from tilelang.tileop.reduce import Reduce
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadScope:
+    """Which threads of the block run a statement: ``count`` of them from number ``first``."""
+
+    first: int
+    count: int
+
+
+@dataclass(eq=False)
+class Layouts:
+    """What inference found.
+
+    Attributes:
+        fragments: layout of each fragment.
+        memory: layout of each shared buffer.
+        loops: distribution of each nest.
+        products: how each matrix product is computed.
+        exchanges: copies between fragments whose threads differ; they go through shared memory.
+        scopes: the threads that run each node.
+        reducers: fragments of which each thread has its own partial values.
+        origins: span of the statement that fixed a fragment.
+    """
+
+    fragments: dict[Any, FragmentLayout] = field(default_factory=dict)
+    memory: dict[Any, Any] = field(default_factory=dict)
+    loops: dict[Parallel, LoopLayout] = field(default_factory=dict)
+    products: dict[Operator, Product] = field(default_factory=dict)
+    exchanges: set[Parallel] = field(default_factory=set)
+    scopes: dict[Any, ThreadScope] = field(default_factory=dict)
+    reducers: dict[Any, str] = field(default_factory=dict)
+    origins: dict[Any, Any] = field(default_factory=dict)
+
+
+def infer(
+    tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool = True, wgmma: bool = True
+) -> Layouts:
+    """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
+
+    Raises:
+        LayoutConflictError: two statements demand different layouts of a fragment.
+    """
+    return _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle).solve()
+
+
+class _Solver:
+    def __init__(self, tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool, wgmma: bool):
+        self.tree, self.target, self.facts, self.swizzle, self.wgmma = tree, target, facts, swizzle, wgmma
+        self.out = Layouts()
+        self.nests: list[Parallel] = []
+        self.reductions: list[Operator] = []
+        self.products: list[Operator] = []
+        self.scalars: list[Any] = []
+        self.bulk: list[Any] = []  # shared tiles that the tensor memory accelerator moves
+        self.ranges: dict[Any, list[tuple[Any, int]]] = {}
+        self._visit(tree.root, ThreadScope(0, threads), [])
+
+    def _visit(self, node: Any, scope: ThreadScope, loops: list) -> None:
+        self.out.scopes[node] = scope
+        if isinstance(node, Scope) and node.stmt.attr_key == "tl.warp_group":
+            scope = warp_group_scope(as_int(node.stmt.value))
+            self.out.scopes[node] = scope
+        if isinstance(node, Parallel):
+            self.nests.append(node)
+        elif isinstance(node, Scalar):
+            self.scalars.append(node)
+        elif isinstance(node, Operator):
+            kinds = {Gemm: self.products, GemmSparse: self.products, Reduce: self.reductions}
+            kinds.get(type(node.op), []).append(node)
+            if isinstance(node.op, Copy):
+                self.bulk += [region for region in (node.op.src, node.op.dst) if region.scope.startswith("shared")]
+        elif isinstance(node, Loop):
+            self.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
+        for child in inside(node):
+            self._visit(child, scope, loops)
+
+    # The order of the solve --------------------------------------------------------------------------------------------
+
+    def solve(self) -> Layouts:
+        self._reducers()
+        self._annotations()
+        for node in self.products:
+            self._product(node)
+        self._shared_layouts()
+        pending = dict.fromkeys(node for node in self.nests if self._touches_fragment(node))
+        free = [node for node in self.nests if node not in pending]
+        self._propagate(pending)
+        while pending:
+            node = self._most_traffic(pending)
+            self.out.loops[node] = self._partial_loop(node) or self._free(node)
+            self._fix_fragments(node)
+            del pending[node]
+            self._propagate(pending)
+        for node in free:
+            self.out.loops[node] = self._free(node)
+        self._rest()
+        self._verify()
+        return self.out
+
+    def _touches_fragment(self, node: Parallel) -> bool:
+        return any(self._is_fragment(access.buffer) for access in node.nest.accesses)
+
+    def _is_fragment(self, buffer: Any) -> bool:
+        return buffer.scope() == FRAGMENT and buffer not in self.out.reducers
+
+    def _reducers(self) -> None:
+        for buffer, notes in self.tree.allocations.items():
+            if "tl.reducer_op" in notes:
+                self.out.reducers[buffer] = _text(notes["tl.reducer_op"])
+
+    def _annotations(self) -> None:
+        for hint, span in self.tree.hints:
+            if isinstance(hint, AnnotateLayout):
+                layout = from_text(hint.layout)
+                table = self.out.fragments if isinstance(layout, FragmentLayout) else self.out.memory
+                table[hint.buffer.buffer] = layout
+                self.out.origins[hint.buffer.buffer] = span
+
+    def _product(self, node: Operator) -> None:
+        scope = self.out.scopes[node]
+        plan = plan_product(node.op, scope.count, self.target, self.wgmma and self._in_panels(node.op))
+        self.out.products[node] = plan
+        for buffer, layout in plan.fragments:
+            self._fix(buffer, layout, node.span)
+
+    def _in_panels(self, op: Any) -> bool:
+        """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""
+        views = set(self.tree.aliases) | set(self.tree.aliases.values())
+        for region in (op.a, op.b):
+            if not region.scope.startswith("shared"):
+                continue
+            chosen = self.out.memory.get(region.buffer)
+            if region.buffer in views or (chosen is not None and panel_bytes_of(chosen, canonical(region.dtype).bits) is None):
+                return False
+            if not all(self.facts.divisible(low, 64) for low in region.mins[-2:]):
+                return False
+        return True
+
+    def _fix(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
+        old = self.out.fragments.get(buffer)
+        if old is None:
+            self.out.fragments[buffer] = layout
+            self.out.origins[buffer] = span
+        elif old != layout and not (old.same_threads(layout) and old.registers == layout.registers):
+            raise LayoutConflictError(
+                buffer.name, location_of(self.out.origins[buffer]), "demands another layout than this statement"
+            ).at(location_of(span))
+
+    def _shared_layouts(self) -> None:
+        demanded = shared_operand_layouts(self.out.products) if self.swizzle else {}
+        tma_tiles = {region.buffer: natural_layout(region) for region in self.bulk}
+        views = set(self.tree.aliases) | set(self.tree.aliases.values())
+        accumulators = {node.op.c.buffer for node in self.products}
+        near: dict[Any, Any] = {}
+        if self.swizzle:
+            for node in self.nests:
+                buffers = {access.buffer for access in node.nest.accesses}
+                if buffers & accumulators:
+                    near.update((b, _swizzled(b)) for b in buffers if b.scope().startswith("shared"))
+        for buffer in [*self.tree.allocations, *self.tree.aliases]:
+            if buffer.scope() in ("shared", "shared.dyn") and buffer not in self.out.memory:
+                plain = row_major([as_int(extent) for extent in buffer.shape])
+                found = demanded.get(buffer) or tma_tiles.get(buffer) or near.get(buffer) or plain
+                self.out.memory[buffer] = plain if buffer in views else found
+
+    # Propagation -------------------------------------------------------------------------------------------------------
+
+    def _propagate(self, pending: dict[Parallel, None]) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for node in list(pending):
+                loop = self._determined_loop(node)
+                if loop is not None:
+                    self.out.loops[node] = loop
+                    self._fix_fragments(node)
+                    del pending[node]
+                    changed = True
+            for node in self.reductions:
+                changed |= self._reduce_forward(node)
+
+    def _determined_loop(self, node: Parallel) -> LoopLayout | None:
+        """The distribution that a fixed fragment, indexed by every axis of the nest, gives."""
+        nest, scope = node.nest, self.out.scopes[node]
+        if nest.layout is not None:
+            return self._user_loop(nest)
+        best = None
+        for access in nest.accesses:
+            layout = self.out.fragments.get(access.buffer)
+            if layout is None or not self._is_fragment(access.buffer):
+                continue
+            if len(layout.shape) < sum(axis.extent > 1 for axis in nest.axes) or access.inner:
+                continue
+            if not self._uses_all_axes(nest, access):
+                continue
+            loop = loop_from_fragment(nest, access, layout, scope.count)
+            if loop is not None and (best is None or len(loop.replicas) < len(best.replicas)):
+                best = loop
+        return best
+
+    def _uses_all_axes(self, nest: Nest, access: Any) -> bool:
+        from tilelang.target.cuda.nest import mentions
+
+        return all(axis.extent == 1 or any(mentions(i, {axis.var: 0}) for i in access.indices) for axis in nest.axes)
+
+    def _user_loop(self, nest: Nest) -> LoopLayout:
+        from tilelang.target.cuda.loop_layout import Dimension
+
+        layout = from_text(nest.layout)
+        dims = tuple(Dimension(axis.var, modes, axis.extent) for axis, modes in zip(nest.axes, layout.modes))
+        return LoopLayout(dims, layout.replicas)
+
+    def _fix_fragments(self, node: Parallel) -> None:
+        loop = self.out.loops[node]
+        for access in node.nest.accesses:
+            buffer = access.buffer
+            if not self._is_fragment(buffer) or buffer in self.out.fragments:
+                continue
+            shape = [as_int(extent) for extent in buffer.shape]
+            layout = None if access.inner else fragment_from_loop(shape, access, loop)
+            if layout is not None:
+                self._fix(buffer, layout.spread(self.out.scopes[node].count), node.span)
+
+    def _reduce_forward(self, node: Operator) -> bool:
+        op = node.op
+        source = self.out.fragments.get(op.src.buffer)
+        if source is None or op.dst.buffer in self.out.fragments:
+            return False
+        keep = len(op.dst.buffer.shape) == len(op.src.buffer.shape)
+        if not op.dst.is_whole or not op.src.is_whole:
+            return False
+        layout = source.project(op.dim, keep)
+        shape = tuple(as_int(extent) for extent in op.dst.buffer.shape)
+        if layout.shape != shape:
+            return False
+        self._fix(op.dst.buffer, layout, node.span)
+        return True
+
+    # Free choices ------------------------------------------------------------------------------------------------------
+
+    def _most_traffic(self, pending: Mapping[Parallel, None]) -> Parallel:
+        def weight(node: Parallel) -> tuple[int, int]:
+            elements = 1
+            for axis in node.nest.axes:
+                elements *= max(axis.extent, 1)
+            scopes = {access.buffer.scope() for access in node.nest.accesses}
+            memory = 2 if scopes & {"global", ""} else 1 if any(s.startswith("shared") for s in scopes) else 0
+            return (memory, elements)
+
+        return max(pending, key=weight)
+
+    def _partial_loop(self, node: Parallel) -> LoopLayout | None:
+        """The distribution by a fixed fragment that only some axes index; the other axes share its replicas."""
+        best = None
+        for access in node.nest.accesses:
+            layout = self.out.fragments.get(access.buffer)
+            if layout is None or access.inner or not self._is_fragment(access.buffer):
+                continue
+            loop = loop_from_fragment(node.nest, access, layout, self.out.scopes[node].count)
+            if loop is not None and (best is None or loop.threads > best.threads):
+                best = loop
+        return best
+
+    def _free(self, node: Parallel) -> LoopLayout:
+        nest, threads = node.nest, self.out.scopes[node].count
+        if nest.layout is not None:
+            return self._user_loop(nest)
+        place = contiguous_axis(nest)
+        extents = [axis.extent for axis in nest.axes]
+        width = vector_width(nest, place, extents[place], self.out.memory, self.facts)
+        width = shrink_to_threads(width, extents, threads) if not self._prefers_wide(nest) else width
+        order = [place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place)]
+        return free_loop(nest.axes, threads, width, order)
+
+    def _prefers_wide(self, nest: Nest) -> bool:
+        """Copies between memories keep 16-byte vectors, for cp.async, even where some threads idle."""
+        return nest.origin == "T.copy" and all(is_memory(access.buffer) for access in nest.accesses)
+
+    # What is left ------------------------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        """Fragments that no nest determines: whole in every thread."""
+        for buffer in self.tree.allocations:
+            if self._is_fragment(buffer) and buffer not in self.out.fragments:
+                shape = [as_int(extent) for extent in buffer.shape]
+                self.out.fragments[buffer] = replicated(shape, self._threads())
+        for buffer in self.out.reducers:
+            shape = [as_int(extent) for extent in buffer.shape]
+            self.out.fragments[buffer] = replicated(shape, self._threads())
+
+    def _threads(self) -> int:
+        return self.out.scopes[self.tree.root].count
+
+    def _verify(self) -> None:
+        for node in self.nests:
+            loop = self.out.loops[node]
+            for access in node.nest.accesses:
+                if not self._is_fragment(access.buffer):
+                    continue
+                layout = self.out.fragments[access.buffer]
+                if register_form(access.indices, layout, loop) is None and not is_private(layout):
+                    self._disagreement(node, access)
+
+    def _disagreement(self, node: Parallel, access: Any) -> None:
+        fragments = {a.buffer for a in node.nest.accesses}
+        if isinstance(node.op, Copy) and len(fragments) == 2 and all(map(self._is_fragment, fragments)):
+            self.out.exchanges.add(node)
+            return
+        raise LayoutConflictError(
+            access.buffer.name, location_of(self.out.origins.get(access.buffer)),
+            f"{describe(node.nest)} here needs its elements in other threads",
+        ).at(location_of(node.span))
+
+
+def is_private(layout: FragmentLayout) -> bool:
+    """Whether every thread holds the whole tile, so that any index is at hand."""
+    return all(mode.unit == "register" for modes in layout.modes for mode in modes)
+
+
+def warp_group_scope(mask: int) -> ThreadScope:
+    """The threads of the warp groups in a bit mask (neighbouring groups)."""
+    first = (mask & -mask).bit_length() - 1
+    return ThreadScope(128 * first, 128 * bin(mask).count("1"))
+
+
+def _swizzled(buffer: Any) -> Any:
+    from tilelang.layout import make_swizzled_layout
+
+    return make_swizzled_layout(buffer)
+
+
+def _text(value: Any) -> str:
+    return str(getattr(value, "value", value))

@@ -1,0 +1,181 @@
+"""Tensor-core instructions of sm_80 to sm_89 (``mma.sync``), how warps share a product, and the fragments that they demand.
+
+Layouts: PTX manual, "Warp-level matrix instructions". In every shape a row of eight (A: m, B: n) goes to lanes in steps of four,
+and along K each lane takes one 32-bit register's worth of neighbours, four lanes side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.language.policy import GemmWarpPolicy
+from tilelang.layout.fragment import FragmentLayout, Mode, merge_modes, on_register, on_thread
+
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One tensor-core instruction.
+
+    Attributes:
+        m, n, k: its shape.
+        suffix: of the device function ``tl::mma_m<m>n<n>k<k>_<suffix>``.
+        pack: A and B elements in one register of a lane (32 bits; 64 for float64).
+        operand: element type that A and B are converted to before; their own where None.
+    """
+
+    m: int
+    n: int
+    k: int
+    suffix: str
+    pack: int
+    operand: str | None = None
+
+    @property
+    def function(self) -> str:
+        """The device function."""
+        return f"tl::mma_m{self.m}n{self.n}k{self.k}_{self.suffix}"
+
+    @property
+    def rows(self) -> int:
+        """Groups of eight rows of A: 2, or 1 for float64."""
+        return self.m // 8
+
+    @property
+    def halves(self) -> int:
+        """Registers of one row along K."""
+        return self.k // (4 * self.pack)
+
+    @property
+    def a_elements(self) -> int:
+        """Elements of A in one lane."""
+        return self.rows * self.halves * self.pack
+
+    @property
+    def b_elements(self) -> int:
+        """Elements of B in one lane."""
+        return self.halves * self.pack
+
+    @property
+    def c_elements(self) -> int:
+        """Elements of C in one lane."""
+        return 2 * self.rows
+
+
+_SHORT = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "tfloat32": "tf32", "float64": "f64", "int8": "s8", "uint8": "u8",
+    "int4": "s4", "uint4": "u4", "int32": "s32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+}  # fmt: skip
+
+_TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
+    # (type of A, type of C) -> m, n, k, elements a register, least compute capability
+    ("float16", "float32"): (16, 8, 16, 2, 80),
+    ("float16", "float16"): (16, 8, 16, 2, 80),
+    ("bfloat16", "float32"): (16, 8, 16, 2, 80),
+    ("float32", "float32"): (16, 8, 8, 1, 80),
+    ("tfloat32", "float32"): (16, 8, 8, 1, 80),
+    ("float64", "float64"): (8, 8, 4, 1, 80),
+    ("int8", "int32"): (16, 8, 32, 4, 80),
+    ("uint8", "int32"): (16, 8, 32, 4, 80),
+    ("int4", "int32"): (16, 8, 64, 8, 80),
+    ("uint4", "int32"): (16, 8, 64, 8, 80),
+    ("float8_e4m3fn", "float32"): (16, 8, 32, 4, 89),
+    ("float8_e5m2", "float32"): (16, 8, 32, 4, 89),
+}
+
+
+def instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
+    """The instruction for element types of A, B and C on a compute capability; None where the tensor cores have none."""
+    a, b, c = canonical(a), canonical(b), canonical(c)
+    row = _TABLE.get((a, c))
+    if row is None or (b, c) not in _TABLE:
+        return None
+    m, n, k, pack, least = row
+    if sm < least:
+        if canonical(a).is_float and canonical(a).bits == 8 and sm >= 80:
+            return Instruction(16, 8, 16, "f32_f16", 2, "float16")
+        return None
+    left = "tf32" if a == "float32" else _SHORT[a]
+    right = "tf32" if b == "float32" else _SHORT[b]
+    suffix = f"{_SHORT[c]}_{left}" + (f"_{right}" if right != left else "")
+    return Instruction(m, n, k, suffix, pack)
+
+
+@dataclass(frozen=True, slots=True)
+class WarpGrid:
+    """How the warps of a block share C: ``m`` by ``n`` of them, those along M numbered first."""
+
+    m: int
+    n: int
+
+
+def warp_grid(rows: int, columns: int, unit: Instruction, warps: int, policy: int) -> WarpGrid | None:
+    """The warps that work on a product of ``rows`` x ``columns``; None where the tile is no multiple of the instruction.
+
+    As many warps as possible take a part each; a tile too small for all is computed by several warps alike.
+    """
+    if rows % unit.m or columns % unit.n:
+        return None
+    tiles_m, tiles_n = rows // unit.m, columns // unit.n
+    grids = [
+        WarpGrid(m, n)
+        for m in range(1, min(warps, tiles_m) + 1)
+        for n in range(1, min(warps // m, tiles_n) + 1)
+        if tiles_m % m == 0 and tiles_n % n == 0 and warps % (m * n) == 0
+    ]
+    return max(grids, key=lambda grid: (grid.m * grid.n, *_preference(grid, rows, columns, unit, policy)))
+
+
+def _preference(grid: WarpGrid, rows: int, columns: int, unit: Instruction, policy: int) -> tuple:
+    if policy == GemmWarpPolicy.FullRow:
+        return (grid.m,)
+    if policy == GemmWarpPolicy.FullCol:
+        return (grid.n,)
+    # Bytes of A and B that a warp reads grow with the rows and columns of its part; pairs of n8 tiles share one ldmatrix.
+    height, width = rows // grid.m, columns // grid.n
+    pairs = width % (2 * unit.n) == 0
+    return (pairs, -(height + width), grid.m)
+
+
+def accumulator_layout(rows: int, columns: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
+    """The fragment of C."""
+    tiles_m, tiles_n = rows // unit.m // grid.m, columns // unit.n // grid.n
+    each = unit.c_elements
+    m = (on_thread(8, 4), on_register(unit.rows, 2), on_register(tiles_m, each * tiles_n), on_thread(grid.m, _WARP))
+    n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each), on_thread(grid.n, _WARP * grid.m))
+    return _layout((rows, columns), (m, n), (), grid, warps)
+
+
+def a_layout(rows: int, depth: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
+    """The fragment of A as (M, K)."""
+    tiles_m, tiles_k = rows // unit.m // grid.m, depth // unit.k
+    each, pack = unit.a_elements, unit.pack
+    m = (on_thread(8, 4), on_register(unit.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, _WARP))
+    k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.halves, pack * unit.rows), on_register(tiles_k, each))
+    return _layout((rows, depth), (m, k), (on_thread(grid.n, _WARP * grid.m),), grid, warps)
+
+
+def b_layout(depth: int, columns: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
+    """The fragment of B as (K, N)."""
+    tiles_n, tiles_k = columns // unit.n // grid.n, depth // unit.k
+    each, pack = unit.b_elements, unit.pack
+    n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(grid.n, _WARP * grid.m))
+    k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.halves, pack), on_register(tiles_k, each))
+    return _layout((depth, columns), (k, n), (on_thread(grid.m, _WARP),), grid, warps)
+
+
+def transposed(layout: FragmentLayout) -> FragmentLayout:
+    """The fragment of the transposed matrix."""
+    return FragmentLayout(layout.shape[::-1], layout.modes[::-1], layout.replicas)
+
+
+def _layout(shape: tuple[int, int], axes: Any, replicas: tuple[Mode, ...], grid: WarpGrid, warps: int) -> FragmentLayout:
+    """Modes of extent 1 dropped; warps beyond the grid hold copies."""
+    used = grid.m * grid.n
+    copies = (*replicas, on_thread(warps // used, _WARP * used))
+    modes = tuple(tuple(mode for mode in axis if mode.extent > 1) for axis in axes)
+    return FragmentLayout(shape, modes, merge_modes(copies))

@@ -1,0 +1,227 @@
+"""Nests: perfect loops over the elements of tiles, which the threads of a block share.
+
+``T.Parallel`` is one, and so are copies, fills and element-wise atomics once they are written as loops. A nest knows its axes, its
+body, and every buffer access in it; layout inference and emission need nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import operands
+from tilelang.layout.digits import Form, NotMixedRadix
+from tilelang.tileop.thread import intrinsic_name
+
+READ, WRITE, UPDATE, ADDRESS = "read", "write", "update", "address"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """One loop of a nest: ``var`` in ``range(extent)``; ``limit`` cuts it off earlier at run time."""
+
+    var: Any
+    extent: int
+    limit: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One place of the body that touches a buffer.
+
+    Attributes:
+        kind: read, write, update (atomic), or address (the place itself is handed on).
+        conditional: whether it may not happen.
+        inner: whether its index uses variables that the body defines.
+        step: number of the store or call, in program order.
+    """
+
+    buffer: Any
+    indices: tuple[Any, ...]
+    kind: str
+    conditional: bool
+    inner: bool
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """A nest.
+
+    Attributes:
+        axes: loops, outermost first.
+        body: the statement of one iteration.
+        span: of the statement that the nest came from.
+        origin: what the user wrote: ``"T.Parallel"``, ``"T.copy"`` …
+        vector: width of a vector access that the user fixed.
+        layout: canonical text of the loop's layout that the user fixed.
+    """
+
+    axes: tuple[Axis, ...]
+    body: Any
+    span: Any
+    origin: str
+    vector: int | None = None
+    layout: str | None = None
+    accesses: tuple[Access, ...] = field(default=())
+
+    @staticmethod
+    def build(axes: tuple[Axis, ...], body: Any, span: Any, origin: str, **more: Any) -> Nest:
+        """A nest with the accesses of its body."""
+        return Nest(axes, body, span, origin, accesses=tuple(_Collector().collect(body)), **more)
+
+
+class _Collector:
+    """Finds the accesses of a nest's body in program order."""
+
+    def __init__(self) -> None:
+        self.found: list[Access] = []
+        self.step = 0
+        self.inner: set[Any] = set()
+
+    def collect(self, body: Any) -> list[Access]:
+        self.stmt(body, False)
+        return self.found
+
+    def stmt(self, node: Any, conditional: bool) -> None:
+        if isinstance(node, ir.SeqStmt):
+            for child in node.seq:
+                self.stmt(child, conditional)
+        elif isinstance(node, ir.BufferStore):
+            for index in node.indices:
+                self.expr(index, conditional)
+            self.expr(node.value, conditional)
+            self.add(node.buffer, node.indices, WRITE, conditional)
+            self.step += 1
+        elif isinstance(node, ir.IfThenElse):
+            self.expr(node.condition, conditional)
+            self.stmt(node.then_case, True)
+            if node.else_case is not None:
+                self.stmt(node.else_case, True)
+        elif isinstance(node, ir.For):
+            self.expr(node.min, conditional)
+            self.expr(node.extent, conditional)
+            self.inner.add(node.loop_var)
+            self.stmt(node.body, True)
+        elif isinstance(node, ir.While):
+            self.expr(node.condition, True)
+            self.stmt(node.body, True)
+        elif isinstance(node, ir.Bind):
+            self.expr(node.value, conditional)
+            self.inner.add(node.var)
+        elif isinstance(node, ir.Evaluate):
+            self.expr(node.value, conditional)
+            self.step += 1
+        elif isinstance(node, ir.AttrStmt):
+            self.stmt(node.body, conditional)
+
+    def expr(self, node: Any, conditional: bool) -> None:
+        if isinstance(node, ir.TensorLoad):
+            for index in node.indices:
+                self.expr(index, conditional)
+            self.add(node.source, node.indices, READ, conditional)
+            return
+        if isinstance(node, ir.Call):
+            self.call(node, conditional)
+            return
+        if isinstance(node, ir.Select):
+            self.expr(node.condition, conditional)
+            self.expr(node.true_value, True)
+            self.expr(node.false_value, True)
+            return
+        for child in operands(node):
+            if not isinstance(child, ir.Var):
+                self.expr(child, conditional)
+
+    def call(self, node: Any, conditional: bool) -> None:
+        name = intrinsic_name(node)
+        op = node.op.name if isinstance(node.op, ir.Op) else ""
+        arguments = list(node.args)
+        kind = None
+        if name is not None and name.startswith("atomic_"):
+            kind = UPDATE
+        elif op == "tirx.address_of":
+            kind = ADDRESS
+        if kind is not None and isinstance(arguments[0], ir.TensorLoad):
+            target = arguments.pop(0)
+            for index in target.indices:
+                self.expr(index, conditional)
+            self.add(target.source, target.indices, kind, conditional)
+        lazily = op == "tirx.if_then_else"
+        for position, argument in enumerate(arguments):
+            if isinstance(argument, ir.PrimExpr) and not isinstance(argument, ir.Var):
+                self.expr(argument, conditional or (lazily and position > 0))
+
+    def add(self, buffer: Any, indices: Any, kind: str, conditional: bool) -> None:
+        indices = tuple(indices)
+        inner = any(uses(index, self.inner) for index in indices)
+        self.found.append(Access(buffer, indices, kind, conditional, inner, self.step))
+
+
+def uses(expr: Any, variables: Any) -> bool:
+    """Whether ``expr`` mentions any of ``variables`` (a set or dict) or loads from memory."""
+    if isinstance(expr, ir.Var):
+        return expr in variables
+    if isinstance(expr, (int, ir.IntImm)):
+        return False
+    if isinstance(expr, ir.TensorLoad):
+        return True
+    return any(uses(child, variables) for child in operands(expr))
+
+
+def mentions(expr: Any, variables: Any) -> bool:
+    """Whether ``expr`` mentions any of ``variables``."""
+    if isinstance(expr, ir.Var):
+        return expr in variables
+    if isinstance(expr, (int, ir.IntImm, ir.FloatImm)):
+        return False
+    return any(mentions(child, variables) for child in operands(expr))
+
+
+def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
+    """``expr`` as a sum of the digits of ``forms``' variables.
+
+    Raises:
+        NotMixedRadix: it is none.
+    """
+    value = as_int(expr) if isinstance(expr, (int, ir.IntImm)) else expr
+    if isinstance(value, int):
+        return Form((), value)
+    if isinstance(value, ir.Var) and value in forms:
+        return forms[value]
+    if not mentions(value, forms):
+        return Form((), value)
+    if isinstance(value, ir.Add):
+        return form_of(value.a, forms) + form_of(value.b, forms)
+    if isinstance(value, ir.Sub) and not mentions(value.b, forms):
+        return form_of(value.a, forms).shifted(-_number(value.b))
+    if isinstance(value, ir.Cast) and str(value.ty).startswith("int"):
+        return form_of(value.value, forms)
+    right = as_int(value.b) if isinstance(value, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
+    if isinstance(value, ir.Mul):
+        left = as_int(value.a)
+        if isinstance(left, int):
+            return form_of(value.b, forms).scaled(left)
+    if not isinstance(right, int):
+        raise NotMixedRadix
+    inner = form_of(value.a, forms)
+    if isinstance(value, ir.Mul):
+        return inner.scaled(right)
+    if isinstance(value, ir.LShift):
+        return inner.scaled(1 << right)
+    if isinstance(value, ir.RShift):
+        return inner.divmod(1 << right)[0]
+    return inner.divmod(right)[0 if isinstance(value, ir.FloorDiv) else 1]
+
+
+def _number(expr: Any) -> Any:
+    return int(expr.value) if isinstance(expr, ir.IntImm) else expr
+
+
+def stores(body: Any) -> Iterator[Any]:
+    """The stores directly in a sequence."""
+    for stmt in body.seq if isinstance(body, ir.SeqStmt) else [body]:
+        yield stmt

@@ -1,0 +1,118 @@
+"""The steps from a program to CUDA text, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.target.cuda import kernel_text
+from tilelang.target.cuda.generate import Generator
+from tilelang.target.cuda.hopper_rules import HopperRules, uses_hopper
+from tilelang.target.cuda.kernel_text import KernelOptions, KernelState, new_state
+from tilelang.target.cuda.program import split_kernels
+from tilelang.target.cuda.tree import read_tree
+from tilelang.target.cuda.warp_specialize import specialize
+from tilelang.target.request import CompileRequest
+from tilelang.transform.config import PassConfigKey
+from tilelang.transform.pipeline import Step
+
+
+@dataclass(frozen=True)
+class CudaContext:
+    """Facts that no step changes: the request and the options that it decides."""
+
+    request: CompileRequest
+    options: KernelOptions
+
+
+@dataclass(eq=False)
+class Kernels:
+    """The kernels of a program between two steps."""
+
+    states: list[KernelState]
+
+    def script(self) -> str:
+        """What a dump shows."""
+        return "\n".join(state.script() for state in self.states)
+
+
+def options_of(request: CompileRequest) -> KernelOptions:
+    """What the request's pass configurations decide."""
+    config = request.config
+    hopper = uses_hopper(request.target)
+    return KernelOptions(
+        guarded=not config(PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS, False),
+        fast_math=bool(config(PassConfigKey.TL_ENABLE_FAST_MATH, False)),
+        use_async=bool(config(PassConfigKey.TL_ENABLE_ASYNC_COPY, True)) and request.target.sm >= 80,
+        swizzle=not config(PassConfigKey.TL_DISABLE_SHARED_SWIZZLE, False),
+        wgmma=hopper and not config(PassConfigKey.TL_DISABLE_WGMMA, False),
+        tma=hopper and not config(PassConfigKey.TL_DISABLE_TMA_LOWER, False),
+        barriers=not config(PassConfigKey.TL_DISABLE_THREAD_STORAGE_SYNC, False),
+        shared_alignment=1024 if hopper else 128,
+    )
+
+
+def _split(func: Any, context: CudaContext) -> Kernels:
+    target = context.request.target
+    return Kernels([new_state(kernel, target, context.options) for kernel in split_kernels(func)])
+
+
+def _specialize(kernels: Kernels, context: CudaContext) -> Kernels:
+    if not context.options.tma or context.request.config(PassConfigKey.TL_DISABLE_WARP_SPECIALIZED, False):
+        return kernels
+    states = []
+    for state in kernels.states:
+        kernel = specialize(state.kernel, state.facts, context.options.wgmma)
+        states.append(state if kernel is state.kernel else new_state(kernel, state.target, state.options))
+    return Kernels(states)
+
+
+def _read(kernels: Kernels, context: CudaContext) -> Kernels:
+    for state in kernels.states:
+        state.tree = read_tree(state.kernel.body)
+    return kernels
+
+
+def _infer(kernels: Kernels, context: CudaContext) -> Kernels:
+    for state in kernels.states:
+        kernel_text.infer_layouts(state)
+    return kernels
+
+
+def _generate(kernels: Kernels, context: CudaContext) -> Kernels:
+    for state in kernels.states:
+        rules = HopperRules(context.options.tma) if uses_hopper(state.target) else None
+        state.generator = Generator(state.emitter, rules)
+        state.code = state.generator.block(state.tree.root)
+    return kernels
+
+
+def _plan(kernels: Kernels, context: CudaContext) -> Kernels:
+    for state in kernels.states:
+        kernel_text.plan_memory(state)
+    return kernels
+
+
+def _synchronise(kernels: Kernels, context: CudaContext) -> Kernels:
+    for state in kernels.states:
+        kernel_text.place_barriers(state)
+    return kernels
+
+
+def _write(kernels: Kernels, context: CudaContext) -> Kernels:
+    for state in kernels.states:
+        kernel_text.write_text(state)
+    return kernels
+
+
+PIPELINE = (
+    Step("split_kernels", _split, "a program is a sequence of launches; every later step sees one kernel"),
+    Step("warp_specialize", _specialize, "on sm_90a pipelined loops become producer and consumer roles before layouts exist"),
+    Step("read_tree", _read, "plain records are cheaper to walk than the IR; operators on shared memory get fragments"),
+    Step("infer_layouts", _infer, "where each tile lives decides the loops, so it comes before any code"),
+    Step("generate", _generate, "each node becomes text once, with the shared memory that it touches beside it"),
+    Step("plan_shared", _plan, "liveness needs the order of the final code, scratch of reductions included"),
+    Step("place_barriers", _synchronise, "buffers that share bytes conflict, so offsets must be known"),
+    Step("write_text", _write, "declarations and parameters are those that the code mentions"),
+)
+"""Every step of the CUDA target."""

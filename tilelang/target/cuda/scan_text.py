@@ -1,0 +1,1 @@
+def emit_scan(gen, node): raise NotImplementedError

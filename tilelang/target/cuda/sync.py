@@ -1,0 +1,143 @@
+"""Barriers and waits, exactly where a thread may touch what another one did.
+
+The code is walked in program order with the accesses since the last barrier. A leaf that reads what was written, or writes what
+was read or written, gets a barrier before it; one that touches a buffer which an asynchronous copy fills gets a wait as well.
+Buffers conflict where their bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice:
+what is pending at the end of an iteration is pending at the start of the next. What threads wrote and an asynchronous unit reads
+(wgmma, TMA stores) gets a proxy fence before its barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Leaf, LoopCode, ScopeCode, Wait, leaves
+
+
+@dataclass
+class _Pending:
+    """Accesses since the last barrier."""
+
+    reads: set[Any] = field(default_factory=set)
+    writes: set[Any] = field(default_factory=set)
+    copies: set[Any] = field(default_factory=set)
+    unfenced: set[Any] = field(default_factory=set)  # written by threads since the last fence for asynchronous units
+
+    def copy(self) -> _Pending:
+        return _Pending(set(self.reads), set(self.writes), set(self.copies), set(self.unfenced))
+
+    def join(self, other: _Pending) -> None:
+        self.reads |= other.reads
+        self.writes |= other.writes
+        self.copies |= other.copies
+        self.unfenced |= other.unfenced
+
+    def barrier(self) -> None:
+        self.reads.clear()
+        self.writes.clear()
+
+
+def insert_barriers(root: Block, overlap: Callable[[Any, Any], bool]) -> None:
+    """Adds barriers and waits to ``root`` in place.
+
+    Args:
+        overlap: whether two shared buffers share bytes.
+    """
+    _Inserter(overlap).block(root, _Pending())
+
+
+class _Inserter:
+    def __init__(self, overlap: Callable[[Any, Any], bool]):
+        self.overlap = overlap
+
+    def block(self, block: Block, pending: _Pending) -> None:
+        position = 0
+        while position < len(block.items):
+            added = self.item(block.items[position], pending)
+            block.items[position:position] = added
+            position += 1 + len(added)
+
+    def item(self, code: Code, pending: _Pending) -> list[Code]:
+        """Handles one item; gives what must come before it."""
+        if isinstance(code, Leaf):
+            return self.leaf(code, pending)
+        if isinstance(code, Barrier):
+            pending.barrier()
+        elif isinstance(code, Wait):
+            if code.pending == 0:
+                pending.writes |= pending.copies
+                pending.copies.clear()
+        elif isinstance(code, Block):
+            self.block(code, pending)
+        elif isinstance(code, LoopCode):
+            return self.loop(code, pending)
+        elif isinstance(code, BranchCode):
+            return self.branch(code, pending)
+        elif isinstance(code, ScopeCode):
+            inner = _Pending()
+            self.block(code.body, inner)
+            summary = _summary(code.body)
+            added = self.leaf(summary, pending)
+            return added
+        return []
+
+    def leaf(self, code: Leaf, pending: _Pending) -> list[Code]:
+        added: list[Code] = []
+        written = code.writes | code.copies
+        touched = code.reads | written
+        if pending.copies and self.any_overlap(touched, pending.copies):
+            added.append(Leaf(["tl::cp_async_commit();"]))
+            added.append(Wait(0))
+            pending.writes |= pending.copies
+            pending.copies.clear()
+        if self.any_overlap(code.async_reads, pending.unfenced):
+            added += [Leaf(["tl::fence_proxy_async();"]), Barrier()]
+            pending.unfenced.clear()
+            pending.barrier()
+        if self.any_overlap(touched, pending.writes) or self.any_overlap(written, pending.reads):
+            added.append(Barrier())
+            pending.barrier()
+        pending.reads |= code.reads
+        pending.writes |= code.writes
+        pending.copies |= code.copies
+        pending.unfenced |= written
+        return added
+
+    def any_overlap(self, left: Any, right: Any) -> bool:
+        return any(self.overlap(a, b) for a in left for b in right)
+
+    def loop(self, code: LoopCode, pending: _Pending) -> list[Code]:
+        if code.carried:
+            # The loop's own wait at its top completes every copy issued before it.
+            pending.writes |= pending.copies
+            pending.copies.clear()
+        before = pending.copy()
+        for _ in range(2):
+            self.block(code.body, pending)
+        pending.join(before)
+        pending.reads |= code.carried
+        return []
+
+    def branch(self, code: BranchCode, pending: _Pending) -> list[Code]:
+        if code.divergent:
+            return self.leaf(_summary(code), pending)
+        other = pending.copy()
+        self.block(code.then, pending)
+        if code.otherwise is not None:
+            self.block(code.otherwise, other)
+        pending.join(other)
+        return []
+
+
+def _summary(code: Code) -> Leaf:
+    """All accesses of some code as one leaf."""
+    found = list(leaves(code))
+    return Leaf(
+        [],
+        frozenset().union(*(leaf.reads for leaf in found)),
+        frozenset().union(*(leaf.writes for leaf in found)),
+        frozenset().union(*(leaf.copies for leaf in found)),
+        frozenset().union(*(leaf.async_reads for leaf in found)),
+    )

@@ -1,0 +1,159 @@
+"""Element-wise tile operators written as nests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.region import Region
+from tilelang.ir.span import location_of
+from tilelang.target.cuda.nest import Axis, Nest
+from tilelang.tileop.copy import AtomicTile, Copy, Fill, Im2Col, Transpose
+from tilelang.tileop.text import expr_text
+from tilelang.tileop.thread import intrinsic_call
+
+_NAMES = "ijklmn"
+
+
+def is_elementwise(op: Any) -> bool:
+    """Whether an operator has a nest."""
+    return type(op) in _BUILDERS
+
+
+def nest_of(op: Any, span: Any) -> Nest:
+    """The nest of an element-wise operator."""
+    return _BUILDERS[type(op)](op, span)
+
+
+def parallel_nest(loop: Any) -> Nest:
+    """The nest of a ``T.Parallel`` loop."""
+    count = int(loop.annotations["tl.parallel"])
+    notes = loop.annotations
+    axes, node = [], loop
+    for _ in range(count):
+        if as_int(node.min) != 0:
+            raise CompileError("T.Parallel loops start at 0", location_of(loop.span))
+        axes.append(_axis(node.loop_var, node.extent, None, loop.span))
+        node = node.body
+    width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
+    layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
+    return Nest.build(
+        tuple(axes), node, loop.span, "T.Parallel", vector=None if width is None else as_int(width), layout=layout
+    )
+
+
+def _axis(var: Any, extent: Any, bound: int | None, span: Any) -> Axis:
+    extent = as_int(extent)
+    if isinstance(extent, int):
+        return Axis(var, extent)
+    return Axis(var, bound or 0, extent)
+
+
+def _axes(regions: Sequence[Region], span: Any) -> tuple[tuple[Axis, ...], list[Any]]:
+    """One axis for each extent of the regions that is not 1, and the variables.
+
+    An extent known only at run time is bounded by the size of a buffer on chip.
+    """
+    axes = []
+    for place, extent in enumerate(regions[-1].shape):
+        var = ir.Var(_NAMES[place] if place < len(_NAMES) else f"i{place}", "int32")
+        bounds = [_bound(region, place) for region in regions]
+        known = [bound for bound in bounds if bound is not None]
+        axes.append(_axis(var, extent, min(known) if known else None, span))
+    if not axes:
+        axes = [Axis(ir.Var("i", "int32"), 1)]
+        return tuple(axes), []
+    return tuple(axes), [axis.var for axis in axes]
+
+
+def _bound(region: Region, place: int) -> int | None:
+    """The size of the buffer axis that an axis of the region's shape lies in, where it is on chip."""
+    if region.scope == "global":
+        return None
+    moving = [size for size, extent in zip(region.buffer.shape, region.extents) if extent != 1]
+    size = as_int(moving[place]) if place < len(moving) else None
+    return size if isinstance(size, int) else None
+
+
+def _cast(value: Any, dtype: str) -> Any:
+    return value if str(value.ty) == dtype else ir.Cast(dtype, value)
+
+
+def _indices(region: Region, offsets: Sequence[Any]) -> list[Any]:
+    return [constant(index) if isinstance(index, int) else index for index in region.index(offsets)]
+
+
+def _load(region: Region, offsets: Sequence[Any]) -> Any:
+    return ir.BufferLoad(region.buffer, _indices(region, offsets))
+
+
+def _store(region: Region, offsets: Sequence[Any], value: Any, span: Any) -> Any:
+    return ir.BufferStore(region.buffer, _cast(value, region.dtype), _indices(region, offsets), span)
+
+
+def _copy(op: Copy, span: Any) -> Nest:
+    axes, offsets = _axes([op.src, op.dst], span)
+    body = _store(op.dst, offsets, _load(op.src, offsets), span)
+    layout = op.loop_layout if isinstance(op.loop_layout, str) else None
+    return Nest.build(axes, body, span, "T.copy", vector=op.coalesced_width, layout=layout)
+
+
+def _transpose(op: Transpose, span: Any) -> Nest:
+    axes, offsets = _axes([op.dst], span)
+    return Nest.build(axes, _store(op.dst, offsets, _load(op.src, offsets[::-1]), span), span, "T.transpose")
+
+
+def _fill(op: Fill, span: Any) -> Nest:
+    axes, offsets = _axes([op.dst], span)
+    return Nest.build(axes, _store(op.dst, offsets, _typed(op.value, op.dst.dtype), span), span, "T.fill")
+
+
+def _typed(value: Any, dtype: str) -> Any:
+    if isinstance(value, (int, float)):
+        return ir.FloatImm(dtype, float(value)) if canonical(dtype).is_float else ir.IntImm(dtype, int(value))
+    return value
+
+
+def _atomic(op: AtomicTile, span: Any) -> Nest:
+    axes, offsets = _axes([op.src, op.dst], span)
+    value = _cast(_load(op.src, offsets), op.dst.dtype)
+    call = intrinsic_call(
+        f"atomic_{op.op}", _load(op.dst, offsets), value, attrs={"memory_order": op.memory_order}, span=span
+    )
+    return Nest.build(axes, ir.Evaluate(call, span), span, f"T.atomic_{op.op}")
+
+
+def _im2col(op: Im2Col, span: Any) -> Nest:
+    axes, offsets = _axes([op.col], span)
+    if len(offsets) != 2:
+        raise CompileError("T.c2d_im2col writes a two-dimensional tile", location_of(span))
+    _, height, width, channels = (as_int(size) for size in op.img.buffer.shape)
+    reach = (op.kernel - 1) * op.dilation + 1
+    out_height = (height + 2 * op.pad - reach) // op.stride + 1
+    out_width = (width + 2 * op.pad - reach) // op.stride + 1
+    rows, columns = op.col.shape
+    place, part = op.nhw_step * rows + offsets[0], op.c_step * columns + offsets[1]
+    column = part % channels
+    y = place % (out_height * out_width) // out_width * op.stride + part // (op.kernel * channels) * op.dilation - op.pad
+    x = place % out_width * op.stride + part // channels % op.kernel * op.dilation - op.pad
+    load = ir.BufferLoad(op.img.buffer, [place // (out_height * out_width), y, x, column])
+    return Nest.build(axes, _store(op.col, offsets, load, span), span, "T.c2d_im2col")
+
+
+_BUILDERS: Mapping[type, Callable[[Any, Any], Nest]] = {
+    Copy: _copy,
+    Transpose: _transpose,
+    Fill: _fill,
+    AtomicTile: _atomic,
+    Im2Col: _im2col,
+}
+
+
+def describe(nest: Nest) -> str:
+    """A nest in a message: ``T.Parallel(64, 32)``."""
+    sizes = ", ".join(str(axis.extent) if axis.limit is None else expr_text(axis.limit) for axis in nest.axes)
+    return f"{nest.origin}({sizes})" if nest.origin == "T.Parallel" else nest.origin

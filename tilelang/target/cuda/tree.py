@@ -1,0 +1,248 @@
+"""A kernel's statements as plain records, read once from the IR; operators on shared memory are brought to fragments here.
+
+Later steps walk this tree several times; it is far cheaper to walk than the IR and it carries each nest with its accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
+from tilelang.target.cuda.nest import Nest
+from tilelang.target.cuda.tiles import is_elementwise, nest_of, parallel_nest
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.copy import Copy
+from tilelang.tileop.gemm import Gemm, GemmSparse
+from tilelang.tileop.hint import (
+    AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle,
+)  # fmt: skip
+from tilelang.tileop.reduce import Reduce, Scan
+
+FRAGMENT = "local.fragment"
+SHARED = ("shared", "shared.dyn")
+_HINTS = (AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle)
+
+
+@dataclass(eq=False, slots=True)
+class Sequence:
+    """Statements in order."""
+
+    items: list[TileNode]
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """A ``for`` loop that every thread runs."""
+
+    stmt: Any
+    body: Sequence
+
+
+@dataclass(eq=False, slots=True)
+class Branch:
+    """An ``if``."""
+
+    stmt: Any
+    then: Sequence
+    otherwise: Sequence | None
+
+
+@dataclass(eq=False, slots=True)
+class Repeat:
+    """A ``while`` loop."""
+
+    stmt: Any
+    body: Sequence
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """An attribute around statements (``T.ws``, ``T.attr``)."""
+
+    stmt: Any
+    body: Sequence
+
+
+@dataclass(eq=False, slots=True)
+class Operator:
+    """A tile operator that is no nest."""
+
+    op: Any
+    span: Any
+
+
+@dataclass(eq=False, slots=True)
+class Parallel:
+    """A nest; ``op`` is the tile operator that it came from, if any."""
+
+    nest: Nest
+    op: Any = None
+
+    @property
+    def span(self) -> Any:
+        return self.nest.span
+
+
+@dataclass(eq=False, slots=True)
+class Scalar:
+    """A statement that each thread runs by itself: a store, a call, a binding, ``break`` …"""
+
+    stmt: Any
+
+
+TileNode = Union[Sequence, Loop, Branch, Repeat, Scope, Operator, Parallel, Scalar]
+
+
+@dataclass(eq=False)
+class TileTree:
+    """A kernel as a tree.
+
+    Attributes:
+        root: its statements.
+        allocations: every buffer of the kernel with the annotations of its allocation.
+        aliases: a buffer that views another -> that other.
+        hints: the hints of the kernel, in order, with their spans.
+    """
+
+    root: Sequence
+    allocations: dict[Any, dict[str, Any]] = field(default_factory=dict)
+    aliases: dict[Any, Any] = field(default_factory=dict)
+    hints: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+def read_tree(body: Any) -> TileTree:
+    """The tree of a kernel's body."""
+    return _Reader().read(body)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.tree = TileTree(Sequence([]))
+        self.temporaries = 0
+
+    def read(self, body: Any) -> TileTree:
+        self.tree.root = self.block(body)
+        return self.tree
+
+    def block(self, stmt: Any) -> Sequence:
+        items: list[Any] = []
+        for child in stmt.seq if isinstance(stmt, ir.SeqStmt) else [stmt]:
+            items += self.statement(child)
+        return Sequence(items)
+
+    def statement(self, stmt: Any) -> list[Any]:
+        if isinstance(stmt, ir.SeqStmt):
+            return self.block(stmt).items
+        if isinstance(stmt, ir.Evaluate):
+            return self.evaluate(stmt)
+        if isinstance(stmt, ir.For):
+            if "tl.parallel" in stmt.annotations:
+                return [Parallel(parallel_nest(stmt))]
+            return [Loop(stmt, self.block(stmt.body))]
+        if isinstance(stmt, ir.IfThenElse):
+            otherwise = None if stmt.else_case is None else self.block(stmt.else_case)
+            return [Branch(stmt, self.block(stmt.then_case), otherwise)]
+        if isinstance(stmt, ir.While):
+            return [Repeat(stmt, self.block(stmt.body))]
+        if isinstance(stmt, ir.AttrStmt):
+            return [Scope(stmt, self.block(stmt.body))]
+        if isinstance(stmt, ir.AllocBuffer):
+            self.tree.allocations[stmt.buffer] = {str(k): v for k, v in (stmt.annotations or {}).items()}
+            return []
+        if isinstance(stmt, ir.DeclBuffer):
+            self.tree.aliases[stmt.buffer] = stmt.data.args[0]
+            return []
+        return [Scalar(stmt)]
+
+    def evaluate(self, stmt: Any) -> list[Any]:
+        if isinstance(stmt.value, ir.IntImm):
+            return []
+        if not is_tile_op(stmt.value):
+            return [Scalar(stmt)]
+        op, span = decode(stmt.value), stmt.span
+        if isinstance(op, _HINTS):
+            self.tree.hints.append((op, span))
+            return [Operator(op, span)] if isinstance(op, MaxRegisters) else []
+        if isinstance(op, Copy) and op.kind == "tma":
+            return [Operator(op, span)]
+        if is_elementwise(op):
+            return [Parallel(nest_of(op, span), op)]
+        if isinstance(op, (Gemm, GemmSparse)) and op.c.scope != FRAGMENT:
+            return self.product(op, span)
+        if isinstance(op, Reduce):
+            return self.reduction(op, span)
+        if isinstance(op, Scan):
+            return self.scan(op, span)
+        return [Operator(op, span)]
+
+    # Operators on shared memory, on fragments --------------------------------------------------------------------------
+
+    def temporary(self, like: Region, name: str, dtype: str | None = None) -> Region:
+        self.temporaries += 1
+        shape = [as_int(extent) for extent in like.extents]
+        buffer = ir.decl_buffer(
+            shape, dtype or like.dtype, f"{like.buffer.name}_{name}", scope=FRAGMENT, data_alignment=1, layout=None
+        )
+        self.tree.allocations[buffer] = {}
+        return Region.whole(buffer)
+
+    def copy(self, src: Region, dst: Region, span: Any) -> Parallel:
+        op = Copy(src, dst)
+        return Parallel(nest_of(op, span), op)
+
+    def product(self, op: Any, span: Any) -> list[Any]:
+        wide = self.temporary(op.c, "accum")
+        cleared = op.clear_accum is True
+        before = [] if cleared else [self.copy(op.c, wide, span)]
+        return [*before, Operator(op.replace(c=wide), span), self.copy(wide, op.c, span)]
+
+    def reduction(self, op: Reduce, span: Any) -> list[Any]:
+        before, after = [], []
+        if op.src.scope != FRAGMENT:
+            source = self.temporary(op.src, "tile")
+            before.append(self.copy(op.src, source, span))
+            op = op.replace(src=source)
+        if op.dst.scope != FRAGMENT:
+            target = self.temporary(op.dst, "result")
+            if not op.clear:
+                before.append(self.copy(op.dst, target, span))
+            after.append(self.copy(target, op.dst, span))
+            op = op.replace(dst=target)
+        return [*before, Operator(op, span), *after]
+
+    def scan(self, op: Scan, span: Any) -> list[Any]:
+        """A scan works in shared memory; fragments and global tiles go through a shared one."""
+        if op.src.scope in SHARED and op.dst.scope in SHARED:
+            return [Operator(op, span)]
+        if op.dst.scope in SHARED:
+            return [self.copy(op.src, op.dst, span), Operator(op.replace(src=op.dst), span)]
+        shape = [as_int(extent) for extent in op.src.extents]
+        buffer = ir.decl_buffer(shape, op.dst.dtype, f"{op.dst.buffer.name}_scan", scope="shared.dyn", layout=None)
+        self.tree.allocations[buffer] = {}
+        tile = Region.whole(buffer)
+        work = op.replace(src=tile, dst=tile)
+        return [self.copy(op.src, tile, span), Operator(work, span), self.copy(tile, op.dst, span)]
+
+
+def walk(node: Any) -> Iterator[Any]:
+    """Every node in program order, containers before their contents."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(inside(current)))
+
+
+def inside(node: Any) -> list[Any]:
+    """The nodes directly inside one."""
+    if isinstance(node, Sequence):
+        return node.items
+    if isinstance(node, Branch):
+        return [node.then] + ([node.otherwise] if node.otherwise is not None else [])
+    if isinstance(node, (Loop, Repeat, Scope)):
+        return [node.body]
+    return []
