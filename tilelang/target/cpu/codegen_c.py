@@ -11,14 +11,12 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.c_stmt import CStatements
 from tilelang.target.cpu.c_types import c_type, vector_typedef
-from tilelang.target.cpu.codegen_llvm import Library, lower_host, object_code
-from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.codegen_llvm import ENTRY_LEVEL, Library, lower_module, object_code
 from tilelang.target.cpu.functions import FUNCTIONS
-from tilelang.target.cpu.host import plain_entry
+from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
 from tilelang.target.cpu.toolchain import c_compiler, run, shared_flags
-from tilelang.target.params import dynamic_names, kernel_params
 
 _TUNING = ("-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w")
 
@@ -44,7 +42,7 @@ class CSource:
 
 def emit_c(program: LegalProgram, context: Any) -> CSource:
     """The program as a C file with the plain entry point."""
-    func = plain_entry(program.func, context.name)
+    func = program.func
     statements = CStatements(context.name)
     parameters = [_parameter(statements, param) for param in func.params]
     body = list(statements.lines(func.body, 1))
@@ -53,7 +51,7 @@ def emit_c(program: LegalProgram, context: Any) -> CSource:
     own = [helpers.c_text(program.helpers)] if helpers.c_text(program.helpers) else []
     entry = [f"int32_t {context.name}_call({', '.join(parameters)}) {{", *body, "}"]
     workspace = [WORKSPACE] if "tl_workspace" in program.helpers else []
-    imported = [str(program.func.attrs["tl.import_source"])] if "tl.import_source" in (program.func.attrs or {}) else []
+    imported = [str(program.signature.attrs["tl.import_source"])] if "tl.import_source" in (program.signature.attrs or {}) else []
     parts = [
         PRELUDE, *workspace, *vectors, "", *statements.expr.definitions.values(), *functions, *own, *imported, "",
         *statements.tasks, *entry,
@@ -117,32 +115,12 @@ def _machine_flags(context: Any) -> list[str]:
 
 def _packed_entry(source: CSource, context: Any) -> bytes:
     """TVM's entry: it checks the arguments, calls the C function, and raises the failure that its code stands for."""
-    func = source.program.func
-    arguments = [ir.StringImm(f"{context.name}_call")]
-    for param in func.params:
-        arguments.append(_passed(param))
-    sizes = {
-        size.name: size
-        for param in func.params if ir.is_buffer_var(param)
-        for size in (*param.shape, *param.strides) if isinstance(size, ir.Var)
-    }  # fmt: skip
-    arguments += [ir.Cast("int64", sizes[name]) for name in dynamic_names(kernel_params(func))]
-    arguments.append(ir.Call(ir.Op.get("tirx.reinterpret"), [ir.IntImm("uint64", 0)], ret_ty="handle"))
-    code = ir.Var("code", "int32")
-    call = ir.Call(ir.Op.get("tirx.call_extern"), arguments, ret_ty="int32")
-    raises = [
-        ir.AssertStmt(ir.StringImm("RuntimeError"), code != number, [ir.StringImm(message)])
-        for number, message in enumerate(source.failures, start=1)
-    ]
-    entry = ir.PrimFunc(list(func.params), seq(ir.Bind(code, call), raises)).with_attr("global_symbol", context.name)
-    return object_code(lower_host(LegalProgram(entry, ()), context), context)
 
+    def failed(code: Any) -> Any:
+        return [
+            ir.AssertStmt(ir.StringImm("RuntimeError"), code != number, [ir.StringImm(message)])
+            for number, message in enumerate(source.failures, start=1)
+        ]
 
-def _passed(param: Any) -> Any:
-    """A parameter as the plain entry takes it."""
-    if ir.is_buffer_var(param):
-        return ir.buffer_data(param)
-    dtype = str(param.ty)
-    if isinstance(param.ty, ir.ir.PointerType) or dtype == "handle":
-        return param
-    return ir.Cast("float64" if dtype.startswith(("float", "bfloat")) else "int64", param)
+    entry = packed_entry(source.program.signature, context.name, failed)
+    return object_code(lower_module(entry, context, packed=True), context, ENTRY_LEVEL)

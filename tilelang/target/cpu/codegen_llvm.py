@@ -13,21 +13,32 @@ from tvm.tirx import transform as tirx
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
+from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.runtime_ll import runtime_text
 from tilelang.target.cpu.toolchain import link_shared
 from tilelang.target.info import TargetInfo
 
 
+KERNEL_LEVEL, ENTRY_LEVEL = 3, 0
+"""LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (whose code is long and runs once a call)."""
+
+
 @dataclass(frozen=True)
 class HostModule:
-    """TVM's module of the entry function, lowered and ready for code generation."""
+    """TVM's modules, lowered and ready for code generation.
 
-    module: Any
+    Attributes:
+        kernel: the kernel with its plain entry.
+        entry: the entry of TVM's convention, or None.
+    """
+
+    kernel: Any
+    entry: Any
 
     def script(self) -> str:
         """Printed IR."""
-        return self.module.script()
+        return "\n".join(module.script() for module in (self.kernel, self.entry) if module is not None)
 
 
 @dataclass(frozen=True)
@@ -45,35 +56,49 @@ class Library:
     log: str
 
 
-def llvm_target(target: TargetInfo) -> Any:
-    """TVM's target of a CPU, with the widest vectors that it has."""
-    return _llvm_target(target.arch, target.triple, target.features)
-
-
 @lru_cache(maxsize=8)
-def _llvm_target(arch: str, triple: str, features: tuple[str, ...]) -> Any:
+def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int) -> Any:
+    """TVM's target of a CPU, with the widest vectors that it has."""
     attributes = [f"+{feature}" for feature in features]
     if "avx512f" in features:
         attributes.append("-prefer-256-bit")
-    fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes}
+    fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level}
     return ir.Target({name: value for name, value in fields.items() if value})
 
 
+def _target(info: TargetInfo, level: int) -> Any:
+    return llvm_target(info.arch, info.triple, info.features, level)
+
+
 def lower_host(program: LegalProgram, context: Any) -> HostModule:
-    """TVM's passes up to code generation: flat buffers, checked arguments, target intrinsics."""
-    target = llvm_target(context.request.target)
+    """TVM's passes up to code generation, for the kernel and for the checked entry."""
     func = program.func
     imported = helpers.llvm_text(program.helpers)
     if imported:
         zero = ir.IntImm("int32", 0)
         func = func.with_body(ir.AttrStmt(zero, "pragma_import_llvm", ir.StringImm(imported), func.body))
+    kernel = lower_module(func, context, packed=False)
+    if not context.packed:
+        return HostModule(kernel, None)
+    entry = packed_entry(program.signature, context.name, _pass_on)
+    return HostModule(kernel, lower_module(entry, context, packed=True))
+
+
+def _pass_on(code: Any) -> Any:
+    """The kernel has set the error already: returns at once with a failure."""
+    leave = ir.Evaluate(ir.Call(ir.Op.get("tirx.tvm_throw_last_error"), [], ret_ty="int32"))
+    return ir.IfThenElse(code != 0, leave, None)
+
+
+def lower_module(func: Any, context: Any, packed: bool) -> Any:
+    """Flat buffers, checked arguments where the function is ``packed``, operators that LLVM code generation knows."""
+    target = _target(context.request.target, KERNEL_LEVEL)
     module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(func))
-    entry = [tirx.AnnotateEntryFunc(), tirx.MakePackedAPI()] if context.packed else []
     passes = [
         tirx.FlattenBuffer(),
         tirx.StmtSimplify(),
         tirx.UnrollLoop(),
-        *entry,
+        *([tirx.AnnotateEntryFunc(), tirx.MakePackedAPI()] if packed else []),
         # The parameters alone still name narrow formats, whose pointers LLVM code generation does not know.
         tirx.BF16StorageLegalize(),
         tirx.FP8StorageLegalize(),
@@ -82,28 +107,38 @@ def lower_host(program: LegalProgram, context: Any) -> HostModule:
         # Simplification copies expressions, and with them the variables that they bind.
         tirx.ConvertSSA(),
     ]
-    return HostModule(tvm.transform.Sequential(passes)(module))
+    return tvm.transform.Sequential(passes)(module)
 
 
 def generate(host: HostModule, context: Any) -> Library:
     """Machine code, linked with the run-time into a shared library that exports the entry point alone."""
-    target = llvm_target(context.request.target)
-    built = tvm.get_global_func("target.build.llvm")(host.module, target)
+    kernel = _build(host.kernel, context, KERNEL_LEVEL)
+    objects = {"kernel.o": _object(kernel), "runtime.o": _runtime_object(context.request.target.triple, context.packed)}
+    exported: tuple[str, ...] = (f"{context.name}_call", "tilelang_last_error")
+    if host.entry is not None:
+        objects["entry.o"] = object_code(host.entry, context, ENTRY_LEVEL)
+        exported = ("__tvm_ffi_*",)
     with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
         directory = Path(folder)
-        built.write_to_file(str(directory / "kernel.o"), "o")
-        (directory / "runtime.o").write_bytes(_runtime_object(context.request.target.triple, context.packed))
-        exported = ("__tvm_ffi_*",) if context.packed else (f"{context.name}_call", "tilelang_last_error")
-        content, log = link_shared([directory / "kernel.o", directory / "runtime.o"], exported, directory)
-    return Library(content, built.inspect_source("ll"), log)
+        for name, content in objects.items():
+            (directory / name).write_bytes(content)
+        content, log = link_shared([directory / name for name in objects], exported, directory)
+    return Library(content, kernel.inspect_source("ll"), log)
 
 
-def object_code(host: HostModule, context: Any) -> bytes:
-    """The machine code of a module alone."""
-    target = llvm_target(context.request.target)
+def _build(module: Any, context: Any, level: int) -> Any:
+    return tvm.get_global_func("target.build.llvm")(module, _target(context.request.target, level))
+
+
+def object_code(module: Any, context: Any, level: int) -> bytes:
+    """The machine code of a lowered module."""
+    return _object(_build(module, context, level))
+
+
+def _object(built: Any) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
-        path = Path(folder) / "entry.o"
-        tvm.get_global_func("target.build.llvm")(host.module, target).write_to_file(str(path), "o")
+        path = Path(folder) / "code.o"
+        built.write_to_file(str(path), "o")
         return path.read_bytes()
 
 

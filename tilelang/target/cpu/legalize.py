@@ -30,11 +30,13 @@ class LegalProgram:
         func: the function.
         functions: names of the scalar functions (:data:`~tilelang.target.cpu.functions.FUNCTIONS`) that C code must define.
         helpers: names of the helper functions (:mod:`~tilelang.target.cpu.helpers`) that it calls.
+        signature: once the entry has plain arguments, the function with the parameters that the user wrote.
     """
 
     func: Any
     functions: tuple[str, ...]
     helpers: tuple[str, ...] = field(default=())
+    signature: Any = None
 
     def script(self) -> str:
         """Printed IR."""

@@ -37,13 +37,14 @@ COMMON = (
 
 LLVM = (
     *COMMON,
-    Step("make_entry", make_entry, "the signature that the execution backend calls"),
+    Step("make_entry", make_entry, "the function over plain C arguments"),
     Step("lower_host", lower_host, "TVM's passes: flat buffers, argument checks, intrinsics of the target"),
     Step("generate", generate, "machine code and the shared library"),
 )
 
 C = (
     *COMMON,
+    Step("make_entry", make_entry, "the function over plain C arguments"),
     Step("emit_c", emit_c, "one readable C file"),
     Step("build_c", build_c, "the system compiler, and the checked entry point where TVM's convention is wanted"),
 )
