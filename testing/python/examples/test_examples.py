@@ -30,6 +30,15 @@ SMALL = {
     "topk": {"M": 50, "N": 64, "k": 4},
     "cumsum": {"M": 20, "N": 300},
     "histogram": {"N": 5000, "bins": 64},
+    "flash_attention_backward": {"heads": 1, "seq_len": 150, "dim": 32},
+    "mla_decode": {"heads": 40, "seq_len": 150, "dim": 128, "rope_dim": 32},
+    "gemm_fp8_blockscale": {"M": 70, "N": 200, "K": 300},
+    "grouped_gemm": {"sizes": (33, 0, 70, 1), "N": 70, "K": 50},
+    "streamk_gemm": {"M": 100, "N": 150, "K": 200},
+    "sparse_gemm": {"M": 70, "N": 90, "K": 128},
+    "block_sparse_attention": {"heads": 2, "seq_len": 150, "dim": 32},
+    "mamba2_chunk_scan": {"chunks": 2, "chunk": 80, "heads": 2, "dim": 32, "state": 32},
+    "retention": {"heads": 2, "seq_len": 150, "dim_k": 32, "dim_v": 48},
 }
 
 
