@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import cuda, kernels
 
 SEED = 20240617
@@ -11,7 +12,8 @@ DEVICE void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
     :: "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
 }
 DEVICE void bulk_store(void* to, const void* from, u32 bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" :: "l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+    :: "l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
 }
 """
 ROUND_TRIP = (
@@ -35,15 +37,8 @@ extern "C" __global__ void k(const u32* in, u32* out) {
 )
 
 
-def round_trip(
-    wait="barrier_wait(&barrier, 0);", fence="fence_async();", drain="bulk_wait();", after="", **options
-):
-    source = (
-        ROUND_TRIP.replace("WAIT", wait)
-        .replace("FENCE", fence)
-        .replace("DRAIN", drain)
-        .replace("AFTER", after)
-    )
+def round_trip(wait="barrier_wait(&barrier, 0);", fence="fence_async();", drain="bulk_wait();", after="", **options):
+    source = ROUND_TRIP.replace("WAIT", wait).replace("FENCE", fence).replace("DRAIN", drain).replace("AFTER", after)
     data, out = cuda.arange(1024, np.uint32), np.zeros(1024, np.uint32)
     return cuda.run(source, [data, out], 64, **options), data, out
 
@@ -67,14 +62,10 @@ def test_missing_proxy_fence_is_seen():
 
 
 def test_overwriting_the_source_of_a_store_is_seen():
-    report, data, out = round_trip(
-        drain="", after="for (int i = t; i < 1024; i += 64) tile[i] = 0; if (t == 0) bulk_wait();"
-    )
+    report, data, out = round_trip(drain="", after="for (int i = t; i < 1024; i += 64) tile[i] = 0; if (t == 0) bulk_wait();")
     assert "race" in cuda.kinds(report)
     assert not np.array_equal(out, data + 1)
-    report, data, out = round_trip(
-        drain="bulk_wait_read();", after="for (int i = t; i < 1024; i += 64) tile[i] = 0;"
-    )
+    report, data, out = round_trip(drain="bulk_wait_read();", after="for (int i = t; i < 1024; i += 64) tile[i] = 0;")
     kernels.clean(report)
     assert np.array_equal(out, data + 1)
 

@@ -1,6 +1,7 @@
 """Clusters: distributed shared memory, multicast loads, copies between blocks, remote barriers."""
 
 import numpy as np
+
 from testing.python.simulator.models import cuda, kernels
 
 SEED = 20240618
@@ -80,7 +81,9 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) k(u32* out) {
   if (rank == 1 && t == 0) asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(remote_value), "r"(42) : "memory");
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(remote) : "memory");
   if (rank == 0) {
-    asm volatile("{.reg .pred p;\\nW: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 0;\\n@p bra D;\\nbra W;\\nD: }" :: "r"(shared_address(&barrier)) : "memory");
+    asm volatile("{.reg .pred p;\\nW: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], 0;\\n"
+      "@p bra D;\\nbra W;\\nD: }"
+      :: "r"(shared_address(&barrier)) : "memory");
     out[t] = value;
   }
   cluster_sync();

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import cuda, kernels
 
 SEED = 20240616
@@ -122,9 +123,7 @@ extern "C" __global__ void k(const u32* in, u32* out) {
 
 @pytest.mark.parametrize("noinc", [False, True])
 def test_mbarrier_arrival(noinc):
-    source = ARRIVAL.replace("COUNT", "64").replace(
-        "ARRIVE\n", "\n" if noinc else "barrier_arrive(&barrier);\n"
-    )
+    source = ARRIVAL.replace("COUNT", "64").replace("ARRIVE\n", "\n" if noinc else "barrier_arrive(&barrier);\n")
     source = source.replace(".NOINC", ".noinc.shared" if noinc else ".shared")
     data, out = cuda.arange(256, np.uint32), np.zeros(256, np.uint32)
     for seed in range(4):

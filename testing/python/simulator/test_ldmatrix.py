@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import cuda, kernels
 from testing.python.simulator.models.native import call
 
@@ -32,8 +33,9 @@ def load_source(count, trans, store=False):
     registers = ", ".join(f"%{i}" for i in range(count))
     outs = ", ".join(f'"=r"(r[{i}])' for i in range(count))
     ins = ", ".join(f'"r"(r[{i}])' for i in range(count))
-    load = f'asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{registers}}}, [%{count}];" : {outs} : "r"(address));'
-    save = f'asm volatile("stmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 [%{count}], {{{registers}}};" :: {ins}, "r"(address) : "memory");'
+    form = f"sync.aligned.m8n8.x{count}{trans}.shared.b16"
+    load = f'asm volatile("ldmatrix.{form} {{{registers}}}, [%{count}];" : {outs} : "r"(address));'
+    save = f'asm volatile("stmatrix.{form} [%{count}], {{{registers}}};" :: {ins}, "r"(address) : "memory");'
     return f"""
 extern "C" __global__ void k(const u16* rows, const u32* order, u32* fragments, u16* out) {{
   __shared__ alignas(16) u16 tile[32][8];
@@ -82,9 +84,7 @@ def test_movmatrix():
     rows = np.random.default_rng(SEED).integers(0, 2**16, (8, 8)).astype(np.uint16)
     source = expected(rows, False).reshape(32, 1)
     out = np.zeros((32, 1), np.uint32)
-    ptx = kernels.register_kernel(
-        {"a": (1, 4)}, {"d": (1, 4)}, "movmatrix.sync.aligned.m8n8.trans.b16 %d0, %a0;"
-    )
+    ptx = kernels.register_kernel({"a": (1, 4)}, {"d": (1, 4)}, "movmatrix.sync.aligned.m8n8.trans.b16 %d0, %a0;")
     kernels.clean(kernels.launch(ptx, "k", [source, out]))
     assert np.array_equal(out[:, 0], expected(rows, True))
 
@@ -121,9 +121,7 @@ extern "C" __global__ void k(u32* out, int pitch) {
 }"""
     passes = {}
     for pitch in (16, 128, 144):
-        report = kernels.clean(
-            cuda.run(source, [np.zeros(32, np.uint32)], 32, scalars=[pitch], shared_bytes=2048)
-        )
+        report = kernels.clean(cuda.run(source, [np.zeros(32, np.uint32)], 32, scalars=[pitch], shared_bytes=2048))
         rows = [i for i in report.counters.instructions if i["instruction"].startswith("ldmatrix")]
         passes[pitch] = sum(i["shared_wavefronts"] for i in rows)
     assert passes == {16: 1, 128: 8, 144: 1}

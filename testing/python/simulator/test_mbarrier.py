@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import cuda, kernels
 
 HEAD = """
@@ -89,9 +90,11 @@ def test_transactions_complete_a_phase():
     asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 48;" :: "r"(addr) : "memory");
     barrier_expect(&barrier, 16);
     asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 32;" :: "r"(addr) : "memory");
-    asm volatile("{.reg .pred w;\\nmbarrier.test_wait.parity.shared::cta.b64 w, [%1], 0;\\nselp.u32 %0, 1, 0, w;}" : "=r"(p) : "r"(addr) : "memory");
+    asm volatile("{.reg .pred w;\\nmbarrier.test_wait.parity.shared::cta.b64 w, [%1], 0;\\nselp.u32 %0, 1, 0, w;}"
+      : "=r"(p) : "r"(addr) : "memory");
     asm volatile("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%0], 32;" :: "r"(addr) : "memory");
-    asm volatile("{.reg .pred w;\\nmbarrier.try_wait.parity.relaxed.cta.shared::cta.b64 w, [%1], 0, 100;\\nselp.u32 %0, 1, 0, w;}" : "=r"(q) : "r"(addr) : "memory");
+    asm volatile("{.reg .pred w;\\nmbarrier.try_wait.parity.relaxed.cta.shared::cta.b64 w, [%1], 0, 100;\\nselp.u32 %0, 1, 0, w;}"
+      : "=r"(q) : "r"(addr) : "memory");
     out[0] = p; out[1] = q;
   }
 """

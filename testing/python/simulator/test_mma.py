@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import formats, fragments, kernels
 
 SEED = 20240614
@@ -9,18 +10,8 @@ DENSE = [
     *[((16, 8, k), t, t) for k in (8, 16) for t in ("f16", "bf16")],
     *[((16, 8, k), "tf32", "tf32") for k in (4, 8)],
     *[((16, 8, k), a, b) for k in (16, 32) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")],
-    *[
-        ((m, 8, k), a, b)
-        for m, k in ((8, 16), (16, 16), (16, 32))
-        for a in ("s8", "u8")
-        for b in ("s8", "u8")
-    ],
-    *[
-        ((m, 8, k), a, b)
-        for m, k in ((8, 32), (16, 32), (16, 64))
-        for a in ("s4", "u4")
-        for b in ("s4", "u4")
-    ],
+    *[((m, 8, k), a, b) for m, k in ((8, 16), (16, 16), (16, 32)) for a in ("s8", "u8") for b in ("s8", "u8")],
+    *[((m, 8, k), a, b) for m, k in ((8, 32), (16, 32), (16, 64)) for a in ("s4", "u4") for b in ("s4", "u4")],
 ]
 SPARSE = [
     *[((16, 8, k), t, t) for k in (16, 32) for t in ("f16", "bf16")],
@@ -29,7 +20,6 @@ SPARSE = [
     *[((16, 8, k), a, "u8") for k in (32, 64) for a in ("s8", "u8")],
     *[((16, 8, k), a, "s4") for k in (64, 128) for a in ("s4", "u4")],
 ]
-INTEGERS = ("s8", "u8", "s4", "u4")
 
 
 def name_of(case):
@@ -37,36 +27,11 @@ def name_of(case):
     return f"m{m}n{n}k{k}-{a}-{b}"
 
 
-def random_codes(rng, shape, fmt):
-    """Codes of moderate values, so that sums in single precision stay accurate."""
-    if fmt in INTEGERS:
-        return rng.integers(0, 2 ** fragments.BITS[fmt], shape).astype(np.uint64)
-    return formats.encode(rng.normal(0, 1, shape), fmt, "rn", False)
-
-
-def values_of(codes, fmt):
-    if fmt not in INTEGERS:
-        return formats.decode(codes, fmt)
-    bits = fragments.BITS[fmt]
-    signed = codes.astype(np.int64)
-    return np.where(fmt.startswith("s") & (signed >= 2 ** (bits - 1)), signed - 2**bits, signed)
-
-
-def ordered_sum(a, b, c):
-    """c + a @ b in single precision, one product after the other along k: the simulator's order."""
-    total = c.astype(np.float32)
-    for k in range(a.shape[1]):
-        total = total + a[:, k : k + 1].astype(np.float32) * b[k : k + 1].astype(np.float32)
-    return total
-
-
 def run(instruction, words, d_count, d_bytes=4):
     """Launches one mma on packed operands (name -> [32, registers]); returns D's registers."""
     out = np.zeros((32, d_count), dtype=f"u{d_bytes}")
     inputs = {name: (w.shape[1], w.itemsize) for name, w in words.items()}
-    body = instruction.format(
-        d=kernels.vector("d", d_count), **{n: kernels.vector(n, w.shape[1]) for n, w in words.items()}
-    )
+    body = instruction.format(d=kernels.vector("d", d_count), **{n: kernels.vector(n, w.shape[1]) for n, w in words.items()})
     ptx = kernels.register_kernel(inputs, {"d": (d_count, d_bytes)}, body)
     kernels.clean(kernels.launch(ptx, "k", [*words.values(), out]))
     return out
@@ -76,9 +41,7 @@ def pack_operands(shape, a, b, a_codes, b_codes, stored_k=None):
     m, n, k = shape
     stored_k = stored_k or k
     bits = fragments.BITS[a]
-    a_words = fragments.pack(
-        a_codes, lambda lane, i: fragments.a_place(lane, i, m, bits), bits, m * stored_k // 32
-    )
+    a_words = fragments.pack(a_codes, lambda lane, i: fragments.a_place(lane, i, m, bits), bits, m * stored_k // 32)
     b_words = fragments.pack(b_codes, lambda lane, i: fragments.b_place(lane, i, bits), bits, k * n // 32)
     return {"a": a_words, "b": b_words}
 
@@ -110,9 +73,7 @@ def test_dense(case):
 def test_half_accumulators(shape, a):
     m, n, k = shape
     rng = np.random.default_rng(SEED)
-    a_codes, b_codes, c_codes = (
-        random_codes(rng, s, t) for s, t in (((m, k), a), ((k, n), a), ((m, n), "f16"))
-    )
+    a_codes, b_codes, c_codes = (random_codes(rng, s, t) for s, t in (((m, k), a), ((k, n), a), ((m, n), "f16")))
     words = pack_operands(shape, a, a, a_codes, b_codes)
     words["c"] = fragments.pack(c_codes, fragments.c_place, 16, 4)
     total = ordered_sum(values_of(a_codes, a), values_of(b_codes, a), formats.decode(c_codes, "f16"))
@@ -153,12 +114,8 @@ def test_double(m, k):
     # Integers: every order of summation, fused or not, gives the same sums.
     a, b, c = (rng.integers(-99, 99, s).astype(np.float64) for s in ((m, k), (k, 8), (m, 8)))
     words = {
-        "a": fragments.pack(
-            a.view(np.uint64), lambda lane, i: fragments.a_place(lane, i, m, 64), 64, m * k // 32
-        ),
-        "b": fragments.pack(
-            b.view(np.uint64), lambda lane, i: fragments.b_place(lane, i, 64), 64, k * 8 // 32
-        ),
+        "a": fragments.pack(a.view(np.uint64), lambda lane, i: fragments.a_place(lane, i, m, 64), 64, m * k // 32),
+        "b": fragments.pack(b.view(np.uint64), lambda lane, i: fragments.b_place(lane, i, 64), 64, k * 8 // 32),
         "c": fragments.pack(c.view(np.uint64), fragments.c_place, 64, m // 4),
     }
     instruction = f"mma.sync.aligned.m{m}n8k{k}.row.col.f64.f64.f64.f64 {{d}}, {{a}}, {{b}}, {{c}};"
@@ -176,9 +133,7 @@ def test_bits(m, k, operation):
     words = pack_operands((m, 8, k), "b1", "b1", a, b)
     words["c"] = fragments.pack(c, fragments.c_place, 32, count)
     combined = a[:, :, None] ^ b[None] if operation == "xor" else a[:, :, None] & b[None]
-    instruction = (
-        f"mma.sync.aligned.m{m}n8k{k}.row.col.s32.b1.b1.s32.{operation}.popc {{d}}, {{a}}, {{b}}, {{c}};"
-    )
+    instruction = f"mma.sync.aligned.m{m}n8k{k}.row.col.s32.b1.b1.s32.{operation}.popc {{d}}, {{a}}, {{b}}, {{c}};"
     got = fragments.unpack(run(instruction, words, count), fragments.c_place, 32, count, (m, 8))
     assert np.array_equal(got, c + combined.sum(axis=1))
 
@@ -220,9 +175,7 @@ def test_quad_pairs(a_layout, b_layout, c_type, d_type):
                     words["c"][lane, i // 2] |= np.uint32(int(value.view(np.uint16)) << (i % 2 * 16))
                 else:
                     words["c"][lane, i] = value.view(np.uint32)
-    instruction = (
-        f"mma.sync.aligned.m8n8k4.{a_layout}.{b_layout}.{d_type}.f16.f16.{c_type} {{d}}, {{a}}, {{b}}, {{c}};"
-    )
+    instruction = f"mma.sync.aligned.m8n8k4.{a_layout}.{b_layout}.{d_type}.f16.f16.{c_type} {{d}}, {{a}}, {{b}}, {{c}};"
     out = run(instruction, words, counts[d_type])
     want = a.astype(np.float32) @ b.astype(np.float32) + c.astype(np.float32)
     for product in range(4):

@@ -6,6 +6,7 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import formats
 from testing.python.simulator.models.native import call
 
@@ -65,9 +66,7 @@ def test_double_to_float(mode):
     rng = np.random.default_rng(SEED)
     single = rng.integers(0, 2**32, 20000, dtype=np.uint32).view(np.float32)
     single = single[np.isfinite(single)].astype(np.float64)
-    values = np.concatenate(
-        [single, single * (1 + 2.0**-24), single * (1 + 2.0**-30), [1e39, -1e39, 1e-46, -1e-46, 0.0]]
-    )
+    values = np.concatenate([single, single * (1 + 2.0**-24), single * (1 + 2.0**-30), [1e39, -1e39, 1e-46, -1e-46, 0.0]])
     with np.errstate(over="ignore"):
         nearest = values.astype(np.float32)
         signs = np.copysign(np.float32(0), nearest)
@@ -98,9 +97,7 @@ def test_float_to_integer_saturates(to, mode):
     rng = np.random.default_rng(SEED)
     low, high = INTEGERS[to]
     edges = [low, high, low - 1, high - 1, 0, -0.5, 0.5, 1.5, 2.5, -1.5, 0.49999997, 1e30, -1e30]
-    values = np.concatenate(
-        [np.array(edges, dtype=np.float64), rng.normal(0, 300, 500), rng.normal(0, float(high), 500)]
-    )
+    values = np.concatenate([np.array(edges, dtype=np.float64), rng.normal(0, 300, 500), rng.normal(0, float(high), 500)])
     values = values.astype(np.float32).astype(np.float64)
     want = [min(max(ROUNDERS[mode](v), low), high - 1) % 2**64 for v in values]
     assert_codes(convert(to, "f32", float_bits(values), mode), np.array(want, dtype=np.uint64), values)
@@ -119,9 +116,7 @@ def test_integer_to_float(to, source):
     integers = _integer_inputs(source, np.random.default_rng(SEED))
     got = convert(to, source, np.array([v % 2**64 for v in integers], dtype=np.uint64))
     if to in HALVES:
-        want = formats.encode(
-            np.array([formats.double_rounded_to_odd(Fraction(v)) for v in integers]), to, "rn", False
-        )
+        want = formats.encode(np.array([formats.double_rounded_to_odd(Fraction(v)) for v in integers]), to, "rn", False)
     elif to == "f32":
         want = float_bits([formats.double_rounded_to_odd(Fraction(v)) for v in integers])
     else:
@@ -139,9 +134,7 @@ def test_integer_to_integer(source, to, saturate):
         want = [min(max(v, low), high - 1) for v in integers]
     else:
         want = [(v - low) % (high - low) + low for v in integers]
-    got = convert(
-        to, source, np.array([v % 2**64 for v in integers], dtype=np.uint64), "rn", "sat" if saturate else ""
-    )
+    got = convert(to, source, np.array([v % 2**64 for v in integers], dtype=np.uint64), "rn", "sat" if saturate else "")
     assert_codes(got, np.array([v % 2**64 for v in want], dtype=np.uint64), integers)
 
 

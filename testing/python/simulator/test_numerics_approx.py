@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models.native import call
 
 SEED = 20240613
@@ -118,8 +119,5 @@ def test_directed_rounding(width, name, mode):
         "div": lambda x, y, z: x / y,
         "fma": lambda x, y, z: x * y + z,
     }[name]
-    want = [
-        _directed(operation(*(Fraction(float(v)) for v in triple)), mode, dtype)
-        for triple in zip(a, b, c, strict=True)
-    ]
+    want = [_directed(operation(*(Fraction(float(v)) for v in triple)), mode, dtype) for triple in zip(a, b, c, strict=True)]
     assert np.array_equal(out, np.array(want, dtype=dtype))

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import formats
 from testing.python.simulator.models.native import call
 
@@ -90,9 +91,7 @@ def test_arithmetic_rounds_once(name, fmt):
     want = exact(OPERATIONS[name], fmt, *codes)
     got = half(name, fmt, "", *codes)
     wrong = np.flatnonzero(got != want)
-    assert len(wrong) == 0, [
-        (name, *[hex(x[i]) for x in codes], hex(got[i]), hex(want[i])) for i in wrong[:5]
-    ]
+    assert len(wrong) == 0, [(name, *[hex(x[i]) for x in codes], hex(got[i]), hex(want[i])) for i in wrong[:5]]
 
 
 def test_fma_sees_an_addend_far_below_a_tie():

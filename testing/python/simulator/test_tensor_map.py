@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import cuda, kernels, tensors
 from tilelang.simulator import native
 
@@ -23,9 +24,7 @@ NUMPY = {
 
 
 def asm_coordinates(rank, first):
-    return "{" + ", ".join(f"%{first + i}" for i in range(rank)) + "}", ", ".join(
-        f'"r"(c{i})' for i in range(rank)
-    )
+    return "{" + ", ".join(f"%{first + i}" for i in range(rank)) + "}", ", ".join(f'"r"(c{i})' for i in range(rank))
 
 
 def load_source(rank, expected, mode="", offsets=()):
@@ -43,7 +42,8 @@ extern "C" __global__ void k(u8* out, const __grid_constant__ Map map, {argument
   __syncthreads();
   if (threadIdx.x == 0) {{
     barrier_expect(&barrier, {expected});
-    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global{mode}.mbarrier::complete_tx::bytes [%0], [%1, {text}], [%2]{tail};"
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global{mode}.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {text}], [%2]{tail};"
       :: "r"(shared_address(tile)), "l"(&map), "r"(shared_address(&barrier)), {operands}{extra} : "memory");
   }}
   barrier_wait(&barrier, 0);
@@ -64,18 +64,12 @@ def load(array, type_name, box, corner, **encoding):
     out = np.zeros(BYTES, np.uint8)
     # The array comes along so that its memory is known to the launch.
     source = load_source(len(box), tile.nbytes).replace("k(u8* out,", "k(u8* out, const u8* array,")
-    kernels.clean(
-        cuda.run(
-            source, [out, array.view(np.uint8).reshape(-1)], 128, scalars=[blob, *corner], shared_bytes=BYTES
-        )
-    )
+    kernels.clean(cuda.run(source, [out, array.view(np.uint8).reshape(-1)], 128, scalars=[blob, *corner], shared_bytes=BYTES))
     return out, tensors.shared_image(tile, encoding.get("swizzle", 0), BYTES, UNTOUCHED)
 
 
 def random_array(rng, shape, dtype):
-    return (
-        rng.integers(0, 256, (*shape[:-1], shape[-1] * np.dtype(dtype).itemsize)).astype(np.uint8).view(dtype)
-    )
+    return rng.integers(0, 256, (*shape[:-1], shape[-1] * np.dtype(dtype).itemsize)).astype(np.uint8).view(dtype)
 
 
 LOADS = [
@@ -116,11 +110,7 @@ def test_padded_strides_and_a_narrower_view():
     blob = tensors.encode("f16", view, (64, 8), swizzle=128)
     out = np.zeros(BYTES, np.uint8)
     source = load_source(2, 1024).replace("k(u8* out,", "k(u8* out, const u8* array,")
-    kernels.clean(
-        cuda.run(
-            source, [out, whole.view(np.uint8).reshape(-1)], 128, scalars=[blob, 40, 4], shared_bytes=BYTES
-        )
-    )
+    kernels.clean(cuda.run(source, [out, whole.view(np.uint8).reshape(-1)], 128, scalars=[blob, 40, 4], shared_bytes=BYTES))
     tile = tensors.read_box(np.ascontiguousarray(view), (40, 4), (64, 8), 0)
     assert np.array_equal(out, tensors.shared_image(tile, 128, BYTES, UNTOUCHED))
 
@@ -166,9 +156,7 @@ def test_store_drops_what_lies_outside(case):
     image = tensors.shared_image(tile, span, BYTES, UNTOUCHED)
     blob = tensors.encode(type_name, array, box, swizzle=span)
     flat = array.view(np.uint8).reshape(-1)
-    kernels.clean(
-        cuda.run(store_source(len(box), ""), [image, flat], 128, scalars=[blob, *corner], shared_bytes=BYTES)
-    )
+    kernels.clean(cuda.run(store_source(len(box), ""), [image, flat], 128, scalars=[blob, *corner], shared_bytes=BYTES))
     assert np.array_equal(flat, want.view(np.uint8).reshape(-1))
 
 
@@ -183,9 +171,7 @@ REDUCTIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "operation,type_name,function", REDUCTIONS, ids=[f"{o}-{t}" for o, t, _ in REDUCTIONS]
-)
+@pytest.mark.parametrize("operation,type_name,function", REDUCTIONS, ids=[f"{o}-{t}" for o, t, _ in REDUCTIONS])
 def test_reducing_store(operation, type_name, function):
     rng = np.random.default_rng(SEED)
     dtype = NUMPY[type_name]
@@ -228,9 +214,7 @@ def test_im2col():
         corner = (0, 3, 2, 0)
         tile = tensors.im2col_box(image, corner, offsets, lower, upper, channels, pixels, steps, 0)
         out = np.zeros(BYTES, np.uint8)
-        source = load_source(4, tile.nbytes, ".im2col", offsets).replace(
-            "k(u8* out,", "k(u8* out, const u8* array,"
-        )
+        source = load_source(4, tile.nbytes, ".im2col", offsets).replace("k(u8* out,", "k(u8* out, const u8* array,")
         flat = image.view(np.uint8).reshape(-1)
         kernels.clean(cuda.run(source, [out, flat], 128, scalars=[blob, *corner], shared_bytes=BYTES))
         assert np.array_equal(out, tensors.shared_image(tile, 64, BYTES, UNTOUCHED))
@@ -269,6 +253,4 @@ def test_misaligned_tile_and_foreign_map_are_reported():
     moved = source.replace('"r"(shared_address(tile))', '"r"(shared_address(tile) + 64)')
     assert "misaligned" in cuda.kinds(cuda.run(moved, arrays, 128, scalars=[blob, 0, 0], shared_bytes=BYTES))
     waitless = source.replace("barrier_wait(&barrier, 0);", "__syncthreads();")
-    assert "descriptor" in cuda.kinds(
-        cuda.run(waitless, arrays, 128, scalars=[bytes(128), 0, 0], shared_bytes=BYTES)
-    )
+    assert "descriptor" in cuda.kinds(cuda.run(waitless, arrays, 128, scalars=[bytes(128), 0, 0], shared_bytes=BYTES))

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import cuda, formats, fragments, kernels, wgmma
-from test_mma import INTEGERS, ordered_sum, random_codes, values_of
 
 SEED = 20240620
 BITS = fragments.BITS
@@ -158,9 +158,7 @@ def test_types(a_fmt, b_fmt, d_type, n, from_registers):
     else:
         want = ordered_sum(x, y, c.astype(np.float32))
         if d_type == "f16":
-            want = (
-                formats.encode(want.astype(np.float64), "f16", "rn", False).astype(np.uint16).view(np.float16)
-            )
+            want = formats.encode(want.astype(np.float64), "f16", "rn", False).astype(np.uint16).view(np.float16)
         assert np.array_equal(got, want)
 
 
@@ -196,9 +194,7 @@ def test_register_operand_over_several_steps():
     rng = np.random.default_rng(SEED)
     a, b, x, y = matrices("bf16", 64, 64, rng)
     registers = np.stack([wgmma.a_registers(a[:, 16 * s : 16 * s + 16], 16) for s in range(4)])
-    out, report = run(
-        None, place(b, "bf16", 128, False), 64, 16, "bf16", registers=registers, steps=4, scale=0
-    )
+    out, report = run(None, place(b, "bf16", 128, False), 64, 16, "bf16", registers=registers, steps=4, scale=0)
     kernels.clean(report)
     assert np.array_equal(wgmma.unpack_d(out, 64, np.float32), ordered_sum(x, y, np.zeros((64, 64))))
 
@@ -216,9 +212,7 @@ def test_sparse(fmt, k, selectors, from_registers):
     compressed = a[keep].reshape(64, k // 2)
     d_type = "s32" if fmt in INTEGERS else "f32"
     for selector in range(selectors):
-        metadata = np.concatenate(
-            [fragments.pack_metadata(codes[16 * w : 16 * w + 16], fmt, selector) for w in range(4)]
-        )
+        metadata = np.concatenate([fragments.pack_metadata(codes[16 * w : 16 * w + 16], fmt, selector) for w in range(4)])
         registers = wgmma.a_registers(compressed, BITS[fmt])[None] if from_registers else None
         operand = None if from_registers else wgmma.k_major(raw(compressed, fmt), 32, 32)
         out, report = run(
@@ -251,9 +245,7 @@ def test_integer_saturation():
 
 def small(**options):
     a, b, x, y = matrices("f16", 16, 16, np.random.default_rng(SEED))
-    out, report = run(
-        place(a, "f16", 32, False), place(b, "f16", 32, False), 16, 16, "f16", scale=0, **options
-    )
+    out, report = run(place(a, "f16", 32, False), place(b, "f16", 32, False), 16, 16, "f16", scale=0, **options)
     return out, report, ordered_sum(x, y, np.zeros((64, 16)))
 
 

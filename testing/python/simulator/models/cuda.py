@@ -3,8 +3,9 @@
 import functools
 
 import numpy as np
-import tilelang.simulator
 from cuda.bindings import nvrtc
+
+import tilelang.simulator
 
 from . import kernels
 
@@ -12,11 +13,19 @@ PRELUDE = r"""
 typedef unsigned int u32; typedef unsigned long long u64; typedef unsigned short u16; typedef unsigned char u8;
 #define DEVICE __device__ __forceinline__
 DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-DEVICE void barrier_init(u64* b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(b)), "r"(n) : "memory"); }
-DEVICE void barrier_arrive(u64* b) { asm volatile("{.reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0];}" :: "r"(shared_address(b)) : "memory"); }
-DEVICE void barrier_expect(u64* b, u32 n) { asm volatile("{.reg .b64 s; mbarrier.arrive.expect_tx.shared::cta.b64 s, [%0], %1;}" :: "r"(shared_address(b)), "r"(n) : "memory"); }
+DEVICE void barrier_init(u64* b, u32 n) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(b)), "r"(n) : "memory");
+}
+DEVICE void barrier_arrive(u64* b) {
+  asm volatile("{.reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0];}" :: "r"(shared_address(b)) : "memory");
+}
+DEVICE void barrier_expect(u64* b, u32 n) {
+  asm volatile("{.reg .b64 s; mbarrier.arrive.expect_tx.shared::cta.b64 s, [%0], %1;}"
+    :: "r"(shared_address(b)), "r"(n) : "memory");
+}
 DEVICE void barrier_wait(u64* b, u32 parity) {
-  asm volatile("{.reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }" :: "r"(shared_address(b)), "r"(parity) : "memory");
+  asm volatile("{.reg .pred p;\nW: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D;\nbra W;\nD: }"
+    :: "r"(shared_address(b)), "r"(parity) : "memory");
 }
 DEVICE void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

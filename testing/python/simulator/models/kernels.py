@@ -1,8 +1,9 @@
 """PTX kernels of a few lines: registers in, one instruction, registers out."""
 
 import numpy as np
-import tilelang.simulator
 import torch
+
+import tilelang.simulator
 
 HEADER = ".version 8.4\n.target {target}\n.address_size 64\n"
 _TORCH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -34,9 +35,7 @@ def clean(report):
     return report
 
 
-def register_kernel(
-    inputs: dict[str, tuple[int, int]], outputs: dict[str, tuple[int, int]], body: str
-) -> str:
+def register_kernel(inputs: dict[str, tuple[int, int]], outputs: dict[str, tuple[int, int]], body: str) -> str:
     """A kernel `k` whose lanes load `inputs` and store `outputs`: name -> (registers a lane, bytes each).
 
     Register i of operand `a` is %a<i>; parameters are pointers in the order of the dictionaries.

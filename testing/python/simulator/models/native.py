@@ -1,8 +1,9 @@
 """The simulator's pure functions, called on NumPy arrays."""
 
 import numpy as np
-from tilelang.simulator import native
 import tvm_ffi
+
+from tilelang.simulator import native
 
 
 def call(name: str, *arguments) -> None:

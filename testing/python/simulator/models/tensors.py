@@ -3,15 +3,14 @@
 import itertools
 
 import numpy as np
+
 from tilelang.simulator import native
 
 TYPES = {"u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # span in bytes: the driver's number
 
 
-def encode(
-    type_name, array, box, *, swizzle=0, fill=0, element_strides=None, strides=None, extents=None
-) -> bytes:
+def encode(type_name, array, box, *, swizzle=0, fill=0, element_strides=None, strides=None, extents=None) -> bytes:
     """A tiled map of a NumPy array; `box` and everything else is innermost dimension first."""
     extents = extents or array.shape[::-1]
     strides = strides or array.strides[::-1][1:]
@@ -42,9 +41,7 @@ def im2col_box(array, corner, offsets, lower, upper, channels, pixels, steps, fi
     spatial = array.shape[1:-1][::-1]
     ranges = [range(lo, n + up, s) for lo, n, up, s in zip(lower, spatial, upper, steps, strict=True)]
     positions = [
-        (*place[::-1], image)
-        for image in range(corner[-1], array.shape[0] + 2)
-        for place in itertools.product(*reversed(ranges))
+        (*place[::-1], image) for image in range(corner[-1], array.shape[0] + 2) for place in itertools.product(*reversed(ranges))
     ]
     start = positions.index(tuple(corner[1:]))
     out = np.full((pixels, channels), fill, dtype=array.dtype)

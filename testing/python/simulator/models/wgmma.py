@@ -61,9 +61,7 @@ def a_registers(codes: np.ndarray, bits: int) -> np.ndarray:
     """Registers [thread, register] of a 64 x k operand A."""
     count = codes.shape[1] // 2
     blocks = [
-        fragments.pack(
-            codes[16 * w : 16 * w + 16], lambda lane, i: fragments.a_place(lane, i, 16, bits), bits, count
-        )
+        fragments.pack(codes[16 * w : 16 * w + 16], lambda lane, i: fragments.a_place(lane, i, 16, bits), bits, count)
         for w in range(4)
     ]
     return np.concatenate(blocks)
@@ -94,22 +92,17 @@ def source(
     """A kernel k(image, a, e, d, a descriptor, b descriptor, scale-d): `steps` instructions in one group."""
     numbers = iter(range(1000))
     d_text = ", ".join(f"%{next(numbers)}" for _ in range(d_count))
-    a_text = (
-        "{" + ", ".join(f"%{next(numbers)}" for _ in range(a_count)) + "}" if a_count else f"%{next(numbers)}"
-    )
+    a_text = "{" + ", ".join(f"%{next(numbers)}" for _ in range(a_count)) + "}" if a_count else f"%{next(numbers)}"
     b_text = f"%{next(numbers)}"
     e_text = f"%{next(numbers)}, {int(metadata)}, " if metadata is not False else ""
     p_text = f"%{next(numbers)}"
     outs = ", ".join(f'"+r"(d[{i}])' for i in range(d_count))
-    a_in = (
-        ", ".join(f'"r"(a[step][{i}])' for i in range(a_count))
-        if a_count
-        else f'"l"(desc_a + step * {a_step >> 4})'
-    )
+    a_in = ", ".join(f'"r"(a[step][{i}])' for i in range(a_count)) if a_count else f'"l"(desc_a + step * {a_step >> 4})'
     e_in = '"r"(e), ' if metadata is not False else ""
     loads = "".join(f"a[s][{i}] = a_in[(s * 128 + t) * {a_count} + {i}];" for i in range(a_count))
     return f"""
-extern "C" __global__ void k(const u32* image, int words, const u32* a_in, const u32* e_in, u32* out, u64 desc_a, u64 desc_b, int scale) {{
+extern "C" __global__ void k(const u32* image, int words, const u32* a_in, const u32* e_in, u32* out,
+                             u64 desc_a, u64 desc_b, int scale) {{
   extern __shared__ __align__(1024) u32 memory[];
   int t = threadIdx.x;
   for (int i = t; i < words; i += 128) memory[i] = image[i];
@@ -123,7 +116,8 @@ extern "C" __global__ void k(const u32* image, int words, const u32* a_in, const
   {'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");' if fence else ""}
   #pragma unroll
   for (int step = 0; step < {steps}; ++step)
-    asm volatile("{{.reg .pred p;\\nsetp.ne.b32 p, {p_text}, 0;\\n{instruction} {{{d_text}}}, {a_text}, {b_text}, {e_text}p{tail};}}"
+    asm volatile("{{.reg .pred p;\\nsetp.ne.b32 p, {p_text}, 0;\\n"
+      "{instruction} {{{d_text}}}, {a_text}, {b_text}, {e_text}p{tail};}}"
       : {outs} : {a_in}, "l"(desc_b + step * {b_step >> 4}), {e_in}"r"(step == 0 ? scale : 1));
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   {'asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");' if wait else ""}
