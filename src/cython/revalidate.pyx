@@ -28,6 +28,10 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
     double PyFloat_AS_DOUBLE(object)
 
+cdef extern from "<sys/ioctl.h>":
+    int FIONREAD
+    int ioctl(int, unsigned long, ...)
+
 cdef object NotPlain = plain.NotPlain
 cdef object is_immortal = plain._is_immortal
 cdef set by_identity = plain._by_identity
@@ -147,6 +151,7 @@ cdef enum Kind:
     TYPE = 5
     MRO = 6
     CALL = 7
+    PENDING = 8
 
 
 cdef struct Record:
@@ -221,6 +226,7 @@ cdef class Watch:
         cdef Record* record
         cdef PyObject* found
         cdef PyObject* missing = <PyObject*> MISSING
+        cdef int waiting = 0
         for position in range(self.count):
             record = &self.records[position]
             if record.kind == ITEM:
@@ -245,6 +251,9 @@ cdef class Watch:
                     return False
             elif record.kind == MRO:
                 if (<object> record.container).__mro__ is not <object> record.expected:
+                    return False
+            elif record.kind == PENDING:
+                if ioctl(<int> (<object> record.container), FIONREAD, &waiting) != 0 or waiting != 0:
                     return False
             elif not ((<object> record.container)() == <object> record.expected):
                 return False

@@ -55,16 +55,16 @@ class _File:
 
 def compiler_fingerprint(memo_file: Path | None) -> Fingerprint:
     """The fingerprint of the compiler as it is on disk now; ``memo_file`` keeps contents' digests between processes."""
-    files = list(_files())
-    listing = repr(sorted((file.name, file.kind, file.path, file.stat) for file in files))
+    found = list(files())
+    listing = repr(sorted((file.name, file.kind, file.path, file.stat) for file in found))
     state = hashlib.sha256(listing.encode()).hexdigest()
     parts = _known.get(state)
     if parts is None:
-        parts = _recall(memo_file, state) or _digest(files)
+        parts = _recall(memo_file, state) or _digest(found)
         _known[state] = parts
-        if memo_file is not None and all(_is_settled(file) for file in files):
+        if memo_file is not None and all(_is_settled(file) for file in found):
             _remember(memo_file, state, parts)
-    return Fingerprint(parts, _loaded_is_on_disk(files))
+    return Fingerprint(parts, _loaded_is_on_disk(found))
 
 
 _known: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -83,7 +83,8 @@ def _is_settled(file: _File) -> bool:
     return max(file.stat[1], file.stat[2]) < time.time_ns() - _RACY_NS
 
 
-def _files() -> Iterator[_File]:
+def files() -> Iterator[_File]:
+    """The files that make up the compiler."""
     yield from _tree(PACKAGE, "")
     if _HEADERS_IN_TREE.is_dir():
         yield from _tree(_HEADERS_IN_TREE, "tl_templates/")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from tilelang.cache import header_watch
 from tilelang.cache.plain import NotPlain, plain_key
+from tilelang.cache.watch import Watch
 
 
 class CallMemo:
@@ -17,11 +19,15 @@ class CallMemo:
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[weakref.ref, dict[bytes, Any]]] = {}
+        self._headers = Watch([])
 
     def get(self, func: Any, options: tuple) -> Any:
         """The kernel, or None."""
         row = self._rows.get(id(func))
         if row is None or row[0]() is not func:
+            return None
+        if not self._headers.holds():
+            self.clear()
             return None
         try:
             return row[1].get(plain_key(options))
@@ -31,6 +37,8 @@ class CallMemo:
     def put(self, func: Any, options: tuple, kernel: Any) -> None:
         """Remembers ``kernel``, where ``func`` can be referred to weakly and the options are plain values."""
         identity = id(func)
+        if not self._rows:
+            self._headers = Watch(header_watch.records())
         try:
             key = plain_key(options)
             row = self._rows.get(identity)

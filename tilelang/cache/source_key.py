@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from tilelang import env
-from tilelang.cache import location, source_text, watch
+from tilelang.cache import header_watch, location, source_text, watch
 from tilelang.cache.canonical import canonical, digest
 from tilelang.cache.fingerprint import compiler_fingerprint
 from tilelang.cache.missing import MISSING
@@ -143,10 +143,12 @@ class FunctionTracker:
 
     def _describe(self) -> _Known:
         describer = Describer()
+        describer.records += header_watch.records()
         describer.function(self.function)
         describer.records += _environment_records()
-        # Memory of a process whose environment or compiler differs must not be carried over either.
-        content = digest(describer.digest(), canonical(env.code_changing()))
+        # What is remembered must not be carried over a change of the environment or of a device header either.
+        headers = dict(compiler_fingerprint(location.memo_file()).parts).get("headers")
+        content = digest(describer.digest(), canonical(env.code_changing()), str(headers))
         return _Known(content, tuple(describer.codes), Recall(Watch(describer.records)))
 
     def _row(self, args: tuple, kwargs: dict) -> bytes:

@@ -6,6 +6,8 @@ closely", not "changed": the value is then fingerprinted again.
 
 from __future__ import annotations
 
+import fcntl
+import termios
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
@@ -50,6 +52,12 @@ def _call(probe: Callable, _: None, expected: Any) -> bool:
     return probe() == expected
 
 
+def nothing_pending(queue: int, _: None, __: None) -> bool:
+    """Whether no bytes wait to be read from the descriptor ``queue``."""
+    waiting = fcntl.ioctl(queue, termios.FIONREAD, b"\0\0\0\0")
+    return not any(waiting)
+
+
 CHECKS = {
     # kind -> check; the numbers are those of the compiled version
     0: _item,
@@ -60,8 +68,9 @@ CHECKS = {
     5: _type,
     6: _mro,
     7: _call,
+    8: nothing_pending,
 }
-ITEM, CELL, FUNCTION, LIST, DICT, TYPE, MRO, CALL = CHECKS
+ITEM, CELL, FUNCTION, LIST, DICT, TYPE, MRO, CALL, PENDING = CHECKS
 
 
 class PythonWatch:
