@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from testing.python.simulator.models import formats, fragments, kernels
+from testing.python.simulator.models.products import INTEGERS, ordered_sum, random_codes, values_of
 
 SEED = 20240614
 DENSE = [

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from testing.python.simulator.models import cuda, formats, fragments, kernels, wgmma
+from testing.python.simulator.models.products import INTEGERS, ordered_sum, random_codes, values_of
 
 SEED = 20240620
 BITS = fragments.BITS
