@@ -36,6 +36,7 @@ class Names:
 
     def __init__(self) -> None:
         self.used: set[str] = set(_RESERVED)
+        self.kernel_wide: set[str] = set()
 
     def take(self, wanted: str) -> str:
         """``wanted``, made an identifier and numbered where it is taken."""
@@ -48,12 +49,18 @@ class Names:
         self.used.add(name)
         return name
 
+    def declare(self, wanted: str) -> str:
+        """A name for something that is declared at the kernel's top."""
+        name = self.take(wanted)
+        self.kernel_wide.add(name)
+        return name
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Names taken inside stand in braces of their own, and are free again afterwards."""
         before = set(self.used)
         yield
-        self.used = before
+        self.used = before | self.kernel_wide
 
 
 @dataclass(eq=False)
@@ -255,7 +262,7 @@ class Emitter:
 
     def declare_local(self, buffer: Any) -> None:
         """Adds a fragment that the program does not know of."""
-        self.buffer_text[buffer] = self.names.take(buffer.name)
+        self.buffer_text[buffer] = self.names.declare(buffer.name)
         self.local_buffers.append(buffer)
 
     # Statements --------------------------------------------------------------------------------------------------------
@@ -291,7 +298,7 @@ class Emitter:
         if isinstance(value, ir.IntImm):
             return []
         name = value.op.name if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
-        if name == "tirx.assume":
+        if name.endswith(".assume"):
             return []
         if name.startswith("tl.atomic"):
             return guarded(self.text(value) + ";", [self._atomic_guard(value), owner])

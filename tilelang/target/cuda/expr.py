@@ -150,10 +150,10 @@ class ExprPrinter:
 
     def _call(self, expr: Any) -> str:
         name = expr.op.name if isinstance(expr.op, ir.Op) else ""
-        special = _CALLS.get(name)
+        special = _CALLS.get(_plain(name))
         if special is not None:
             return special(self, expr)
-        function = name.removeprefix("tirx.")
+        function = _plain(name)
         if function in _FLOAT_FUNCTIONS:
             return self._math(function, expr)
         found = self.call(expr)
@@ -180,7 +180,7 @@ class ExprPrinter:
         text = self.text(argument)
         if str(argument.ty) not in ("float32", "float64"):
             text = converted(text, canonical(str(argument.ty)), "float32")
-        return f"{expr.op.name.removeprefix('tirx.')}({text})"
+        return f"{_plain(expr.op.name)}({text})"
 
     def _bitwise_not(self, expr: Any) -> str:
         return f"{c_type(str(expr.ty))}(~{self.text(expr.a)})"
@@ -221,6 +221,12 @@ class ExprPrinter:
         return f"{function}({self.text(argument)})"
 
 
+def _plain(name: str) -> str:
+    """A TVM operator's name without its dialect; ``tl.*`` names stay whole."""
+    dialect, _, rest = name.partition(".")
+    return rest if dialect in ("tirx", "prim") else name
+
+
 def extremum(word: str, left: str, right: str, dtype: str) -> str:
     """The larger (``word`` is ``"max"``) or smaller of two values; of a number and NaN, the number."""
     kind = canonical(dtype)
@@ -256,16 +262,16 @@ _PRINTERS: Mapping[type, Callable[[ExprPrinter, Any], str]] = {
 }
 
 _CALLS: Mapping[str, Callable[[ExprPrinter, Any], str]] = {
-    "tirx.if_then_else": ExprPrinter._if_then_else,
-    "tirx.isnan": ExprPrinter._classify,
-    "tirx.isinf": ExprPrinter._classify,
-    "tirx.isfinite": ExprPrinter._classify,
-    "tirx.reinterpret": ExprPrinter._reinterpret,
-    "tirx.sigmoid": ExprPrinter._sigmoid,
-    "tirx.popcount": ExprPrinter._popcount,
-    "tirx.call_extern": ExprPrinter._extern,
-    "tirx.call_pure_extern": ExprPrinter._extern,
-    "tirx.address_of": ExprPrinter._address,
-    "tirx.tvm_access_ptr": ExprPrinter._access_ptr,
-    "tirx.buffer_data": ExprPrinter._buffer_data,
+    "if_then_else": ExprPrinter._if_then_else,
+    "isnan": ExprPrinter._classify,
+    "isinf": ExprPrinter._classify,
+    "isfinite": ExprPrinter._classify,
+    "reinterpret": ExprPrinter._reinterpret,
+    "sigmoid": ExprPrinter._sigmoid,
+    "popcount": ExprPrinter._popcount,
+    "call_extern": ExprPrinter._extern,
+    "call_pure_extern": ExprPrinter._extern,
+    "address_of": ExprPrinter._address,
+    "tvm_access_ptr": ExprPrinter._access_ptr,
+    "buffer_data": ExprPrinter._buffer_data,
 }

@@ -171,7 +171,7 @@ class Generator:
         e = self.emitter
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
         e.layouts.memory[buffer] = row_major(shape)
-        e.buffer_text[buffer] = e.names.take(name)
+        e.buffer_text[buffer] = e.names.declare(name)
         e.shared_buffers.append(buffer)
         return buffer
 
@@ -279,7 +279,7 @@ class Generator:
 
 
 def _modulo(text: str, slots: int) -> str:
-    return f"{text} & {slots - 1}" if not slots & (slots - 1) else f"{text} % {slots}"
+    return f"({text} & {slots - 1})" if not slots & (slots - 1) else f"({text} % {slots})"
 
 
 def _stays(expected: Any, target: Any, threads: int) -> bool:

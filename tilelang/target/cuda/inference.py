@@ -170,6 +170,10 @@ class _Solver:
                 return False
         return True
 
+    @staticmethod
+    def _is_panels(layout: Any, buffer: Any) -> bool:
+        return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).bits) is not None
+
     def _fix(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
         old = self.out.fragments.get(buffer)
         if old is None:
@@ -182,7 +186,9 @@ class _Solver:
 
     def _shared_layouts(self) -> None:
         demanded = shared_operand_layouts(self.out.products) if self.swizzle else {}
-        tma_tiles = {region.buffer: natural_layout(region) for region in self.bulk}
+        # The tensor memory accelerator writes panels only; those that a warp group product demands may be narrower.
+        bulk = {region.buffer: natural_layout(region) for region in self.bulk}
+        bulk = {buffer: layout for buffer, layout in bulk.items() if not self._is_panels(demanded.get(buffer), buffer)}
         views = set(self.tree.aliases) | set(self.tree.aliases.values())
         accumulators = {node.op.c.buffer for node in self.products}
         near: dict[Any, Any] = {}
@@ -194,7 +200,7 @@ class _Solver:
         for buffer in [*self.tree.allocations, *self.tree.aliases]:
             if buffer.scope() in ("shared", "shared.dyn") and buffer not in self.out.memory:
                 plain = row_major([as_int(extent) for extent in buffer.shape])
-                found = demanded.get(buffer) or tma_tiles.get(buffer) or near.get(buffer) or plain
+                found = bulk.get(buffer) or demanded.get(buffer) or near.get(buffer) or plain
                 self.out.memory[buffer] = plain if buffer in views else found
 
     # Propagation -------------------------------------------------------------------------------------------------------

@@ -228,8 +228,9 @@ def free_loop(axes: Sequence[Any], threads: int, vector: int, order: Sequence[in
 
 
 def _thread_shares(extents: Sequence[int], threads: int) -> list[int]:
-    """How many threads lie along each extent, contiguous first: the choice with the fewest steps, then the most even."""
-    best: tuple[tuple[int, int], list[int]] | None = None
+    """How many threads lie along each extent, contiguous first: the choice with the fewest steps; of those
+    one that divides the block, so that shuffles serve reductions, then the most even."""
+    best: tuple[tuple[int, int, int], list[int]] | None = None
     for shares in _choices(list(extents), threads):
         steps, waste = 1, 0
         for extent, share in zip(extents, shares):
@@ -239,7 +240,7 @@ def _thread_shares(extents: Sequence[int], threads: int) -> list[int]:
         used = 1
         for share in shares:
             used *= share
-        score = (steps, waste, 0 if threads % used == 0 else 1)
+        score = (steps, 0 if threads % used == 0 else 1, waste)
         if best is None or score < best[0]:
             best = (score, shares)
     return best[1]

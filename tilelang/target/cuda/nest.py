@@ -143,14 +143,14 @@ class _Collector:
         kind = None
         if name is not None and name.startswith("atomic_"):
             kind = UPDATE
-        elif op == "tirx.address_of":
+        elif op.endswith(".address_of"):
             kind = ADDRESS
         if kind is not None and isinstance(arguments[0], ir.TensorLoad):
             target = arguments.pop(0)
             for index in target.indices:
                 self.expr(index, conditional)
             self.add(target.source, target.indices, kind, conditional)
-        lazily = op == "tirx.if_then_else"
+        lazily = op.endswith(".if_then_else")
         for position, argument in enumerate(arguments):
             if isinstance(argument, ir.PrimExpr) and not isinstance(argument, ir.Var):
                 self.expr(argument, conditional or (lazily and position > 0))

@@ -146,6 +146,7 @@ class _ReduceText:
         self, outer: list[Mode], results: list[int], inner: list[Mode], threads: list[Mode], source: FragmentLayout
     ) -> list[Code]:
         lanes, across = split_lanes(threads)
+        self.holders = source.threads
         e, r = self.e, self.r
         total = e.names.take("total")
         names = [e.names.take("o") for _ in outer]
@@ -201,7 +202,7 @@ class _ReduceText:
             count *= mode.extent
         threads = e.scope.count
         scratch = ir.decl_buffer((count * threads,), str(self.r.wide), "reduce_scratch", scope="shared.dyn", layout=None)
-        scratch_name = e.names.take("reduce_scratch")
+        scratch_name = e.names.declare("reduce_scratch")
         e.buffer_text[scratch] = scratch_name
         e.scratch[scratch] = (count * threads * max(1, self.r.wide.bits // 8), 16)
         strides, step = [], threads
@@ -225,7 +226,10 @@ class _ReduceText:
             *_loops(parts, across, [combined]),
             self._finish(place, total),
         ]
-        return [write, leaf_of(_loops(names, outer, read), reads=[scratch])]
+        lines = _loops(names, outer, read)
+        if self.holders < threads:
+            lines = [f"if ({e.thread} < {self.holders}) {{", *("  " + line for line in lines), "}"]
+        return [write, leaf_of(lines, reads=[scratch])]
 
 
 def emit_finalize(emitter: Emitter, op: Any, layout: FragmentLayout) -> list[Code]:
