@@ -1,12 +1,15 @@
 """The names that programs written for this language use exist, are documented, and load nothing by themselves."""
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import tilelang.language as T
+from tilelang import dtypes
 
 SURFACE = """
 prim_func macro Kernel ClusterKernel Persistent get_thread_binding get_block_binding func_attr attr import_source
@@ -43,6 +46,11 @@ def test_name_exists(name):
 def test_everything_public_is_documented():
     missing = [name for name in T.__all__ if callable(getattr(T, name)) and not inspect.getdoc(getattr(T, name))]
     assert not missing
+
+
+def test_everything_public_is_in_the_guide():
+    guide = set(re.findall(r"\w+", (Path(__file__).parents[3] / "docs" / "language.md").read_text()))
+    assert not [name for name in T.__all__ if name not in guide and name not in dtypes.all_names]
 
 
 def test_unknown_name():
