@@ -25,9 +25,13 @@ def refuse_threads(func: Any, context: Any) -> Any:
 
 
 class _Refusal:
-    """Walks statements in program order so that the first offender is the one reported."""
+    """Walks statements in program order so that the first offender is the one reported.
+
+    An exception that crosses TVM's walk comes out as another one, so the first is kept and raised after the walk.
+    """
 
     def __init__(self) -> None:
+        self.error: ThreadsOnCpuError | None = None
         self.span: Any = None
         self.thread_vars: dict[Any, int] = {}
 
@@ -37,6 +41,12 @@ class _Refusal:
             [(ir.Stmt, self._enter), (ir.Call, self._call), (ir.Var, self._var)],
             order="pre",
         )
+        if self.error is not None:
+            raise self.error
+
+    def _refuse(self, spelling: str, span: Any) -> None:
+        if self.error is None:
+            self.error = ThreadsOnCpuError(spelling).at(location_of(span))
 
     def _enter(self, node: Any) -> None:
         if node.span is not None:
@@ -45,19 +55,19 @@ class _Refusal:
             if isinstance(node.node, ir.IterVar) and node.node.thread_tag.startswith("threadIdx"):
                 self.thread_vars[node.node.var] = 0
             elif node.attr_key == "tl.warp_group":
-                raise ThreadsOnCpuError("T.ws").at(location_of(node.span))
+                self._refuse("T.ws", node.span)
         if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in ("shared.barrier", "shared.cluster_barrier", "shared.tmem"):
             spelling = "T.alloc_tmem" if node.buffer.scope() == "shared.tmem" else "T.alloc_barrier"
-            raise ThreadsOnCpuError(spelling).at(location_of(node.span))
+            self._refuse(spelling, node.span)
 
     def _call(self, node: Any) -> None:
         name = intrinsic_name(node)
         if name is not None and INTRINSICS[name].threads and name not in _HARMLESS:
-            raise ThreadsOnCpuError(INTRINSICS[name].spelling).at(location_of(node.span or self.span))
+            self._refuse(INTRINSICS[name].spelling, node.span or self.span)
 
     def _var(self, node: Any) -> None:
         if node not in self.thread_vars:
             return
         self.thread_vars[node] += 1  # the first visit is the definition
         if self.thread_vars[node] > 1:
-            raise ThreadsOnCpuError("T.get_thread_binding").at(location_of(self.span))
+            self._refuse("T.get_thread_binding", self.span)
