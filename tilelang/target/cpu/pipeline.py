@@ -24,10 +24,12 @@ from tilelang.target.cpu.lower import lower_tiles
 from tilelang.target.cpu.place import place_buffers
 from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
+from tilelang.transform.bounds import check_bounds
 from tilelang.transform.pipeline import Step
 
 COMMON = (
     Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
+    Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels become parallel loops over blocks"),
     Step("lower_random", lower_random, "each block that draws random numbers gets a generator state"),
     Step("lower_exits", lower_exits, "neither code generator has break and continue"),

@@ -1,0 +1,100 @@
+"""Static bounds: what is refused, and what is left to guards."""
+
+import pytest
+
+import tilelang.language as T
+from tilelang.errors import BufferIndexError
+from tilelang.transform.bounds import check_bounds
+
+
+def checked(program):
+    return check_bounds(program, None)
+
+
+def test_a_loop_that_leaves_a_local_buffer_is_refused_at_its_line():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=128):
+            local = T.alloc_fragment((128,), "float32")
+            for i in T.Parallel(130):
+                local[i] = A[i]
+
+    with pytest.raises(BufferIndexError, match="index 129 is out of range for axis 0 of local, which has 128") as caught:
+        checked(main)
+    assert "local[i] = A[i]" in str(caught.value)
+
+
+def test_a_load_is_judged_like_a_store():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=128):
+            local = T.alloc_shared((2, 64), "float32")
+            for i in T.serial(64):
+                A[i] = local[1, i + 1]
+
+    with pytest.raises(BufferIndexError, match="index 64 is out of range for axis 1 of local"):
+        checked(main)
+
+
+def test_a_negative_index_is_refused():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=128):
+            local = T.alloc_local((8,), "float32")
+            for i in T.serial(8):
+                local[i - 1] = A[i]
+
+    with pytest.raises(BufferIndexError, match="index -1"):
+        checked(main)
+
+
+def test_a_region_of_a_tile_operator_is_judged():
+    @T.prim_func
+    def main(A: T.Tensor((256, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((4, 32), "float32")
+            for k in T.serial(5):
+                T.copy(A[k, 0:32], tile[k, 0:32])
+
+    with pytest.raises(BufferIndexError, match="index 4 is out of range for axis 0 of tile"):
+        checked(main)
+
+
+def test_a_global_access_that_is_nowhere_inside_is_refused():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            for i in T.Parallel(64):
+                A[256 + bx * 64 + i] = 0.0
+
+    with pytest.raises(BufferIndexError, match="index 256"):
+        checked(main)
+
+
+def test_ragged_tiles_and_guarded_accesses_are_left_alone():
+    @T.prim_func
+    def main(A: T.Tensor((250,), "float32"), B: T.Tensor((250,), "float32")):
+        with T.Kernel(4, threads=128) as bx:
+            tile = T.alloc_shared((64,), "float32")
+            T.copy(A[bx * 64], tile)
+            for i in T.Parallel(64):
+                B[bx * 64 + i] = tile[i]
+            for i in T.Parallel(66):
+                if i < 64:
+                    tile[i] = T.if_then_else(i + 1 < 64, tile[i + 1], 0.0)
+            for i in T.serial(100):
+                if i >= 64:
+                    break
+                tile[i] = 1.0
+
+    assert checked(main) is main
+
+
+def test_data_dependent_indices_are_not_judged():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((16,), "int32")):
+        with T.Kernel(1, threads=128):
+            for i in T.serial(256):
+                B[A[i]] = B[A[i] * 2 - A[i]] + i // 2
+
+    assert checked(main) is main

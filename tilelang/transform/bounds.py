@@ -1,0 +1,157 @@
+"""Step ``check_bounds``: an access that leaves its buffer whatever the arguments are is the user's error.
+
+Before and after: the same tile IR. Two kinds of access are refused:
+
+- of any buffer, one whose every index lies outside (``A[N + i]`` of a buffer of N elements);
+- of a buffer on the chip (shared, fragment, local), one of whose indices lies outside for some iteration of the loops around it,
+  where nothing conditional stands between the loops and the access.
+
+Accesses of global tensors may leave them at the edge of a tile: they are guarded, not refused. Ranges are computed exactly, by
+interval arithmetic over sums of distinct variables with known ranges; an index that is anything else is not judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import BufferIndexError
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
+from tilelang.ir.span import location_of
+from tilelang.ir.visit import any_statement, children, operands, statement_exprs
+from tilelang.tileop import decode, is_tile_op
+
+_LAZY = ("prim.if_then_else",)
+
+
+def check_bounds(func: Any, context: Any) -> Any:
+    """The program itself.
+
+    Raises:
+        BufferIndexError: at the first access that is out of bounds.
+    """
+    _Checker().stmt(func.body, conditional=False)
+    return func
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All integers that an expression takes: both ends are taken by some iteration.
+
+    Attributes:
+        low, high: the ends, inclusive.
+        variables: the variables that it depends on.
+    """
+
+    low: int
+    high: int
+    variables: frozenset[Any] = frozenset()
+
+
+class _Checker:
+    def __init__(self) -> None:
+        self.ranges: dict[Any, Interval] = {}
+        self.span: Any = None
+
+    def stmt(self, node: Any, conditional: bool) -> None:
+        if node.span is not None:
+            self.span = node.span
+        if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
+            for region, _ in decode(node.value).regions():
+                self._region(region, conditional)
+            return
+        for expr in statement_exprs(node):
+            self._expr(expr, conditional)
+        if isinstance(node, ir.BufferStore):
+            self._access(node.buffer, node.indices, conditional)
+        self._inside(node, conditional)
+
+    def _inside(self, node: Any, conditional: bool) -> None:
+        if isinstance(node, ir.For):
+            low, extent = as_int(node.min), as_int(node.extent)
+            if extent == 0:
+                return
+            whole = isinstance(low, int) and isinstance(extent, int) and node.step is None
+            if whole:
+                self.ranges[node.loop_var] = Interval(low, low + extent - 1, frozenset([node.loop_var]))
+            conditional = conditional or not whole or _leaves_early(node.body)
+        elif isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.IterVar):
+            extent = as_int(node.value)
+            if isinstance(extent, int):
+                self.ranges[node.node.var] = Interval(0, extent - 1, frozenset([node.node.var]))
+        elif isinstance(node, (ir.IfThenElse, ir.While)):
+            conditional = True
+        for child in children(node):
+            self.stmt(child, conditional)
+
+    def _expr(self, expr: Any, conditional: bool) -> None:
+        if isinstance(expr, (ir.Var, ir.IntImm, ir.FloatImm)):
+            return
+        if isinstance(expr, ir.TensorLoad):
+            self._access(expr.source, expr.indices, conditional)
+        lazy = isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name in _LAZY
+        for operand in operands(expr):
+            self._expr(operand, conditional or lazy)
+
+    def _access(self, buffer: Any, indices: Any, conditional: bool) -> None:
+        for axis, (index, size) in enumerate(zip(indices, buffer.shape)):
+            found = self.interval(index)
+            if found is not None:
+                self._judge(buffer, axis, found.low, found.high, as_int(size), conditional)
+
+    def _region(self, region: Region, conditional: bool) -> None:
+        for axis, (low, extent, size) in enumerate(zip(region.mins, region.extents, region.buffer.shape)):
+            found = self.interval(low)
+            if found is not None and isinstance(extent, int) and extent > 0:
+                self._judge(region.buffer, axis, found.low, found.high + extent - 1, as_int(size), conditional, extent)
+
+    def _judge(
+        self, buffer: Any, axis: int, low: int, high: int, size: Any, conditional: bool, extent: int = 1
+    ) -> None:
+        if not isinstance(size, int) or (0 <= low and high < size):
+            return
+        nowhere_inside = low >= size or high < 0
+        guarded = conditional or buffer.scope() in ("", "global")
+        if guarded and not nowhere_inside:
+            return
+        outside = low if nowhere_inside or low < 0 else high
+        raise BufferIndexError.out_of_range(str(buffer.name), axis, outside, size).at(location_of(self.span))
+
+    def interval(self, expr: Any) -> Interval | None:
+        """The values of an index, or None where they cannot be told exactly."""
+        if isinstance(expr, int):
+            return Interval(expr, expr)
+        if isinstance(expr, ir.IntImm):
+            return Interval(int(expr.value), int(expr.value))
+        if isinstance(expr, ir.Var):
+            return self.ranges.get(expr)
+        if isinstance(expr, ir.Cast):
+            return self.interval(expr.value)
+        if isinstance(expr, (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv)):
+            left, right = self.interval(expr.a), self.interval(expr.b)
+            if left is None or right is None or left.variables & right.variables:
+                return None
+            return _combined(expr, left, right)
+        return None
+
+
+def _combined(expr: Any, left: Interval, right: Interval) -> Interval | None:
+    variables = left.variables | right.variables
+    if isinstance(expr, ir.Add):
+        return Interval(left.low + right.low, left.high + right.high, variables)
+    if isinstance(expr, ir.Sub):
+        return Interval(left.low - right.high, left.high - right.low, variables)
+    if right.variables or (isinstance(expr, ir.FloorDiv) and right.low <= 0):
+        return None
+    factor = right.low
+    if isinstance(expr, ir.Mul):
+        ends = sorted((left.low * factor, left.high * factor))
+        return Interval(ends[0], ends[1], variables)
+    return Interval(left.low // factor, left.high // factor, variables)
+
+
+def _leaves_early(body: Any) -> bool:
+    """Whether some iterations may be cut short."""
+    return any_statement(body, lambda node: isinstance(node, (ir.Break, ir.Continue)))
