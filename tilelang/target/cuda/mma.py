@@ -101,7 +101,8 @@ def instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
         return None
     left = "tf32" if a == "float32" else _SHORT[a]
     right = "tf32" if b == "float32" else _SHORT[b]
-    suffix = f"{_SHORT[c]}_{left}" + (f"_{right}" if right != left else "")
+    pair = left if left == right else f"{left}_{right}"
+    suffix = "f64" if c == "float64" else f"{_SHORT[c]}_{pair}"
     return Instruction(m, n, k, suffix, pack)
 
 

@@ -1,0 +1,26 @@
+"""Running one program for CUDA on the simulator, with every checker on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang
+from tilelang.target.cuda.compile import lower
+from tilelang.target.info import parse_target
+from tilelang.target.request import CompileRequest
+
+
+def cuda(arch: str = "sm_80") -> dict[str, str]:
+    """A CUDA target."""
+    return {"kind": "cuda", "arch": arch}
+
+
+def simulate(program: Any, *tensors: Any, arch: str = "sm_80", pass_configs: dict | None = None) -> Any:
+    """Calls ``program`` on the simulator; any finding is an error. Gives what the call returns."""
+    with tilelang.simulator(strict=True):
+        return tilelang.compile(program, target=cuda(arch), pass_configs=pass_configs)(*tensors)
+
+
+def source(program: Any, arch: str = "sm_80", pass_configs: dict | None = None) -> str:
+    """The CUDA text of a program."""
+    return lower(program, CompileRequest(parse_target(cuda(arch)), pass_configs=pass_configs or {})).source

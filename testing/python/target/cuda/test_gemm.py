@@ -1,0 +1,87 @@
+"""Products on the tensor cores of sm_80 and sm_89, against torch, on the simulator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from testing.python.target.cuda.programs import matmul
+from testing.python.target.cuda.support import simulate
+
+
+def _random(shape, dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.startswith("float8"):
+        return torch.randn(shape, generator=generator).to(getattr(torch, dtype))
+    if dtype.startswith(("int", "uint")):
+        low = -16 if dtype.startswith("int") else 0
+        return torch.randint(low, 16, shape, generator=generator, dtype=getattr(torch, dtype))
+    return torch.randn(shape, generator=generator).to(getattr(torch, dtype))
+
+
+def _check(m, n, k, tile, arch="sm_80", program=None, **options):
+    dtype, accumulate = options.get("dtype", "float16"), options.get("accumulate", "float32")
+    out = options.get("out") or accumulate
+    ta, tb = options.get("transpose_a", False), options.get("transpose_b", False)
+    a, b = _random((k, m) if ta else (m, k), dtype, 1), _random((n, k) if tb else (k, n), dtype, 2)
+    c = torch.zeros((m, n), dtype=getattr(torch, out))
+    simulate(program or matmul(m, n, k, tile, **options), a, b, c, arch=arch)
+    wide = torch.float64 if c.is_floating_point() else torch.int64
+    left, right = (a.float() if dtype.startswith("float8") else a).to(wide), (b.float() if dtype.startswith("float8") else b).to(wide)
+    expected = (left.T if ta else left) @ (right.T if tb else right)
+    expected = expected.relu() if options.get("relu") else expected
+    if wide == torch.int64:
+        assert torch.equal(c.to(wide), expected)
+    else:
+        loose = {"float32": 2e-3, "float64": 1e-9}.get(dtype, 2e-3) * k**0.5
+        loose = max(loose, 2e-1 if accumulate == "float16" else 0)
+        torch.testing.assert_close(c.double(), expected, rtol=1e-2 if out != "float64" else 1e-9, atol=loose)
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(
+    "dtype, accumulate, arch",
+    [
+        ("float16", "float32", "sm_80"), ("float16", "float16", "sm_80"), ("bfloat16", "float32", "sm_80"),
+        ("float32", "float32", "sm_80"), ("float64", "float64", "sm_80"), ("int8", "int32", "sm_80"), ("uint8", "int32", "sm_80"),
+        ("float8_e4m3fn", "float32", "sm_89"), ("float8_e5m2", "float32", "sm_89"), ("float8_e4m3fn", "float32", "sm_80"),
+    ],
+)  # fmt: skip
+def test_types_and_orders(dtype, accumulate, arch, transpose_a, transpose_b):
+    _check(
+        64, 64, 64, (32, 32, 32), arch, dtype=dtype, accumulate=accumulate, transpose_a=transpose_a, transpose_b=transpose_b,
+        threads=64,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("stages", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("k", [32, 64, 160])
+def test_stages_and_short_loops(stages, k):
+    _check(64, 64, k, (64, 64, 32), stages=stages)
+
+
+@pytest.mark.parametrize("shape", [(100, 90, 70), (64, 72, 40), (33, 65, 129)])
+def test_ragged(shape):
+    _check(*shape, (64, 64, 32), stages=3)
+
+
+@pytest.mark.parametrize(
+    "tile, threads",
+    [
+        ((96, 48, 32), 128), ((16, 8, 16), 32), ((16, 192, 32), 128), ((128, 40, 48), 128), ((64, 64, 32), 256), ((32, 32, 16), 96),
+        ((48, 24, 16), 64),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("policy", [0, 1, 2])
+def test_tiles_threads_policies(tile, threads, policy):
+    _check(tile[0] + 8, 2 * tile[1], 2 * tile[2], tile, threads=threads, policy=policy)
+
+
+@pytest.mark.parametrize("tile", [(8, 64, 32), (20, 20, 20), (16, 12, 7), (5, 3, 2)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+def test_shapes_that_tensor_cores_do_not_have(tile, dtype):
+    _check(tile[0] * 2 + 1, tile[1] * 2, tile[2] * 3, tile, dtype=dtype, accumulate="int32" if dtype == "int8" else "float32")
+
+
+def test_epilogue_through_shared():
+    _check(128, 128, 64, (128, 64, 32), out="float16", relu=True, through_shared=True, stages=3)
