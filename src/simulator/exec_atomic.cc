@@ -1,6 +1,7 @@
 // atom and red (PTX ISA, "Parallel Synchronization ...: atom, red").
 #include <algorithm>
 
+#include "exec_remote.h"
 #include "lanes.h"
 #include "memory.h"
 #include "memory_operands.h"
@@ -164,11 +165,13 @@ bool supported(const AtomicSpec& s) {
 }
 
 void decode_atomic(Decoder& d, bool returns) {
+  if (!returns && d.modifiers.take("async")) return decode_reduce_async(d);
   auto& s = d.attach<AtomicSpec>();
   s.returns = returns;
-  s.order = take_memory_order(d);
-  if (!s.order.strong) s.order.strong = true;
-  s.space = take_memory_space(d);
+  const MemoryPlace place = take_memory_place(d);
+  s.order = place.order;
+  s.order.strong = true;
+  s.space = place.space;
   uint8_t operation = 0;
   while (operation < 10 && !d.modifiers.take(kAtomicNames[operation])) ++operation;
   if (operation == 10) d.fail("unknown operation ." + d.modifiers.peek());

@@ -1,4 +1,6 @@
 // cvt (PTX ISA, "Data Movement and Conversion Instructions: cvt").
+#include <algorithm>
+
 #include "format_names.h"
 #include "lanes.h"
 #include "numerics.h"
@@ -188,8 +190,57 @@ void decode_packed(Decoder& d, ConvertSpec& spec, const TypeInfo* to, const Type
   if (plain && to_name == "bf16") d.out.run = run_fast_pair<f32_to_bf16>;
 }
 
+// ---- cvt.pack: two integers, saturated to a narrow type, in front of the upper bits of a third ----
+
+struct PackSpec {
+  int64_t low = 0, high = 0;  // range of the narrow type
+  uint32_t bits = 16;
+  bool has_rest = false;
+};
+
+Step run_pack(Warp& w, const Instruction& in, LaneMask exec) {
+  const auto& spec = *static_cast<const PackSpec*>(in.extra);
+  const int32_t* a = w.reg<int32_t>(in.op[1]);
+  const int32_t* b = w.reg<int32_t>(in.op[2]);
+  const uint32_t* c = w.reg<uint32_t>(in.op[3]);
+  const uint32_t mask = (1u << spec.bits) - 1;
+  auto narrow = [&](int32_t x) { return static_cast<uint32_t>(std::min(std::max<int64_t>(x, spec.low), spec.high)) & mask; };
+  write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) {
+    uint32_t pair = narrow(a[l]) << spec.bits | narrow(b[l]);
+    return spec.has_rest ? c[l] << (2 * spec.bits) | pair : pair;
+  });
+  return Step::kNext;
+}
+
+void decode_pack(Decoder& d) {
+  if (!d.modifiers.take("sat")) d.fail("expected .sat");
+  auto& spec = d.attach<PackSpec>();
+  static const struct {
+    const char* name;
+    uint32_t bits;
+    bool is_signed;
+  } types[] = {{"u16", 16, false}, {"s16", 16, true}, {"u8", 8, false}, {"s8", 8, true}, {"u4", 4, false}, {"s4", 4, true}, {"u2", 2, false}, {"s2", 2, true}};
+  bool found = false;
+  for (const auto& type : types) {
+    if (found || !d.modifiers.take(type.name)) continue;
+    found = true;
+    spec.bits = type.bits;
+    spec.low = type.is_signed ? -(int64_t(1) << (type.bits - 1)) : 0;
+    spec.high = type.is_signed ? (int64_t(1) << (type.bits - 1)) - 1 : (int64_t(1) << type.bits) - 1;
+  }
+  if (!found) d.fail("unknown type ." + d.modifiers.peek());
+  if (!d.modifiers.take("s32")) d.fail("the source type must be .s32");
+  spec.has_rest = d.modifiers.take("b32");
+  d.expect_no_more_modifiers();
+  size_t sources = spec.has_rest ? 3 : 2;
+  d.expect_operands(sources + 1, sources + 1);
+  d.out.op[0] = d.destination(0, 4);
+  for (size_t i = 1; i <= 3; ++i) d.out.op[i] = d.source_bits(i <= sources ? i : 1, 4);
+  d.out.run = run_pack;
+}
+
 void decode_cvt(Decoder& d) {
-  if (d.modifiers.peek() == "pack") d.fail("cvt.pack is not supported");
+  if (d.modifiers.take("pack")) return decode_pack(d);
   auto& spec = d.attach<ConvertSpec>();
   bool plain = true;
   take_convert_modifiers(d, spec.scalar, &plain);

@@ -1,6 +1,7 @@
 // ld and st (PTX ISA, "Data Movement and Conversion Instructions: ld, st") and cache hints.
 #include <algorithm>
 
+#include "exec_remote.h"
 #include "function_decoder.h"
 #include "lanes.h"
 #include "memory.h"
@@ -228,10 +229,12 @@ void decode_elements(Decoder& d, MemorySpec& s, const TypeInfo* type, size_t ind
 }
 
 void decode_access(Decoder& d, bool store) {
+  if (store && d.modifiers.take("async")) return decode_store_async(d);
   auto& access = d.attach<Access>();
   MemorySpec& s = access.spec;
-  s.order = take_memory_order(d);
-  s.space = take_memory_space(d);
+  const MemoryPlace place = take_memory_place(d);
+  s.order = place.order;
+  s.space = place.space;
   take_cache_hints(d);
   if (!s.order.strong && !store) d.modifiers.take("nc");
   take_cache_hints(d);

@@ -160,10 +160,7 @@ void decode_cvta(Decoder& d) {
 Step run_isspacep(Warp& w, const Instruction& in, LaneMask exec) {
   const uint64_t* a = w.reg<uint64_t>(in.op[1]);
   const Launch& launch = w.launch();
-  auto in_params = [&](uint64_t p) {
-    uint64_t base = reinterpret_cast<uint64_t>(launch.parameters.data());
-    return p >= base && p < base + launch.parameters.size();
-  };
+  auto in_params = [&](uint64_t p) { return launch.resolve_parameter(p) != p; };
   write_predicate(w.predicate(in.op[0]), exec, mask_lanes([&](int l) {
     uint64_t plain;
     Space space = classify(a[l], &plain);

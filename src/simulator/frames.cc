@@ -54,7 +54,7 @@ uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& 
     case SpecialKind::kSharedAddress: return window | slot.payload;
     case SpecialKind::kDynamicAddress: return window | (launch.dynamic_base + slot.payload);
     case SpecialKind::kLocalAddress: return frame.local_base + slot.payload;
-    case SpecialKind::kParamAddress: return reinterpret_cast<uint64_t>(launch.parameters.data()) + slot.payload;
+    case SpecialKind::kParamAddress: return kParamWindow + slot.payload;
     case SpecialKind::kClock: return 0;
     default: return lane_mask_value(slot.kind, lane);
   }

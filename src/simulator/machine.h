@@ -205,6 +205,11 @@ struct Launch {
   std::mutex print_mutex;
   std::string printed;
   std::mutex atomic_mutex;  // global atomics wider than the host's
+  /// Host address of an address in the parameter window; other addresses as they are.
+  uint64_t resolve_parameter(uint64_t address) const {
+    bool inside = address >= kParamWindow && address - kParamWindow < parameters.size();
+    return inside ? reinterpret_cast<uint64_t>(parameters.data()) + (address - kParamWindow) : address;
+  }
   uint32_t threads_per_block() const { return block[0] * block[1] * block[2]; }
   uint32_t blocks_per_cluster() const { return cluster[0] * cluster[1] * cluster[2]; }
 };

@@ -106,6 +106,7 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
 
 uint8_t* global_access(const Request& r, uint64_t address) {
   const AllocationMap& map = *r.warp.launch().allocations;
+  address = r.warp.launch().resolve_parameter(address);
   int index = map.find(address, r.bytes, r.warp.allocation_hint);
   if (index < 0) {
     r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane,

@@ -9,33 +9,39 @@ namespace {
 
 bool take_scope(Decoder& d) { return !d.modifiers.take_any({"cta", "cluster", "gpu", "sys"}).empty(); }
 
-}  // namespace
-
-MemoryOrder take_memory_order(Decoder& d) {
-  MemoryOrder order;
-  if (d.modifiers.take("weak")) return order;
-  order.strong = d.modifiers.take("volatile");
-  if (order.strong) return order;
-  d.modifiers.take("mmio");
-  if (d.modifiers.take("relaxed")) {
-    order.strong = true;
-  } else if (d.modifiers.take("acquire")) {
-    order.strong = order.acquire = true;
-  } else if (d.modifiers.take("release")) {
-    order.strong = order.release = true;
-  } else if (d.modifiers.take("acq_rel")) {
-    order.strong = order.acquire = order.release = true;
-  }
-  take_scope(d);
-  return order;
+bool take_order(Decoder& d, MemoryOrder& order) {
+  if (d.modifiers.take("weak") || d.modifiers.take("mmio")) return true;
+  bool acquire = d.modifiers.peek() == "acquire" || d.modifiers.peek() == "acq_rel";
+  bool release = d.modifiers.peek() == "release" || d.modifiers.peek() == "acq_rel";
+  if (d.modifiers.take_any({"volatile", "relaxed", "acquire", "release", "acq_rel"}).empty()) return false;
+  order = {true, acquire, release};
+  return true;
 }
 
-Space take_memory_space(Decoder& d) {
-  if (d.modifiers.take("global") || d.modifiers.take("const")) return Space::kGlobal;
-  if (!d.modifiers.take_any({"shared", "shared::cta", "shared::cluster"}).empty()) return Space::kShared;
-  if (d.modifiers.take("local")) return Space::kLocal;
-  if (!d.modifiers.take_any({"param", "param::entry", "param::func"}).empty()) return Space::kGlobal;
-  return Space::kGeneric;
+bool take_space(Decoder& d, Space& space) {
+  static const struct {
+    const char* name;
+    Space space;
+  } names[] = {
+      {"global", Space::kGlobal},        {"const", Space::kGlobal},          {"shared", Space::kShared},
+      {"shared::cta", Space::kShared},   {"shared::cluster", Space::kShared}, {"local", Space::kLocal},
+      {"param", Space::kGlobal},         {"param::entry", Space::kGlobal},   {"param::func", Space::kGlobal},
+  };
+  for (const auto& item : names) {
+    if (!d.modifiers.take(item.name)) continue;
+    space = item.space;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+MemoryPlace take_memory_place(Decoder& d) {
+  MemoryPlace place;
+  while (take_order(d, place.order) || take_scope(d) || take_space(d, place.space)) {
+  }
+  return place;
 }
 
 void take_cache_hints(Decoder& d) {
@@ -107,6 +113,7 @@ const uint8_t* peek(Warp& w, Space space, uint64_t address, uint32_t bytes) {
     if (offset - kSharedBase + static_cast<uint64_t>(bytes) > block->shared_bytes) return nullptr;
     return block->shared + (offset - kSharedBase);
   }
+  address = w.launch().resolve_parameter(address);
   bool known = w.launch().allocations->find(address, bytes, w.allocation_hint) >= 0;
   return known ? reinterpret_cast<const uint8_t*>(address) : nullptr;
 }

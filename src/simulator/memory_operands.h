@@ -15,10 +15,15 @@ struct MemoryOrder {
   bool release = false;
 };
 
-/// .weak, .volatile, .relaxed.scope, .acquire.scope, .release.scope, .acq_rel.scope, .mmio.
-MemoryOrder take_memory_order(Decoder& decoder);
-/// .global, .shared{::cta,::cluster}, .local, .const, .param; generic when there is none.
-Space take_memory_space(Decoder& decoder);
+/// Where and how strongly an instruction accesses memory.
+struct MemoryPlace {
+  MemoryOrder order;
+  Space space = Space::kGeneric;
+};
+
+/// .weak, .volatile, .relaxed, .acquire, .release, .acq_rel, .mmio; the scope; .global, .shared{::cta,::cluster}, .local,
+/// .const, .param (generic when there is none). In any order: compilers other than NVIDIA's deviate from the grammar's.
+MemoryPlace take_memory_place(Decoder& decoder);
 /// Cache operators, eviction priorities, prefetch sizes, cache policies: accepted, without effect.
 void take_cache_hints(Decoder& decoder);
 

@@ -214,7 +214,8 @@ bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t clu
 bool RaceChecker::lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& access) const {
   bool async_proxy = access.agent.id >= 2 * threads_;
   bool generic_write = cell.write.stamp && cell.write.id < 2 * threads_;
-  return async_proxy && generic_write && reads(access.kind) && cell.write.stamp > proxy_fenced_[cell.write.id];
+  // Atomics come from red.async, which is no operation of the async proxy.
+  return async_proxy && generic_write && access.kind == AccessKind::kRead && cell.write.stamp > proxy_fenced_[cell.write.id];
 }
 
 RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other) {

@@ -28,6 +28,8 @@ constexpr uint32_t kSharedBase = 1024;
 /// Generic addresses of the shared and the local window. Global addresses are host addresses (below 2^56).
 constexpr uint64_t kSharedWindow = 0x0200000000000000ull;
 constexpr uint64_t kLocalWindow = 0x0300000000000000ull;
+/// Kernel parameters, as spaces and as generic addresses: fits 32 bits, and no host memory lies so low.
+constexpr uint64_t kParamWindow = 0x10000;
 constexpr uint64_t kWindowMask = 0xff00000000000000ull;
 
 enum class Space : uint8_t { kGeneric, kGlobal, kShared, kLocal, kConst, kParam };

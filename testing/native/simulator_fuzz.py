@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "testing" / "python" / "simulator"))
+sys.path.insert(0, str(ROOT))
 
 
 def write_corpus(folder: Path) -> list[Path]:
     """PTX of kernels that between them use most instruction families."""
-    from models import cuda, tiles
+    from testing.python.simulator.models import cuda, tiles
 
     sources = {
         "gemm_mma": (tiles.GEMM_MMA, "sm_80"),

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import formats, scalar
 
 F32, F64 = np.float32, np.float64

@@ -4,6 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import scalar
 from testing.python.simulator.models.scalar import wrap
 
@@ -122,3 +123,20 @@ def test_multiply_with_carry():
     got = scalar.run(text, "u32", ["u32"] * 3, [a, b, c])
     want = [(int(x) * int(y) + int(z)) >> 32 & 0xFFFFFFFF for x, y, z in zip(a, b, c, strict=True)]
     assert np.array_equal(got, np.array(want, np.uint32))
+
+
+PACKS = {"u16": (16, 0, 65535), "s16": (16, -32768, 32767), "u8": (8, 0, 255), "s8": (8, -128, 127)}
+
+
+@pytest.mark.parametrize("t", PACKS)
+def test_saturating_pack(t):
+    bits, low, high = PACKS[t]
+    a, b, c = scalar.operands(["s32", "s32", "b32"], 19)
+    pair = [(max(low, min(high, int(x))) & (1 << bits) - 1) << bits | max(low, min(high, int(y))) & (1 << bits) - 1
+            for x, y in zip(a, b, strict=True)]  # fmt: skip
+    if bits == 16:
+        got = scalar.run(f"cvt.pack.sat.{t}.s32 {{d}}, {{a}}, {{b}};", "b32", ["s32", "s32"], [a, b])
+    else:
+        got = scalar.run(f"cvt.pack.sat.{t}.s32.b32 {{d}}, {{a}}, {{b}}, {{c}};", "b32", ["s32", "s32", "b32"], [a, b, c])
+        pair = [(int(z) << 16 | p) & 0xFFFFFFFF for z, p in zip(c, pair, strict=True)]
+    assert np.array_equal(got, np.array(pair, np.uint32))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from testing.python.simulator.models import cuda, kernels
-from testing.python.simulator.models.tiles import FLASH, GEMM_MMA, GEMM_WGMMA
 
 import tilelang.simulator
+from testing.python.simulator.models import cuda, kernels
+from testing.python.simulator.models.tiles import FLASH, GEMM_MMA, GEMM_WGMMA
 
 SEED = 5
 

@@ -4,6 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
+
 from testing.python.simulator.models import scalar
 from testing.python.simulator.models.scalar import wrap
 

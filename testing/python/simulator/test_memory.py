@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-import tilelang.simulator
 import torch
+
+import tilelang.simulator
 from testing.python.simulator.models import cuda, kernels
 
 SEED = 31

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 import torch
-from testing.python.simulator.models import cuda
-from testing.python.simulator.models.tiles import GEMM_MMA, GEMM_WGMMA
 
 import tilelang.simulator
+from testing.python.simulator.models import cuda
+from testing.python.simulator.models.tiles import GEMM_MMA, GEMM_WGMMA
 
 SEEDS = [0, 1]
 
