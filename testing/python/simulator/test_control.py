@@ -39,7 +39,11 @@ extern "C" __global__ void k(int* out) {
 
 def test_switch_through_a_branch_table():
     cases = " ".join(f"case {i}: x = x * {i + 3} + {i}; break;" for i in range(12))
-    source = f'extern "C" __global__ void k(int* out) {{ int x = threadIdx.x + 1; switch (threadIdx.x % 13) {{ {cases} default: x = -1; }} out[threadIdx.x] = x; }}'
+    source = f"""extern "C" __global__ void k(int* out) {{
+      int x = threadIdx.x + 1;
+      switch (threadIdx.x % 13) {{ {cases} default: x = -1; }}
+      out[threadIdx.x] = x;
+    }}"""
     out = np.zeros(64, np.int32)
     kernels.clean(cuda.run(source, [out], 64))
     assert list(out) == [(t + 1) * (t % 13 + 3) + t % 13 if t % 13 < 12 else -1 for t in range(64)]
@@ -93,8 +97,13 @@ def test_forward_progress_between_blocks(workers):
 extern "C" __global__ void k(int* ready, int* out, int n) {
   int b = blockIdx.x;
   if (threadIdx.x == 0) {
-    if (b + 1 < n) { int v; do { asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(ready + b + 1) : "memory"); } while (v == 0); out[b] = out[b + 1] + 1; }
-    else out[b] = 1;
+    if (b + 1 < n) {
+      int v;
+      do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(ready + b + 1) : "memory"); while (v == 0);
+      out[b] = out[b + 1] + 1;
+    } else {
+      out[b] = 1;
+    }
     asm volatile("st.release.gpu.global.s32 [%0], %1;" :: "l"(ready + b), "r"(1) : "memory");
   }
 }"""

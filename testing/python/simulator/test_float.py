@@ -185,8 +185,8 @@ def test_selection():
     assert np.array_equal(scalar.run(text, "f32", ["s32"], [c]), (c >= 0).astype(F32))
 
 
-INTEGER_RANGES = {"s8": (-128, 127), "u8": (0, 255), "s16": (-(2**15), 2**15 - 1), "u16": (0, 2**16 - 1), "s32": (-(2**31), 2**31 - 1),
-                  "u32": (0, 2**32 - 1), "s64": (-(2**63), 2**63 - 1), "u64": (0, 2**64 - 1)}  # fmt: skip
+INTEGER_RANGES = {f"s{n}": (-(2 ** (n - 1)), 2 ** (n - 1) - 1) for n in (8, 16, 32, 64)}
+INTEGER_RANGES |= {f"u{n}": (0, 2**n - 1) for n in (8, 16, 32, 64)}
 
 
 @pytest.mark.parametrize("t", ["s32", "u32", "s64", "u64", "s16", "u16"])

@@ -59,7 +59,7 @@ for t, signed in (("u32", False), ("s32", True)):
     CASES += [
         (f"mul24.lo.{t} {{d}}, {{a}}, {{b}};", t, [t, t], lambda a, b, s=signed: signed24(a, s) * signed24(b, s)),
         (f"mul24.hi.{t} {{d}}, {{a}}, {{b}};", t, [t, t], lambda a, b, s=signed: (signed24(a, s) * signed24(b, s)) >> 16),
-        (f"mad24.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};", t, [t, t, t], lambda a, b, c, s=signed: signed24(a, s) * signed24(b, s) + c),
+        (f"mad24.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};", t, [t] * 3, lambda a, b, c, s=signed: signed24(a, s) * signed24(b, s) + c),
     ]
 CASES += [
     ("add.sat.s32 {d}, {a}, {b};", "s32", ["s32", "s32"], lambda a, b: clamp32(a + b)),

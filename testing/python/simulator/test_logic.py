@@ -35,7 +35,8 @@ def funnel(left, wrapping):
 
 for side in "lr":
     for mode in ("wrap", "clamp"):
-        CASES.append((f"shf.{side}.{mode}.b32 {{d}}, {{a}}, {{b}}, {{c}};", "b32", ["b32"] * 3, funnel(side == "l", mode == "wrap")))
+        model = funnel(side == "l", mode == "wrap")
+        CASES.append((f"shf.{side}.{mode}.b32 {{d}}, {{a}}, {{b}}, {{c}};", "b32", ["b32"] * 3, model))
 
 
 def lop3(table):
@@ -135,7 +136,7 @@ CASES += [
 ]
 
 
-@pytest.mark.parametrize("text,result,types,model", CASES, ids=[c[0].split(";")[0].replace("{", "").replace("}", "") for c in CASES])
+@pytest.mark.parametrize("text,result,types,model", CASES, ids=[f"{c[0].split(' ')[0]}-{i}" for i, c in enumerate(CASES)])
 def test_instruction(text, result, types, model):
     seed = zlib.crc32(text.encode())
     arrays = scalar.operands(types, seed)

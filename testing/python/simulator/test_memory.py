@@ -179,7 +179,8 @@ extern "C" __global__ void k(int n) {
 
 
 def test_module_reports_its_kernels():
-    module = tilelang.simulator.load(cuda.compile_ptx('extern "C" __global__ void a(int* p) {} extern "C" __global__ void b() {}'))
+    source = 'extern "C" __global__ void a(int* p) {} extern "C" __global__ void b() {}'
+    module = tilelang.simulator.load(cuda.compile_ptx(source))
     assert sorted(module.kernels) == ["a", "b"]
     with pytest.raises(Exception, match="no kernel 'c'"):
         module.get_function("c")

@@ -39,71 +39,182 @@ def kernel(body: str, arguments: str = "int* out") -> str:
 
 BUGS = {
     "missing __syncthreads": Bug(
-        kernel("  __shared__ int s[64];\n  s[t] = t;\n  __syncthreads();\n  out[t] = s[63 - t];"), "  __syncthreads();\n", "",
-        {"race"}, line="s["),
+        kernel("""\
+  __shared__ int s[64];
+  s[t] = t;
+  __syncthreads();
+  out[t] = s[63 - t];"""),
+        "  __syncthreads();\n", "", {"race"}, line="s["),
     "missing __syncthreads before the buffer is used again": Bug(
-        kernel("  __shared__ int s[64];\n  for (int i = 0; i < 3; ++i) {\n    s[t] = t * i;\n    __syncthreads();\n"
-               "    out[t] += s[63 - t];\n    __syncthreads();\n  }"), "s[63 - t];\n    __syncthreads();", "s[63 - t];", {"race"}),
+        kernel("""\
+  __shared__ int s[64];
+  for (int i = 0; i < 3; ++i) {
+    s[t] = t * i;
+    __syncthreads();
+    out[t] += s[63 - t];
+    __syncthreads();
+  }"""),
+        "s[63 - t];\n    __syncthreads();", "s[63 - t];", {"race"}),
     "missing __syncwarp": Bug(
-        kernel("  __shared__ int s[32];\n  s[t] = t;\n  __syncwarp();\n  out[t] = s[31 - t];"), "  __syncwarp();\n", "", {"race"}, threads=32),
+        kernel("""\
+  __shared__ int s[32];
+  s[t] = t;
+  __syncwarp();
+  out[t] = s[31 - t];"""),
+        "  __syncwarp();\n", "", {"race"}, threads=32),
     "racy histogram in shared memory": Bug(
-        kernel("  __shared__ int h[8];\n  if (t < 8) h[t] = 0;\n  __syncthreads();\n  atomicAdd(&h[t % 8], 1);\n  __syncthreads();\n"
-               "  if (t < 8) out[t] = h[t];"), "atomicAdd(&h[t % 8], 1);", "h[t % 8] += 1;", {"race"}, line="h[t % 8] += 1"),
+        kernel("""\
+  __shared__ int h[8];
+  if (t < 8) h[t] = 0;
+  __syncthreads();
+  atomicAdd(&h[t % 8], 1);
+  __syncthreads();
+  if (t < 8) out[t] = h[t];"""),
+        "atomicAdd(&h[t % 8], 1);", "h[t % 8] += 1;", {"race"}, line="h[t % 8] += 1"),
     "racy sum between blocks": Bug(
-        kernel("  if (t == 0) atomicAdd(out, 1);"), "atomicAdd(out, 1)", "*out += 1", {"race"}, grid=4),
+        kernel("""\
+  if (t == 0) atomicAdd(out, 1);"""),
+        "atomicAdd(out, 1)", "*out += 1", {"race"}, grid=4),
     "missing release between blocks": Bug(
-        kernel("  if (t) return;\n  if (blockIdx.x == 0) {\n    out[1] = 5;\n    __threadfence();\n    atomicExch(out, 1);\n  } else {\n"
-               "    while (atomicAdd(out, 0) == 0) {}\n    __threadfence();\n    out[2] = out[1];\n  }"),
-        "out[1] = 5;\n    __threadfence();", "out[1] = 5;", {"race"}, grid=2, threads=32),
+        kernel("""\
+  if (t) return;
+  if (blockIdx.x == 0) {
+    out[1] = 5;
+    __threadfence();
+    atomicExch(out, 1);
+  } else {
+    while (atomicAdd(out, 0) == 0) {}
+    __threadfence();
+    out[2] = out[1];
+  }"""),
+        "out[1] = 5;\n    __threadfence();", "out[1] = 5;", {"race"}, threads=32, grid=2),
     "off-by-one store": Bug(
-        kernel("  for (int i = t; i < 256; i += 64) out[i] = i;"), "i < 256", "i <= 256", {"out-of-bounds"}, line="out[i] = i"),
+        kernel("""\
+  for (int i = t; i < 256; i += 64) out[i] = i;"""),
+        "i < 256", "i <= 256", {"out-of-bounds"}, line="out[i] = i"),
     "store past shared memory": Bug(
-        kernel("  __shared__ int s[64];\n  s[t] = t;\n  out[t] = s[t];"), "s[t] = t;", "s[t + 1] = t;", {"out-of-bounds"}),
-    "negative index": Bug(kernel("  out[t] = t;"), "out[t]", "out[t - 1]", {"out-of-bounds"}),
+        kernel("""\
+  __shared__ int s[64];
+  s[t] = t;
+  out[t] = s[t];"""),
+        "s[t] = t;", "s[t + 1] = t;", {"out-of-bounds"}),
+    "negative index": Bug(
+        kernel("""\
+  out[t] = t;"""),
+        "out[t]", "out[t - 1]", {"out-of-bounds"}),
     "misaligned vector load": Bug(
-        kernel("  int4 v = *(const int4*)(out + 4 * t);\n  out[4 * t] = v.x + v.y;"), "out + 4 * t);", "out + 4 * t + 1);", {"misaligned"}, threads=32),
+        kernel("""\
+  int4 v = *(const int4*)(out + 4 * t);
+  out[4 * t] = v.x + v.y;"""),
+        "out + 4 * t);", "out + 4 * t + 1);", {"misaligned"}, threads=32),
     "uninitialised shared memory": Bug(
-        kernel("  __shared__ int s[64];\n  if (t < 64) s[t] = t;\n  __syncthreads();\n  out[t] = s[t];"), "t < 64", "t < 63", {"uninitialised"}),
+        kernel("""\
+  __shared__ int s[64];
+  if (t < 64) s[t] = t;
+  __syncthreads();
+  out[t] = s[t];"""),
+        "t < 64", "t < 63", {"uninitialised"}),
     "uninitialised local array": Bug(
-        kernel("  int a[8];\n  for (int i = 0; i < 8; ++i) a[(i * n) & 7] = i;\n  out[t] = a[(t * n) & 7];", "int* out, int n = 3"),
+        kernel("""\
+  int a[8];
+  for (int i = 0; i < 8; ++i) a[(i * n) & 7] = i;
+  out[t] = a[(t * n) & 7];""", "int* out, int n = 3"),
         "i < 8", "i < 7", {"uninitialised"}, options={"scalars": [3]}),
     "barrier in divergent code": Bug(
-        kernel("  __shared__ int s[64];\n  if (t < 64) { s[t] = t; __syncthreads(); }\n  out[t] = s[t];"), "t < 64", "t < 40", {"barrier"}),
+        kernel("""\
+  __shared__ int s[64];
+  if (t < 64) { s[t] = t; __syncthreads(); }
+  out[t] = s[t];"""),
+        "t < 64", "t < 40", {"barrier"}),
     "barrier after an early return": Bug(
-        kernel("  __shared__ int s[64];\n  if (t >= n) return;\n  s[t] = t;\n  __syncthreads();\n  out[t] = s[t];", "int* out, int n"),
+        kernel("""\
+  __shared__ int s[64];
+  if (t >= n) return;
+  s[t] = t;
+  __syncthreads();
+  out[t] = s[t];""", "int* out, int n"),
         "t >= n", "t >= n - 32", {"barrier"}, options={"scalars": [64]}),
     "named barrier with different counts": Bug(
-        kernel('  if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");\n  else asm volatile("bar.sync 1, 64;" ::: "memory");\n  out[t] = t;'),
+        kernel("""\
+  if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");
+  else asm volatile("bar.sync 1, 64;" ::: "memory");
+  out[t] = t;"""),
         'else asm volatile("bar.sync 1, 64;"', 'else asm volatile("bar.sync 1, 96;"', {"barrier", "deadlock"}),
     "named barrier with different numbers": Bug(
-        kernel('  if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");\n  else asm volatile("bar.sync 1, 64;" ::: "memory");\n  out[t] = t;'),
+        kernel("""\
+  if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");
+  else asm volatile("bar.sync 1, 64;" ::: "memory");
+  out[t] = t;"""),
         'else asm volatile("bar.sync 1, 64;"', 'else asm volatile("bar.sync 2, 64;"', {"deadlock"}),
     "nobody arrives": Bug(
-        kernel('  if (t < 32) asm volatile("bar.sync 3, 64;" ::: "memory");\n  else asm volatile("bar.arrive 3, 64;" ::: "memory");\n  out[t] = t;'),
+        kernel("""\
+  if (t < 32) asm volatile("bar.sync 3, 64;" ::: "memory");
+  else asm volatile("bar.arrive 3, 64;" ::: "memory");
+  out[t] = t;"""),
         'asm volatile("bar.arrive 3, 64;" ::: "memory");', "out[0] = 0;", {"deadlock"}),
     "wrong parity": Bug(
-        kernel("  __shared__ u64 b;\n  if (t == 0) barrier_init(&b, 64);\n  __syncthreads();\n  barrier_arrive(&b);\n  barrier_wait(&b, 0);\n  out[t] = t;"),
+        kernel("""\
+  __shared__ u64 b;
+  if (t == 0) barrier_init(&b, 64);
+  __syncthreads();
+  barrier_arrive(&b);
+  barrier_wait(&b, 0);
+  out[t] = t;"""),
         "barrier_wait(&b, 0)", "barrier_wait(&b, 1); barrier_wait(&b, 0); barrier_wait(&b, 1)", {"deadlock"}),
     "parity that does not wait": Bug(
-        kernel("  __shared__ u64 b; __shared__ int s[64];\n  if (t == 0) barrier_init(&b, 64);\n  __syncthreads();\n  s[t] = t;\n"
-               "  barrier_arrive(&b);\n  barrier_wait(&b, 0);\n  out[t] = s[63 - t];"), "barrier_wait(&b, 0)", "barrier_wait(&b, 1)", {"race"}),
+        kernel("""\
+  __shared__ u64 b; __shared__ int s[64];
+  if (t == 0) barrier_init(&b, 64);
+  __syncthreads();
+  s[t] = t;
+  barrier_arrive(&b);
+  barrier_wait(&b, 0);
+  out[t] = s[63 - t];"""),
+        "barrier_wait(&b, 0)", "barrier_wait(&b, 1)", {"race"}),
     "mbarrier overwritten": Bug(
-        kernel("  __shared__ u64 b[2];\n  if (t == 0) { barrier_init(&b[0], 64); b[1] = 7; }\n  __syncthreads();\n  barrier_arrive(&b[0]);\n"
-               "  barrier_wait(&b[0], 0);\n  out[t] = t;"), "b[1] = 7", "b[0] = 7", {"mbarrier"}),
+        kernel("""\
+  __shared__ u64 b[2];
+  if (t == 0) { barrier_init(&b[0], 64); b[1] = 7; }
+  __syncthreads();
+  barrier_arrive(&b[0]);
+  barrier_wait(&b[0], 0);
+  out[t] = t;"""),
+        "b[1] = 7", "b[0] = 7", {"mbarrier"}),
     "missing cp.async wait": Bug(
-        kernel('  __shared__ __align__(16) int s[64 * 4];\n  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared_address(s + 4 * t)), "l"(in + 4 * t) : "memory");\n'
-               '  asm volatile("cp.async.commit_group;" ::: "memory");\n  asm volatile("cp.async.wait_group 0;" ::: "memory");\n  __syncthreads();\n  out[t] = s[4 * (63 - t)];',
-               "int* out, const int* in"), 'asm volatile("cp.async.wait_group 0;" ::: "memory");', "", {"race", "uninitialised"}),
+        kernel("""\
+  __shared__ __align__(16) int s[64 * 4];
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared_address(s + 4 * t)), "l"(in + 4 * t) : "memory");
+  asm volatile("cp.async.commit_group;" ::: "memory");
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  __syncthreads();
+  out[t] = s[4 * (63 - t)];""", "int* out, const int* in"),
+        'asm volatile("cp.async.wait_group 0;" ::: "memory");', "", {"race", "uninitialised"}),
     "missing cp.async commit": Bug(
-        kernel('  __shared__ __align__(16) int s[64 * 4];\n  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared_address(s + 4 * t)), "l"(in + 4 * t) : "memory");\n'
-               '  asm volatile("cp.async.commit_group;" ::: "memory");\n  asm volatile("cp.async.wait_group 0;" ::: "memory");\n  __syncthreads();\n  out[t] = s[4 * (63 - t)];',
-               "int* out, const int* in"), 'asm volatile("cp.async.commit_group;" ::: "memory");', "", {"race", "uninitialised"}),
+        kernel("""\
+  __shared__ __align__(16) int s[64 * 4];
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared_address(s + 4 * t)), "l"(in + 4 * t) : "memory");
+  asm volatile("cp.async.commit_group;" ::: "memory");
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  __syncthreads();
+  out[t] = s[4 * (63 - t)];""", "int* out, const int* in"),
+        'asm volatile("cp.async.commit_group;" ::: "memory");', "", {"race", "uninitialised"}),
     "missing cluster barrier": Bug(
-        kernel('  __shared__ int s;\n  unsigned r, a; int v;\n  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));\n  if (t == 0) s = r + 1;\n  cluster_sync();\n'
-               '  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(a) : "r"(shared_address(&s)), "r"(1 - r));\n'
-               '  asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(v) : "r"(a));\n  out[64 * r + t] = v;\n  cluster_sync();'),
+        kernel("""\
+  __shared__ int s;
+  unsigned r, a; int v;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  if (t == 0) s = r + 1;
+  cluster_sync();
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(a) : "r"(shared_address(&s)), "r"(1 - r));
+  asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(v) : "r"(a));
+  out[64 * r + t] = v;
+  cluster_sync();"""),
         "s = r + 1;\n  cluster_sync();", "s = r + 1;", {"race", "uninitialised"}, grid=2, cluster=2),
-    "trap": Bug(kernel("  if (t == 70) __trap();\n  out[t] = t;"), "t == 70", "t == 7", {"trap"}, line="__trap"),
+    "trap": Bug(
+        kernel("""\
+  if (t == 70) __trap();
+  out[t] = t;"""),
+        "t == 70", "t == 7", {"trap"}, line="__trap"),
 }  # fmt: skip
 
 
@@ -161,10 +272,12 @@ def test_wrong_swizzle_gives_a_wrong_answer():
 WGMMA_BUGS = {
     "no wgmma fence": ('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");', "", {"async"}),
     "no wgmma wait": ('asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");', "", {"async", "race"}),
-    "stage released too early": ("barrier_wait(&full[s], i / 2 & 1);", "barrier_wait(&full[s], i / 2 & 1); barrier_arrive(&empty[s]);",
-                                 {"race", "mbarrier", "deadlock"}),
+    "stage released too early": (
+        "barrier_wait(&full[s], i / 2 & 1);", "barrier_wait(&full[s], i / 2 & 1); barrier_arrive(&empty[s]);",
+        {"race", "mbarrier", "deadlock"}),
     "wrong byte count": ("barrier_expect(&full[s], 16384)", "barrier_expect(&full[s], 16385)", {"deadlock"}),
-    "wrong full parity": ("barrier_wait(&full[s], i / 2 & 1)", "barrier_wait(&full[s], (i / 2 + 1) & 1)", {"race", "uninitialised"}),
+    "wrong full parity": (
+        "barrier_wait(&full[s], i / 2 & 1)", "barrier_wait(&full[s], (i / 2 + 1) & 1)", {"race", "uninitialised"}),
     "wrong empty parity": ("barrier_wait(&empty[s], (i / 2 + 1) & 1)", "barrier_wait(&empty[s], i / 2 & 1)", {"deadlock"}),
     "nobody releases the stage": ("      barrier_arrive(&empty[s]);\n", "", {"deadlock"}),
     "no mbarrier initialisation": ("barrier_init(&full[s], 1);", "", {"mbarrier"}),

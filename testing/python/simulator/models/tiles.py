@@ -52,7 +52,8 @@ extern "C" __global__ void __launch_bounds__(128) k(const half_bits* A, const ha
 #pragma unroll
       for (int i = 0; i < 4; ++i) load_matrix4(fa[i], a + swizzled(wm + i * 16 + lane % 16, kk * 2 + lane / 16));
 #pragma unroll
-      for (int j = 0; j < 4; ++j) load_matrix4(fb[j], b + swizzled(wn + j * 16 + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2));
+      for (int j = 0; j < 4; ++j)
+        load_matrix4(fb[j], b + swizzled(wn + j * 16 + lane % 8 + lane / 16 * 8, kk * 2 + lane / 8 % 2));
 #pragma unroll
       for (int i = 0; i < 4; ++i)
 #pragma unroll
@@ -75,7 +76,8 @@ DEVICE void tma_load(u32 to, const Map* map, u64* barrier, int x, int y) {
     :: "r"(to), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 DEVICE u64 descriptor(u32 address) { return (u64)((address & 0x3ffff) >> 4) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
-extern "C" __global__ void __launch_bounds__(256) k(const __grid_constant__ Map A, const __grid_constant__ Map B, float* C, int N, int K) {
+extern "C" __global__ void __launch_bounds__(256) k(
+    const __grid_constant__ Map A, const __grid_constant__ Map B, float* C, int N, int K) {
   extern __shared__ u8 raw[];
   __shared__ u64 full[2], empty[2];
   u32 base = (shared_address(raw) + 1023) & ~1023u;
@@ -105,9 +107,11 @@ extern "C" __global__ void __launch_bounds__(256) k(const __grid_constant__ Map 
 #pragma unroll
       for (int kk = 0; kk < 4; ++kk) {
         asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0;\\n"
-          "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,"
+          "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+          "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,"
           "%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 0;}"
-          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+            "+f"(d[9]),
             "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
             "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
             "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
@@ -131,7 +135,8 @@ extern "C" __global__ void __launch_bounds__(256) k(const __grid_constant__ Map 
 FLASH = (
     _MMA_HELPERS
     + """
-extern "C" __global__ void __launch_bounds__(128) k(const half_bits* Q, const half_bits* K, const half_bits* V, float* O, int length, int causal) {
+extern "C" __global__ void __launch_bounds__(128) k(
+    const half_bits* Q, const half_bits* K, const half_bits* V, float* O, int length, int causal) {
   __shared__ __align__(16) half_bits q[64 * 40], kt[32 * 40], vt[32 * 40];
   int t = threadIdx.x, warp = t / 32, lane = t % 32, first = blockIdx.x * 64;
   for (int i = t; i < 64 * 4; i += 128) *(uint4*)&q[i / 4 * 40 + i % 4 * 8] = *(const uint4*)&Q[(first + i / 4) * 32 + i % 4 * 8];
