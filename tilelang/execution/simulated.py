@@ -50,7 +50,7 @@ def simulated(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., A
                 raise _state.error from None
             raise
         finally:
-            _state.tensors = []
+            _end()
 
     return run
 
@@ -72,6 +72,12 @@ def _begin(arguments: list[tuple[str, Any]]) -> None:
     _state.settings = current() or Settings()
     _state.tensors = [(name, tensor) for name, value in arguments if (tensor := _as_tensor(value)) is not None]
     _announce()
+
+
+def _end() -> None:
+    """Forgets the call: the native side keeps nothing of Python's, which may be gone before its threads are."""
+    _state.tensors = []
+    runtime.function("set_simulator_session")([], [], 0, False, 0, 0, None)
 
 
 def _as_tensor(value: Any) -> Any:
