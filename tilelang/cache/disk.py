@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import eviction, journal, layers, lease, location, scripts, shared_tier, sources, store, warn
+from tilelang.cache import journal, layers, lease, location, sources, store, warn
 from tilelang.cache.entry import CacheEntry
 from tilelang.cache.files import OPTIONS_PATH, PROGRAM_PATH
 from tilelang.cache.key import KernelKey
@@ -23,6 +23,7 @@ from tilelang.cache.source_key import SourceKey
 
 if TYPE_CHECKING:
     from tilelang.cache.index import Index
+    from tilelang.cache.shared_tier import SharedTier
 
 _MAX_LEASES = 256  # an open file each; a kernel whose lease is given back stays loaded and can only lose its files
 _MAX_REASON_INPUTS = 6
@@ -115,6 +116,8 @@ class DiskCache:
             warn.once("publish", f"a kernel could not be kept in {self.root}: {error.strerror}")
             return None
         self._hold(key.digest, lease.share_directory(path))
+        from tilelang.cache import eviction, scripts  # nothing that a process needs whose kernels are all there
+
         scripts.link(self.root, key.name, scripts.group_of(key.name, key.target), key.digest)
         if self.keeps_index:
             with contextlib.suppress(store.BadEntry):
@@ -155,7 +158,7 @@ class DiskCache:
             return
         if self.keeps_index:
             self.index.linked(source.digest, key, source.function)
-        tier = shared_tier.current()
+        tier = shared_tier()
         if tier is not None:
             tier.send_source(source.digest, key, source.function)
 
@@ -193,6 +196,15 @@ class DiskCache:
             self._leases[key] = held
             while len(self._leases) > _MAX_LEASES:
                 self._leases.popitem(last=False)
+
+
+def shared_tier() -> SharedTier | None:
+    """The tier that hosts share, where the environment names one."""
+    if not env.get("TILELANG_CACHE_URL"):
+        return None
+    from tilelang.cache import shared_tier as module
+
+    return module.current()
 
 
 def with_texts(key: KernelKey, artifact: KernelArtifact) -> KernelArtifact:

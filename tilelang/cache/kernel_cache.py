@@ -19,8 +19,8 @@ from typing import Any
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import location, shared_tier, store, warn
-from tilelang.cache.disk import DiskCache, with_texts
+from tilelang.cache import location, store, warn
+from tilelang.cache.disk import DiskCache, shared_tier, with_texts
 from tilelang.cache.entry import CacheEntry
 from tilelang.cache.files import (
     DEVICE_KERNEL_PATH,
@@ -115,7 +115,7 @@ class KernelCache:
         """The entry that ``source`` leads to, or None; neither traces nor compiles."""
         if source.digest is None or not self.enabled or not self.keeps_files:
             return None
-        tier = shared_tier.current()
+        tier = shared_tier()
         digest = self.disk.find_source(source.digest) or (tier.find_source(source.digest) if tier else None)
         if digest is None:
             return None
@@ -289,7 +289,7 @@ class KernelCache:
             return disk.find(key.digest) or self._fetch_or_compile(disk, key, compile)
 
     def _fetch_or_compile(self, disk: DiskCache, key: KernelKey, compile: Compile) -> CacheEntry:
-        tier = shared_tier.current()
+        tier = shared_tier()
         if tier is None:
             return self._compile(disk, key, compile)
         with tier.flight(key.digest) as flight:
