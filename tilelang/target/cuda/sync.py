@@ -55,9 +55,16 @@ class _Inserter:
     def block(self, block: Block, pending: _Pending) -> None:
         position = 0
         while position < len(block.items):
-            added = self.item(block.items[position], pending)
+            roles = _roles(block.items, position)
+            added = self.roles(roles, pending) if roles else self.item(block.items[position], pending)
             block.items[position:position] = added
-            position += 1 + len(added)
+            position += max(1, len(roles)) + len(added)
+
+    def roles(self, scopes: list[ScopeCode], pending: _Pending) -> list[Code]:
+        """Handles neighbouring scopes of different threads, which run side by side: what orders them is the program's own."""
+        for scope in scopes:
+            self.block(scope.body, _Pending())
+        return self.leaf(_summary(Block([scope.body for scope in scopes])), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles one item; gives what must come before it."""
@@ -75,12 +82,6 @@ class _Inserter:
             return self.loop(code, pending)
         elif isinstance(code, BranchCode):
             return self.branch(code, pending)
-        elif isinstance(code, ScopeCode):
-            inner = _Pending()
-            self.block(code.body, inner)
-            summary = _summary(code.body)
-            added = self.leaf(summary, pending)
-            return added
         return []
 
     def leaf(self, code: Leaf, pending: _Pending) -> list[Code]:
@@ -129,6 +130,20 @@ class _Inserter:
             self.block(code.otherwise, other)
         pending.join(other)
         return []
+
+
+def _roles(items: list[Code], position: int) -> list[ScopeCode]:
+    """The longest run of scopes from a position on that have no thread in common."""
+    found: list[ScopeCode] = []
+    for code in items[position:]:
+        if not isinstance(code, ScopeCode) or any(_share_threads(code, other) for other in found):
+            break
+        found.append(code)
+    return found
+
+
+def _share_threads(a: ScopeCode, b: ScopeCode) -> bool:
+    return a.first < b.first + b.count and b.first < a.first + a.count
 
 
 def _summary(code: Code) -> Leaf:

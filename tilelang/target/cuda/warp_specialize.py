@@ -41,6 +41,9 @@ SINGLE_THREAD = "tl.single_thread"
 IN_FLIGHT = -1
 """``wg_wait`` of a product that a later statement waits for."""
 
+COMPLETE = -2
+"""``wg_wait`` of a product that is not started again: the statement waits for those in flight, its accumulator is valid after it."""
+
 _MAX_REGISTERS = 240
 _REGISTER_FILE = 65536
 _MAX_THREADS = 1024
@@ -295,7 +298,7 @@ class _ConsumerPart:
                     body.append(_call("tl::mbarrier_wait", full, place.parity()))
             if at in copies:
                 continue
-            body.append(self.versioned(_in_flight(stmt) if at in deferred else stmt, ring, place))
+            body.append(self.versioned(_with_wait(stmt, IN_FLIGHT) if at in deferred else stmt, ring, place))
             if not deferred:
                 body += [self.release(feed, place.stage()) for feed in ring.feeds if feed.last_use == at]
         after: list[Any] = []
@@ -303,7 +306,8 @@ class _ConsumerPart:
             first = loop.loop_var > loop.min
             released = [self.release(feed, place.stage(1)) for feed in ring.feeds]
             body.append(ir.IfThenElse(first, _block([_call(f"tl::wgmma_wait<{len(deferred)}>"), *released]), None))
-            after.append(_call("tl::wgmma_wait<0>"))
+            start = _Place(ir.IntImm("int32", 0), ring.stages)
+            after += [self.versioned(_with_wait(ring.body[at], COMPLETE), ring, start) for at in sorted(deferred)]
             if ring.nested:
                 last = [self.release(feed, place.stage(1)) for feed in ring.feeds]
                 after.append(ir.IfThenElse(loop.extent > 0, _block(last), None))
@@ -358,8 +362,8 @@ def _deferred_products(ring: Ring, threads: int) -> set[int]:
     return set(products)
 
 
-def _in_flight(stmt: Any) -> Any:
-    return decode(stmt.value).replace(wg_wait=IN_FLIGHT).to_stmt(stmt.span)
+def _with_wait(stmt: Any, wait: int) -> Any:
+    return decode(stmt.value).replace(wg_wait=wait).to_stmt(stmt.span)
 
 
 def _versioned_region(region: Region, buffer: Any, stage: Any) -> Region:

@@ -19,6 +19,8 @@ from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 
 WARP_GROUP = 128
 ROWS = 64
+K_BYTES = 32
+"""Bytes of K that one instruction contracts, whatever the type."""
 
 _OPERAND_TYPES: Mapping[str, str] = {
     "float16": "f16", "bfloat16": "bf16", "tfloat32": "tf32", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
@@ -211,6 +213,8 @@ def emit(
     if isinstance(a, SharedOperand):
         lines.append(f"  const uint64_t a_tile = {a.descriptor(_plus(expr(a.start()), group_row, _group_step(a, rows)))};")
     lines.append(f"  const uint64_t b_tile = {b.descriptor(_plus(expr(b.start()), group_column, _group_step(b, columns)))};")
+    pinned = fence_operands(plan, c, a if isinstance(a, str) else None)
+    lines += ["  " + line for line in pinned]
     lines.append("  tl::wgmma_fence();")
     per_row_tile = plan.c_layout.registers // (rows // ROWS)
     for k in range(0, plan.k, instruction.k):
@@ -223,8 +227,24 @@ def emit(
                 lines.append(f"  tl::{instruction.name}({c} + {register}, {left}, {right}, {scale});")
     lines.append("  tl::wgmma_commit();")
     if wait:
-        lines.append("  tl::wgmma_wait<0>();")
+        lines += ["  " + line for line in complete(plan, c)]
     lines.append("}")
+    return lines
+
+
+def complete(plan: WgmmaPlan, c: str) -> list[str]:
+    """The C++ lines that wait for every product in flight; ``c`` holds its result afterwards."""
+    return ["tl::wgmma_wait<0>();", *fence_operands(plan, c, None)]
+
+
+def fence_operands(plan: WgmmaPlan, c: str, a: str | None) -> list[str]:
+    """Lines without an instruction that keep the compiler from moving accesses of C, and of A in registers, across this point."""
+    registers = plan.c_layout.registers // (2 if plan.instruction.accumulator == "f16" else 1)
+    place = f"reinterpret_cast<uint32_t*>({c})" if plan.instruction.accumulator == "f16" else c
+    lines = [f"tl::wgmma_fence_operand<{registers}>({place});"]
+    if a is not None and plan.a_layout is not None:
+        words = plan.a_layout.registers * K_BYTES // (4 * plan.instruction.k)
+        lines.append(f"tl::wgmma_fence_operand<{words}>(reinterpret_cast<uint32_t*>({a}));")
     return lines
 
 

@@ -14,7 +14,7 @@ from tilelang.ir.visit import walk
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.program import Kernel, split_kernels
 from tilelang.target.cuda.ring import find_rings
-from tilelang.target.cuda.warp_specialize import IN_FLIGHT, specialize
+from tilelang.target.cuda.warp_specialize import COMPLETE, IN_FLIGHT, specialize
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
@@ -76,8 +76,8 @@ def test_one_group_loads_and_the_others_multiply() -> None:
 def test_a_product_stays_in_flight_over_one_iteration() -> None:
     consumer = roles(specialize(kernel_of(gemm()), Facts()))[1]
     products = [op for op in operators(consumer) if isinstance(op, Gemm)]
-    assert [op.wg_wait for op in products] == [IN_FLIGHT]
-    assert calls(consumer) == ["tl::mbarrier_wait", "tl::wgmma_wait<1>", "tl::mbarrier_arrive_warp", "tl::wgmma_wait<0>"]
+    assert [op.wg_wait for op in products] == [IN_FLIGHT, COMPLETE]
+    assert calls(consumer) == ["tl::mbarrier_wait", "tl::wgmma_wait<1>", "tl::mbarrier_arrive_warp"]
 
 
 def test_without_wgmma_a_tile_is_released_after_its_product() -> None:
