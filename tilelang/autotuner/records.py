@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,17 @@ def device_name() -> str:
     except OSError:
         model = platform.processor()
     return f"{platform.machine()} {model} {torch.get_num_threads()} threads"
+
+
+@contextlib.contextmanager
+def only_one(task: Task) -> Iterator[None]:
+    """Holds a task against other processes and threads: each candidate is measured once, and measured alone."""
+    cache = default_cache()
+    if task.key is None or not cache.keeps_files:
+        yield
+        return
+    with cache.disk.only_one(task.key):
+        yield
 
 
 def load_trials(task: Task) -> dict[str, Trial]:

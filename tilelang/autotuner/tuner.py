@@ -146,14 +146,16 @@ class AutoTuner:
         task = self._task(function, profile)
         if task.reason and sys.stderr.isatty():
             print(f"tilelang: results of tuning {task.name} are not kept: {task.reason}", file=sys.stderr)
-        trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state != "timeout"}
-        todo = [config for config in candidates if config_digest(config) not in trials]
         search = _Search(function, args, kwargs, profile, task, early_stop_factor if early_stop else math.inf)
-        search.best = min((t.milliseconds for t in trials.values() if t.state == "measured"), default=math.inf)
-        for trial in search.run(todo, num_workers or os.cpu_count() or 1):
-            trials[config_digest(trial.config)] = trial
-        ordered = [trials[config_digest(config)] for config in candidates]
-        summary.leave(task, ordered)
+        with records.only_one(task):
+            # Who waited here for another process finds its results now.
+            trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state != "timeout"}
+            todo = [config for config in candidates if config_digest(config) not in trials]
+            search.best = min((t.milliseconds for t in trials.values() if t.state == "measured"), default=math.inf)
+            for trial in search.run(todo, num_workers or os.cpu_count() or 1):
+                trials[config_digest(trial.config)] = trial
+            ordered = [trials[config_digest(config)] for config in candidates]
+            summary.leave(task, ordered)
         return search.result(ordered)
 
     def __call__(self) -> AutotuneResult:

@@ -622,6 +622,7 @@ _SPECIAL: dict[str, Callable[[Describer, Any], None]] = {
     "decimal.Decimal": _by_text,
     "pathlib.PosixPath": _by_text,
     "_collections._tuplegetter": _by_position,
+    "collections._tuplegetter": _by_position,  # its name since Python 3.12
     "dataclasses._HAS_DEFAULT_FACTORY_CLASS": _by_text,
     # a logger tells the user something and decides nothing
     "logging.Logger": lambda describer, value: describer._text(f"logger {value.name}"),

@@ -131,3 +131,37 @@ def test_a_killed_search_goes_on(own_cache, tmp_path):
     assert killed.returncode == -9, killed.stderr
     resumed = subprocess.run([*command, "99"], env=environment, cwd="/", capture_output=True, text=True, timeout=120)
     assert resumed.stdout.strip() == "2", resumed.stderr
+
+
+ONE_OF_MANY = """
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_processes_that_want_one_search_measure_each_candidate_once(own_cache, tmp_path):
+    import subprocess
+
+    root = Path(__file__).resolve().parents[3]
+    supply = tmp_path / "supply_of_this_test.py"
+    supply.write_text("import torch\n\ndef supply(params):\n    return [torch.ones(16, 64)]\n")
+    head, tail = SEARCH.split("tuner = AutoTuner", 1)
+    code = "from supply_of_this_test import supply\n" + head + ONE_OF_MANY + "tuner = AutoTuner" + tail
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root), str(tmp_path)))}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(root / "testing" / "python"), "99"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd="/",
+            env=environment,
+        )
+        for _ in range(3)
+    ]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    assert sum(int(worker.communicate(timeout=120)[0]) for worker in workers) == 4
