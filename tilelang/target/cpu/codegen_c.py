@@ -118,7 +118,7 @@ def _packed_entry(source: CSource, context: Any) -> bytes:
 
     def failed(code: Any) -> Any:
         return [
-            ir.AssertStmt(ir.StringImm("RuntimeError"), code != number, [ir.StringImm(message)])
+            ir.AssertStmt(code != number, ir.StringImm("RuntimeError"), [ir.StringImm(message)])
             for number, message in enumerate(source.failures, start=1)
         ]
 

@@ -70,18 +70,22 @@ def lower_print_buffer(record: PrintBuffer, scope: Scope) -> Any:
 
 @rule(DeviceAssert)
 def lower_device_assert(record: DeviceAssert, scope: Scope) -> Any:
-    """Where the condition fails, the block notes which assertion it was and stops; the call raises after all blocks stopped."""
+    """Where the condition fails, the block notes which assertion it was and stops; the call raises after all blocks stopped.
+
+    A thread of the pool cannot raise for its caller, hence the note; blocks that run on the calling thread raise at once.
+    """
     if scope.status is None:
         scope.status = local("status", (1,), "int32")
     location = location_of(scope.span)
     where = f" ({location.file}:{location.line})" if location is not None else ""
-    scope.failures.append(f"T.device_assert failed: {record.message or 'condition is false'}{where}")
+    message = f"T.device_assert failed: {record.message or 'condition is false'}{where}"
+    scope.failures.append(message)
     note = ir.BufferStore(scope.status, ir.IntImm("int32", len(scope.failures)), [0])
-    return ir.IfThenElse(ir.Not(record.condition), seq(note, _fail(ir.IntImm("bool", 0), "stopped")), None)
+    return ir.IfThenElse(ir.Not(record.condition), seq(note, _fail(ir.IntImm("bool", 0), message)), None)
 
 
 def _fail(condition: Any, message: str) -> Any:
-    return ir.AssertStmt(ir.StringImm("RuntimeError"), condition, [ir.StringImm(message)])
+    return ir.AssertStmt(condition, ir.StringImm("RuntimeError"), [ir.StringImm(message)])
 
 
 def report_failures(scope: Scope, body: Any) -> Any:

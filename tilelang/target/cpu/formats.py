@@ -1,7 +1,7 @@
 """Number formats that are stored narrow and computed wide: float16, bfloat16, float8.
 
 A value of such a type is held as float32 in expressions and as an unsigned integer in memory. Rounding is to nearest, ties to
-even; a float8_e4m3fn overflow is NaN (the format has no infinity), a float8_e5m2 or float16 overflow is infinity: what
+even; float8_e4m3fn, which has no infinity, saturates at its largest value; a float8_e5m2 or float16 overflow is infinity: what
 ``torch.Tensor.to`` does.
 """
 
@@ -40,7 +40,7 @@ _LAYOUTS = {
     # mantissa bits, exponent bias, largest finite value, result of an overflow
     "float16": (10, 15, 65504.0, math.inf),
     "bfloat16": (7, 127, 3.3895313892515355e38, math.inf),
-    "float8_e4m3fn": (3, 7, 448.0, math.nan),
+    "float8_e4m3fn": (3, 7, 448.0, 448.0),
     "float8_e5m2": (2, 15, 57344.0, math.inf),
     "float32": (23, 127, 3.4028234663852886e38, math.inf),
 }
@@ -49,7 +49,7 @@ _LAYOUTS = {
 def round_constant(value: float, dtype: str) -> float:
     """A Python float rounded to a format."""
     if dtype not in _LAYOUTS or value == 0 or not math.isfinite(value):
-        return math.nan if dtype == "float8_e4m3fn" and math.isinf(value) else value
+        return math.copysign(448.0, value) if dtype == "float8_e4m3fn" and math.isinf(value) else value
     mantissa, bias, largest, overflow = _LAYOUTS[dtype]
     exponent = max(math.frexp(value)[1] - 1, 1 - bias)
     quantum = math.ldexp(1.0, exponent - mantissa)
@@ -145,7 +145,7 @@ def _f32_to_e5m2(x: Any) -> Any:
 
 @scalar_function("tl_f32_to_e4m3", ("float32",), "uint8")
 def _f32_to_e4m3(x: Any) -> Any:
-    return _f32_to_small(x, "float8_e4m3fn", mantissa=3, bias=7, overflow_bits=0x7F, nan_bits=0x7F)
+    return _f32_to_small(x, "float8_e4m3fn", mantissa=3, bias=7, overflow_bits=0x7E, nan_bits=0x7F)
 
 
 def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: int, nan_bits: int) -> Any:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import formats
 from tilelang.target.cpu.elementary import scale_by_instruction
@@ -211,8 +213,11 @@ class Legalizer(StmtRewriter):
 
     def _binary(self, node: Any, kind: type) -> Any:
         left, right = self.expr(node.a), self.expr(node.b)
-        if kind in (ir.Max, ir.Min) and str(left.ty).startswith("float"):
-            return _float_extreme(left, right, kind)
+        if kind in _FLOAT_CARE and str(left.ty).startswith("float"):
+            if kind in (ir.Max, ir.Min):
+                return _float_extreme(left, right, kind)
+            if tvm_ffi.structural_equal(node.a, node.b):
+                return is_nan(left) if kind is ir.NE else ir.Not(is_nan(left))
         return kind(left, right)
 
     def _cast(self, node: Any) -> Any:
@@ -236,7 +241,11 @@ class Legalizer(StmtRewriter):
         return ir.Select(self.expr(node.condition), self.expr(node.true_value), self.expr(node.false_value))
 
     def _not(self, node: Any) -> Any:
-        return ir.Not(self.expr(node.a))
+        inner = self.expr(node.a)
+        if type(inner) in _COMPARISONS and str(inner.a.ty).startswith("float"):
+            # Simplification would turn ``not a < b`` into ``a >= b``, which differs where one is NaN.
+            return ir.EQ(ir.Cast("int32", inner), ir.IntImm("int32", 0))
+        return ir.Not(inner)
 
     def _let(self, node: Any) -> Any:
         value = self.expr(node.value)
@@ -297,6 +306,8 @@ def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
     return body(value) if isinstance(value, (ir.Var, ir.FloatImm)) else let(value, body)
 
 
+_COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)
+_FLOAT_CARE = (ir.Max, ir.Min, ir.EQ, ir.NE)
 _MEMORY = {**formats.STORAGE, "tfloat32": "float32"}
 _LEAVES = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm)
 _BINARY = frozenset(

@@ -9,6 +9,7 @@ A rule for an operator is a function ``(record, scope) -> statement`` in the fil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,9 @@ RULES: dict[type, Rule] = {}
 
 BLOCK_LOOP = "tl.blocks"
 """Annotation of the loop over a kernel's blocks; its value is the number of grid axes."""
+
+PARALLEL_WORK = 16384
+"""Stored elements below which a kernel runs on the calling thread: waking the pool takes as long as storing about so many."""
 
 _SAFE_MEMORY_OFF = "tl.disable_safe_memory_legalize"
 
@@ -203,6 +207,24 @@ def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:
         binds.append(ir.Bind(var, ir.IntImm("int32", 0) if extent == 1 else ir.Cast(var.ty, value) if var.ty != block.ty else value))
         total = total * extent if isinstance(total, int) and isinstance(extent, int) else constant(total) * constant(extent)
     annotations = {BLOCK_LOOP: ir.IntImm("int32", len(axes))}
-    return ir.For(
-        block, ir.IntImm("int32", 0), constant(total), ir.ForKind.PARALLEL, seq(binds, body), annotations=annotations, span=span
-    )
+    blocks = total if isinstance(total, int) else math.inf
+    kind = ir.ForKind.PARALLEL if blocks > 1 and blocks * work(body) >= PARALLEL_WORK else ir.ForKind.SERIAL
+    zero = ir.IntImm("int32", 0)
+    return ir.For(block, zero, constant(total), kind, seq(binds, body), annotations=annotations, span=span)
+
+
+def work(stmt: Any) -> float:
+    """About how many elements ``stmt`` stores; infinite where that depends on the call."""
+    if isinstance(stmt, (ir.BufferStore, ir.Evaluate)):
+        return 1.0
+    if isinstance(stmt, ir.SeqStmt):
+        return sum(map(work, stmt.seq))
+    if isinstance(stmt, ir.For):
+        extent = as_int(stmt.extent)
+        inside = work(stmt.body)
+        return (extent if isinstance(extent, int) else math.inf) * inside if inside else 0.0
+    if isinstance(stmt, ir.IfThenElse):
+        return max(work(stmt.then_case), work(stmt.else_case) if stmt.else_case is not None else 0.0)
+    if isinstance(stmt, ir.AttrStmt):
+        return work(stmt.body)
+    return math.inf if isinstance(stmt, ir.While) else 0.0

@@ -54,7 +54,7 @@ class StmtRewriter:
         return ir.Evaluate(self.expr(node.value), node.span)
 
     def visit_AssertStmt(self, node: Any) -> Any:
-        return ir.AssertStmt(node.kind, self.expr(node.condition), node.message_parts, node.span)
+        return ir.AssertStmt(self.expr(node.condition), node.error_kind, node.message_parts, node.span)
 
     def _leaf(self, node: Any) -> Any:
         return node

@@ -1,0 +1,95 @@
+"""Conversions between element types: every bit pattern of the narrow formats, and rounding, as torch does them."""
+
+import pytest
+import torch
+
+import tilelang.language as T
+from tilelang.target.cpu import formats
+
+from .support import build, on_both
+
+NARROW = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
+}
+
+
+def conversion(N, source, target):
+    @T.prim_func
+    def main(X: T.Tensor((N,), source), Y: T.Tensor((N,), target)):
+        with T.Kernel(T.ceildiv(N, 1024), threads=128) as bx:
+            for i in T.Parallel(1024):
+                Y[bx * 1024 + i] = T.cast(X[bx * 1024 + i], target)
+
+    return main
+
+
+def every_value(dtype: torch.dtype) -> torch.Tensor:
+    if dtype.itemsize == 1:
+        return torch.arange(256, dtype=torch.int32).to(torch.uint8).view(dtype)
+    return torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
+
+
+def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    """Equal, NaN counting as equal to NaN, and zeros by sign."""
+    a, b = actual.double(), expected.double()
+    assert torch.equal(torch.isnan(a), torch.isnan(b))
+    kept = ~torch.isnan(a)
+    assert torch.equal(a[kept], b[kept])
+    assert torch.equal(torch.signbit(a[kept]), torch.signbit(b[kept]))
+
+
+@on_both
+@pytest.mark.parametrize("name", NARROW)
+def test_widening_every_value(name, target):
+    x = every_value(NARROW[name])
+    y = build(conversion(x.numel(), name, "float32"), target, out_idx=-1)(x)
+    assert_same(y, x.float())
+
+
+@on_both
+@pytest.mark.parametrize("name", NARROW)
+def test_narrowing_rounds_as_torch(name, target):
+    """Around every value of the format: the value, its neighbours in float32, and the midpoints between values."""
+    dtype = NARROW[name]
+    values = every_value(dtype).float()
+    values = values[torch.isfinite(values)].sort().values
+    middles = ((values[1:].double() + values[:-1].double()) / 2).float()
+    around = torch.cat([values, middles])
+    nudged = [torch.nextafter(around, torch.tensor(limit)) for limit in (float("inf"), float("-inf"))]
+    beyond = torch.tensor([float("inf"), -float("inf"), float("nan"), 449.0, 464.0, 464.1, 480.0, 57345.0, 61440.0, 65519.0, 65520.0,
+                           3.4e38, -3.4e38, 1e-45, -1e-45, 0.0, -0.0])  # fmt: skip
+    x = torch.cat([around, *nudged, beyond])
+    y = build(conversion(x.numel(), "float32", name), target, out_idx=-1)(x)
+    assert_same(y, x.to(dtype))
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_constants_are_rounded_like_run_time_values(name):
+    values = [0.0, 1.0, -1.5, 0.1, 1e-3, 3.14159, 447.9, 1e-8, 60000.0, -2.0**-9, float("inf"), -float("inf")]
+    for value in values:
+        rounded = formats.round_constant(value, name)
+        expected = torch.tensor(value).to(NARROW[name])
+        assert_same(torch.tensor(rounded), expected.float())
+        pattern = formats.bit_pattern(rounded, name)
+        width = torch.uint8 if expected.itemsize == 1 else torch.int16
+        stored = expected.view(width).item() & (0xFF if width == torch.uint8 else 0xFFFF)
+        assert pattern == stored or torch.isnan(expected.float())
+
+
+@on_both
+@pytest.mark.parametrize("source", ["int8", "uint8", "int16", "int32", "int64", "bool"])
+@pytest.mark.parametrize("result", ["float16", "float32", "float64", "int32", "uint8", "bool"])
+def test_integer_conversions(source, result, target):
+    x = torch.tensor([0, 1, 2, 3, 5, 100, 127] * 3).to(getattr(torch, source))
+    y = build(conversion(x.numel(), source, result), target, out_idx=-1)(x)
+    assert torch.equal(y, x.to(getattr(torch, result)))
+
+
+@on_both
+def test_float_to_integer_truncates(target):
+    x = torch.tensor([0.0, 0.9, -0.9, 1.5, -1.5, 1000.7, -1000.7])
+    y = build(conversion(x.numel(), "float32", "int32"), target, out_idx=-1)(x)
+    assert y.tolist() == [0, 0, 0, 1, -1, 1000, -1000]
