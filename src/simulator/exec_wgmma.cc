@@ -276,7 +276,8 @@ Step execute_mma_async(Warp& warp, const Instruction& instruction, LaneMask exec
   if (!locate_operands(warp, instruction, decoded, *operation)) accumulator->refused = true;
   ++accumulator->in_flight;
   state_of(warp).order.push_back(operation.get());
-  count_tensor(warp, instruction, uint64_t{kWarpRows} * decoded.wgmma.n * decoded.wgmma.k);
+  const uint64_t depth = static_cast<uint64_t>(decoded.wgmma.k) * (decoded.wgmma.bits ? 8 : 1);
+  count_tensor(warp, instruction, kWarpRows * decoded.wgmma.n * depth);
   warp.wgmma_groups.add(std::move(operation), exec);
   return Step::kNext;
 }
@@ -346,6 +347,20 @@ void decode_scales(Decoder& d, WgmmaInstruction& decoded, size_t next) {
   d.expect_operands(next, next);
 }
 
+// .b1.b1.and.popc reads 256 bits of depth, which are 32 bytes.
+void take_operand_types(Decoder& d, Wgmma& wgmma) {
+  wgmma.bits = d.modifiers.take("b1");
+  if (!wgmma.bits) {
+    wgmma.a = take_format(d);
+    wgmma.b = take_format(d);
+    return;
+  }
+  take_all(d, {"b1", "and", "popc"});
+  if (wgmma.sparse || wgmma.saturate || wgmma.k != 256) d.fail("no such form of .b1");
+  wgmma.a = wgmma.b = Format::kU8;
+  wgmma.k /= 8;
+}
+
 void decode_mma_async(Decoder& d) {
   auto& decoded = d.attach<WgmmaInstruction>();
   Wgmma& wgmma = decoded.wgmma;
@@ -354,8 +369,7 @@ void decode_mma_async(Decoder& d) {
   take_shape(d, wgmma);
   wgmma.saturate = d.modifiers.take("satfinite");
   wgmma.d = take_format(d);
-  wgmma.a = take_format(d);
-  wgmma.b = take_format(d);
+  take_operand_types(d, wgmma);
   d.expect_no_more_modifiers();
   if (const char* problem = check_wgmma(wgmma)) d.fail(problem);
   decoded.d = take_registers(d, 0, true, wgmma.d_registers());

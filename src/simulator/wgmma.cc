@@ -72,12 +72,30 @@ bool load_left(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>
   return expand_sparse(wgmma.a, wgmma.k, wgmma.selector, operands.metadata, stored.data(), left.data());
 }
 
+// sums += popcount(a & b), byte by byte.
+template <typename T>
+void count_common_bits(const Wgmma& wgmma, const T* left, const T* right, T* sums) {
+  for (int row = 0; row < kWarpRows; ++row) {
+    for (int k = 0; k < wgmma.k; ++k) {
+      const auto bits = static_cast<uint32_t>(left[row * wgmma.k + k]);
+      for (int column = 0; column < wgmma.n; ++column) {
+        const auto other = static_cast<uint32_t>(right[k * wgmma.n + column]);
+        sums[row * wgmma.n + column] += static_cast<T>(__builtin_popcount(bits & other));
+      }
+    }
+  }
+}
+
 template <typename T>
 bool multiply(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>& sums) {
   std::vector<T> left, right(wgmma.k * wgmma.n);
   const bool valid = load_left(wgmma, operands, left);
   unpack_b(wgmma.b_shape(), operands.b_chunks, right.data());
   if (wgmma.scale < 0) negate(left);
+  if (wgmma.bits) {
+    count_common_bits(wgmma, left.data(), right.data(), sums.data());
+    return valid;
+  }
   multiply_add(kWarpRows, wgmma.n, wgmma.k, left.data(), right.data(), sums.data());
   return valid;
 }

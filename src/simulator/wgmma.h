@@ -58,6 +58,7 @@ struct Wgmma {
   Format a, b, d;
   bool sparse = false;
   bool saturate = false;      // integers
+  bool bits = false;          // b1 with .and.popc; `a` and `b` are then kU8 and k counts bytes
   int scale = 1;              // product of imm-scale-a and imm-scale-b
   int selector = 0;           // sparse
   bool a_transposed = false;  // imm-trans-a, imm-trans-b

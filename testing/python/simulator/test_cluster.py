@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from testing.python.simulator.models import cuda, kernels
+from testing.python.simulator.models import cuda, kernels, tensors
 
 SEED = 20240618
 
@@ -92,3 +92,33 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) k(u32* out) {
     for seed in range(4):
         kernels.clean(cuda.run(source, [out], 32, grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed))
         assert np.all(out == 42)
+
+
+def test_multicast_tensor_load():
+    """Block 1 loads half a tile for both blocks, block 0 the other half: the barriers count both halves."""
+    source = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(u16* out, const u16* in, const __grid_constant__ Map map) {
+  __shared__ __align__(1024) u16 tile[16 * 64];
+  __shared__ u64 barrier;
+  int t = threadIdx.x;
+  u32 rank; asm("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  if (t == 0) { barrier_init(&barrier, 1); fence_barrier_init(); barrier_expect(&barrier, 2048); }
+  cluster_sync();
+  if (t == 0) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint "
+      "[%0], [%1, {%2, %3}], [%4], %5, %6;"
+      :: "r"(shared_address(tile + rank * 512)), "l"(&map), "r"(0), "r"(rank * 8), "r"(shared_address(&barrier)), "h"((u16)3),
+         "l"(0x1000000000000000ull) : "memory");
+  }
+  barrier_wait(&barrier, 0);
+  for (int i = t; i < 1024; i += 64) out[rank * 1024 + i] = tile[i];
+  cluster_sync();
+}"""
+    data = np.random.default_rng(SEED).integers(0, 2**16, (16, 64)).astype(np.uint16)
+    out = np.zeros((2, 1024), np.uint16)
+    blob = tensors.encode("u16", data, (64, 8), swizzle=128)
+    want = tensors.shared_image(data, 128, 2048, 0).view(np.uint16)
+    for seed in range(4):
+        report = cuda.run(source, [out, data], 64, scalars=[blob], grid=(2, 1, 1), cluster=(2, 1, 1), seed=seed)
+        kernels.clean(report)
+        assert np.array_equal(out, np.stack([want, want]))

@@ -245,6 +245,24 @@ def test_wrong_arguments_are_named(message, change):
         tensors.encode(type_name, array, box, **change)
 
 
+def test_cache_hint_and_prefetch_change_nothing():
+    array = random_array(np.random.default_rng(SEED), (32, 64), np.float16)
+    blob = tensors.encode("f16", array, (64, 8), swizzle=128)
+    source = load_source(2, 1024).replace("k(u8* out,", "k(u8* out, const u8* array,")
+    source = source.replace("complete_tx::bytes ", "complete_tx::bytes.L2::cache_hint ").replace("[%2];", "[%2], %5;")
+    source = source.replace('"r"(c0), "r"(c1)', '"r"(c0), "r"(c1), "l"(0x1000000000000000ull)')
+    prefetch = """asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" :: "l"(&map), "r"(c0), "r"(c1));
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" :: "l"(array));
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map));
+    barrier_expect"""
+    out, flat = np.zeros(BYTES, np.uint8), array.view(np.uint8).reshape(-1)
+    kernels.clean(
+        cuda.run(source.replace("barrier_expect", prefetch), [out, flat], 128, scalars=[blob, 0, 4], shared_bytes=BYTES)
+    )
+    tile = tensors.read_box(array, (0, 4), (64, 8), 0)
+    assert np.array_equal(out, tensors.shared_image(tile, 128, BYTES, UNTOUCHED))
+
+
 def test_misaligned_tile_and_foreign_map_are_reported():
     array = np.zeros((32, 64), np.float16)
     source = load_source(2, 1024).replace("k(u8* out,", "k(u8* out, const u8* array,")

@@ -40,6 +40,7 @@ def run(
     steps=1,
     sparse=None,
     variant="",
+    ending="",
     **options,
 ):
     """Launches `steps` instructions; a is an Operand (or None with `registers`), b an Operand. Returns (D words, report)."""
@@ -54,6 +55,7 @@ def run(
     a_words = np.zeros((1, 1), np.uint32) if registers is None else registers
     metadata = np.zeros(128, np.uint32) if sparse is None else sparse[0]
     name = f"wgmma.mma_async{'.sp' if sparse else ''}.sync.aligned.m64n{n}k{k}{variant}.{d_type}.{fmt}.{b_fmt or fmt}"
+    name += ending
     text = wgmma.source(
         name,
         d_count=count,
@@ -242,6 +244,19 @@ def test_integer_saturation():
     out, report = run(*operands, 8, 32, "s8", d_type="s32", c=pack_d(c, 8), variant=".satfinite")
     kernels.clean(report)
     assert np.all(wgmma.unpack_d(out, 8, np.int32) == 2**31 - 1)
+
+
+@pytest.mark.parametrize("from_registers", [False, True])
+def test_bits(from_registers):
+    rng = np.random.default_rng(SEED)
+    a, b = rng.integers(0, 256, (64, 32)).astype(np.uint64), rng.integers(0, 256, (16, 32)).astype(np.uint64)
+    registers = wgmma.a_registers(a, 8)[None] if from_registers else None
+    operand = None if from_registers else place(a, "u8", 32, False)
+    image = place(b, "u8", 32, False)
+    out, report = run(operand, image, 16, 256, "b1", d_type="s32", scale=0, registers=registers, ending=".and.popc")
+    kernels.clean(report)
+    common = np.unpackbits((a[:, None] & b[None]).astype(np.uint8), axis=-1).sum(axis=-1)
+    assert np.array_equal(wgmma.unpack_d(out, 16, np.int32), common)
 
 
 def small(**options):
