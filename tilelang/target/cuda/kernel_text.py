@@ -266,11 +266,13 @@ def _local_declarations(state: KernelState) -> list[str]:
             lines.append(f"  alignas(16) {c_type(dtype)} {name}[{count}];")
         elif not scope.startswith("shared"):
             raise CompileError(f"{buffer.name} has scope {scope}, which CUDA kernels do not have")
+    written = _written_buffers(state) if state.tree.aliases else set()
     for buffer, source in state.tree.aliases.items():
         if not buffer.scope().startswith("shared"):
             if e.layouts.fragments.get(e.root(buffer)) is not None:
                 _check_fragment_view(e, buffer)
-            dtype = c_type(str(buffer.dtype))
+            const = "const " if e.root(buffer) in state.kernel.func.params and e.root(buffer) not in written else ""
+            dtype = const + c_type(str(buffer.dtype))
             lines.append(f"  {dtype}* {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>({e.buffer_text[source]});")
     return lines
 
@@ -376,7 +378,7 @@ def _written_buffers(state: KernelState) -> set[Any]:
             nest = Nest.build((), node.stmt, None, "statement")
             found |= {access.buffer for access in nest.accesses if access.kind != "read"}
             found |= _handed_on(node.stmt)
-    return found
+    return found | {state.emitter.root(buffer) for buffer in found}
 
 
 def _handed_on(stmt: Any) -> set[Any]:
