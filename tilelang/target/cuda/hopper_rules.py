@@ -6,7 +6,7 @@ from typing import Any
 
 from tilelang.target.cuda.code import BranchCode, Code
 from tilelang.target.cuda.hopper import WARP, Descriptors, bulk_store, emit_bulk_copy, emit_product
-from tilelang.target.cuda.nest import WRITE
+from tilelang.target.cuda.nest import UPDATE, WRITE
 from tilelang.target.cuda.tree import Operator, Parallel, walk
 from tilelang.tileop.copy import AtomicTile, Copy
 
@@ -62,7 +62,8 @@ class HopperRules:
             self._read = set()
             for node in walk(root):
                 if isinstance(node, Parallel):
-                    self._read |= {access.buffer for access in node.nest.accesses if access.kind != WRITE}
+                    own = (WRITE, UPDATE) if isinstance(node.op, AtomicTile) else (WRITE,)
+                    self._read |= {access.buffer for access in node.nest.accesses if access.kind not in own}
                 elif isinstance(node, Operator):
                     self._read |= {region.buffer for region, access in node.op.regions() if "r" in access}
         return self._read

@@ -23,7 +23,7 @@ from tilelang.target.cuda.loop_layout import LoopLayout, fragment_from_loop, fre
 from tilelang.target.cuda.nest import Nest
 from tilelang.target.cuda.products import Product, plan_product, shared_operand_layouts
 from tilelang.target.cuda.tiles import describe
-from tilelang.target.cuda.tma import natural_layout
+from tilelang.target.cuda.tma import is_candidate, natural_layout
 from tilelang.target.cuda.tree import FRAGMENT, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of
 from tilelang.target.cuda.vectors import contiguous_axis, is_memory, shrink_to_threads, vector_width
@@ -96,6 +96,9 @@ class _Solver:
             self.out.scopes[node] = scope
         if isinstance(node, Parallel):
             self.nests.append(node)
+            if self.target.arch == "sm_90a" and isinstance(node.op, Copy) and node.op.src.scope.startswith("shared"):
+                if is_candidate(node.op.src, node.op.dst, self.facts):
+                    self.bulk.append(node.op.src)
         elif isinstance(node, Scalar):
             self.scalars.append(node)
         elif isinstance(node, Operator):
