@@ -181,7 +181,19 @@ class TraceError(CompileError):
     """Python raised an exception while a kernel was being traced."""
 
     def __init__(self, error: BaseException):
+        for text, message in _PLAIN_PYTHON.items():
+            if text in str(error):
+                super().__init__(message, hint="decorate the helper with @T.macro to trace it")
+                return
         super().__init__(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+_PLAIN_PYTHON = {
+    "Cannot use and / or / not operator to Expr": "a run-time value is used where Python needs True or False",
+    "'Var' object does not support item assignment": "a plain Python function cannot store to a buffer",
+    "'TensorLoad' object does not support item assignment": "a plain Python function cannot store to a buffer",
+}
+"""What TVM's expressions say when a helper treats them as Python values, and what it means."""
 
 
 class BufferIndexError(CompileError):

@@ -2,8 +2,8 @@
 //
 //   tilelang.simulator.load_module(ptx) -> module object
 //   tilelang.simulator.describe(module) -> JSON: kernels with their parameters and sizes
-//   tilelang.simulator.launch(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers) -> JSON
-//   tilelang.simulator.launch_bounded(the same, max_instructions) -> JSON: a cluster that runs longer is given up
+//   tilelang.simulator.launch(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers) ->
+//   JSON tilelang.simulator.launch_bounded(the same, max_instructions) -> JSON: a cluster that runs longer is given up
 //
 // `sizes` is an int64 array: grid (3), block (3), cluster (3), dynamic shared bytes. `parameters` are the packed
 // kernel parameters. `allocations` is an int64 array of (base address, bytes, read-only) triples: the host memory the
@@ -59,12 +59,13 @@ ModuleRef load_module(String ptx) {
 }
 
 std::string describe_kernel(const DecodedFunction& kernel) {
-  std::string text = "{\"name\": \"" + kernel.name + "\", \"static_shared_bytes\": " + std::to_string(kernel.static_shared_bytes) +
+  std::string text = "{\"name\": \"" + kernel.name +
+                     "\", \"static_shared_bytes\": " + std::to_string(kernel.static_shared_bytes) +
                      ", \"parameter_bytes\": " + std::to_string(kernel.parameter_bytes) + ", \"parameters\": [";
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     const KernelParam& p = kernel.parameters[i];
-    text += std::string(i ? ", " : "") + "{\"name\": \"" + p.name + "\", \"type\": \"" + p.type->name + "\", \"offset\": " +
-            std::to_string(p.offset) + ", \"bytes\": " + std::to_string(p.bytes) + "}";
+    text += std::string(i ? ", " : "") + "{\"name\": \"" + p.name + "\", \"type\": \"" + p.type->name +
+            "\", \"offset\": " + std::to_string(p.offset) + ", \"bytes\": " + std::to_string(p.bytes) + "}";
   }
   return text + "]}";
 }
@@ -88,8 +89,9 @@ std::array<uint32_t, 3> take_triple(const Array<int64_t>& sizes, int64_t first) 
   return result;
 }
 
-LaunchRequest make_request(String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations, Array<String> names,
-                           int64_t checks, bool count, int64_t seed, int64_t workers, int64_t max_instructions) {
+LaunchRequest make_request(String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
+                           Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers,
+                           int64_t max_instructions) {
   if (sizes.size() != 10) throw LaunchError("sizes must have 10 entries");
   if (allocations.size() != 3 * names.size()) throw LaunchError("allocations and names disagree");
   LaunchRequest request;
@@ -113,10 +115,12 @@ LaunchRequest make_request(String kernel, Array<int64_t> sizes, Bytes parameters
   return request;
 }
 
-String launch_bounded(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
-                      Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers, int64_t max_instructions) {
+String launch_bounded(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters,
+                      Array<int64_t> allocations, Array<String> names, int64_t checks, bool count, int64_t seed,
+                      int64_t workers, int64_t max_instructions) {
   return guarded([&]() -> String {
-    LaunchRequest request = make_request(kernel, sizes, parameters, allocations, names, checks, count, seed, workers, max_instructions);
+    LaunchRequest request =
+        make_request(kernel, sizes, parameters, allocations, names, checks, count, seed, workers, max_instructions);
     return report_json(*module->program, run_launch(*module->program, request));
   });
 }

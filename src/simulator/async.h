@@ -53,8 +53,8 @@ class GroupQueue {
  private:
   struct Entry {
     std::unique_ptr<AsyncOperation> operation;
-    LaneMask lanes;               // lanes that have not landed
-    uint32_t group[kLanes];       // group number of each lane
+    LaneMask lanes;          // lanes that have not landed
+    uint32_t group[kLanes];  // group number of each lane
   };
   LaneMask due(const Entry& entry, LaneMask lanes, uint32_t allowed) const;
   std::vector<Entry> entries_;

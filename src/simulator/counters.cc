@@ -64,7 +64,8 @@ void Counters::merge(const Counters& other) {
   barriers_completed += other.barriers_completed;
 }
 
-void count_shared(Warp& warp, const Instruction& instruction, const uint32_t* addresses, LaneMask lanes, uint32_t bytes, bool write) {
+void count_shared(Warp& warp, const Instruction& instruction, const uint32_t* addresses, LaneMask lanes, uint32_t bytes,
+                  bool write) {
   if (!warp.counting) return;
   uint32_t active = static_cast<uint32_t>(__builtin_popcount(lanes));
   InstructionCounters& counters = warp.counters->instructions[instruction.pc];
@@ -84,7 +85,8 @@ void count_shared(Warp& warp, const Instruction& instruction, const uint32_t* ad
   uint32_t words[kLanes * 4];
   uint32_t count = 0, members = 0, passes = 0;
   for_lanes(lanes, [&](int lane) {
-    for (uint32_t w = 0; w < std::min<uint32_t>(words_per_lane, 4); ++w) words[count++] = addresses[lane] / kBankBytes + w;
+    for (uint32_t w = 0; w < std::min<uint32_t>(words_per_lane, 4); ++w)
+      words[count++] = addresses[lane] / kBankBytes + w;
     if (++members % group == 0) {
       passes += bank_passes(words, count);
       count = 0;
@@ -96,7 +98,8 @@ void count_shared(Warp& warp, const Instruction& instruction, const uint32_t* ad
   if (passes < ideal) counters.ideal -= ideal - passes;
 }
 
-void count_global(Warp& warp, const Instruction& instruction, const uint64_t* addresses, LaneMask lanes, uint32_t bytes, bool write) {
+void count_global(Warp& warp, const Instruction& instruction, const uint64_t* addresses, LaneMask lanes, uint32_t bytes,
+                  bool write) {
   if (!warp.counting) return;
   uint64_t sectors[kLanes * 2];
   uint32_t count = 0;

@@ -33,7 +33,7 @@ struct Counters {
   std::vector<InstructionCounters> instructions;  // by program counter
   MemoryTraffic traffic;
   uint64_t barrier_waits = 0;
-  uint64_t mbarrier_waits = 0;   // try_wait or test_wait that had to wait
+  uint64_t mbarrier_waits = 0;  // try_wait or test_wait that had to wait
   uint64_t barriers_completed = 0;
   void merge(const Counters& other);
 };

@@ -73,12 +73,18 @@ uint64_t literal_bits(const Decoder& decoder, const Operand& operand, const Type
 
 const TypeInfo* bits_type(const Decoder& decoder, uint32_t bytes) {
   switch (bytes) {
-    case 1: return find_type("b8");
-    case 2: return find_type("b16");
-    case 4: return find_type("b32");
-    case 8: return find_type("b64");
-    case 16: return find_type("b128");
-    default: decoder.fail("bad operand width");
+    case 1:
+      return find_type("b8");
+    case 2:
+      return find_type("b16");
+    case 4:
+      return find_type("b32");
+    case 8:
+      return find_type("b64");
+    case 16:
+      return find_type("b128");
+    default:
+      decoder.fail("bad operand width");
   }
 }
 
@@ -100,8 +106,8 @@ uint32_t Decoder::source_wide(const Operand& operand, const TypeInfo* type, uint
     }
     case Operand::Kind::kInteger:
     case Operand::Kind::kFloat:
-      return function_.constant_slot(literal_bits(*this, operand, type), operand.integer < 0 && type->bytes == 16 ? ~0ull : 0,
-                                     type->bytes);
+      return function_.constant_slot(literal_bits(*this, operand, type),
+                                     operand.integer < 0 && type->bytes == 16 ? ~0ull : 0, type->bytes);
     case Operand::Kind::kSpecial: {
       int clock = -1;
       uint32_t slot = function_.special_register(operand.name, type->bytes, statement.line, &clock);
@@ -133,7 +139,9 @@ uint32_t Decoder::source(const Operand& operand, const TypeInfo* type) {
 }
 
 uint32_t Decoder::source(size_t index, const TypeInfo* type) { return source(operand(index), type); }
-uint32_t Decoder::source_bits(const Operand& operand, uint32_t bytes) { return source(operand, bits_type(*this, bytes)); }
+uint32_t Decoder::source_bits(const Operand& operand, uint32_t bytes) {
+  return source(operand, bits_type(*this, bytes));
+}
 uint32_t Decoder::source_bits(size_t index, uint32_t bytes) { return source_bits(operand(index), bytes); }
 
 uint32_t Decoder::predicate(const Operand& operand, bool* negated) {
@@ -159,7 +167,8 @@ uint32_t Decoder::destination_wide(const Operand& operand, uint32_t bytes, uint3
   const TypeInfo* declared = function_.register_type(operand.index);
   if (declared->kind == 'p') fail(operand.name + " is a predicate register");
   if (declared->bytes < bytes) {
-    fail(operand.name + " has " + std::to_string(declared->bytes * 8) + " bits, the result has " + std::to_string(bytes * 8));
+    fail(operand.name + " has " + std::to_string(declared->bytes * 8) + " bits, the result has " +
+         std::to_string(bytes * 8));
   }
   *actual = declared->bytes;
   return function_.register_slot(operand.index, statement.line);
@@ -182,7 +191,8 @@ uint32_t Decoder::destination(size_t index, uint32_t bytes) { return destination
 
 uint32_t Decoder::predicate_destination(const Operand& operand) {
   if (operand.kind == Operand::Kind::kSink) return function_.scratch_slot(4);
-  if (operand.kind != Operand::Kind::kRegister || operand.negated || function_.register_type(operand.index)->kind != 'p') {
+  if (operand.kind != Operand::Kind::kRegister || operand.negated ||
+      function_.register_type(operand.index)->kind != 'p') {
     fail("the destination must be a predicate register");
   }
   return function_.register_slot(operand.index, statement.line);

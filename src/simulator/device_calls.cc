@@ -14,14 +14,16 @@ uint64_t argument(Warp& w, const CallAreas& areas, size_t index, int lane) {
   uint64_t value = 0;
   if (index >= areas.arguments.size()) return 0;
   const ParamArea& area = areas.arguments[index];
-  std::memcpy(&value, w.frame + area.offset + static_cast<uint32_t>(lane) * area.bytes, std::min<uint32_t>(area.bytes, 8));
+  std::memcpy(&value, w.frame + area.offset + static_cast<uint32_t>(lane) * area.bytes,
+              std::min<uint32_t>(area.bytes, 8));
   return value;
 }
 
 void set_result(Warp& w, const CallAreas& areas, int lane, uint64_t value) {
   if (areas.results.empty()) return;
   const ParamArea& area = areas.results[0];
-  std::memcpy(w.frame + area.offset + static_cast<uint32_t>(lane) * area.bytes, &value, std::min<uint32_t>(area.bytes, 8));
+  std::memcpy(w.frame + area.offset + static_cast<uint32_t>(lane) * area.bytes, &value,
+              std::min<uint32_t>(area.bytes, 8));
 }
 
 /// Byte at a generic address of the thread; false outside of known memory.
@@ -73,11 +75,16 @@ class Formatter {
     bool wide = false;
     for (; i < text.size(); ++i) {
       char c = text[i];
-      if (c == 'l' || c == 'z' || c == 'j' || c == 't') wide = true;
-      else if (c == '*') spec += std::to_string(static_cast<int32_t>(take(4)));
-      else if (c == 'h') continue;
-      else if ((c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == ' ' || c == '#') spec += c;
-      else break;
+      if (c == 'l' || c == 'z' || c == 'j' || c == 't')
+        wide = true;
+      else if (c == '*')
+        spec += std::to_string(static_cast<int32_t>(take(4)));
+      else if (c == 'h')
+        continue;
+      else if ((c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == ' ' || c == '#')
+        spec += c;
+      else
+        break;
     }
     if (i >= text.size() || spec.size() > 32) return text.size();
     append(out, spec, text[i], wide);
@@ -87,11 +94,17 @@ class Formatter {
   void append(std::string& out, const std::string& spec, char kind, bool wide) {
     char buffer[512];
     switch (kind) {
-      case 'd': case 'i':
-        std::snprintf(buffer, sizeof buffer, (spec + "lld").c_str(), static_cast<long long>(wide ? static_cast<int64_t>(take(8)) : static_cast<int32_t>(take(4))));
+      case 'd':
+      case 'i':
+        std::snprintf(buffer, sizeof buffer, (spec + "lld").c_str(),
+                      static_cast<long long>(wide ? static_cast<int64_t>(take(8)) : static_cast<int32_t>(take(4))));
         break;
-      case 'u': case 'x': case 'X': case 'o':
-        std::snprintf(buffer, sizeof buffer, (spec + "ll" + kind).c_str(), static_cast<unsigned long long>(take(wide ? 8 : 4)));
+      case 'u':
+      case 'x':
+      case 'X':
+      case 'o':
+        std::snprintf(buffer, sizeof buffer, (spec + "ll" + kind).c_str(),
+                      static_cast<unsigned long long>(take(wide ? 8 : 4)));
         break;
       case 'c':
         std::snprintf(buffer, sizeof buffer, (spec + "c").c_str(), static_cast<int>(take(4)));
@@ -99,7 +112,14 @@ class Formatter {
       case 'p':
         std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(take(8)));
         break;
-      case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': case 'a': case 'A':
+      case 'e':
+      case 'E':
+      case 'f':
+      case 'F':
+      case 'g':
+      case 'G':
+      case 'a':
+      case 'A':
         std::snprintf(buffer, sizeof buffer, (spec + kind).c_str(), bit_cast<double>(take(8)));
         break;
       case 's':
@@ -141,7 +161,8 @@ Step call_vprintf(Warp& w, const Instruction&, LaneMask exec, const CallAreas& a
 Step call_assertfail(Warp& w, const Instruction& in, LaneMask exec, const CallAreas& areas) {
   int lane = __builtin_ctz(exec);
   std::string message = "assertion '" + read_text(w, lane, argument(w, areas, 0, lane)) + "' failed in " +
-                        read_text(w, lane, argument(w, areas, 1, lane)) + ":" + std::to_string(argument(w, areas, 2, lane));
+                        read_text(w, lane, argument(w, areas, 1, lane)) + ":" +
+                        std::to_string(argument(w, areas, 2, lane));
   w.report(FindingKind::kTrap, in, lane, message);
   throw KernelAbort();
 }

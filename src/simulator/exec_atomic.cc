@@ -24,8 +24,8 @@ struct AtomicSpec {
   Space space = Space::kGeneric;
   Address address;
   const TypeInfo* type = nullptr;
-  bool returns = false;        // atom
-  uint8_t count = 1;           // elements of a vector form
+  bool returns = false;  // atom
+  uint8_t count = 1;     // elements of a vector form
   std::vector<uint32_t> result, value, compare;
 };
 
@@ -33,11 +33,16 @@ template <class T>
 uint64_t integer_result(Atomic operation, uint64_t old_bits, uint64_t value_bits) {
   T old = static_cast<T>(old_bits), value = static_cast<T>(value_bits);
   switch (operation) {
-    case Atomic::kMin: return static_cast<uint64_t>(std::min(old, value));
-    case Atomic::kMax: return static_cast<uint64_t>(std::max(old, value));
-    case Atomic::kInc: return old >= value ? 0 : static_cast<uint64_t>(old) + 1;
-    case Atomic::kDec: return old == 0 || old > value ? value_bits : static_cast<uint64_t>(old) - 1;
-    default: return old_bits + value_bits;
+    case Atomic::kMin:
+      return static_cast<uint64_t>(std::min(old, value));
+    case Atomic::kMax:
+      return static_cast<uint64_t>(std::max(old, value));
+    case Atomic::kInc:
+      return old >= value ? 0 : static_cast<uint64_t>(old) + 1;
+    case Atomic::kDec:
+      return old == 0 || old > value ? value_bits : static_cast<uint64_t>(old) - 1;
+    default:
+      return old_bits + value_bits;
   }
 }
 
@@ -51,24 +56,35 @@ uint32_t half_result(Format format, Atomic operation, uint32_t old, uint32_t val
 
 uint64_t typed_result(const AtomicSpec& s, uint64_t old, uint64_t value) {
   const std::string name = s.type->name;
-  if (name == "f32") return bits_from_float(float_from_bits(static_cast<uint32_t>(old)) + float_from_bits(static_cast<uint32_t>(value)));
+  if (name == "f32")
+    return bits_from_float(float_from_bits(static_cast<uint32_t>(old)) + float_from_bits(static_cast<uint32_t>(value)));
   if (name == "f64") return bits_from_double(double_from_bits(old) + double_from_bits(value));
   Format format = name.rfind("bf16", 0) == 0 ? Format::kBF16 : Format::kF16;
   auto o = static_cast<uint32_t>(old), v = static_cast<uint32_t>(value);
   if (name == "f16" || name == "bf16") return half_result(format, s.operation, o, v);
-  if (name == "f16x2" || name == "bf16x2") return half_result(format, s.operation, o, v) | half_result(format, s.operation, o >> 16, v >> 16) << 16;
-  if (s.type->kind == 's') return s.type->bytes == 8 ? integer_result<int64_t>(s.operation, old, value) : integer_result<int32_t>(s.operation, old, value);
-  return s.type->bytes == 8 ? integer_result<uint64_t>(s.operation, old, value) : integer_result<uint32_t>(s.operation, old, value);
+  if (name == "f16x2" || name == "bf16x2")
+    return half_result(format, s.operation, o, v) | half_result(format, s.operation, o >> 16, v >> 16) << 16;
+  if (s.type->kind == 's')
+    return s.type->bytes == 8 ? integer_result<int64_t>(s.operation, old, value)
+                              : integer_result<int32_t>(s.operation, old, value);
+  return s.type->bytes == 8 ? integer_result<uint64_t>(s.operation, old, value)
+                            : integer_result<uint32_t>(s.operation, old, value);
 }
 
 uint64_t apply(const AtomicSpec& s, uint64_t old, uint64_t value, uint64_t compare) {
   switch (s.operation) {
-    case Atomic::kAnd: return old & value;
-    case Atomic::kOr: return old | value;
-    case Atomic::kXor: return old ^ value;
-    case Atomic::kExchange: return value;
-    case Atomic::kCas: return old == compare ? value : old;
-    default: return typed_result(s, old, value);
+    case Atomic::kAnd:
+      return old & value;
+    case Atomic::kOr:
+      return old | value;
+    case Atomic::kXor:
+      return old ^ value;
+    case Atomic::kExchange:
+      return value;
+    case Atomic::kCas:
+      return old == compare ? value : old;
+    default:
+      return typed_result(s, old, value);
   }
 }
 
@@ -85,9 +101,12 @@ uint64_t exchange(const AtomicSpec& s, uint8_t* pointer, uint64_t value, uint64_
 
 uint64_t exchange_bytes(const AtomicSpec& s, uint8_t* pointer, uint64_t value, uint64_t compare) {
   switch (s.type->bytes) {
-    case 2: return exchange<uint16_t>(s, pointer, value, compare);
-    case 4: return exchange<uint32_t>(s, pointer, value, compare);
-    default: return exchange<uint64_t>(s, pointer, value, compare);
+    case 2:
+      return exchange<uint16_t>(s, pointer, value, compare);
+    case 4:
+      return exchange<uint32_t>(s, pointer, value, compare);
+    default:
+      return exchange<uint64_t>(s, pointer, value, compare);
   }
 }
 
@@ -154,13 +173,21 @@ bool supported(const AtomicSpec& s) {
   bool is_float = name == "f32" || name == "f64";
   bool is_half = name == "f16" || name == "bf16" || name == "f16x2" || name == "bf16x2";
   switch (s.operation) {
-    case Atomic::kAnd: case Atomic::kOr: case Atomic::kXor:
+    case Atomic::kAnd:
+    case Atomic::kOr:
+    case Atomic::kXor:
       return s.type->kind == 'b' && (s.type->bytes == 4 || s.type->bytes == 8);
-    case Atomic::kExchange: return s.type->kind == 'b' && s.type->bytes >= 4;
-    case Atomic::kCas: return s.type->kind == 'b' && s.type->bytes >= 2;
-    case Atomic::kInc: case Atomic::kDec: return name == "u32";
-    case Atomic::kAdd: return is_float || is_half || ((s.type->kind == 'u' || s.type->kind == 's') && s.type->bytes >= 4);
-    default: return is_half || ((s.type->kind == 'u' || s.type->kind == 's') && s.type->bytes >= 4);
+    case Atomic::kExchange:
+      return s.type->kind == 'b' && s.type->bytes >= 4;
+    case Atomic::kCas:
+      return s.type->kind == 'b' && s.type->bytes >= 2;
+    case Atomic::kInc:
+    case Atomic::kDec:
+      return name == "u32";
+    case Atomic::kAdd:
+      return is_float || is_half || ((s.type->kind == 'u' || s.type->kind == 's') && s.type->bytes >= 4);
+    default:
+      return is_half || ((s.type->kind == 'u' || s.type->kind == 's') && s.type->bytes >= 4);
   }
 }
 
@@ -194,7 +221,8 @@ void decode_atomic(Decoder& d, bool returns) {
     for (const Operand& item : d.elements(index++)) s.value.push_back(d.source(item, s.type));
   }
   d.expect_operands(index, index + 1);
-  if (s.value.size() != s.count || (returns && s.result.size() != s.count)) d.fail("expected " + std::to_string(s.count) + " vector elements");
+  if (s.value.size() != s.count || (returns && s.result.size() != s.count))
+    d.fail("expected " + std::to_string(s.count) + " vector elements");
   d.out.run = s.type->bytes == 16 ? run_atomic_wide : run_atomic;
 }
 

@@ -13,7 +13,7 @@ enum class BarrierOperation : uint8_t { kSync, kArrive, kRedPopc, kRedAnd, kRedO
 
 struct BarrierSpec {
   BarrierOperation operation = BarrierOperation::kSync;
-  uint32_t barrier = 0;    // slots
+  uint32_t barrier = 0;  // slots
   uint32_t count = 0;
   bool has_count = false;
   uint32_t predicate = 0;  // bar.red
@@ -34,8 +34,10 @@ void complete(Block& block, uint32_t number) {
   Cluster& cluster = *block.cluster;
   if (cluster.race) {
     bool everyone = state.arrived_threads.size() >= block.cluster->launch->threads_per_block();
-    if (everyone) cluster.race->block_barrier(block.rank);
-    else cluster.race->partial_barrier(race_threads(block, state));
+    if (everyone)
+      cluster.race->block_barrier(block.rank);
+    else
+      cluster.race->partial_barrier(race_threads(block, state));
   }
   state.red_and = state.count_and;
   state.red_or = state.count_or;
@@ -68,7 +70,8 @@ bool join_generation(Warp& w, const Instruction& in, const BarrierSpec& spec, Ba
   int lane = __builtin_ctz(exec);
   uint32_t expected = spec.has_count ? w.reg<uint32_t>(spec.count)[lane] : w.block->live_threads;
   if (spec.has_count && (expected == 0 || expected % kLanes)) {
-    w.report(FindingKind::kBarrier, in, lane, "the thread count " + std::to_string(expected) + " is not a positive multiple of 32");
+    w.report(FindingKind::kBarrier, in, lane,
+             "the thread count " + std::to_string(expected) + " is not a positive multiple of 32");
     throw KernelAbort();
   }
   if (state.arrived == 0) {
@@ -78,8 +81,9 @@ bool join_generation(Warp& w, const Instruction& in, const BarrierSpec& spec, Ba
   } else if (state.expected != expected) {
     const Instruction& first = w.launch().program->code[state.pc];
     w.report(FindingKind::kBarrier, in, lane,
-             "barrier " + std::to_string(w.reg<uint32_t>(spec.barrier)[lane]) + " is used with " + std::to_string(expected) +
-                 " threads here and with " + std::to_string(state.expected) + " at PTX line " + std::to_string(first.line));
+             "barrier " + std::to_string(w.reg<uint32_t>(spec.barrier)[lane]) + " is used with " +
+                 std::to_string(expected) + " threads here and with " + std::to_string(state.expected) +
+                 " at PTX line " + std::to_string(first.line));
     throw KernelAbort();
   }
   return true;
@@ -99,11 +103,13 @@ void arrive(Warp& w, const Instruction& in, const BarrierSpec& spec, BarrierStat
   }
   if (w.checking(kCheckBarrier) && in.convergence == Convergence::kAligned && !whole_warp) {
     w.report(FindingKind::kBarrier, in, __builtin_ctz(exec),
-             "only " + std::to_string(lanes) + " of " + std::to_string(__builtin_popcount(w.live)) + " threads of the warp execute this barrier");
+             "only " + std::to_string(lanes) + " of " + std::to_string(__builtin_popcount(w.live)) +
+                 " threads of the warp execute this barrier");
   }
   if (w.checking(kCheckBarrier) && state.whole_block && w.block->live_threads < w.launch().threads_per_block()) {
     w.report(FindingKind::kBarrier, in, __builtin_ctz(exec),
-             std::to_string(w.launch().threads_per_block() - w.block->live_threads) + " threads of the block have exited without reaching this barrier");
+             std::to_string(w.launch().threads_per_block() - w.block->live_threads) +
+                 " threads of the block have exited without reaching this barrier");
   }
 }
 
@@ -123,8 +129,9 @@ Step run_barrier(Warp& w, const Instruction& in, LaneMask exec) {
   join_generation(w, in, spec, state, exec);
   arrive(w, in, spec, state, exec);
   if (state.arrived > state.expected) {
-    w.report(FindingKind::kBarrier, in, lane, "barrier " + std::to_string(number) + " waits for " + std::to_string(state.expected) +
-                                                  " threads, " + std::to_string(state.arrived) + " have arrived");
+    w.report(FindingKind::kBarrier, in, lane,
+             "barrier " + std::to_string(number) + " waits for " + std::to_string(state.expected) + " threads, " +
+                 std::to_string(state.arrived) + " have arrived");
     throw KernelAbort();
   }
   if (state.arrived == state.expected) {

@@ -11,7 +11,8 @@ namespace {
 /// Comparison operators; the unordered forms are true when an operand is NaN.
 enum class Compare : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan };
 
-const char* const kCompareNames[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+const char* const kCompareNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                                     "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
 /// The unsigned spellings of integer comparisons.
 const std::pair<const char*, Compare> kUnsignedNames[] = {
@@ -21,28 +22,42 @@ template <class T, class Load>
 LaneMask compare_lanes(Compare op, const Load& a, const Load& b) {
   // Ordered comparisons are false on NaN except ne, whose C++ operator is true: exclude NaN there.
   switch (op) {
-    case Compare::kEq: return mask_lanes([&](int l) { return a(l) == b(l); });
+    case Compare::kEq:
+      return mask_lanes([&](int l) { return a(l) == b(l); });
     case Compare::kNe:
       if constexpr (std::is_floating_point_v<T>) return mask_lanes([&](int l) { return a(l) < b(l) || a(l) > b(l); });
       return mask_lanes([&](int l) { return a(l) != b(l); });
-    case Compare::kLt: return mask_lanes([&](int l) { return a(l) < b(l); });
-    case Compare::kLe: return mask_lanes([&](int l) { return a(l) <= b(l); });
-    case Compare::kGt: return mask_lanes([&](int l) { return a(l) > b(l); });
-    case Compare::kGe: return mask_lanes([&](int l) { return a(l) >= b(l); });
-    case Compare::kEqu: return mask_lanes([&](int l) { return !(a(l) < b(l) || a(l) > b(l)); });
-    case Compare::kNeu: return mask_lanes([&](int l) { return !(a(l) == b(l)); });
-    case Compare::kLtu: return mask_lanes([&](int l) { return !(a(l) >= b(l)); });
-    case Compare::kLeu: return mask_lanes([&](int l) { return !(a(l) > b(l)); });
-    case Compare::kGtu: return mask_lanes([&](int l) { return !(a(l) <= b(l)); });
-    case Compare::kGeu: return mask_lanes([&](int l) { return !(a(l) < b(l)); });
-    case Compare::kNum: return mask_lanes([&](int l) { return a(l) == a(l) && b(l) == b(l); });
-    case Compare::kNan: return mask_lanes([&](int l) { return !(a(l) == a(l) && b(l) == b(l)); });
+    case Compare::kLt:
+      return mask_lanes([&](int l) { return a(l) < b(l); });
+    case Compare::kLe:
+      return mask_lanes([&](int l) { return a(l) <= b(l); });
+    case Compare::kGt:
+      return mask_lanes([&](int l) { return a(l) > b(l); });
+    case Compare::kGe:
+      return mask_lanes([&](int l) { return a(l) >= b(l); });
+    case Compare::kEqu:
+      return mask_lanes([&](int l) { return !(a(l) < b(l) || a(l) > b(l)); });
+    case Compare::kNeu:
+      return mask_lanes([&](int l) { return !(a(l) == b(l)); });
+    case Compare::kLtu:
+      return mask_lanes([&](int l) { return !(a(l) >= b(l)); });
+    case Compare::kLeu:
+      return mask_lanes([&](int l) { return !(a(l) > b(l)); });
+    case Compare::kGtu:
+      return mask_lanes([&](int l) { return !(a(l) <= b(l)); });
+    case Compare::kGeu:
+      return mask_lanes([&](int l) { return !(a(l) < b(l)); });
+    case Compare::kNum:
+      return mask_lanes([&](int l) { return a(l) == a(l) && b(l) == b(l); });
+    case Compare::kNan:
+      return mask_lanes([&](int l) { return !(a(l) == a(l) && b(l) == b(l)); });
   }
   return 0;
 }
 
 // How a register becomes a comparable value.
-template <class T> struct Plain {
+template <class T>
+struct Plain {
   using Register = T;
   using Value = T;
   static T value(T x) { return x; }
@@ -52,10 +67,13 @@ struct FlushF32 {
   using Value = float;
   static float value(float x) { return flush_f32(x); }
 };
-template <bool flush> struct HalfF16 {
+template <bool flush>
+struct HalfF16 {
   using Register = uint16_t;
   using Value = float;
-  static float value(uint16_t x) { return f16_to_f32(flush && (x & 0x7c00) == 0 ? static_cast<uint16_t>(x & 0x8000) : x); }
+  static float value(uint16_t x) {
+    return f16_to_f32(flush && (x & 0x7c00) == 0 ? static_cast<uint16_t>(x & 0x8000) : x);
+  }
 };
 struct HalfBF16 {
   using Register = uint16_t;
@@ -88,10 +106,14 @@ struct CompareSpec {
 
 LaneMask combine(const CompareSpec& spec, LaneMask value, LaneMask c) {
   switch (spec.combine) {
-    case CompareSpec::Combine::kAnd: return value & c;
-    case CompareSpec::Combine::kOr: return value | c;
-    case CompareSpec::Combine::kXor: return value ^ c;
-    default: return value;
+    case CompareSpec::Combine::kAnd:
+      return value & c;
+    case CompareSpec::Combine::kOr:
+      return value | c;
+    case CompareSpec::Combine::kXor:
+      return value ^ c;
+    default:
+      return value;
   }
 }
 
@@ -145,13 +167,15 @@ Step run_set(Warp& w, const Instruction& in, LaneMask exec) {
     LaneMask low = combine(spec, compare_half(w, spec, in.op[2], in.op[3], 0), c);
     LaneMask high = combine(spec, compare_half(w, spec, in.op[2], in.op[3], 16), c);
     uint32_t one = !spec.result_float ? 0xffff : spec.half == Format::kBF16 ? 0x3f80 : 0x3c00;
-    write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return (low >> l & 1 ? one : 0) | (high >> l & 1 ? one << 16 : 0); });
+    write_lanes(w.reg<uint32_t>(in.op[0]), exec,
+                [&](int l) { return (low >> l & 1 ? one : 0) | (high >> l & 1 ? one << 16 : 0); });
     return Step::kNext;
   }
   LaneMask value = combine(spec, spec.compare(w, spec.op, in.op[2], in.op[3]), c);
   if (spec.result_bytes == 2) {
     uint16_t one = !spec.result_float ? 0xffff : spec.half == Format::kBF16 ? 0x3f80 : 0x3c00;
-    write_lanes(w.reg<uint16_t>(in.op[0]), exec, [&](int l) { return static_cast<uint16_t>(value >> l & 1 ? one : 0); });
+    write_lanes(w.reg<uint16_t>(in.op[0]), exec,
+                [&](int l) { return static_cast<uint16_t>(value >> l & 1 ? one : 0); });
   } else {
     uint32_t one = spec.result_float ? 0x3f800000u : 0xffffffffu;
     write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return value >> l & 1 ? one : 0u; });
@@ -172,10 +196,13 @@ constexpr TypedCompare typed(const char* type) {
 }
 
 const TypedCompare kTyped[] = {
-    typed<Plain<uint16_t>>("b16"), typed<Plain<uint32_t>>("b32"), typed<Plain<uint64_t>>("b64"), typed<Plain<uint16_t>>("u16"),
-    typed<Plain<uint32_t>>("u32"), typed<Plain<uint64_t>>("u64"), typed<Plain<int16_t>>("s16"),  typed<Plain<int32_t>>("s32"),
-    typed<Plain<int64_t>>("s64"),  typed<Plain<float>, FlushF32>("f32"), typed<Plain<double>>("f64"),
-    typed<HalfF16<false>, HalfF16<true>>("f16"), typed<HalfBF16>("bf16"),
+    typed<Plain<uint16_t>>("b16"), typed<Plain<uint32_t>>("b32"),
+    typed<Plain<uint64_t>>("b64"), typed<Plain<uint16_t>>("u16"),
+    typed<Plain<uint32_t>>("u32"), typed<Plain<uint64_t>>("u64"),
+    typed<Plain<int16_t>>("s16"),  typed<Plain<int32_t>>("s32"),
+    typed<Plain<int64_t>>("s64"),  typed<Plain<float>, FlushF32>("f32"),
+    typed<Plain<double>>("f64"),   typed<HalfF16<false>, HalfF16<true>>("f16"),
+    typed<HalfBF16>("bf16"),
 };
 
 Compare take_compare(Decoder& d) {
@@ -199,7 +226,8 @@ CompareSpec::Combine take_combine(Decoder& d) {
 const TypedCompare* decode_comparison(Decoder& d, CompareSpec& spec, const TypeInfo* result) {
   const TypeInfo* type = d.take_type();
   if (result && find_type(d.modifiers.peek())) {
-    spec.result_float = type->kind == 'f' || type->kind == 'h' || (type->kind == 'x' && type->name[0] != 'u' && type->name[0] != 's');
+    spec.result_float =
+        type->kind == 'f' || type->kind == 'h' || (type->kind == 'x' && type->name[0] != 'u' && type->name[0] != 's');
     spec.result_bytes = type->bytes;
     type = d.take_type();
   }
@@ -271,10 +299,14 @@ void decode_selp(Decoder& d) {
   d.out.op[2] = d.source(2, type);
   d.out.op[3] = d.predicate(3, &negated);
   d.out.variant = negated ? 1 : 0;
-  if (type->bytes == 2) d.out.run = run_selp<uint16_t>;
-  else if (type->bytes == 4) d.out.run = run_selp<uint32_t>;
-  else if (type->bytes == 8) d.out.run = run_selp<uint64_t>;
-  else d.fail("unsupported width");
+  if (type->bytes == 2)
+    d.out.run = run_selp<uint16_t>;
+  else if (type->bytes == 4)
+    d.out.run = run_selp<uint32_t>;
+  else if (type->bytes == 8)
+    d.out.run = run_selp<uint64_t>;
+  else
+    d.fail("unsupported width");
 }
 
 template <class T>
@@ -301,10 +333,14 @@ void decode_slct(Decoder& d) {
   if (selector->bytes != 4) d.fail("the selector must be .s32 or .f32");
   decode_elementwise(d, type, {type, type, selector});
   d.out.variant = static_cast<uint8_t>((selector->kind == 'f' ? 1 : 0) | (flush ? 2 : 0));
-  if (type->bytes == 2) d.out.run = run_slct<uint16_t>;
-  else if (type->bytes == 4) d.out.run = run_slct<uint32_t>;
-  else if (type->bytes == 8) d.out.run = run_slct<uint64_t>;
-  else d.fail("unsupported width");
+  if (type->bytes == 2)
+    d.out.run = run_slct<uint16_t>;
+  else if (type->bytes == 4)
+    d.out.run = run_slct<uint32_t>;
+  else if (type->bytes == 8)
+    d.out.run = run_slct<uint64_t>;
+  else
+    d.fail("unsupported width");
 }
 
 const char* const kTests[] = {"finite", "infinite", "number", "notanumber", "normal", "subnormal"};
@@ -312,12 +348,18 @@ const char* const kTests[] = {"finite", "infinite", "number", "notanumber", "nor
 template <class T>
 bool test_number(int test, T x) {
   switch (test) {
-    case 0: return std::isfinite(x);
-    case 1: return std::isinf(x);
-    case 2: return !std::isnan(x);
-    case 3: return std::isnan(x);
-    case 4: return std::isnormal(x);
-    default: return std::fpclassify(x) == FP_SUBNORMAL;
+    case 0:
+      return std::isfinite(x);
+    case 1:
+      return std::isinf(x);
+    case 2:
+      return !std::isnan(x);
+    case 3:
+      return std::isnan(x);
+    case 4:
+      return std::isnormal(x);
+    default:
+      return std::fpclassify(x) == FP_SUBNORMAL;
   }
 }
 
@@ -338,9 +380,12 @@ void decode_testp(Decoder& d) {
   d.out.variant = test;
   d.out.op[0] = d.predicate_destination(0);
   d.out.op[1] = d.source(1, type);
-  if (std::string(type->name) == "f32") d.out.run = run_testp<float>;
-  else if (std::string(type->name) == "f64") d.out.run = run_testp<double>;
-  else d.fail("the type must be .f32 or .f64");
+  if (std::string(type->name) == "f32")
+    d.out.run = run_testp<float>;
+  else if (std::string(type->name) == "f64")
+    d.out.run = run_testp<double>;
+  else
+    d.fail("the type must be .f32 or .f64");
 }
 
 template <class T>
@@ -356,9 +401,12 @@ struct CopySign {
 void decode_copysign(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type, type});
-  if (std::string(type->name) == "f32") d.out.run = run_binary<CopySign<uint32_t>>;
-  else if (std::string(type->name) == "f64") d.out.run = run_binary<CopySign<uint64_t>>;
-  else d.fail("the type must be .f32 or .f64");
+  if (std::string(type->name) == "f32")
+    d.out.run = run_binary<CopySign<uint32_t>>;
+  else if (std::string(type->name) == "f64")
+    d.out.run = run_binary<CopySign<uint64_t>>;
+  else
+    d.fail("the type must be .f32 or .f64");
 }
 
 }  // namespace

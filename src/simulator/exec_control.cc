@@ -28,7 +28,9 @@ Step run_brx(Warp& w, const Instruction& in, LaneMask exec) {
     if (index[l] < in.list_size) {
       targets[l] = in.list[index[l]];
     } else {
-      w.report(FindingKind::kUsage, in, l, "brx.idx with index " + std::to_string(index[l]) + ", the list has " + std::to_string(in.list_size) + " targets");
+      w.report(FindingKind::kUsage, in, l,
+               "brx.idx with index " + std::to_string(index[l]) + ", the list has " + std::to_string(in.list_size) +
+                   " targets");
       good &= ~(1u << l);
     }
   });
@@ -55,7 +57,7 @@ void decode_brx(Decoder& d) {
 // ---- call ----
 
 struct CallSpec {
-  int64_t function = -1;      // direct call
+  int64_t function = -1;  // direct call
   DeviceCall builtin = nullptr;
   std::vector<ParamArea> arguments;
   std::vector<ParamArea> results;
@@ -75,7 +77,8 @@ Step run_call_indirect(Warp& w, const Instruction& in, LaneMask exec) {
   uint64_t pointer = pointers[first];
   const Program& program = *w.launch().program;
   uint64_t index = pointer & ~kWindowMask;
-  if ((pointer & kWindowMask) != kFunctionWindow || index >= program.functions.size() || !program.functions[index].last) {
+  if ((pointer & kWindowMask) != kFunctionWindow || index >= program.functions.size() ||
+      !program.functions[index].last) {
     w.report(FindingKind::kUsage, in, first, "indirect call of something that is no function");
     throw KernelAbort();
   }
@@ -106,7 +109,8 @@ void decode_call(Decoder& d) {
   size_t index = 0;
   if (d.operand(0).kind == Operand::Kind::kList) call.results = areas_of(d, d.operand(index++));
   const Operand& callee = d.operand(index++);
-  if (index < d.operand_count() && d.operand(index).kind == Operand::Kind::kList) call.arguments = areas_of(d, d.operand(index++));
+  if (index < d.operand_count() && d.operand(index).kind == Operand::Kind::kList)
+    call.arguments = areas_of(d, d.operand(index++));
   d.out.flow = Flow::kCall;
   if (callee.kind == Operand::Kind::kRegister) {
     d.out.op[0] = d.source_bits(callee, 8);

@@ -20,7 +20,9 @@ uint64_t load_bits(const uint8_t* base, int lane, uint8_t bytes) {
   return value;
 }
 
-void store_bits(uint8_t* base, int lane, uint8_t bytes, uint64_t value) { std::memcpy(base + lane * bytes, &value, bytes); }
+void store_bits(uint8_t* base, int lane, uint8_t bytes, uint64_t value) {
+  std::memcpy(base + lane * bytes, &value, bytes);
+}
 
 /// Reads from and writes to registers of any width: cvt may widen into and narrow out of larger ones.
 Step run_convert(Warp& w, const Instruction& in, LaneMask exec) {
@@ -67,13 +69,16 @@ Step run_fast(Warp& w, const Instruction& in, LaneMask exec) {
 }
 
 template <class To, class From>
-To cast(From x) { return static_cast<To>(x); }
+To cast(From x) {
+  return static_cast<To>(x);
+}
 
 template <uint16_t (*f)(float)>
 Step run_fast_pair(Warp& w, const Instruction& in, LaneMask exec) {
   const float* high = w.reg<float>(in.op[1]);
   const float* low = w.reg<float>(in.op[2]);
-  write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return static_cast<uint32_t>(f(low[l])) | static_cast<uint32_t>(f(high[l])) << 16; });
+  write_lanes(w.reg<uint32_t>(in.op[0]), exec,
+              [&](int l) { return static_cast<uint32_t>(f(low[l])) | static_cast<uint32_t>(f(high[l])) << 16; });
   return Step::kNext;
 }
 
@@ -122,10 +127,14 @@ Format format_of(Decoder& d, const std::string& name) {
 }
 
 bool take_rounding(Decoder& d, Convert& c) {
-  static const struct { const char* name; Round round; bool integral; } names[] = {
-      {"rn", Round::kNearestEven, false}, {"rz", Round::kTowardZero, false}, {"rm", Round::kDown, false},
+  static const struct {
+    const char* name;
+    Round round;
+    bool integral;
+  } names[] = {
+      {"rn", Round::kNearestEven, false}, {"rz", Round::kTowardZero, false},   {"rm", Round::kDown, false},
       {"rp", Round::kUp, false},          {"rna", Round::kNearestAway, false}, {"rni", Round::kNearestEven, true},
-      {"rzi", Round::kTowardZero, true},  {"rmi", Round::kDown, true},       {"rpi", Round::kUp, true},
+      {"rzi", Round::kTowardZero, true},  {"rmi", Round::kDown, true},         {"rpi", Round::kUp, true},
   };
   for (const auto& item : names) {
     if (!d.modifiers.take(item.name)) continue;
@@ -143,11 +152,16 @@ void take_convert_modifiers(Decoder& d, Convert& c, bool* plain) {
       continue;
     }
     *plain = false;
-    if (d.modifiers.take("ftz")) c.flush = true;
-    else if (d.modifiers.take("sat")) c.saturate = true;
-    else if (d.modifiers.take("satfinite")) c.satfinite = true;
-    else if (d.modifiers.take("relu")) c.relu = true;
-    else d.fail("unknown modifier ." + d.modifiers.peek());
+    if (d.modifiers.take("ftz"))
+      c.flush = true;
+    else if (d.modifiers.take("sat"))
+      c.saturate = true;
+    else if (d.modifiers.take("satfinite"))
+      c.satfinite = true;
+    else if (d.modifiers.take("relu"))
+      c.relu = true;
+    else
+      d.fail("unknown modifier ." + d.modifiers.peek());
   }
 }
 
@@ -204,7 +218,9 @@ Step run_pack(Warp& w, const Instruction& in, LaneMask exec) {
   const int32_t* b = w.reg<int32_t>(in.op[2]);
   const uint32_t* c = w.reg<uint32_t>(in.op[3]);
   const uint32_t mask = (1u << spec.bits) - 1;
-  auto narrow = [&](int32_t x) { return static_cast<uint32_t>(std::min(std::max<int64_t>(x, spec.low), spec.high)) & mask; };
+  auto narrow = [&](int32_t x) {
+    return static_cast<uint32_t>(std::min(std::max<int64_t>(x, spec.low), spec.high)) & mask;
+  };
   write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) {
     uint32_t pair = narrow(a[l]) << spec.bits | narrow(b[l]);
     return spec.has_rest ? c[l] << (2 * spec.bits) | pair : pair;
@@ -219,7 +235,8 @@ void decode_pack(Decoder& d) {
     const char* name;
     uint32_t bits;
     bool is_signed;
-  } types[] = {{"u16", 16, false}, {"s16", 16, true}, {"u8", 8, false}, {"s8", 8, true}, {"u4", 4, false}, {"s4", 4, true}, {"u2", 2, false}, {"s2", 2, true}};
+  } types[] = {{"u16", 16, false}, {"s16", 16, true}, {"u8", 8, false}, {"s8", 8, true},
+               {"u4", 4, false},   {"s4", 4, true},   {"u2", 2, false}, {"s2", 2, true}};
   bool found = false;
   for (const auto& type : types) {
     if (found || !d.modifiers.take(type.name)) continue;
@@ -248,8 +265,10 @@ void decode_cvt(Decoder& d) {
   const TypeInfo* from = d.take_type();
   d.expect_no_more_modifiers();
   std::string name = to->name;
-  if (strip_packed(&name)) decode_packed(d, spec, to, from, plain);
-  else decode_scalar(d, spec, to, from, plain);
+  if (strip_packed(&name))
+    decode_packed(d, spec, to, from, plain);
+  else
+    decode_scalar(d, spec, to, from, plain);
 }
 
 }  // namespace

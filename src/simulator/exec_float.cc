@@ -26,15 +26,24 @@ FloatMode take_float_mode(Decoder& d) {
   FloatMode mode;
   while (!d.modifiers.done() && !find_type(d.modifiers.peek())) {
     if (d.modifiers.take("rn")) continue;
-    if (d.modifiers.take("rz")) mode.round = Round::kTowardZero, mode.directed = true;
-    else if (d.modifiers.take("rm")) mode.round = Round::kDown, mode.directed = true;
-    else if (d.modifiers.take("rp")) mode.round = Round::kUp, mode.directed = true;
-    else if (d.modifiers.take("approx")) mode.approx = true;
-    else if (d.modifiers.take("full")) mode.full = true;
-    else if (d.modifiers.take("ftz")) mode.flush = true;
-    else if (d.modifiers.take("sat")) mode.saturate = true;
-    else if (d.modifiers.take("relu")) mode.relu = true;
-    else if (d.modifiers.take("NaN")) mode.minmax.propagate_nan = true;
+    if (d.modifiers.take("rz"))
+      mode.round = Round::kTowardZero, mode.directed = true;
+    else if (d.modifiers.take("rm"))
+      mode.round = Round::kDown, mode.directed = true;
+    else if (d.modifiers.take("rp"))
+      mode.round = Round::kUp, mode.directed = true;
+    else if (d.modifiers.take("approx"))
+      mode.approx = true;
+    else if (d.modifiers.take("full"))
+      mode.full = true;
+    else if (d.modifiers.take("ftz"))
+      mode.flush = true;
+    else if (d.modifiers.take("sat"))
+      mode.saturate = true;
+    else if (d.modifiers.take("relu"))
+      mode.relu = true;
+    else if (d.modifiers.take("NaN"))
+      mode.minmax.propagate_nan = true;
     else if (d.modifiers.take("xorsign")) {
       if (!d.modifiers.take("abs")) d.fail("expected .abs after .xorsign");
       mode.minmax.xorsign_abs = true;
@@ -48,13 +57,48 @@ FloatMode take_float_mode(Decoder& d) {
 
 // ---- f32 and f64: the operations rounded to nearest even ----
 
-struct AddOp { template <class T> static T apply(T a, T b, T) { return a + b; } };
-struct SubOp { template <class T> static T apply(T a, T b, T) { return a - b; } };
-struct MulOp { template <class T> static T apply(T a, T b, T) { return a * b; } };
-struct DivOp { template <class T> static T apply(T a, T b, T) { return a / b; } };
-struct FmaOp { template <class T> static T apply(T a, T b, T c) { return std::fma(a, b, c); } };
-struct SqrtOp { template <class T> static T apply(T a, T, T) { return std::sqrt(a); } };
-struct RcpOp { template <class T> static T apply(T a, T, T) { return T(1) / a; } };
+struct AddOp {
+  template <class T>
+  static T apply(T a, T b, T) {
+    return a + b;
+  }
+};
+struct SubOp {
+  template <class T>
+  static T apply(T a, T b, T) {
+    return a - b;
+  }
+};
+struct MulOp {
+  template <class T>
+  static T apply(T a, T b, T) {
+    return a * b;
+  }
+};
+struct DivOp {
+  template <class T>
+  static T apply(T a, T b, T) {
+    return a / b;
+  }
+};
+struct FmaOp {
+  template <class T>
+  static T apply(T a, T b, T c) {
+    return std::fma(a, b, c);
+  }
+};
+struct SqrtOp {
+  template <class T>
+  static T apply(T a, T, T) {
+    return std::sqrt(a);
+  }
+};
+struct RcpOp {
+  template <class T>
+  static T apply(T a, T, T) {
+    return T(1) / a;
+  }
+};
 
 template <class T, class Op, bool flush, bool sat>
 Step run_nearest(Warp& w, const Instruction& in, LaneMask exec) {
@@ -103,7 +147,8 @@ Step run_directed_f64(Warp& w, const Instruction& in, LaneMask exec) {
   const double* a = w.reg<double>(in.op[1]);
   const double* b = w.reg<double>(in.op[2]);
   const double* c = w.reg<double>(in.op[3]);
-  write_each(w.reg<double>(in.op[0]), exec, [&](int l) { return f64_arithmetic(spec.operation, spec.mode.round, a[l], b[l], c[l]); });
+  write_each(w.reg<double>(in.op[0]), exec,
+             [&](int l) { return f64_arithmetic(spec.operation, spec.mode.round, a[l], b[l], c[l]); });
   return Step::kNext;
 }
 
@@ -117,10 +162,14 @@ struct HalfSpec {
 
 uint16_t half_arithmetic(const HalfSpec& s, uint16_t a, uint16_t b, uint16_t c) {
   switch (s.operation) {
-    case Arithmetic::kAdd: return half_add(s.format, a, b, s.mode);
-    case Arithmetic::kSub: return half_sub(s.format, a, b, s.mode);
-    case Arithmetic::kMul: return half_mul(s.format, a, b, s.mode);
-    default: return half_fma(s.format, a, b, c, s.mode);
+    case Arithmetic::kAdd:
+      return half_add(s.format, a, b, s.mode);
+    case Arithmetic::kSub:
+      return half_sub(s.format, a, b, s.mode);
+    case Arithmetic::kMul:
+      return half_mul(s.format, a, b, s.mode);
+    default:
+      return half_fma(s.format, a, b, c, s.mode);
   }
 }
 
@@ -140,7 +189,8 @@ Step run_half2(Warp& w, const Instruction& in, LaneMask exec) {
   const uint32_t* c = w.reg<uint32_t>(in.op[3]);
   write_each(w.reg<uint32_t>(in.op[0]), exec, [&](int l) {
     auto half = [&](int shift) {
-      return static_cast<uint32_t>(half_arithmetic(spec, static_cast<uint16_t>(a[l] >> shift), static_cast<uint16_t>(b[l] >> shift),
+      return static_cast<uint32_t>(half_arithmetic(spec, static_cast<uint16_t>(a[l] >> shift),
+                                                   static_cast<uint16_t>(b[l] >> shift),
                                                    static_cast<uint16_t>(c[l] >> shift)));
     };
     return half(0) | half(16) << 16;
@@ -261,7 +311,9 @@ struct HalfApproximation {
   Format format;
   bool tanh;
   bool flush;
-  uint16_t operator()(uint16_t x) const { return tanh ? half_tanh_approx(format, x) : half_ex2_approx(format, x, flush); }
+  uint16_t operator()(uint16_t x) const {
+    return tanh ? half_tanh_approx(format, x) : half_ex2_approx(format, x, flush);
+  }
 };
 
 Step run_half_approximation(Warp& w, const Instruction& in, LaneMask exec) {
@@ -269,7 +321,8 @@ Step run_half_approximation(Warp& w, const Instruction& in, LaneMask exec) {
   if (in.variant) {
     const uint32_t* a = w.reg<uint32_t>(in.op[1]);
     write_each(w.reg<uint32_t>(in.op[0]), exec, [&](int l) {
-      return static_cast<uint32_t>(f(static_cast<uint16_t>(a[l]))) | static_cast<uint32_t>(f(static_cast<uint16_t>(a[l] >> 16))) << 16;
+      return static_cast<uint32_t>(f(static_cast<uint16_t>(a[l]))) |
+             static_cast<uint32_t>(f(static_cast<uint16_t>(a[l] >> 16))) << 16;
     });
   } else {
     const uint16_t* a = w.reg<uint16_t>(in.op[1]);
@@ -296,9 +349,14 @@ struct ApproximationRow {
 };
 
 const ApproximationRow kApproximations[] = {
-    {"ex2", ex2_approx, nullptr, true},   {"lg2", lg2_approx, nullptr, false},        {"sin", sin_approx, nullptr, false},
-    {"cos", cos_approx, nullptr, false},  {"rsqrt", rsqrt_approx, rsqrt_approx_f64, false}, {"tanh", tanh_f32, nullptr, true},
-    {"sqrt", sqrt_approx, nullptr, false}, {"rcp", rcp_approx, rcp_approx_f64, false},
+    {"ex2", ex2_approx, nullptr, true},
+    {"lg2", lg2_approx, nullptr, false},
+    {"sin", sin_approx, nullptr, false},
+    {"cos", cos_approx, nullptr, false},
+    {"rsqrt", rsqrt_approx, rsqrt_approx_f64, false},
+    {"tanh", tanh_f32, nullptr, true},
+    {"sqrt", sqrt_approx, nullptr, false},
+    {"rcp", rcp_approx, rcp_approx_f64, false},
 };
 
 void decode_approximation_row(Decoder& d, const ApproximationRow& row, const FloatMode& mode, const TypeInfo* type) {
@@ -308,7 +366,8 @@ void decode_approximation_row(Decoder& d, const ApproximationRow& row, const Flo
   if (name == "f32") return decode_f32_approximation(d, row.f32, mode);
   if (name == "f64" && row.f64) {
     decode_sources(d, type, 1);
-    d.out.run = std::string(row.opcode) == "rcp" ? run_approximation_f64<rcp_approx_f64> : run_approximation_f64<rsqrt_approx_f64>;
+    d.out.run = std::string(row.opcode) == "rcp" ? run_approximation_f64<rcp_approx_f64>
+                                                 : run_approximation_f64<rsqrt_approx_f64>;
     return;
   }
   if (!row.half || !is_half(type, &format, &packed)) d.fail("unsupported type");
@@ -406,7 +465,8 @@ Step run_minmax_half2(Warp& w, const Instruction& in, LaneMask exec) {
   const uint32_t* b = w.reg<uint32_t>(in.op[2]);
   write_each(w.reg<uint32_t>(in.op[0]), exec, [&](int l) {
     auto half = [&](int shift) {
-      return static_cast<uint32_t>(half_minmax(spec.format, static_cast<uint16_t>(a[l] >> shift), static_cast<uint16_t>(b[l] >> shift), spec.mode));
+      return static_cast<uint32_t>(half_minmax(spec.format, static_cast<uint16_t>(a[l] >> shift),
+                                               static_cast<uint16_t>(b[l] >> shift), spec.mode));
     };
     return half(0) | half(16) << 16;
   });
@@ -427,10 +487,14 @@ void decode_minmax(Decoder& d) {
   bool packed;
   std::string name = type->name;
   bool special = spec.mode.propagate_nan || spec.mode.xorsign_abs || spec.mode.flush || spec.has_third;
-  if (name == "f32") d.out.run = special ? run_minmax_f32 : run_minmax_f32_plain<maximum>;
-  else if (name == "f64") d.out.run = run_minmax_f64<maximum>;
-  else if (is_half(type, &spec.format, &packed)) d.out.run = packed ? run_minmax_half2 : run_minmax_half;
-  else d.fail("unsupported type");
+  if (name == "f32")
+    d.out.run = special ? run_minmax_f32 : run_minmax_f32_plain<maximum>;
+  else if (name == "f64")
+    d.out.run = run_minmax_f64<maximum>;
+  else if (is_half(type, &spec.format, &packed))
+    d.out.run = packed ? run_minmax_half2 : run_minmax_half;
+  else
+    d.fail("unsupported type");
 }
 
 // ---- abs, neg: on the sign bits ----
@@ -474,15 +538,24 @@ void decode_sign(Decoder& d) {
 
 const std::vector<OpcodeRow>& float_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"add", decode_arithmetic, "arithmetic"},  {"sub", decode_arithmetic, "arithmetic"},
-      {"mul", decode_arithmetic, "arithmetic"},  {"fma", decode_arithmetic, "arithmetic"},
-      {"mad", decode_arithmetic, "arithmetic"},  {"div", decode_division, "arithmetic"},
-      {"min", decode_minmax<false>, "arithmetic"}, {"max", decode_minmax<true>, "arithmetic"},
-      {"abs", decode_sign<false>, "arithmetic"}, {"neg", decode_sign<true>, "arithmetic"},
-      {"sqrt", decode_root_or_reciprocal, "special function"}, {"rcp", decode_root_or_reciprocal, "special function"},
-      {"rsqrt", decode_approximation, "special function"},     {"ex2", decode_approximation, "special function"},
-      {"lg2", decode_approximation, "special function"},       {"sin", decode_approximation, "special function"},
-      {"cos", decode_approximation, "special function"},       {"tanh", decode_approximation, "special function"},
+      {"add", decode_arithmetic, "arithmetic"},
+      {"sub", decode_arithmetic, "arithmetic"},
+      {"mul", decode_arithmetic, "arithmetic"},
+      {"fma", decode_arithmetic, "arithmetic"},
+      {"mad", decode_arithmetic, "arithmetic"},
+      {"div", decode_division, "arithmetic"},
+      {"min", decode_minmax<false>, "arithmetic"},
+      {"max", decode_minmax<true>, "arithmetic"},
+      {"abs", decode_sign<false>, "arithmetic"},
+      {"neg", decode_sign<true>, "arithmetic"},
+      {"sqrt", decode_root_or_reciprocal, "special function"},
+      {"rcp", decode_root_or_reciprocal, "special function"},
+      {"rsqrt", decode_approximation, "special function"},
+      {"ex2", decode_approximation, "special function"},
+      {"lg2", decode_approximation, "special function"},
+      {"sin", decode_approximation, "special function"},
+      {"cos", decode_approximation, "special function"},
+      {"tanh", decode_approximation, "special function"},
   };
   return rows;
 }

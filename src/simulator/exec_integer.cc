@@ -27,19 +27,53 @@ struct Same {
   using C = T;
 };
 
-template <class T> struct Add : Same<T> { static T apply(T a, T b) { return static_cast<T>(static_cast<Work<T>>(a) + static_cast<Work<T>>(b)); } };
-template <class T> struct Sub : Same<T> { static T apply(T a, T b) { return static_cast<T>(static_cast<Work<T>>(a) - static_cast<Work<T>>(b)); } };
-template <class T> struct MulLo : Same<T> { static T apply(T a, T b) { return static_cast<T>(static_cast<Work<T>>(a) * static_cast<Work<T>>(b)); } };
-template <class T> struct MadLo : Same<T> { static T apply(T a, T b, T c) { return static_cast<T>(static_cast<Work<T>>(a) * static_cast<Work<T>>(b) + static_cast<Work<T>>(c)); } };
-template <class T> struct Min : Same<T> { static T apply(T a, T b) { return a < b ? a : b; } };
-template <class T> struct Max : Same<T> { static T apply(T a, T b) { return a > b ? a : b; } };
-template <class T> struct MinRelu : Same<T> { static T apply(T a, T b) { return std::max<T>(std::min(a, b), 0); } };
-template <class T> struct MaxRelu : Same<T> { static T apply(T a, T b) { return std::max<T>(std::max(a, b), 0); } };
-template <class T> struct Abs : Same<T> { static T apply(T a) { return a < 0 ? static_cast<T>(Work<T>(0) - static_cast<Work<T>>(a)) : a; } };
-template <class T> struct Neg : Same<T> { static T apply(T a) { return static_cast<T>(Work<T>(0) - static_cast<Work<T>>(a)); } };
-template <class T> struct Sad : Same<T> {
+template <class T>
+struct Add : Same<T> {
+  static T apply(T a, T b) { return static_cast<T>(static_cast<Work<T>>(a) + static_cast<Work<T>>(b)); }
+};
+template <class T>
+struct Sub : Same<T> {
+  static T apply(T a, T b) { return static_cast<T>(static_cast<Work<T>>(a) - static_cast<Work<T>>(b)); }
+};
+template <class T>
+struct MulLo : Same<T> {
+  static T apply(T a, T b) { return static_cast<T>(static_cast<Work<T>>(a) * static_cast<Work<T>>(b)); }
+};
+template <class T>
+struct MadLo : Same<T> {
   static T apply(T a, T b, T c) {
-    Work<T> d = a > b ? static_cast<Work<T>>(a) - static_cast<Work<T>>(b) : static_cast<Work<T>>(b) - static_cast<Work<T>>(a);
+    return static_cast<T>(static_cast<Work<T>>(a) * static_cast<Work<T>>(b) + static_cast<Work<T>>(c));
+  }
+};
+template <class T>
+struct Min : Same<T> {
+  static T apply(T a, T b) { return a < b ? a : b; }
+};
+template <class T>
+struct Max : Same<T> {
+  static T apply(T a, T b) { return a > b ? a : b; }
+};
+template <class T>
+struct MinRelu : Same<T> {
+  static T apply(T a, T b) { return std::max<T>(std::min(a, b), 0); }
+};
+template <class T>
+struct MaxRelu : Same<T> {
+  static T apply(T a, T b) { return std::max<T>(std::max(a, b), 0); }
+};
+template <class T>
+struct Abs : Same<T> {
+  static T apply(T a) { return a < 0 ? static_cast<T>(Work<T>(0) - static_cast<Work<T>>(a)) : a; }
+};
+template <class T>
+struct Neg : Same<T> {
+  static T apply(T a) { return static_cast<T>(Work<T>(0) - static_cast<Work<T>>(a)); }
+};
+template <class T>
+struct Sad : Same<T> {
+  static T apply(T a, T b, T c) {
+    Work<T> d =
+        a > b ? static_cast<Work<T>>(a) - static_cast<Work<T>>(b) : static_cast<Work<T>>(b) - static_cast<Work<T>>(a);
     return static_cast<T>(d + static_cast<Work<T>>(c));
   }
 };
@@ -54,29 +88,55 @@ T multiply_high(T a, T b) {
     return static_cast<T>((static_cast<Wide>(a) * static_cast<Wide>(b)) >> kBits<T>);
   }
 }
-template <class T> struct MulHi : Same<T> { static T apply(T a, T b) { return multiply_high(a, b); } };
-template <class T> struct MadHi : Same<T> { static T apply(T a, T b, T c) { return static_cast<T>(static_cast<Work<T>>(multiply_high(a, b)) + static_cast<Work<T>>(c)); } };
+template <class T>
+struct MulHi : Same<T> {
+  static T apply(T a, T b) { return multiply_high(a, b); }
+};
+template <class T>
+struct MadHi : Same<T> {
+  static T apply(T a, T b, T c) {
+    return static_cast<T>(static_cast<Work<T>>(multiply_high(a, b)) + static_cast<Work<T>>(c));
+  }
+};
 
-template <class T> struct Widen;
-template <> struct Widen<int16_t> { using Type = int32_t; };
-template <> struct Widen<uint16_t> { using Type = uint32_t; };
-template <> struct Widen<int32_t> { using Type = int64_t; };
-template <> struct Widen<uint32_t> { using Type = uint64_t; };
+template <class T>
+struct Widen;
+template <>
+struct Widen<int16_t> {
+  using Type = int32_t;
+};
+template <>
+struct Widen<uint16_t> {
+  using Type = uint32_t;
+};
+template <>
+struct Widen<int32_t> {
+  using Type = int64_t;
+};
+template <>
+struct Widen<uint32_t> {
+  using Type = uint64_t;
+};
 
-template <class T> struct MulWide {
+template <class T>
+struct MulWide {
   using D = typename Widen<T>::Type;
   using S = T;
   static D apply(T a, T b) { return static_cast<D>(a) * static_cast<D>(b); }
 };
-template <class T> struct MadWide {
+template <class T>
+struct MadWide {
   using D = typename Widen<T>::Type;
   using S = T;
   using C = D;
-  static D apply(T a, T b, C c) { return static_cast<D>(static_cast<Work<D>>(static_cast<D>(a) * static_cast<D>(b)) + static_cast<Work<D>>(c)); }
+  static D apply(T a, T b, C c) {
+    return static_cast<D>(static_cast<Work<D>>(static_cast<D>(a) * static_cast<D>(b)) + static_cast<Work<D>>(c));
+  }
 };
 
 // Division by zero gives all ones (the PTX ISA leaves it open; this is what the hardware's sequence gives).
-template <class T> struct Div : Same<T> {
+template <class T>
+struct Div : Same<T> {
   static T apply(T a, T b) {
     if (b == 0) return static_cast<T>(~T(0));
     if constexpr (std::is_signed_v<T>) {
@@ -85,7 +145,8 @@ template <class T> struct Div : Same<T> {
     return static_cast<T>(a / b);
   }
 };
-template <class T> struct Rem : Same<T> {
+template <class T>
+struct Rem : Same<T> {
   static T apply(T a, T b) {
     if (b == 0) return a;
     if constexpr (std::is_signed_v<T>) {
@@ -125,14 +186,16 @@ struct Packed {
 
 inline int32_t sign24(int32_t a) { return static_cast<int32_t>(static_cast<uint32_t>(a) << 8) >> 8; }
 inline uint32_t sign24(uint32_t a) { return a & 0xffffff; }
-template <class T, bool high> struct Mul24 : Same<T> {
+template <class T, bool high>
+struct Mul24 : Same<T> {
   static T apply(T a, T b) {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
     Wide product = static_cast<Wide>(sign24(a)) * static_cast<Wide>(sign24(b));
     return static_cast<T>(high ? product >> 16 : product);
   }
 };
-template <class T, bool high> struct Mad24 : Same<T> {
+template <class T, bool high>
+struct Mad24 : Same<T> {
   static T apply(T a, T b, T c) { return Add<T>::apply(Mul24<T, high>::apply(a, b), c); }
 };
 
@@ -155,25 +218,51 @@ Handler pick(const TypedHandlers& handlers, const std::string& type) {
 
 template <template <class> class Op>
 constexpr TypedHandlers binary(bool packed = false) {
-  return {run_binary<Op<uint16_t>>, run_binary<Op<int16_t>>, run_binary<Op<uint32_t>>, run_binary<Op<int32_t>>,
-          run_binary<Op<uint64_t>>, run_binary<Op<int64_t>>, packed ? run_binary<Packed<Op, uint16_t>> : nullptr,
+  return {run_binary<Op<uint16_t>>,
+          run_binary<Op<int16_t>>,
+          run_binary<Op<uint32_t>>,
+          run_binary<Op<int32_t>>,
+          run_binary<Op<uint64_t>>,
+          run_binary<Op<int64_t>>,
+          packed ? run_binary<Packed<Op, uint16_t>> : nullptr,
           packed ? run_binary<Packed<Op, int16_t>> : nullptr};
 }
 template <template <class> class Op>
 constexpr TypedHandlers ternary() {
-  return {run_ternary<Op<uint16_t>>, run_ternary<Op<int16_t>>, run_ternary<Op<uint32_t>>, run_ternary<Op<int32_t>>,
-          run_ternary<Op<uint64_t>>, run_ternary<Op<int64_t>>, nullptr, nullptr};
+  return {run_ternary<Op<uint16_t>>,
+          run_ternary<Op<int16_t>>,
+          run_ternary<Op<uint32_t>>,
+          run_ternary<Op<int32_t>>,
+          run_ternary<Op<uint64_t>>,
+          run_ternary<Op<int64_t>>,
+          nullptr,
+          nullptr};
 }
 template <template <class> class Op>
 constexpr TypedHandlers unary_signed() {
-  return {nullptr, run_unary<Op<int16_t>>, nullptr, run_unary<Op<int32_t>>, nullptr, run_unary<Op<int64_t>>, nullptr, nullptr};
+  return {nullptr, run_unary<Op<int16_t>>, nullptr, run_unary<Op<int32_t>>,
+          nullptr, run_unary<Op<int64_t>>, nullptr, nullptr};
 }
-constexpr TypedHandlers kMulWide = {run_binary<MulWide<uint16_t>>, run_binary<MulWide<int16_t>>, run_binary<MulWide<uint32_t>>,
-                                    run_binary<MulWide<int32_t>>, nullptr, nullptr, nullptr, nullptr};
-constexpr TypedHandlers kMadWide = {run_ternary<MadWide<uint16_t>>, run_ternary<MadWide<int16_t>>, run_ternary<MadWide<uint32_t>>,
-                                    run_ternary<MadWide<int32_t>>, nullptr, nullptr, nullptr, nullptr};
-constexpr TypedHandlers kMinRelu = {nullptr, nullptr, nullptr, run_binary<MinRelu<int32_t>>, nullptr, nullptr, nullptr, run_binary<Packed<MinRelu, int16_t>>};
-constexpr TypedHandlers kMaxRelu = {nullptr, nullptr, nullptr, run_binary<MaxRelu<int32_t>>, nullptr, nullptr, nullptr, run_binary<Packed<MaxRelu, int16_t>>};
+constexpr TypedHandlers kMulWide = {run_binary<MulWide<uint16_t>>,
+                                    run_binary<MulWide<int16_t>>,
+                                    run_binary<MulWide<uint32_t>>,
+                                    run_binary<MulWide<int32_t>>,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr};
+constexpr TypedHandlers kMadWide = {run_ternary<MadWide<uint16_t>>,
+                                    run_ternary<MadWide<int16_t>>,
+                                    run_ternary<MadWide<uint32_t>>,
+                                    run_ternary<MadWide<int32_t>>,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr,
+                                    nullptr};
+constexpr TypedHandlers kMinRelu = {nullptr, nullptr, nullptr, run_binary<MinRelu<int32_t>>,
+                                    nullptr, nullptr, nullptr, run_binary<Packed<MinRelu, int16_t>>};
+constexpr TypedHandlers kMaxRelu = {nullptr, nullptr, nullptr, run_binary<MaxRelu<int32_t>>,
+                                    nullptr, nullptr, nullptr, run_binary<Packed<MaxRelu, int16_t>>};
 
 /// One element-wise instruction: opcode, the modifiers before the type, and its handlers.
 struct Row {
@@ -184,12 +273,23 @@ struct Row {
 };
 
 const Row kRows[] = {
-    {"add", "", 2, binary<Add>(true)},     {"sub", "", 2, binary<Sub>()},       {"mul", "lo", 2, binary<MulLo>()},
-    {"mul", "hi", 2, binary<MulHi>()},     {"mul", "wide", 2, kMulWide},        {"mad", "lo", 3, ternary<MadLo>()},
-    {"mad", "hi", 3, ternary<MadHi>()},    {"mad", "wide", 3, kMadWide},        {"min", "", 2, binary<Min>(true)},
-    {"max", "", 2, binary<Max>(true)},     {"min", "relu", 2, kMinRelu},        {"max", "relu", 2, kMaxRelu},
-    {"div", "", 2, binary<Div>()},         {"rem", "", 2, binary<Rem>()},       {"abs", "", 1, unary_signed<Abs>()},
-    {"neg", "", 1, unary_signed<Neg>()},   {"sad", "", 3, ternary<Sad>()},
+    {"add", "", 2, binary<Add>(true)},
+    {"sub", "", 2, binary<Sub>()},
+    {"mul", "lo", 2, binary<MulLo>()},
+    {"mul", "hi", 2, binary<MulHi>()},
+    {"mul", "wide", 2, kMulWide},
+    {"mad", "lo", 3, ternary<MadLo>()},
+    {"mad", "hi", 3, ternary<MadHi>()},
+    {"mad", "wide", 3, kMadWide},
+    {"min", "", 2, binary<Min>(true)},
+    {"max", "", 2, binary<Max>(true)},
+    {"min", "relu", 2, kMinRelu},
+    {"max", "relu", 2, kMaxRelu},
+    {"div", "", 2, binary<Div>()},
+    {"rem", "", 2, binary<Rem>()},
+    {"abs", "", 1, unary_signed<Abs>()},
+    {"neg", "", 1, unary_signed<Neg>()},
+    {"sad", "", 3, ternary<Sad>()},
     {"add", "sat", 2, {nullptr, nullptr, nullptr, run_binary<AddSat>, nullptr, nullptr, nullptr, nullptr}},
     {"sub", "sat", 2, {nullptr, nullptr, nullptr, run_binary<SubSat>, nullptr, nullptr, nullptr, nullptr}},
 };
@@ -286,25 +386,35 @@ void decode_carry(Decoder& d, bool subtract, bool uses) {
   const TypeInfo* type = d.take_type();
   if (type->kind != 'u' && type->kind != 's' && type->kind != 'b') d.fail("an integer type is needed");
   decode_elementwise(d, type, {type, type});
-  if (type->bytes == 4) d.out.run = run_carry<uint32_t>;
-  else if (type->bytes == 8) d.out.run = run_carry<uint64_t>;
-  else d.fail("the type must have 32 or 64 bits");
+  if (type->bytes == 4)
+    d.out.run = run_carry<uint32_t>;
+  else if (type->bytes == 8)
+    d.out.run = run_carry<uint64_t>;
+  else
+    d.fail("the type must have 32 or 64 bits");
 }
 
 void decode_mad_carry(Decoder& d, bool uses) {
   uint8_t variant = uses ? 1 : 0;
-  if (d.modifiers.take("hi")) variant |= 8;
-  else if (!d.modifiers.take("lo")) d.fail("expected .lo or .hi");
+  if (d.modifiers.take("hi"))
+    variant |= 8;
+  else if (!d.modifiers.take("lo"))
+    d.fail("expected .lo or .hi");
   if (d.modifiers.take("cc")) variant |= 2;
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type, type, type});
   d.out.variant = variant;
   std::string name = type->name;
-  if (name == "u32") d.out.run = run_mad_carry<uint32_t>;
-  else if (name == "s32") d.out.run = run_mad_carry<int32_t>;
-  else if (name == "u64") d.out.run = run_mad_carry<uint64_t>;
-  else if (name == "s64") d.out.run = run_mad_carry<int64_t>;
-  else d.fail("unsupported type");
+  if (name == "u32")
+    d.out.run = run_mad_carry<uint32_t>;
+  else if (name == "s32")
+    d.out.run = run_mad_carry<int32_t>;
+  else if (name == "u64")
+    d.out.run = run_mad_carry<uint64_t>;
+  else if (name == "s64")
+    d.out.run = run_mad_carry<int64_t>;
+  else
+    d.fail("unsupported type");
 }
 
 void decode_integer_only(Decoder& d) {
@@ -317,8 +427,10 @@ void decode_24(Decoder& d, bool add) {
   const TypeInfo* type = d.take_type();
   std::string name = type->name;
   if (name != "u32" && name != "s32") d.fail("the type must be .u32 or .s32");
-  if (add) decode_elementwise(d, type, {type, type, type});
-  else decode_elementwise(d, type, {type, type});
+  if (add)
+    decode_elementwise(d, type, {type, type, type});
+  else
+    decode_elementwise(d, type, {type, type});
   bool is_signed = name == "s32";
   if (add) {
     d.out.run = is_signed ? (high ? run_ternary<Mad24<int32_t, true>> : run_ternary<Mad24<int32_t, false>>)
@@ -356,8 +468,10 @@ Step run_dot(Warp& w, const Instruction& in, LaneMask exec) {
 void decode_dot(Decoder& d, bool two) {
   uint8_t variant = two ? 4 : 0;
   if (two) {
-    if (d.modifiers.take("hi")) variant |= 8;
-    else if (!d.modifiers.take("lo")) d.fail("expected .lo or .hi");
+    if (d.modifiers.take("hi"))
+      variant |= 8;
+    else if (!d.modifiers.take("lo"))
+      d.fail("expected .lo or .hi");
   }
   const TypeInfo* a = d.take_type();
   const TypeInfo* b = d.take_type();
@@ -380,7 +494,8 @@ bool decode_integer_arithmetic(Decoder& d) {
   if (carry && opcode == "add") return decode_carry(d, false, false), true;
   if (carry && opcode == "sub") return decode_carry(d, true, false), true;
   if (carry && opcode == "mad") return decode_mad_carry(d, false), true;
-  if (opcode == "mad" && modifiers.size() == 3 && modifiers[0] == "hi" && modifiers[1] == "sat" && modifiers[2] == "s32") {
+  if (opcode == "mad" && modifiers.size() == 3 && modifiers[0] == "hi" && modifiers[1] == "sat" &&
+      modifiers[2] == "s32") {
     while (!d.modifiers.done()) d.modifiers.next();
     decode_elementwise(d, type, {type, type, type});
     d.out.run = run_ternary<MadHiSat>;

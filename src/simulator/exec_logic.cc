@@ -16,18 +16,35 @@ struct Same {
 template <class T>
 constexpr uint32_t kBits = sizeof(T) * 8;
 
-template <class T> struct And : Same<T> { static T apply(T a, T b) { return a & b; } };
-template <class T> struct Or : Same<T> { static T apply(T a, T b) { return a | b; } };
-template <class T> struct Xor : Same<T> { static T apply(T a, T b) { return a ^ b; } };
-template <class T> struct Not : Same<T> { static T apply(T a) { return static_cast<T>(~a); } };
-template <class T> struct CNot : Same<T> { static T apply(T a) { return a == 0; } };
+template <class T>
+struct And : Same<T> {
+  static T apply(T a, T b) { return a & b; }
+};
+template <class T>
+struct Or : Same<T> {
+  static T apply(T a, T b) { return a | b; }
+};
+template <class T>
+struct Xor : Same<T> {
+  static T apply(T a, T b) { return a ^ b; }
+};
+template <class T>
+struct Not : Same<T> {
+  static T apply(T a) { return static_cast<T>(~a); }
+};
+template <class T>
+struct CNot : Same<T> {
+  static T apply(T a) { return a == 0; }
+};
 
 // Shift amounts are 32-bit and clamp at the width.
-template <class T> struct Shl {
+template <class T>
+struct Shl {
   using D = T;
   static T apply(T a, uint32_t n) { return n >= kBits<T> ? T(0) : static_cast<T>(static_cast<uint64_t>(a) << n); }
 };
-template <class T> struct Shr {
+template <class T>
+struct Shr {
   using D = T;
   static T apply(T a, uint32_t n) {
     constexpr uint32_t last = kBits<T> - 1;
@@ -67,8 +84,8 @@ Step run_lop3(Warp& w, const Instruction& in, LaneMask exec) {
   for (int i = 0; i < 8; ++i) t[i] = (in.immediate >> i & 1) ? 0xffffffffu : 0;
   auto value = [&](int l) {
     uint32_t x = a[l], y = b[l], z = c[l];
-    return (t[0] & ~x & ~y & ~z) | (t[1] & ~x & ~y & z) | (t[2] & ~x & y & ~z) | (t[3] & ~x & y & z) | (t[4] & x & ~y & ~z) |
-           (t[5] & x & ~y & z) | (t[6] & x & y & ~z) | (t[7] & x & y & z);
+    return (t[0] & ~x & ~y & ~z) | (t[1] & ~x & ~y & z) | (t[2] & ~x & y & ~z) | (t[3] & ~x & y & z) |
+           (t[4] & x & ~y & ~z) | (t[5] & x & ~y & z) | (t[6] & x & y & ~z) | (t[7] & x & y & z);
   };
   if (in.variant == 0) {
     write_lanes(w.reg<uint32_t>(in.op[0]), exec, value);
@@ -109,7 +126,8 @@ Step run_prmt(Warp& w, const Instruction& in, LaneMask exec) {
   write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) {
     uint64_t pair = static_cast<uint64_t>(b[l]) << 32 | a[l];
     uint32_t s = in.variant ? mode_selector(in.variant, c[l]) : c[l];
-    return pick_byte(pair, s) | pick_byte(pair, s >> 4) << 8 | pick_byte(pair, s >> 8) << 16 | pick_byte(pair, s >> 12) << 24;
+    return pick_byte(pair, s) | pick_byte(pair, s >> 4) << 8 | pick_byte(pair, s >> 8) << 16 |
+           pick_byte(pair, s >> 12) << 24;
   });
   return Step::kNext;
 }
@@ -177,9 +195,20 @@ struct BitFindShift {
     return position == 0xffffffffu ? position : kBits<T> - 1 - position;
   }
 };
-template <class T> struct Popc { using D = uint32_t; using S = T; static uint32_t apply(T a) { return static_cast<uint32_t>(__builtin_popcountll(a)); } };
-template <class T> struct Clz { using D = uint32_t; using S = T; static uint32_t apply(T a) { return a ? static_cast<uint32_t>(__builtin_clzll(a)) - (64 - kBits<T>) : kBits<T>; } };
-template <class T> struct Brev : Same<T> {
+template <class T>
+struct Popc {
+  using D = uint32_t;
+  using S = T;
+  static uint32_t apply(T a) { return static_cast<uint32_t>(__builtin_popcountll(a)); }
+};
+template <class T>
+struct Clz {
+  using D = uint32_t;
+  using S = T;
+  static uint32_t apply(T a) { return a ? static_cast<uint32_t>(__builtin_clzll(a)) - (64 - kBits<T>) : kBits<T>; }
+};
+template <class T>
+struct Brev : Same<T> {
   static T apply(T a) {
     T r = 0;
     for (uint32_t i = 0; i < kBits<T>; ++i) r |= (a >> i & 1) << (kBits<T> - 1 - i);
@@ -284,20 +313,28 @@ void decode_cnot(Decoder& d) {
 void decode_shl(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type, find_type("u32")});
-  if (type->bytes == 2) d.out.run = run_shift<Shl<uint16_t>>;
-  else if (type->bytes == 4) d.out.run = run_shift<Shl<uint32_t>>;
-  else if (type->bytes == 8) d.out.run = run_shift<Shl<uint64_t>>;
-  else d.fail("unsupported width");
+  if (type->bytes == 2)
+    d.out.run = run_shift<Shl<uint16_t>>;
+  else if (type->bytes == 4)
+    d.out.run = run_shift<Shl<uint32_t>>;
+  else if (type->bytes == 8)
+    d.out.run = run_shift<Shl<uint64_t>>;
+  else
+    d.fail("unsupported width");
 }
 
 void decode_shr(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type, find_type("u32")});
   bool is_signed = type->kind == 's';
-  if (type->bytes == 2) d.out.run = is_signed ? run_shift<Shr<int16_t>> : run_shift<Shr<uint16_t>>;
-  else if (type->bytes == 4) d.out.run = is_signed ? run_shift<Shr<int32_t>> : run_shift<Shr<uint32_t>>;
-  else if (type->bytes == 8) d.out.run = is_signed ? run_shift<Shr<int64_t>> : run_shift<Shr<uint64_t>>;
-  else d.fail("unsupported width");
+  if (type->bytes == 2)
+    d.out.run = is_signed ? run_shift<Shr<int16_t>> : run_shift<Shr<uint16_t>>;
+  else if (type->bytes == 4)
+    d.out.run = is_signed ? run_shift<Shr<int32_t>> : run_shift<Shr<uint32_t>>;
+  else if (type->bytes == 8)
+    d.out.run = is_signed ? run_shift<Shr<int64_t>> : run_shift<Shr<uint64_t>>;
+  else
+    d.fail("unsupported width");
 }
 
 void decode_shf(Decoder& d) {
@@ -308,7 +345,8 @@ void decode_shf(Decoder& d) {
   const TypeInfo* type = d.take_type();
   if (std::string(type->name) != "b32") d.fail("the type must be .b32");
   decode_elementwise(d, type, {type, type, type});
-  d.out.run = left ? (wrap ? run_funnel<true, true> : run_funnel<true, false>) : (wrap ? run_funnel<false, true> : run_funnel<false, false>);
+  d.out.run = left ? (wrap ? run_funnel<true, true> : run_funnel<true, false>)
+                   : (wrap ? run_funnel<false, true> : run_funnel<false, false>);
 }
 
 void decode_lop3(Decoder& d) {
@@ -351,18 +389,24 @@ void decode_bfe(Decoder& d) {
   const TypeInfo* word = find_type("u32");
   decode_elementwise(d, type, {type, word, word});
   bool is_signed = type->kind == 's';
-  if (type->bytes == 4) d.out.run = is_signed ? run_bfe<int32_t> : run_bfe<uint32_t>;
-  else if (type->bytes == 8) d.out.run = is_signed ? run_bfe<int64_t> : run_bfe<uint64_t>;
-  else d.fail("unsupported width");
+  if (type->bytes == 4)
+    d.out.run = is_signed ? run_bfe<int32_t> : run_bfe<uint32_t>;
+  else if (type->bytes == 8)
+    d.out.run = is_signed ? run_bfe<int64_t> : run_bfe<uint64_t>;
+  else
+    d.fail("unsupported width");
 }
 
 void decode_bfi(Decoder& d) {
   const TypeInfo* type = d.take_type();
   const TypeInfo* word = find_type("u32");
   decode_elementwise(d, type, {type, type, word, word});
-  if (type->bytes == 4) d.out.run = run_bfi<uint32_t>;
-  else if (type->bytes == 8) d.out.run = run_bfi<uint64_t>;
-  else d.fail("unsupported width");
+  if (type->bytes == 4)
+    d.out.run = run_bfi<uint32_t>;
+  else if (type->bytes == 8)
+    d.out.run = run_bfi<uint64_t>;
+  else
+    d.fail("unsupported width");
 }
 
 void decode_bfind(Decoder& d) {
@@ -370,28 +414,39 @@ void decode_bfind(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, find_type("u32"), {type});
   std::string name = type->name;
-  if (name == "u32") d.out.run = shift ? run_unary<BitFindShift<uint32_t>> : run_unary<BitFind<uint32_t>>;
-  else if (name == "s32") d.out.run = shift ? run_unary<BitFindShift<int32_t>> : run_unary<BitFind<int32_t>>;
-  else if (name == "u64") d.out.run = shift ? run_unary<BitFindShift<uint64_t>> : run_unary<BitFind<uint64_t>>;
-  else if (name == "s64") d.out.run = shift ? run_unary<BitFindShift<int64_t>> : run_unary<BitFind<int64_t>>;
-  else d.fail("unsupported type");
+  if (name == "u32")
+    d.out.run = shift ? run_unary<BitFindShift<uint32_t>> : run_unary<BitFind<uint32_t>>;
+  else if (name == "s32")
+    d.out.run = shift ? run_unary<BitFindShift<int32_t>> : run_unary<BitFind<int32_t>>;
+  else if (name == "u64")
+    d.out.run = shift ? run_unary<BitFindShift<uint64_t>> : run_unary<BitFind<uint64_t>>;
+  else if (name == "s64")
+    d.out.run = shift ? run_unary<BitFindShift<int64_t>> : run_unary<BitFind<int64_t>>;
+  else
+    d.fail("unsupported type");
 }
 
 template <template <class> class Op>
 void decode_count(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, find_type("u32"), {type});
-  if (type->bytes == 4) d.out.run = run_unary<Op<uint32_t>>;
-  else if (type->bytes == 8) d.out.run = run_unary<Op<uint64_t>>;
-  else d.fail("unsupported width");
+  if (type->bytes == 4)
+    d.out.run = run_unary<Op<uint32_t>>;
+  else if (type->bytes == 8)
+    d.out.run = run_unary<Op<uint64_t>>;
+  else
+    d.fail("unsupported width");
 }
 
 void decode_brev(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type});
-  if (type->bytes == 4) d.out.run = run_unary<Brev<uint32_t>>;
-  else if (type->bytes == 8) d.out.run = run_unary<Brev<uint64_t>>;
-  else d.fail("unsupported width");
+  if (type->bytes == 4)
+    d.out.run = run_unary<Brev<uint32_t>>;
+  else if (type->bytes == 8)
+    d.out.run = run_unary<Brev<uint64_t>>;
+  else
+    d.fail("unsupported width");
 }
 
 bool take_wrap(Decoder& d) {
@@ -414,19 +469,23 @@ void decode_szext(Decoder& d) {
   if (type->bytes != 4) d.fail("the type must have 32 bits");
   decode_elementwise(d, type, {type, type});
   bool is_signed = type->kind == 's';
-  d.out.run = wrap ? (is_signed ? run_szext<true, true> : run_szext<true, false>) : (is_signed ? run_szext<false, true> : run_szext<false, false>);
+  d.out.run = wrap ? (is_signed ? run_szext<true, true> : run_szext<true, false>)
+                   : (is_signed ? run_szext<false, true> : run_szext<false, false>);
 }
 
 }  // namespace
 
 const std::vector<OpcodeRow>& logic_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"and", decode_logic<And, 0>, "logic"}, {"or", decode_logic<Or, 1>, "logic"}, {"xor", decode_logic<Xor, 2>, "logic"},
-      {"not", decode_not, "logic"},           {"cnot", decode_cnot, "logic"},       {"shl", decode_shl, "logic"},
-      {"shr", decode_shr, "logic"},           {"shf", decode_shf, "logic"},         {"lop3", decode_lop3, "logic"},
-      {"prmt", decode_prmt, "logic"},         {"bfe", decode_bfe, "logic"},         {"bfi", decode_bfi, "logic"},
-      {"bfind", decode_bfind, "logic"},       {"popc", decode_count<Popc>, "logic"}, {"clz", decode_count<Clz>, "logic"},
-      {"brev", decode_brev, "logic"},         {"bmsk", decode_bmsk, "logic"},       {"szext", decode_szext, "logic"},
+      {"and", decode_logic<And, 0>, "logic"}, {"or", decode_logic<Or, 1>, "logic"},
+      {"xor", decode_logic<Xor, 2>, "logic"}, {"not", decode_not, "logic"},
+      {"cnot", decode_cnot, "logic"},         {"shl", decode_shl, "logic"},
+      {"shr", decode_shr, "logic"},           {"shf", decode_shf, "logic"},
+      {"lop3", decode_lop3, "logic"},         {"prmt", decode_prmt, "logic"},
+      {"bfe", decode_bfe, "logic"},           {"bfi", decode_bfi, "logic"},
+      {"bfind", decode_bfind, "logic"},       {"popc", decode_count<Popc>, "logic"},
+      {"clz", decode_count<Clz>, "logic"},    {"brev", decode_brev, "logic"},
+      {"bmsk", decode_bmsk, "logic"},         {"szext", decode_szext, "logic"},
   };
   return rows;
 }

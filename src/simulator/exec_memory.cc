@@ -16,10 +16,10 @@ struct MemorySpec {
   MemoryOrder order;
   Space space = Space::kGeneric;
   Address address;
-  uint8_t element = 4;   // bytes
-  uint8_t count = 1;     // vector elements
-  uint8_t width = 4;     // register bytes
-  bool sign = false;     // sign-extend into wider registers
+  uint8_t element = 4;  // bytes
+  uint8_t count = 1;    // vector elements
+  uint8_t width = 4;    // register bytes
+  bool sign = false;    // sign-extend into wider registers
 };
 
 template <class R, class E>
@@ -76,8 +76,10 @@ ElementMover find_loader(const MemorySpec& s) {
     case 4:
       if (s.width == 4) return load_elements<uint32_t, uint32_t>;
       return s.sign ? load_elements<int64_t, int32_t> : load_elements<uint64_t, uint32_t>;
-    case 8: return load_elements<uint64_t, uint64_t>;
-    default: return load_elements<Wide, Wide>;
+    case 8:
+      return load_elements<uint64_t, uint64_t>;
+    default:
+      return load_elements<Wide, Wide>;
   }
 }
 
@@ -95,8 +97,10 @@ ElementMover find_storer(const MemorySpec& s) {
     case 4:
       if (s.width == 4) return store_elements<uint32_t, uint32_t>;
       return store_elements<uint64_t, uint32_t>;
-    case 8: return store_elements<uint64_t, uint64_t>;
-    default: return store_elements<Wide, Wide>;
+    case 8:
+      return store_elements<uint64_t, uint64_t>;
+    default:
+      return store_elements<Wide, Wide>;
   }
 }
 
@@ -107,7 +111,8 @@ struct Access {
 
 void poison_lanes(Warp& w, const Instruction& in, const MemorySpec& s, LaneMask lanes) {
   for_lanes(lanes, [&](int l) {
-    for (uint32_t e = 0; e < s.count; ++e) std::memset(w.frame + in.list[e] + static_cast<uint32_t>(l) * s.width, kPoison, s.width);
+    for (uint32_t e = 0; e < s.count; ++e)
+      std::memset(w.frame + in.list[e] + static_cast<uint32_t>(l) * s.width, kPoison, s.width);
   });
 }
 
@@ -129,7 +134,8 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
 }
 
 /// One lane after the other, so that a race of two lanes of this store that write the same value is none.
-void store_checked(Warp& w, const Instruction& in, const Access& access, const uint64_t* addresses, LaneMask exec, AccessKind kind) {
+void store_checked(Warp& w, const Instruction& in, const Access& access, const uint64_t* addresses, LaneMask exec,
+                   AccessKind kind) {
   const MemorySpec& s = access.spec;
   uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
   for_lanes(exec, [&](int l) {
@@ -217,7 +223,8 @@ uint8_t take_vector(Decoder& d) {
 
 void decode_elements(Decoder& d, MemorySpec& s, const TypeInfo* type, size_t index, bool store) {
   std::vector<Operand> items = d.elements(index);
-  if (items.size() != s.count) d.fail("expected " + std::to_string(s.count) + " vector elements, found " + std::to_string(items.size()));
+  if (items.size() != s.count)
+    d.fail("expected " + std::to_string(s.count) + " vector elements, found " + std::to_string(items.size()));
   std::vector<uint32_t> slots;
   for (size_t i = 0; i < items.size(); ++i) {
     uint32_t width;
@@ -249,7 +256,8 @@ void decode_access(Decoder& d, bool store) {
   decode_elements(d, s, type, store ? 1 : 0, store);
   access.move = store ? find_storer(s) : find_loader(s);
   int64_t offset = 0;
-  if (const Symbol* symbol = parameter_symbol(d, store ? 0 : 1, &offset)) return decode_param(d, access, *symbol, offset, store);
+  if (const Symbol* symbol = parameter_symbol(d, store ? 0 : 1, &offset))
+    return decode_param(d, access, *symbol, offset, store);
   s.address = d.address(store ? 0 : 1);
   d.out.run = store ? run_store : run_load;
 }

@@ -18,8 +18,10 @@ template <class T>
 Step run_mov(Warp& w, const Instruction& in, LaneMask exec) {
   const T* a = w.reg<T>(in.op[1]);
   T* d = w.reg<T>(in.op[0]);
-  if (exec == kAllLanes) std::memmove(d, a, sizeof(T) * kLanes);
-  else write_lanes(d, exec, [&](int l) { return a[l]; });
+  if (exec == kAllLanes)
+    std::memmove(d, a, sizeof(T) * kLanes);
+  else
+    write_lanes(d, exec, [&](int l) { return a[l]; });
   return Step::kNext;
 }
 
@@ -36,11 +38,13 @@ Step run_mov_vector(Warp& w, const Instruction& in, LaneMask exec) {
     uint8_t value[16];
     uint32_t lane = static_cast<uint32_t>(l);
     if (in.immediate) {
-      for (uint32_t i = 0; i < in.list_size; ++i) std::memcpy(value + i * part, w.frame + in.list[i] + lane * part, part);
+      for (uint32_t i = 0; i < in.list_size; ++i)
+        std::memcpy(value + i * part, w.frame + in.list[i] + lane * part, part);
       std::memcpy(w.frame + in.op[0] + lane * total, value, total);
     } else {
       std::memcpy(value, w.frame + in.op[1] + lane * total, total);
-      for (uint32_t i = 0; i < in.list_size; ++i) std::memcpy(w.frame + in.list[i] + lane * part, value + i * part, part);
+      for (uint32_t i = 0; i < in.list_size; ++i)
+        std::memcpy(w.frame + in.list[i] + lane * part, value + i * part, part);
     }
   });
   return Step::kNext;
@@ -51,10 +55,14 @@ uint64_t read_clock(const Warp& w, int which) {
   uint64_t cycles = w.instructions + w.block->cluster->instructions;
   uint64_t time = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   switch (which) {
-    case 2: return time;
-    case 3: return cycles >> 32;
-    case 4: return time >> 32;
-    default: return cycles;
+    case 2:
+      return time;
+    case 3:
+      return cycles >> 32;
+    case 4:
+      return time >> 32;
+    default:
+      return cycles;
   }
 }
 
@@ -67,11 +75,16 @@ Step run_clock(Warp& w, const Instruction& in, LaneMask exec) {
 
 Handler mov_handler(uint32_t bytes) {
   switch (bytes) {
-    case 1: return run_mov<uint8_t>;
-    case 2: return run_mov<uint16_t>;
-    case 4: return run_mov<uint32_t>;
-    case 8: return run_mov<uint64_t>;
-    default: return run_mov<Wide>;
+    case 1:
+      return run_mov<uint8_t>;
+    case 2:
+      return run_mov<uint16_t>;
+    case 4:
+      return run_mov<uint32_t>;
+    case 8:
+      return run_mov<uint64_t>;
+    default:
+      return run_mov<Wide>;
   }
 }
 
@@ -80,8 +93,10 @@ void decode_mov_vector(Decoder& d, const TypeInfo* type, bool pack) {
   if (parts.size() < 2 || parts.size() > 8 || type->bytes % parts.size()) d.fail("bad number of vector elements");
   uint32_t part = static_cast<uint32_t>(type->bytes / parts.size());
   d.set_list(pack ? d.source_vector(1, part) : d.destination_vector(0, part));
-  if (pack) d.out.op[0] = d.destination(0, type->bytes);
-  else d.out.op[1] = d.source_bits(1, type->bytes);
+  if (pack)
+    d.out.op[0] = d.destination(0, type->bytes);
+  else
+    d.out.op[1] = d.source_bits(1, type->bytes);
   d.out.variant = static_cast<uint8_t>(part);
   d.out.immediate = pack;
   d.out.run = run_mov_vector;
@@ -130,8 +145,10 @@ template <class T>
 Step run_cvta(Warp& w, const Instruction& in, LaneMask exec) {
   const T* a = w.reg<T>(in.op[1]);
   T window = static_cast<T>(static_cast<uint64_t>(in.immediate));
-  if (in.variant) write_lanes(w.reg<T>(in.op[0]), exec, [&](int l) { return static_cast<T>(a[l] & ~window); });
-  else write_lanes(w.reg<T>(in.op[0]), exec, [&](int l) { return static_cast<T>(a[l] | window); });
+  if (in.variant)
+    write_lanes(w.reg<T>(in.op[0]), exec, [&](int l) { return static_cast<T>(a[l] & ~window); });
+  else
+    write_lanes(w.reg<T>(in.op[0]), exec, [&](int l) { return static_cast<T>(a[l] | window); });
   return Step::kNext;
 }
 
@@ -162,25 +179,33 @@ Step run_isspacep(Warp& w, const Instruction& in, LaneMask exec) {
   const Launch& launch = w.launch();
   auto in_params = [&](uint64_t p) { return launch.resolve_parameter(p) != p; };
   write_predicate(w.predicate(in.op[0]), exec, mask_lanes([&](int l) {
-    uint64_t plain;
-    Space space = classify(a[l], &plain);
-    switch (in.variant) {
-      case 0: return space == Space::kGlobal && !in_params(a[l]);
-      case 1: return space == Space::kShared && (plain >> kSharedRankShift) == w.block->rank;
-      case 2: return space == Space::kShared;
-      case 3: return space == Space::kLocal;
-      case 4: return false;
-      default: return in_params(a[l]);
-    }
-  }));
+                    uint64_t plain;
+                    Space space = classify(a[l], &plain);
+                    switch (in.variant) {
+                      case 0:
+                        return space == Space::kGlobal && !in_params(a[l]);
+                      case 1:
+                        return space == Space::kShared && (plain >> kSharedRankShift) == w.block->rank;
+                      case 2:
+                        return space == Space::kShared;
+                      case 3:
+                        return space == Space::kLocal;
+                      case 4:
+                        return false;
+                      default:
+                        return in_params(a[l]);
+                    }
+                  }));
   return Step::kNext;
 }
 
 void decode_isspacep(Decoder& d) {
   static const char* const names[] = {"global", "shared", "shared::cluster", "local", "const", "param"};
   uint8_t which = 0;
-  if (d.modifiers.take("shared::cta")) which = 1;
-  else if (d.modifiers.take("param::entry")) which = 5;
+  if (d.modifiers.take("shared::cta"))
+    which = 1;
+  else if (d.modifiers.take("param::entry"))
+    which = 5;
   else {
     while (which < 6 && !d.modifiers.take(names[which])) ++which;
   }
@@ -200,7 +225,9 @@ Step run_mapa(Warp& w, const Instruction& in, LaneMask exec) {
   uint32_t blocks = w.launch().blocks_per_cluster();
   T* d = w.reg<T>(in.op[0]);
   for_lanes(exec, [&](int l) {
-    if (rank[l] >= blocks) w.report(FindingKind::kUsage, in, l, "block rank " + std::to_string(rank[l]) + " is not in the cluster of " + std::to_string(blocks));
+    if (rank[l] >= blocks)
+      w.report(FindingKind::kUsage, in, l,
+               "block rank " + std::to_string(rank[l]) + " is not in the cluster of " + std::to_string(blocks));
     T cleared = a[l] & ~static_cast<T>(0xffu << kSharedRankShift);
     d[l] = cleared | static_cast<T>((rank[l] & 0xff) << kSharedRankShift);
   });
@@ -215,9 +242,12 @@ void decode_mapa(Decoder& d) {
   d.out.op[0] = d.destination(0, type->bytes);
   d.out.op[1] = d.source(1, type);
   d.out.op[2] = d.source_bits(2, 4);
-  if (type->bytes == 4) d.out.run = run_mapa<uint32_t>;
-  else if (type->bytes == 8) d.out.run = run_mapa<uint64_t>;
-  else d.fail("the type must be .u32 or .u64");
+  if (type->bytes == 4)
+    d.out.run = run_mapa<uint32_t>;
+  else if (type->bytes == 8)
+    d.out.run = run_mapa<uint64_t>;
+  else
+    d.fail("the type must be .u32 or .u64");
 }
 
 template <class T>
@@ -244,7 +274,8 @@ Step run_createpolicy(Warp& w, const Instruction& in, LaneMask exec) {
 }
 
 void decode_createpolicy(Decoder& d) {
-  if (d.statement.modifiers.empty() || (d.statement.modifiers[0] != "fractional" && d.statement.modifiers[0] != "range" && d.statement.modifiers[0] != "cvt")) {
+  if (d.statement.modifiers.empty() || (d.statement.modifiers[0] != "fractional" &&
+                                        d.statement.modifiers[0] != "range" && d.statement.modifiers[0] != "cvt")) {
     d.fail("unknown form of this instruction");
   }
   d.out.op[0] = d.destination(0, 8);
@@ -255,9 +286,12 @@ void decode_createpolicy(Decoder& d) {
 
 const std::vector<OpcodeRow>& move_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"mov", decode_mov, "move"},           {"cvta", decode_cvta, "move"},
-      {"isspacep", decode_isspacep, "move"}, {"mapa", decode_mapa, "move"},
-      {"getctarank", decode_getctarank, "move"}, {"createpolicy", decode_createpolicy, "move"},
+      {"mov", decode_mov, "move"},
+      {"cvta", decode_cvta, "move"},
+      {"isspacep", decode_isspacep, "move"},
+      {"mapa", decode_mapa, "move"},
+      {"getctarank", decode_getctarank, "move"},
+      {"createpolicy", decode_createpolicy, "move"},
   };
   return rows;
 }

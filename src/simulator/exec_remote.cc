@@ -12,7 +12,7 @@ namespace {
 struct RemoteSpec {
   Address target, barrier;
   Space space = Space::kShared;
-  uint32_t element = 4;                         // bytes
+  uint32_t element = 4;  // bytes
   Reduction reduction = Reduction::kNone;
   Format format = Format::kU32;
 };
@@ -20,13 +20,16 @@ struct RemoteSpec {
 /// One lane's store: the data lands, then the mbarrier counts its bytes.
 class RemoteStore : public AsyncOperation {
  public:
-  RemoteStore(Cluster& cluster, const RemoteSpec& spec, uint8_t* target, uint32_t barrier, Agent agent, std::vector<uint8_t> data)
+  RemoteStore(Cluster& cluster, const RemoteSpec& spec, uint8_t* target, uint32_t barrier, Agent agent,
+              std::vector<uint8_t> data)
       : cluster_(cluster), spec_(spec), target_(target), barrier_(barrier), agent_(agent), data_(std::move(data)) {}
 
   void land(LaneMask) override {
     uint32_t bytes = static_cast<uint32_t>(data_.size());
-    if (spec_.reduction == Reduction::kNone) std::memcpy(target_, data_.data(), bytes);
-    else reduce_elements(spec_.reduction, spec_.format, target_, data_.data(), bytes);
+    if (spec_.reduction == Reduction::kNone)
+      std::memcpy(target_, data_.data(), bytes);
+    else
+      reduce_elements(spec_.reduction, spec_.format, target_, data_.data(), bytes);
     mark_initialised(cluster_, target_, bytes);
     mbarrier_complete_tx(cluster_, barrier_, bytes, agent_);
   }
@@ -50,12 +53,14 @@ void issue(Warp& w, const Instruction& in, const RemoteSpec& spec, int lane) {
   }
   std::vector<uint8_t> data(spec.element * in.list_size);
   for (uint32_t i = 0; i < in.list_size; ++i) {
-    std::memcpy(data.data() + i * spec.element, w.frame + in.list[i] + static_cast<uint32_t>(lane) * spec.element, spec.element);
+    std::memcpy(data.data() + i * spec.element, w.frame + in.list[i] + static_cast<uint32_t>(lane) * spec.element,
+                spec.element);
   }
   bool reduces = spec.reduction != Reduction::kNone;
   Agent agent = async_agent(w, lane, AsyncDomain::kMBarrier, barrier);
-  uint8_t* pointer = access_async(w, in, lane, agent, Space::kShared, target, static_cast<uint32_t>(data.size()),
-                                  static_cast<uint32_t>(data.size()), reduces ? AccessKind::kAtomic : AccessKind::kWrite);
+  uint8_t* pointer =
+      access_async(w, in, lane, agent, Space::kShared, target, static_cast<uint32_t>(data.size()),
+                   static_cast<uint32_t>(data.size()), reduces ? AccessKind::kAtomic : AccessKind::kWrite);
   if (!pointer) return;
   w.cluster().pending.post(std::make_unique<RemoteStore>(w.cluster(), spec, pointer, barrier, agent, std::move(data)));
 }
@@ -63,7 +68,9 @@ void issue(Warp& w, const Instruction& in, const RemoteSpec& spec, int lane) {
 Step run_remote(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& spec = *static_cast<const RemoteSpec*>(in.extra);
   for_lanes(exec, [&](int lane) { issue(w, in, spec, lane); });
-  count_bulk(w, in, static_cast<uint64_t>(spec.element) * in.list_size * static_cast<uint64_t>(__builtin_popcount(exec)), true);
+  count_bulk(w, in,
+             static_cast<uint64_t>(spec.element) * in.list_size * static_cast<uint64_t>(__builtin_popcount(exec)),
+             true);
   return Step::kNext;
 }
 

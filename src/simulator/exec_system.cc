@@ -14,8 +14,10 @@ Step run_fence(Warp& w, const Instruction& in, LaneMask exec) {
 /// membar.cta, membar.gl, membar.sys, membar.proxy.alias
 void decode_membar(Decoder& d) {
   bool proxy = d.modifiers.take("proxy");
-  if (proxy) d.modifiers.next();
-  else if (d.modifiers.take_any({"cta", "gl", "sys"}).empty()) d.fail("expected .cta, .gl or .sys");
+  if (proxy)
+    d.modifiers.next();
+  else if (d.modifiers.take_any({"cta", "gl", "sys"}).empty())
+    d.fail("expected .cta, .gl or .sys");
   d.expect_no_more_modifiers();
   d.expect_operands(0, 0);
   d.out.run = run_fence;
@@ -33,7 +35,8 @@ void decode_fence(Decoder& d) {
   } else if (d.modifiers.take("mbarrier_init")) {
     if (!d.modifiers.take("release") || !d.modifiers.take("cluster")) d.fail("expected .release.cluster");
   } else {
-    if (d.modifiers.take_any({"sc", "acq_rel", "acquire", "release"}).empty()) d.fail("unknown fence ." + d.modifiers.peek());
+    if (d.modifiers.take_any({"sc", "acq_rel", "acquire", "release"}).empty())
+      d.fail("unknown fence ." + d.modifiers.peek());
     d.modifiers.take_any({"sync_restrict::shared::cta", "sync_restrict::shared::cluster"});
     if (d.modifiers.take_any({"cta", "cluster", "gpu", "sys"}).empty()) d.fail("a scope is missing");
   }
@@ -75,10 +78,8 @@ void decode_setmaxnreg(Decoder& d) {
 
 const std::vector<OpcodeRow>& system_opcodes() {
   static const std::vector<OpcodeRow> rows = {
-      {"membar", decode_membar, "fence"},
-      {"fence", decode_fence, "fence"},
-      {"nanosleep", decode_nanosleep, "control"},
-      {"griddepcontrol", decode_griddepcontrol, "control"},
+      {"membar", decode_membar, "fence"},           {"fence", decode_fence, "fence"},
+      {"nanosleep", decode_nanosleep, "control"},   {"griddepcontrol", decode_griddepcontrol, "control"},
       {"setmaxnreg", decode_setmaxnreg, "control"},
   };
   return rows;

@@ -15,7 +15,8 @@ bool members_are_here(Warp& w, const Instruction& in, LaneMask exec, uint32_t ma
   LaneMask outside = exec & ~*members;
   if (outside) w.report(FindingKind::kUsage, in, __builtin_ctz(outside), "the thread is not in the member mask");
   for_lanes(exec, [&](int l) {
-    if (masks[l] != *members && !(outside >> l & 1)) w.report(FindingKind::kUsage, in, l, "the member masks of the lanes differ");
+    if (masks[l] != *members && !(outside >> l & 1))
+      w.report(FindingKind::kUsage, in, l, "the member masks of the lanes differ");
   });
   return (*members & w.live & ~exec) == 0;
 }
@@ -33,10 +34,22 @@ int source_lane(Shuffle mode, int lane, uint32_t b, uint32_t c, bool* valid) {
   int minimum = lane & segment;
   int source = lane;
   switch (mode) {
-    case Shuffle::kUp: source = lane - offset; *valid = source >= maximum; break;
-    case Shuffle::kDown: source = lane + offset; *valid = source <= maximum; break;
-    case Shuffle::kButterfly: source = lane ^ offset; *valid = source <= maximum; break;
-    case Shuffle::kIndex: source = minimum | (offset & ~segment); *valid = source <= maximum; break;
+    case Shuffle::kUp:
+      source = lane - offset;
+      *valid = source >= maximum;
+      break;
+    case Shuffle::kDown:
+      source = lane + offset;
+      *valid = source <= maximum;
+      break;
+    case Shuffle::kButterfly:
+      source = lane ^ offset;
+      *valid = source <= maximum;
+      break;
+    case Shuffle::kIndex:
+      source = minimum | (offset & ~segment);
+      *valid = source <= maximum;
+      break;
   }
   return *valid ? source : lane;
 }
@@ -65,11 +78,16 @@ Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
 
 void decode_shfl(Decoder& d) {
   if (!d.modifiers.take("sync")) d.fail("only the .sync form exists on sm_70 and later");
-  if (d.modifiers.take("up")) d.out.run = run_shfl<Shuffle::kUp>;
-  else if (d.modifiers.take("down")) d.out.run = run_shfl<Shuffle::kDown>;
-  else if (d.modifiers.take("bfly")) d.out.run = run_shfl<Shuffle::kButterfly>;
-  else if (d.modifiers.take("idx")) d.out.run = run_shfl<Shuffle::kIndex>;
-  else d.fail("expected .up, .down, .bfly or .idx");
+  if (d.modifiers.take("up"))
+    d.out.run = run_shfl<Shuffle::kUp>;
+  else if (d.modifiers.take("down"))
+    d.out.run = run_shfl<Shuffle::kDown>;
+  else if (d.modifiers.take("bfly"))
+    d.out.run = run_shfl<Shuffle::kButterfly>;
+  else if (d.modifiers.take("idx"))
+    d.out.run = run_shfl<Shuffle::kIndex>;
+  else
+    d.fail("expected .up, .down, .bfly or .idx");
   const TypeInfo* type = d.take_type();
   if (type->bytes != 4) d.fail("the type must be .b32");
   d.expect_no_more_modifiers();
@@ -101,11 +119,16 @@ Step run_vote(Warp& w, const Instruction& in, LaneMask exec) {
 void decode_vote(Decoder& d) {
   if (!d.modifiers.take("sync")) d.fail("only the .sync form exists on sm_70 and later");
   bool ballot = d.modifiers.take("ballot");
-  if (ballot) d.out.run = run_vote<Vote::kBallot>;
-  else if (d.modifiers.take("all")) d.out.run = run_vote<Vote::kAll>;
-  else if (d.modifiers.take("any")) d.out.run = run_vote<Vote::kAny>;
-  else if (d.modifiers.take("uni")) d.out.run = run_vote<Vote::kUni>;
-  else d.fail("expected .all, .any, .uni or .ballot");
+  if (ballot)
+    d.out.run = run_vote<Vote::kBallot>;
+  else if (d.modifiers.take("all"))
+    d.out.run = run_vote<Vote::kAll>;
+  else if (d.modifiers.take("any"))
+    d.out.run = run_vote<Vote::kAny>;
+  else if (d.modifiers.take("uni"))
+    d.out.run = run_vote<Vote::kUni>;
+  else
+    d.fail("expected .all, .any, .uni or .ballot");
   if (!d.modifiers.take(ballot ? "b32" : "pred")) d.fail("bad type");
   d.expect_no_more_modifiers();
   d.expect_operands(3, 3);
@@ -152,9 +175,12 @@ void decode_match(Decoder& d) {
   d.out.op[1] = d.source(1, type);
   d.out.op[2] = d.source_bits(2, 4);
   d.out.variant = pair;
-  if (type->bytes == 4) d.out.run = all ? run_match<uint32_t, true> : run_match<uint32_t, false>;
-  else if (type->bytes == 8) d.out.run = all ? run_match<uint64_t, true> : run_match<uint64_t, false>;
-  else d.fail("the type must be .b32 or .b64");
+  if (type->bytes == 4)
+    d.out.run = all ? run_match<uint32_t, true> : run_match<uint32_t, false>;
+  else if (type->bytes == 8)
+    d.out.run = all ? run_match<uint64_t, true> : run_match<uint64_t, false>;
+  else
+    d.fail("the type must be .b32 or .b64");
 }
 
 // ---- redux ----
@@ -171,12 +197,19 @@ enum class Redux : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor };
 template <class T>
 T reduce(Redux operation, const T* a, LaneMask exec) {
   switch (operation) {
-    case Redux::kAdd: return fold(a, exec, [](T x, T y) { return static_cast<T>(static_cast<uint32_t>(x) + static_cast<uint32_t>(y)); });
-    case Redux::kMin: return fold(a, exec, [](T x, T y) { return std::min(x, y); });
-    case Redux::kMax: return fold(a, exec, [](T x, T y) { return std::max(x, y); });
-    case Redux::kAnd: return fold(a, exec, [](T x, T y) { return x & y; });
-    case Redux::kOr: return fold(a, exec, [](T x, T y) { return x | y; });
-    default: return fold(a, exec, [](T x, T y) { return x ^ y; });
+    case Redux::kAdd:
+      return fold(a, exec,
+                  [](T x, T y) { return static_cast<T>(static_cast<uint32_t>(x) + static_cast<uint32_t>(y)); });
+    case Redux::kMin:
+      return fold(a, exec, [](T x, T y) { return std::min(x, y); });
+    case Redux::kMax:
+      return fold(a, exec, [](T x, T y) { return std::max(x, y); });
+    case Redux::kAnd:
+      return fold(a, exec, [](T x, T y) { return x & y; });
+    case Redux::kOr:
+      return fold(a, exec, [](T x, T y) { return x | y; });
+    default:
+      return fold(a, exec, [](T x, T y) { return x ^ y; });
   }
 }
 

@@ -7,8 +7,8 @@ namespace tilelang {
 namespace simulator {
 
 const char* finding_name(FindingKind kind) {
-  static const char* const names[] = {"out-of-bounds", "misaligned", "uninitialised", "race",  "barrier", "deadlock",
-                                      "descriptor",    "mbarrier",   "async",         "trap",  "usage"};
+  static const char* const names[] = {"out-of-bounds", "misaligned", "uninitialised", "race", "barrier", "deadlock",
+                                      "descriptor",    "mbarrier",   "async",         "trap", "usage"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -23,15 +23,18 @@ void FindingLog::add(Finding finding) {
   auto rank = [](const Finding& f) {
     return std::make_tuple(f.block[2], f.block[1], f.block[0], f.thread[2], f.thread[1], f.thread[0]);
   };
-  if (rank(finding) < rank(known)) known = std::move(finding);
-  else known.occurrences = finding.occurrences;
+  if (rank(finding) < rank(known))
+    known = std::move(finding);
+  else
+    known.occurrences = finding.occurrences;
 }
 
 std::vector<Finding> FindingLog::sorted() const {
   std::lock_guard<std::mutex> guard(mutex_);
   std::vector<Finding> list;
   for (const auto& item : findings_) list.push_back(item.second);
-  std::stable_sort(list.begin(), list.end(), [](const Finding& a, const Finding& b) { return a.ptx_line < b.ptx_line; });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Finding& a, const Finding& b) { return a.ptx_line < b.ptx_line; });
   return list;
 }
 

@@ -19,13 +19,13 @@ enum class FindingKind : uint8_t {
   kMisaligned,
   kUninitialised,
   kRace,
-  kBarrier,      // divergence, wrong counts, threads that left
+  kBarrier,  // divergence, wrong counts, threads that left
   kDeadlock,
-  kDescriptor,   // matrix descriptors, tensor maps, swizzle and alignment rules
-  kMBarrier,     // misuse of an mbarrier object
-  kAsync,        // missing fence, commit or wait
-  kTrap,         // trap, assertion, breakpoint
-  kUsage,        // any other violation of the PTX rules at run time
+  kDescriptor,  // matrix descriptors, tensor maps, swizzle and alignment rules
+  kMBarrier,    // misuse of an mbarrier object
+  kAsync,       // missing fence, commit or wait
+  kTrap,        // trap, assertion, breakpoint
+  kUsage,       // any other violation of the PTX rules at run time
 };
 
 /// "out-of-bounds", "race", ...

@@ -17,11 +17,16 @@ std::array<uint32_t, 3> unlinear(uint64_t index, const std::array<uint32_t, 3>& 
 uint64_t lane_mask_value(SpecialKind kind, int lane) {
   uint64_t bit = 1ull << lane;
   switch (kind) {
-    case SpecialKind::kLaneMaskEq: return bit;
-    case SpecialKind::kLaneMaskLt: return bit - 1;
-    case SpecialKind::kLaneMaskLe: return 2 * bit - 1;
-    case SpecialKind::kLaneMaskGt: return kAllLanes & ~(2 * bit - 1);
-    default: return kAllLanes & ~(bit - 1);
+    case SpecialKind::kLaneMaskEq:
+      return bit;
+    case SpecialKind::kLaneMaskLt:
+      return bit - 1;
+    case SpecialKind::kLaneMaskLe:
+      return 2 * bit - 1;
+    case SpecialKind::kLaneMaskGt:
+      return kAllLanes & ~(2 * bit - 1);
+    default:
+      return kAllLanes & ~(bit - 1);
   }
 }
 
@@ -32,31 +37,56 @@ uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& 
   uint32_t dim = slot.payload < 3 ? slot.payload : 0;
   uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
   switch (slot.kind) {
-    case SpecialKind::kThread: return unlinear(warp.index * kLanes + static_cast<uint32_t>(lane), launch.block)[dim];
-    case SpecialKind::kThreadCount: return launch.block[dim];
-    case SpecialKind::kBlockIndex: return block.index[dim];
-    case SpecialKind::kBlockCount: return launch.grid[dim];
-    case SpecialKind::kClusterIndex: return block.index[dim] / launch.cluster[dim];
-    case SpecialKind::kClusterCount: return launch.grid[dim] / launch.cluster[dim];
-    case SpecialKind::kClusterBlock: return block.index[dim] % launch.cluster[dim];
-    case SpecialKind::kClusterBlockCount: return launch.cluster[dim];
-    case SpecialKind::kClusterRank: return block.rank;
-    case SpecialKind::kClusterSize: return launch.blocks_per_cluster();
-    case SpecialKind::kIsExplicitCluster: return launch.blocks_per_cluster() > 1;
-    case SpecialKind::kLane: return static_cast<uint64_t>(lane);
-    case SpecialKind::kWarp: return warp.index;
-    case SpecialKind::kWarpCount: return block.warps.size();
-    case SpecialKind::kMultiprocessor: return block.cluster->index % 132;
-    case SpecialKind::kMultiprocessorCount: return 132;
-    case SpecialKind::kGrid: return 1;
-    case SpecialKind::kDynamicSharedSize: return launch.dynamic_shared;
-    case SpecialKind::kTotalSharedSize: return launch.shared_bytes;
-    case SpecialKind::kSharedAddress: return window | slot.payload;
-    case SpecialKind::kDynamicAddress: return window | (launch.dynamic_base + slot.payload);
-    case SpecialKind::kLocalAddress: return frame.local_base + slot.payload;
-    case SpecialKind::kParamAddress: return kParamWindow + slot.payload;
-    case SpecialKind::kClock: return 0;
-    default: return lane_mask_value(slot.kind, lane);
+    case SpecialKind::kThread:
+      return unlinear(warp.index * kLanes + static_cast<uint32_t>(lane), launch.block)[dim];
+    case SpecialKind::kThreadCount:
+      return launch.block[dim];
+    case SpecialKind::kBlockIndex:
+      return block.index[dim];
+    case SpecialKind::kBlockCount:
+      return launch.grid[dim];
+    case SpecialKind::kClusterIndex:
+      return block.index[dim] / launch.cluster[dim];
+    case SpecialKind::kClusterCount:
+      return launch.grid[dim] / launch.cluster[dim];
+    case SpecialKind::kClusterBlock:
+      return block.index[dim] % launch.cluster[dim];
+    case SpecialKind::kClusterBlockCount:
+      return launch.cluster[dim];
+    case SpecialKind::kClusterRank:
+      return block.rank;
+    case SpecialKind::kClusterSize:
+      return launch.blocks_per_cluster();
+    case SpecialKind::kIsExplicitCluster:
+      return launch.blocks_per_cluster() > 1;
+    case SpecialKind::kLane:
+      return static_cast<uint64_t>(lane);
+    case SpecialKind::kWarp:
+      return warp.index;
+    case SpecialKind::kWarpCount:
+      return block.warps.size();
+    case SpecialKind::kMultiprocessor:
+      return block.cluster->index % 132;
+    case SpecialKind::kMultiprocessorCount:
+      return 132;
+    case SpecialKind::kGrid:
+      return 1;
+    case SpecialKind::kDynamicSharedSize:
+      return launch.dynamic_shared;
+    case SpecialKind::kTotalSharedSize:
+      return launch.shared_bytes;
+    case SpecialKind::kSharedAddress:
+      return window | slot.payload;
+    case SpecialKind::kDynamicAddress:
+      return window | (launch.dynamic_base + slot.payload);
+    case SpecialKind::kLocalAddress:
+      return frame.local_base + slot.payload;
+    case SpecialKind::kParamAddress:
+      return kParamWindow + slot.payload;
+    case SpecialKind::kClock:
+      return 0;
+    default:
+      return lane_mask_value(slot.kind, lane);
   }
 }
 
@@ -115,7 +145,8 @@ std::shared_ptr<Frame> make_frame(Warp& warp, uint32_t function, std::shared_ptr
   }
   grow_registers(warp, end);
   if (local_end) grow_local(warp, local_end);
-  std::memcpy(warp.registers + frame->base + decoded.constants_offset, decoded.constants.data(), decoded.constants.size());
+  std::memcpy(warp.registers + frame->base + decoded.constants_offset, decoded.constants.data(),
+              decoded.constants.size());
   fill_specials(warp, *frame, decoded);
   return frame;
 }

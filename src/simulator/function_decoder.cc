@@ -14,8 +14,9 @@ using OpcodeTable = std::unordered_map<std::string, OpcodeRow>;
 OpcodeTable build_opcode_table() {
   OpcodeTable table;
   for (const auto* family :
-       {&integer_opcodes(), &logic_opcodes(), &compare_opcodes(), &float_opcodes(), &convert_opcodes(), &move_opcodes(), &memory_opcodes(), &atomic_opcodes(),
-        &warp_opcodes(), &control_opcodes(), &barrier_opcodes(), &system_opcodes(), &matrix_opcodes(), &async_opcodes()}) {
+       {&integer_opcodes(), &logic_opcodes(), &compare_opcodes(), &float_opcodes(), &convert_opcodes(), &move_opcodes(),
+        &memory_opcodes(), &atomic_opcodes(), &warp_opcodes(), &control_opcodes(), &barrier_opcodes(),
+        &system_opcodes(), &matrix_opcodes(), &async_opcodes()}) {
     for (const OpcodeRow& row : *family) {
       if (!table.emplace(row.opcode, row).second) {
         throw std::logic_error(std::string("two instruction families define ") + row.opcode);
@@ -38,23 +39,52 @@ struct SpecialName {
 
 // PTX ISA, "Special Registers". Vector registers are listed per component.
 const SpecialName kSpecialNames[] = {
-    {"%tid.x", SpecialKind::kThread, 0}, {"%tid.y", SpecialKind::kThread, 1}, {"%tid.z", SpecialKind::kThread, 2},
-    {"%ntid.x", SpecialKind::kThreadCount, 0}, {"%ntid.y", SpecialKind::kThreadCount, 1}, {"%ntid.z", SpecialKind::kThreadCount, 2},
-    {"%ctaid.x", SpecialKind::kBlockIndex, 0}, {"%ctaid.y", SpecialKind::kBlockIndex, 1}, {"%ctaid.z", SpecialKind::kBlockIndex, 2},
-    {"%nctaid.x", SpecialKind::kBlockCount, 0}, {"%nctaid.y", SpecialKind::kBlockCount, 1}, {"%nctaid.z", SpecialKind::kBlockCount, 2},
-    {"%clusterid.x", SpecialKind::kClusterIndex, 0}, {"%clusterid.y", SpecialKind::kClusterIndex, 1}, {"%clusterid.z", SpecialKind::kClusterIndex, 2},
-    {"%nclusterid.x", SpecialKind::kClusterCount, 0}, {"%nclusterid.y", SpecialKind::kClusterCount, 1}, {"%nclusterid.z", SpecialKind::kClusterCount, 2},
-    {"%cluster_ctaid.x", SpecialKind::kClusterBlock, 0}, {"%cluster_ctaid.y", SpecialKind::kClusterBlock, 1}, {"%cluster_ctaid.z", SpecialKind::kClusterBlock, 2},
-    {"%cluster_nctaid.x", SpecialKind::kClusterBlockCount, 0}, {"%cluster_nctaid.y", SpecialKind::kClusterBlockCount, 1}, {"%cluster_nctaid.z", SpecialKind::kClusterBlockCount, 2},
-    {"%cluster_ctarank", SpecialKind::kClusterRank, 0}, {"%cluster_nctarank", SpecialKind::kClusterSize, 0},
+    {"%tid.x", SpecialKind::kThread, 0},
+    {"%tid.y", SpecialKind::kThread, 1},
+    {"%tid.z", SpecialKind::kThread, 2},
+    {"%ntid.x", SpecialKind::kThreadCount, 0},
+    {"%ntid.y", SpecialKind::kThreadCount, 1},
+    {"%ntid.z", SpecialKind::kThreadCount, 2},
+    {"%ctaid.x", SpecialKind::kBlockIndex, 0},
+    {"%ctaid.y", SpecialKind::kBlockIndex, 1},
+    {"%ctaid.z", SpecialKind::kBlockIndex, 2},
+    {"%nctaid.x", SpecialKind::kBlockCount, 0},
+    {"%nctaid.y", SpecialKind::kBlockCount, 1},
+    {"%nctaid.z", SpecialKind::kBlockCount, 2},
+    {"%clusterid.x", SpecialKind::kClusterIndex, 0},
+    {"%clusterid.y", SpecialKind::kClusterIndex, 1},
+    {"%clusterid.z", SpecialKind::kClusterIndex, 2},
+    {"%nclusterid.x", SpecialKind::kClusterCount, 0},
+    {"%nclusterid.y", SpecialKind::kClusterCount, 1},
+    {"%nclusterid.z", SpecialKind::kClusterCount, 2},
+    {"%cluster_ctaid.x", SpecialKind::kClusterBlock, 0},
+    {"%cluster_ctaid.y", SpecialKind::kClusterBlock, 1},
+    {"%cluster_ctaid.z", SpecialKind::kClusterBlock, 2},
+    {"%cluster_nctaid.x", SpecialKind::kClusterBlockCount, 0},
+    {"%cluster_nctaid.y", SpecialKind::kClusterBlockCount, 1},
+    {"%cluster_nctaid.z", SpecialKind::kClusterBlockCount, 2},
+    {"%cluster_ctarank", SpecialKind::kClusterRank, 0},
+    {"%cluster_nctarank", SpecialKind::kClusterSize, 0},
     {"%is_explicit_cluster", SpecialKind::kIsExplicitCluster, 0},
-    {"%laneid", SpecialKind::kLane, 0}, {"%warpid", SpecialKind::kWarp, 0}, {"%nwarpid", SpecialKind::kWarpCount, 0},
-    {"%lanemask_eq", SpecialKind::kLaneMaskEq, 0}, {"%lanemask_le", SpecialKind::kLaneMaskLe, 0}, {"%lanemask_lt", SpecialKind::kLaneMaskLt, 0},
-    {"%lanemask_ge", SpecialKind::kLaneMaskGe, 0}, {"%lanemask_gt", SpecialKind::kLaneMaskGt, 0},
-    {"%smid", SpecialKind::kMultiprocessor, 0}, {"%nsmid", SpecialKind::kMultiprocessorCount, 0}, {"%gridid", SpecialKind::kGrid, 0},
-    {"%dynamic_smem_size", SpecialKind::kDynamicSharedSize, 0}, {"%total_smem_size", SpecialKind::kTotalSharedSize, 0},
-    {"%clock", SpecialKind::kClock, 0}, {"%clock_hi", SpecialKind::kClock, 3}, {"%clock64", SpecialKind::kClock, 1},
-    {"%globaltimer", SpecialKind::kClock, 2}, {"%globaltimer_lo", SpecialKind::kClock, 2}, {"%globaltimer_hi", SpecialKind::kClock, 4},
+    {"%laneid", SpecialKind::kLane, 0},
+    {"%warpid", SpecialKind::kWarp, 0},
+    {"%nwarpid", SpecialKind::kWarpCount, 0},
+    {"%lanemask_eq", SpecialKind::kLaneMaskEq, 0},
+    {"%lanemask_le", SpecialKind::kLaneMaskLe, 0},
+    {"%lanemask_lt", SpecialKind::kLaneMaskLt, 0},
+    {"%lanemask_ge", SpecialKind::kLaneMaskGe, 0},
+    {"%lanemask_gt", SpecialKind::kLaneMaskGt, 0},
+    {"%smid", SpecialKind::kMultiprocessor, 0},
+    {"%nsmid", SpecialKind::kMultiprocessorCount, 0},
+    {"%gridid", SpecialKind::kGrid, 0},
+    {"%dynamic_smem_size", SpecialKind::kDynamicSharedSize, 0},
+    {"%total_smem_size", SpecialKind::kTotalSharedSize, 0},
+    {"%clock", SpecialKind::kClock, 0},
+    {"%clock_hi", SpecialKind::kClock, 3},
+    {"%clock64", SpecialKind::kClock, 1},
+    {"%globaltimer", SpecialKind::kClock, 2},
+    {"%globaltimer_lo", SpecialKind::kClock, 2},
+    {"%globaltimer_hi", SpecialKind::kClock, 4},
 };
 
 constexpr uint32_t kSlotAlignment = 64;
@@ -68,7 +98,8 @@ std::string full_text(const Statement& statement) {
 
 }  // namespace
 
-FunctionDecoder::FunctionDecoder(const Function& function, const SymbolTable& symbols, Program& program, DecodedFunction& out)
+FunctionDecoder::FunctionDecoder(const Function& function, const SymbolTable& symbols, Program& program,
+                                 DecodedFunction& out)
     : function(function), program(program), out(out), symbols_(symbols) {}
 
 uint32_t FunctionDecoder::allocate(uint32_t bytes) {
@@ -87,7 +118,8 @@ void FunctionDecoder::place_registers() {
 
 void FunctionDecoder::place_variables() {
   auto add_area = [&](const Variable& variable, const std::string& name) {
-    if (variable.bytes() > (1u << 16)) throw ProgramError(variable.line, "parameter " + variable.name + " is too large");
+    if (variable.bytes() > (1u << 16))
+      throw ProgramError(variable.line, "parameter " + variable.name + " is too large");
     Symbol symbol;
     symbol.kind = Symbol::Kind::kCallParam;
     symbol.bytes = static_cast<uint32_t>(variable.bytes());
@@ -113,7 +145,8 @@ void FunctionDecoder::place_variables() {
       out.parameters.push_back(std::move(parameter));
     }
   } else {
-    for (const Variable& variable : function.parameters) out.parameter_areas.push_back(add_area(variable, variable.name));
+    for (const Variable& variable : function.parameters)
+      out.parameter_areas.push_back(add_area(variable, variable.name));
     for (const Variable& variable : function.results) out.result_areas.push_back(add_area(variable, variable.name));
   }
   for (const Variable& variable : function.variables) {
@@ -121,8 +154,10 @@ void FunctionDecoder::place_variables() {
       add_area(variable, variable.name);
       continue;
     }
-    uint64_t offset = (static_cast<uint64_t>(out.local_bytes) + variable.alignment - 1) / variable.alignment * variable.alignment;
-    if (offset + variable.bytes() > (512u << 10)) throw ProgramError(variable.line, "local memory exceeds 512 KiB per thread");
+    uint64_t offset =
+        (static_cast<uint64_t>(out.local_bytes) + variable.alignment - 1) / variable.alignment * variable.alignment;
+    if (offset + variable.bytes() > (512u << 10))
+      throw ProgramError(variable.line, "local memory exceeds 512 KiB per thread");
     Symbol symbol;
     symbol.kind = Symbol::Kind::kLocal;
     symbol.address = offset;
@@ -149,7 +184,8 @@ uint32_t FunctionDecoder::constant_slot(uint64_t low, uint64_t high, uint32_t by
   std::memcpy(value, &low, 8);
   std::memcpy(value + 8, &high, 8);
   for (int lane = 0; lane < kLanes; ++lane) {
-    std::memcpy(out.constants.data() + (offset - out.constants_offset) + static_cast<uint32_t>(lane) * bytes, value, bytes);
+    std::memcpy(out.constants.data() + (offset - out.constants_offset) + static_cast<uint32_t>(lane) * bytes, value,
+                bytes);
   }
   constants_[key] = offset;
   return offset;
@@ -249,7 +285,8 @@ void FunctionDecoder::decode_statement(const Statement& statement) {
   instruction.pc = static_cast<uint32_t>(program.code.size() - 1);
   instruction.line = statement.line;
   instruction.location = statement.location;
-  instruction.guard = statement.guard < 0 ? true_slot() : register_slot(static_cast<uint32_t>(statement.guard), statement.line);
+  instruction.guard =
+      statement.guard < 0 ? true_slot() : register_slot(static_cast<uint32_t>(statement.guard), statement.line);
   instruction.guarded = statement.guard >= 0;
   instruction.guard_flip = statement.guard_negated ? kAllLanes : 0;
   auto row = opcode_table().find(statement.opcode);

@@ -19,7 +19,7 @@ struct Symbol {
   Kind kind = Kind::kGlobal;
   uint64_t address = 0;  // host address, shared or local offset, parameter offset, function index
   uint32_t bytes = 0;
-  uint32_t area = 0;     // kCallParam: byte offset of the per-lane area in the frame
+  uint32_t area = 0;  // kCallParam: byte offset of the per-lane area in the frame
 };
 
 using SymbolTable = std::unordered_map<std::string, Symbol>;

@@ -33,7 +33,8 @@ void merge(Warp& warp) {
   auto& list = warp.fragments;
   for (size_t i = 0; i < list.size(); ++i) {
     for (size_t j = i + 1; j < list.size();) {
-      bool same_place = list[i].pc == list[j].pc && list[i].frame == list[j].frame && !list[i].resumed && !list[j].resumed;
+      bool same_place =
+          list[i].pc == list[j].pc && list[i].frame == list[j].frame && !list[i].resumed && !list[j].resumed;
       bool may_meet = list[i].wait <= WaitKind::kConverge && list[j].wait <= WaitKind::kConverge;
       if (!same_place || !may_meet) {
         ++j;
@@ -207,7 +208,8 @@ Step return_lanes(Warp& warp, LaneMask exec) {
     const ParamArea& target = frame->result_areas[i];
     for_lanes(exec, [&](int lane) {
       uint32_t l = static_cast<uint32_t>(lane);
-      std::memcpy(to + target.offset + l * target.bytes, from + source.offset + l * source.bytes, std::min(source.bytes, target.bytes));
+      std::memcpy(to + target.offset + l * target.bytes, from + source.offset + l * source.bytes,
+                  std::min(source.bytes, target.bytes));
     });
   }
   remove_lanes(warp, exec);

@@ -16,7 +16,9 @@ namespace {
 constexpr uint64_t kBudget = 1u << 20;  // warp instructions of a cluster before others have a turn
 constexpr size_t kMaximumResident = 512;
 
-uint64_t volume(const std::array<uint32_t, 3>& extent) { return static_cast<uint64_t>(extent[0]) * extent[1] * extent[2]; }
+uint64_t volume(const std::array<uint32_t, 3>& extent) {
+  return static_cast<uint64_t>(extent[0]) * extent[1] * extent[2];
+}
 
 std::string triple(const std::array<uint32_t, 3>& t) {
   return "(" + std::to_string(t[0]) + ", " + std::to_string(t[1]) + ", " + std::to_string(t[2]) + ")";
@@ -33,27 +35,35 @@ void check_sizes(const Program& program, const DecodedFunction& kernel, const La
   uint64_t threads = volume(r.block);
   if (threads == 0 || threads > 1024) throw LaunchError("a block must have 1 to 1024 threads, got " + triple(r.block));
   if (volume(r.grid) == 0) throw LaunchError("the grid " + triple(r.grid) + " is empty");
-  if (volume(r.cluster) == 0 || volume(r.cluster) > 16) throw LaunchError("a cluster must have 1 to 16 blocks, got " + triple(r.cluster));
+  if (volume(r.cluster) == 0 || volume(r.cluster) > 16)
+    throw LaunchError("a cluster must have 1 to 16 blocks, got " + triple(r.cluster));
   for (size_t d = 0; d < 3; ++d) {
-    if (r.grid[d] % r.cluster[d]) throw LaunchError("the grid " + triple(r.grid) + " is not a multiple of the cluster " + triple(r.cluster));
+    if (r.grid[d] % r.cluster[d])
+      throw LaunchError("the grid " + triple(r.grid) + " is not a multiple of the cluster " + triple(r.cluster));
     if (kernel.required_threads[d] && kernel.required_threads[d] != r.block[d]) {
-      throw LaunchError(kernel.name + " requires blocks of " + triple({kernel.required_threads[0], kernel.required_threads[1], kernel.required_threads[2]}) +
+      throw LaunchError(kernel.name + " requires blocks of " +
+                        triple({kernel.required_threads[0], kernel.required_threads[1], kernel.required_threads[2]}) +
                         " threads, got " + triple(r.block));
     }
     if (kernel.cluster[d] && kernel.cluster[d] != r.cluster[d]) {
-      throw LaunchError(kernel.name + " requires clusters of " + triple({kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]}) +
-                        " blocks, got " + triple(r.cluster));
+      throw LaunchError(kernel.name + " requires clusters of " +
+                        triple({kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]}) + " blocks, got " +
+                        triple(r.cluster));
     }
   }
-  uint64_t most = static_cast<uint64_t>(kernel.maximum_threads[0]) * std::max(kernel.maximum_threads[1], 1u) * std::max(kernel.maximum_threads[2], 1u);
-  if (most && threads > most) throw LaunchError(kernel.name + " allows " + std::to_string(most) + " threads a block, got " + std::to_string(threads));
+  uint64_t most = static_cast<uint64_t>(kernel.maximum_threads[0]) * std::max(kernel.maximum_threads[1], 1u) *
+                  std::max(kernel.maximum_threads[2], 1u);
+  if (most && threads > most)
+    throw LaunchError(kernel.name + " allows " + std::to_string(most) + " threads a block, got " +
+                      std::to_string(threads));
   uint64_t shared = static_cast<uint64_t>(kernel.static_shared_bytes) + r.shared_bytes;
   if (shared > shared_limit(program.target)) {
-    throw LaunchError(kernel.name + " needs " + std::to_string(shared) + " bytes of shared memory, " + program.target + " has " +
-                      std::to_string(shared_limit(program.target)));
+    throw LaunchError(kernel.name + " needs " + std::to_string(shared) + " bytes of shared memory, " + program.target +
+                      " has " + std::to_string(shared_limit(program.target)));
   }
   if (r.parameters.size() != kernel.parameter_bytes) {
-    throw LaunchError(kernel.name + " takes " + std::to_string(kernel.parameter_bytes) + " bytes of parameters, got " + std::to_string(r.parameters.size()));
+    throw LaunchError(kernel.name + " takes " + std::to_string(kernel.parameter_bytes) + " bytes of parameters, got " +
+                      std::to_string(r.parameters.size()));
   }
 }
 
@@ -71,7 +81,8 @@ AllocationMap make_allocations(const Program& program, const LaunchRequest& requ
   for (const GlobalVariable& global : program.globals) {
     map.add({reinterpret_cast<uint64_t>(global.data), global.bytes, global.is_const, "variable " + global.name});
   }
-  map.add({reinterpret_cast<uint64_t>(launch.parameters.data()), launch.parameters.size(), true, "the kernel's parameters"});
+  map.add({reinterpret_cast<uint64_t>(launch.parameters.data()), launch.parameters.size(), true,
+           "the kernel's parameters"});
   map.finish();
   return map;
 }
@@ -79,7 +90,8 @@ AllocationMap make_allocations(const Program& program, const LaunchRequest& requ
 /// The work list of a launch, shared by its workers.
 class Grid {
  public:
-  Grid(Launch& launch, GlobalShadow* shadow) : launch_(launch), shadow_(shadow), clusters_(volume(launch.grid) / volume(launch.cluster)) {}
+  Grid(Launch& launch, GlobalShadow* shadow)
+      : launch_(launch), shadow_(shadow), clusters_(volume(launch.grid) / volume(launch.cluster)) {}
 
   uint64_t clusters() const { return clusters_; }
 
@@ -90,8 +102,10 @@ class Grid {
       while (!launch_.abort.load(std::memory_order_relaxed)) {
         std::unique_ptr<Cluster> cluster = next_cluster(parked, counters);
         if (!cluster) break;
-        if (run_cluster(*cluster, kBudget) == ClusterResult::kDone) instructions_ += cluster->instructions;
-        else parked.push_back(std::move(cluster));
+        if (run_cluster(*cluster, kBudget) == ClusterResult::kDone)
+          instructions_ += cluster->instructions;
+        else
+          parked.push_back(std::move(cluster));
       }
     } catch (const KernelAbort&) {
       launch_.abort = true;

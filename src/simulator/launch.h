@@ -23,8 +23,8 @@ struct LaunchRequest {
   uint32_t checks = 0;                  // Check bits
   bool count = true;
   uint64_t seed = 0;
-  uint32_t workers = 0;                 // OS threads; 0: one per core
-  uint64_t max_instructions = 0;        // warp instructions of one cluster; 0: no limit
+  uint32_t workers = 0;           // OS threads; 0: one per core
+  uint64_t max_instructions = 0;  // warp instructions of one cluster; 0: no limit
 };
 
 struct LaunchReport {
@@ -33,8 +33,8 @@ struct LaunchReport {
   Counters counters;
   uint64_t instructions = 0;  // warp instructions
   double seconds = 0;
-  bool aborted = false;       // a finding ended the kernel early
-  std::string printed;        // what the kernel printed
+  bool aborted = false;  // a finding ended the kernel early
+  std::string printed;   // what the kernel printed
 };
 
 /// The kernel of that name. Throws LaunchError naming the kernels there are.

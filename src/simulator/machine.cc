@@ -62,8 +62,10 @@ void fence(Warp& warp, LaneMask lanes, bool proxy_async) {
   RaceChecker* race = warp.cluster().race.get();
   if (!race) return;
   for_lanes(lanes, [&](int lane) {
-    if (proxy_async) race->proxy_fence(race->thread_of(warp, lane));
-    else race->fence(race->thread_of(warp, lane));
+    if (proxy_async)
+      race->proxy_fence(race->thread_of(warp, lane));
+    else
+      race->fence(race->thread_of(warp, lane));
   });
 }
 

@@ -30,7 +30,7 @@ class AllocationMap;
 
 /// Switchable checkers. Out-of-bounds, misaligned and deadlock findings are always on.
 enum Check : uint32_t {
-  kCheckInit = 1,        // uninitialised shared and local reads
+  kCheckInit = 1,  // uninitialised shared and local reads
   kCheckRace = 2,
   kCheckBarrier = 4,     // divergence
   kCheckDescriptor = 8,  // matrix descriptors, swizzle and alignment rules
@@ -52,8 +52,8 @@ struct Frame {
   std::shared_ptr<Frame> caller;
   uint32_t return_pc = 0;
   uint32_t function = 0;
-  uint32_t base = 0;        // byte offset in Warp::registers
-  uint32_t local_base = 0;  // first byte of its .local variables in the thread's stack
+  uint32_t base = 0;                    // byte offset in Warp::registers
+  uint32_t local_base = 0;              // first byte of its .local variables in the thread's stack
   std::vector<ParamArea> result_areas;  // in the caller's frame
 };
 
@@ -77,28 +77,28 @@ struct alignas(64) Warp {
   bool resumed = false;  // the handler is run again after kBlock
 
   Block* block = nullptr;
-  uint32_t index = 0;        // in the block
-  LaneMask live = 0;         // lanes that have not exited
-  LaneMask existing = 0;     // lanes that exist (partial last warp)
+  uint32_t index = 0;     // in the block
+  LaneMask live = 0;      // lanes that have not exited
+  LaneMask existing = 0;  // lanes that exist (partial last warp)
   std::vector<Fragment> fragments;
   uint32_t current = 0;
   std::vector<uint8_t> register_storage;
   uint8_t* registers = nullptr;
   std::vector<std::vector<uint8_t>> local;              // per lane
   std::vector<std::vector<uint8_t>> local_initialised;  // per lane, when checked
-  GroupQueue copy_groups;    // cp.async
-  GroupQueue bulk_groups;    // cp.async.bulk with .bulk_group completion
-  GroupQueue wgmma_groups;   // wgmma.mma_async
-  void* wgmma_state = nullptr;              // free for exec_matrix.cc; lives as long as wgmma_owner
+  GroupQueue copy_groups;                               // cp.async
+  GroupQueue bulk_groups;                               // cp.async.bulk with .bulk_group completion
+  GroupQueue wgmma_groups;                              // wgmma.mma_async
+  void* wgmma_state = nullptr;                          // free for exec_matrix.cc; lives as long as wgmma_owner
   std::shared_ptr<void> wgmma_owner;
   Counters* counters = nullptr;  // of the worker that runs this block
   uint32_t checks = 0;           // Launch::checks
   bool counting = false;         // Launch::count
   uint64_t instructions = 0;
-  LaneMask carry = 0;  // the condition-code register: add.cc, subc, ...
+  LaneMask carry = 0;                   // the condition-code register: add.cc, subc, ...
   uint32_t cluster_phase[kLanes] = {};  // generation of barrier.cluster each lane has arrived at
-  bool same_value = false;       // the store being checked writes what is there already
-  uint32_t allocation_hint = 0;  // allocation of the last global access
+  bool same_value = false;              // the store being checked writes what is there already
+  uint32_t allocation_hint = 0;         // allocation of the last global access
 
   /// Lanes of an operand. T is the register's own width: uint16_t, uint32_t, uint64_t, float, double, ...
   template <class T>
@@ -123,11 +123,11 @@ struct alignas(64) Warp {
 };
 
 struct BarrierState {
-  uint32_t expected = 0;  // threads
+  uint32_t expected = 0;     // threads
   bool whole_block = false;  // without a thread count
   uint32_t arrived = 0;
   uint32_t generation = 0;
-  uint32_t pc = 0;          // of the first arrival
+  uint32_t pc = 0;                                      // of the first arrival
   uint32_t count_and = 1, count_or = 0, count_sum = 0;  // bar.red, being gathered
   uint32_t red_and = 0, red_or = 0, red_sum = 0;        // of the last completed generation
   std::vector<uint32_t> arrived_threads;
@@ -139,10 +139,10 @@ struct Block {
   std::array<uint32_t, 3> index{};
   std::vector<std::unique_ptr<Warp>> warps;
   uint32_t live_threads = 0;
-  uint32_t shared_bytes = 0;                 // from kSharedBase
+  uint32_t shared_bytes = 0;  // from kSharedBase
   std::unique_ptr<uint8_t[]> shared_storage;
-  uint8_t* shared = nullptr;                 // byte at offset kSharedBase (1024-aligned)
-  std::vector<uint8_t> shared_initialised;   // one byte per byte, when checked
+  uint8_t* shared = nullptr;                // byte at offset kSharedBase (1024-aligned)
+  std::vector<uint8_t> shared_initialised;  // one byte per byte, when checked
   BarrierState barriers[16];
 };
 
@@ -160,8 +160,8 @@ struct Cluster {
   uint32_t barrier_generation = 0;
   VectorClock barrier_pending, barrier_completed;
   uint32_t live_threads = 0;
-  uint64_t instructions = 0;           // of all warps
-  uint64_t progress_seen = 0;          // Cluster::progress when the scheduler last looked ...
+  uint64_t instructions = 0;              // of all warps
+  uint64_t progress_seen = 0;             // Cluster::progress when the scheduler last looked ...
   uint64_t instructions_at_progress = 0;  // ... and the instructions executed then
   // mbarrier objects that live in this cluster's shared memory, by shared address (rank included)
   std::unordered_map<uint32_t, MBarrierShadow> mbarriers;
@@ -192,8 +192,8 @@ struct Launch {
   const DecodedFunction* kernel = nullptr;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   uint32_t dynamic_shared = 0;
-  uint32_t shared_bytes = 0;   // static and dynamic
-  uint32_t dynamic_base = 0;   // offset of the dynamic shared memory
+  uint32_t shared_bytes = 0;  // static and dynamic
+  uint32_t dynamic_base = 0;  // offset of the dynamic shared memory
   AlignedBytes parameters;
   const AllocationMap* allocations = nullptr;
   uint32_t checks = 0;
@@ -297,8 +297,8 @@ uint32_t mbarrier_pending_count(uint64_t state);
 void count_shared(Warp& warp, const Instruction& instruction, const uint32_t* addresses, LaneMask lanes, uint32_t bytes,
                   bool write);
 /// Global access: sectors per request and bytes.
-void count_global(Warp& warp, const Instruction& instruction, const uint64_t* addresses, LaneMask lanes,
-                  uint32_t bytes, bool write);
+void count_global(Warp& warp, const Instruction& instruction, const uint64_t* addresses, LaneMask lanes, uint32_t bytes,
+                  bool write);
 /// Bytes moved by an asynchronous copy between global and shared memory.
 void count_bulk(Warp& warp, const Instruction& instruction, uint64_t bytes, bool to_shared);
 /// Multiply-adds of a tensor-core instruction (the whole warp's share).

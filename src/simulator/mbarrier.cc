@@ -51,7 +51,9 @@ class Access {
 
   bool locate() {
     word_ = word_address(warp_.cluster(), address_);
-    if (!word_) return misuse("no mbarrier can be at " + describe_address(warp_, Space::kShared, address_) + " (outside the block's shared memory, or not a multiple of 8)");
+    if (!word_)
+      return misuse("no mbarrier can be at " + describe_address(warp_, Space::kShared, address_) +
+                    " (outside the block's shared memory, or not a multiple of 8)");
     return true;
   }
 
@@ -108,8 +110,8 @@ bool test_phase(Warp& warp, const Instruction& instruction, int lane, uint32_t a
 
 uint64_t MBarrierState::pack() const {
   return static_cast<uint64_t>(pending) | static_cast<uint64_t>(expected) << kCountBits |
-         static_cast<uint64_t>(tx + kTxBias) << (2 * kCountBits) | static_cast<uint64_t>(phase) << (2 * kCountBits + kTxBits) |
-         static_cast<uint64_t>(valid) << 63;
+         static_cast<uint64_t>(tx + kTxBias) << (2 * kCountBits) |
+         static_cast<uint64_t>(phase) << (2 * kCountBits + kTxBits) | static_cast<uint64_t>(valid) << 63;
 }
 
 MBarrierState MBarrierState::unpack(uint64_t word) {
@@ -133,7 +135,8 @@ void mbarrier_init(Warp& warp, const Instruction& instruction, int lane, uint32_
   Access barrier(warp, instruction, lane, address);
   if (!barrier.locate()) return;
   if (count == 0 || count > kMBarrierMaximumCount) {
-    barrier.misuse("the arrival count " + std::to_string(count) + " is not in [1, " + std::to_string(kMBarrierMaximumCount) + "]");
+    barrier.misuse("the arrival count " + std::to_string(count) + " is not in [1, " +
+                   std::to_string(kMBarrierMaximumCount) + "]");
     return;
   }
   barrier.create(count);
@@ -151,7 +154,8 @@ uint64_t mbarrier_arrive(Warp& warp, const Instruction& instruction, int lane, u
   if (!barrier.open()) return 0;
   uint64_t before = barrier.state.pack();
   if (count == 0 || count > barrier.state.pending) {
-    barrier.misuse("arrival with count " + std::to_string(count) + ", the phase waits for " + std::to_string(barrier.state.pending));
+    barrier.misuse("arrival with count " + std::to_string(count) + ", the phase waits for " +
+                   std::to_string(barrier.state.pending));
     return before;
   }
   if (!tx_in_range(barrier.state.tx + expect_tx)) {
@@ -207,11 +211,13 @@ void mbarrier_increment(Warp& warp, const Instruction& instruction, int lane, ui
   barrier.close();
 }
 
-bool mbarrier_test_parity(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint32_t parity, bool acquire) {
+bool mbarrier_test_parity(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint32_t parity,
+                          bool acquire) {
   return test_phase(warp, instruction, lane, address, parity & 1, acquire);
 }
 
-bool mbarrier_test_state(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint64_t state, bool acquire) {
+bool mbarrier_test_state(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint64_t state,
+                         bool acquire) {
   return test_phase(warp, instruction, lane, address, MBarrierState::unpack(state).phase, acquire);
 }
 

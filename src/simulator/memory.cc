@@ -37,8 +37,8 @@ struct Request {
 bool aligned(const Request& r, Space space, uint64_t address) {
   if ((address & (r.alignment - 1)) == 0) return true;
   r.warp.report(FindingKind::kMisaligned, r.instruction, r.lane,
-                access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, space, address) + " needs an alignment of " +
-                    std::to_string(r.alignment) + " bytes");
+                access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, space, address) +
+                    " needs an alignment of " + std::to_string(r.alignment) + " bytes");
   return false;
 }
 
@@ -55,12 +55,14 @@ RaceAccess race_access(const Request& r, RaceChecker& race) {
 void report_race(const Request& r, const RaceChecker& race, Space space, uint64_t address, const ShadowCell& other) {
   const bool wrote = other.write.stamp != 0;
   const Program& program = *r.warp.launch().program;
-  const Instruction& earlier = program.code[std::min<size_t>(wrote ? other.write_pc : other.read_pc, program.code.size() - 1)];
+  const Instruction& earlier =
+      program.code[std::min<size_t>(wrote ? other.write_pc : other.read_pc, program.code.size() - 1)];
   uint32_t cluster = wrote ? other.write_cluster : other.read_cluster;
-  std::string who = cluster && cluster != r.warp.cluster().index + 1 ? "another block" : race.describe(wrote ? other.write : other.read);
+  std::string who = cluster && cluster != r.warp.cluster().index + 1 ? "another block"
+                                                                     : race.describe(wrote ? other.write : other.read);
   std::string message = access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, space, address) +
-                        (r.agent ? " by an asynchronous operation" : "") + " races with a " + (wrote ? "write" : "read") +
-                        " by " + who + " at PTX line " + std::to_string(earlier.line);
+                        (r.agent ? " by an asynchronous operation" : "") + " races with a " +
+                        (wrote ? "write" : "read") + " by " + who + " at PTX line " + std::to_string(earlier.line);
   if (earlier.location.line) message += " (source line " + std::to_string(earlier.location.line) + ")";
   r.warp.report(FindingKind::kRace, r.instruction, r.lane, message);
 }
@@ -69,8 +71,9 @@ void report_proxy(const Request& r, uint32_t address, const ShadowCell& other) {
   const Program& program = *r.warp.launch().program;
   const Instruction& writer = program.code[std::min<size_t>(other.write_pc, program.code.size() - 1)];
   r.warp.report(FindingKind::kAsync, r.instruction, r.lane,
-                "the async proxy reads " + describe_address(r.warp, Space::kShared, address) + ", which the generic proxy wrote at PTX line " +
-                    std::to_string(writer.line) + ": fence.proxy.async is missing in between");
+                "the async proxy reads " + describe_address(r.warp, Space::kShared, address) +
+                    ", which the generic proxy wrote at PTX line " + std::to_string(writer.line) +
+                    ": fence.proxy.async is missing in between");
 }
 
 uint8_t* shared_access(const Request& r, uint32_t address) {
@@ -80,7 +83,8 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
       offset - kSharedBase + static_cast<uint64_t>(r.bytes) > block->shared_bytes) {
     r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane,
                   access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, Space::kShared, address) +
-                      ", the block has " + std::to_string(r.warp.block->shared_bytes) + " bytes from " + hex(kSharedBase));
+                      ", the block has " + std::to_string(r.warp.block->shared_bytes) + " bytes from " +
+                      hex(kSharedBase));
     return nullptr;
   }
   if (!aligned(r, Space::kShared, address)) return nullptr;
@@ -116,14 +120,16 @@ uint8_t* global_access(const Request& r, uint64_t address) {
   r.warp.allocation_hint = static_cast<uint32_t>(index);
   const Allocation& allocation = map[static_cast<size_t>(index)];
   if (writes(r.kind) && allocation.read_only) {
-    r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane, access_text(r.kind, r.bytes) + " in " + allocation.name + ", which is read-only");
+    r.warp.report(FindingKind::kOutOfBounds, r.instruction, r.lane,
+                  access_text(r.kind, r.bytes) + " in " + allocation.name + ", which is read-only");
     return nullptr;
   }
   if (!aligned(r, Space::kGlobal, address)) return nullptr;
   RaceChecker* race = r.warp.cluster().race.get();
   if (race && !allocation.read_only) {
     ShadowCell other;
-    if (race->global_access(static_cast<uint32_t>(index), address, address - allocation.base, r.bytes, race_access(r, *race), &other)) {
+    if (race->global_access(static_cast<uint32_t>(index), address, address - allocation.base, r.bytes,
+                            race_access(r, *race), &other)) {
       report_race(r, *race, Space::kGlobal, address, other);
     }
   }
@@ -209,7 +215,8 @@ bool fast_path(Warp& warp, Space space, const Extent& e, uint32_t bytes, AccessK
   const Block& block = *warp.block;
   uint64_t low = e.low & 0xffffffffu, high = e.high & 0xffffffffu;
   uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
-  if (low < window + kSharedBase || high - window - kSharedBase + bytes > block.shared_bytes || low > high) return false;
+  if (low < window + kSharedBase || high - window - kSharedBase + bytes > block.shared_bytes || low > high)
+    return false;
   // e.low may carry the generic window: remove it together with the block's own window.
   *offset = reinterpret_cast<uint64_t>(block.shared) - kSharedBase - window - (e.low - low);
   return (e.low - low) == (e.high - high);
@@ -218,7 +225,8 @@ bool fast_path(Warp& warp, Space space, const Extent& e, uint32_t bytes, AccessK
 }  // namespace
 
 void AllocationMap::finish() {
-  std::stable_sort(list_.begin(), list_.end(), [](const Allocation& a, const Allocation& b) { return a.base < b.base; });
+  std::stable_sort(list_.begin(), list_.end(),
+                   [](const Allocation& a, const Allocation& b) { return a.base < b.base; });
   std::vector<Allocation> merged;
   for (Allocation& item : list_) {
     if (item.bytes == 0) continue;
@@ -234,7 +242,8 @@ void AllocationMap::finish() {
 }
 
 int AllocationMap::search(uint64_t address, uint64_t bytes) const {
-  auto after = std::upper_bound(list_.begin(), list_.end(), address, [](uint64_t a, const Allocation& b) { return a < b.base; });
+  auto after =
+      std::upper_bound(list_.begin(), list_.end(), address, [](uint64_t a, const Allocation& b) { return a < b.base; });
   if (after == list_.begin()) return -1;
   auto item = after - 1;
   return contains(*item, address, bytes) ? static_cast<int>(item - list_.begin()) : -1;
@@ -294,12 +303,13 @@ std::string describe_address(const Warp& warp, Space space, uint64_t address) {
   return hex(address) + (space == Space::kLocal ? " in local memory" : " in global memory");
 }
 
-uint8_t* access(Warp& warp, const Instruction& instruction, int lane, Space space, uint64_t address, uint32_t bytes, AccessKind kind) {
+uint8_t* access(Warp& warp, const Instruction& instruction, int lane, Space space, uint64_t address, uint32_t bytes,
+                AccessKind kind) {
   return dispatch({warp, instruction, lane, bytes, bytes, kind, nullptr}, space, address);
 }
 
-uint8_t* access_aligned(Warp& warp, const Instruction& instruction, int lane, Space space, uint64_t address, uint32_t bytes,
-                        uint32_t alignment, AccessKind kind) {
+uint8_t* access_aligned(Warp& warp, const Instruction& instruction, int lane, Space space, uint64_t address,
+                        uint32_t bytes, uint32_t alignment, AccessKind kind) {
   return dispatch({warp, instruction, lane, bytes, alignment, kind, nullptr}, space, address);
 }
 
@@ -314,7 +324,8 @@ uint8_t* access_async(Warp& warp, const Instruction& instruction, int lane, Agen
 
 void mark_initialised(Cluster& cluster, const uint8_t* p, uint32_t bytes) {
   for (auto& block : cluster.blocks) {
-    if (block->shared_initialised.empty() || p < block->shared || p + bytes > block->shared + block->shared_bytes) continue;
+    if (block->shared_initialised.empty() || p < block->shared || p + bytes > block->shared + block->shared_bytes)
+      continue;
     std::memset(block->shared_initialised.data() + (p - block->shared), 1, bytes);
   }
 }

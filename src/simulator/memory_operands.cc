@@ -23,9 +23,9 @@ bool take_space(Decoder& d, Space& space) {
     const char* name;
     Space space;
   } names[] = {
-      {"global", Space::kGlobal},        {"const", Space::kGlobal},          {"shared", Space::kShared},
-      {"shared::cta", Space::kShared},   {"shared::cluster", Space::kShared}, {"local", Space::kLocal},
-      {"param", Space::kGlobal},         {"param::entry", Space::kGlobal},   {"param::func", Space::kGlobal},
+      {"global", Space::kGlobal},      {"const", Space::kGlobal},           {"shared", Space::kShared},
+      {"shared::cta", Space::kShared}, {"shared::cluster", Space::kShared}, {"local", Space::kLocal},
+      {"param", Space::kGlobal},       {"param::entry", Space::kGlobal},    {"param::func", Space::kGlobal},
   };
   for (const auto& item : names) {
     if (!d.modifiers.take(item.name)) continue;
@@ -47,8 +47,8 @@ MemoryPlace take_memory_place(Decoder& d) {
 void take_cache_hints(Decoder& d) {
   while (true) {
     const std::string& next = d.modifiers.peek();
-    bool hint = next.rfind("L1::", 0) == 0 || next.rfind("L2::", 0) == 0 || next == "ca" || next == "cg" || next == "cs" ||
-                next == "lu" || next == "cv" || next == "wb" || next == "wt" || next == "unified";
+    bool hint = next.rfind("L1::", 0) == 0 || next.rfind("L2::", 0) == 0 || next == "ca" || next == "cg" ||
+                next == "cs" || next == "lu" || next == "cv" || next == "wb" || next == "wt" || next == "unified";
     if (!hint) return;
     d.modifiers.next();
   }
@@ -68,7 +68,8 @@ void lane_addresses(Warp& w, const Address& address, uint64_t* addresses) {
   }
 }
 
-void count_access(Warp& w, const Instruction& in, Space space, const uint64_t* addresses, LaneMask lanes, uint32_t bytes, bool write) {
+void count_access(Warp& w, const Instruction& in, Space space, const uint64_t* addresses, LaneMask lanes,
+                  uint32_t bytes, bool write) {
   uint64_t plain = addresses[__builtin_ctz(lanes)];
   if (space == Space::kGeneric) space = classify(plain, &plain);
   uint64_t moved = static_cast<uint64_t>(__builtin_popcount(lanes)) * bytes;
@@ -87,7 +88,8 @@ void count_access(Warp& w, const Instruction& in, Space space, const uint64_t* a
   }
 }
 
-void synchronise(Warp& w, Space space, const uint64_t* addresses, LaneMask lanes, const MemoryOrder& order, bool reads, bool writes) {
+void synchronise(Warp& w, Space space, const uint64_t* addresses, LaneMask lanes, const MemoryOrder& order, bool reads,
+                 bool writes) {
   RaceChecker* race = w.cluster().race.get();
   if (!race) return;
   for_lanes(lanes, [&](int l) {
@@ -96,7 +98,8 @@ void synchronise(Warp& w, Space space, const uint64_t* addresses, LaneMask lanes
     uint32_t thread = race->thread_of(w, l);
     if (real == Space::kShared) {
       uint32_t shared = static_cast<uint32_t>(plain);
-      race->sync_shared(thread, shared >> kSharedRankShift, shared & kSharedOffsetMask, reads, writes, order.acquire, order.release);
+      race->sync_shared(thread, shared >> kSharedRankShift, shared & kSharedOffsetMask, reads, writes, order.acquire,
+                        order.release);
     } else if (real == Space::kGlobal) {
       race->sync_global(thread, plain, reads, writes, order.acquire, order.release);
     }

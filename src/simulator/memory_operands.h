@@ -21,8 +21,9 @@ struct MemoryPlace {
   Space space = Space::kGeneric;
 };
 
-/// .weak, .volatile, .relaxed, .acquire, .release, .acq_rel, .mmio; the scope; .global, .shared{::cta,::cluster}, .local,
-/// .const, .param (generic when there is none). In any order: compilers other than NVIDIA's deviate from the grammar's.
+/// .weak, .volatile, .relaxed, .acquire, .release, .acq_rel, .mmio; the scope; .global, .shared{::cta,::cluster},
+/// .local, .const, .param (generic when there is none). In any order: compilers other than NVIDIA's deviate from the
+/// grammar's.
 MemoryPlace take_memory_place(Decoder& decoder);
 /// Cache operators, eviction priorities, prefetch sizes, cache policies: accepted, without effect.
 void take_cache_hints(Decoder& decoder);
@@ -35,8 +36,8 @@ void count_access(Warp& warp, const Instruction& instruction, Space space, const
                   uint32_t bytes, bool write);
 
 /// Tells the race checker that these lanes made a strong access there.
-void synchronise(Warp& warp, Space space, const uint64_t* addresses, LaneMask lanes, const MemoryOrder& order, bool reads,
-                 bool writes);
+void synchronise(Warp& warp, Space space, const uint64_t* addresses, LaneMask lanes, const MemoryOrder& order,
+                 bool reads, bool writes);
 
 /// Host pointer of an address without any check or record; null when it is not valid.
 const uint8_t* peek(Warp& warp, Space space, uint64_t address, uint32_t bytes);

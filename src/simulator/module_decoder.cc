@@ -61,7 +61,8 @@ void ModuleDecoder::allocate_globals() {
     Symbol symbol;
     symbol.address = reinterpret_cast<uint64_t>(global.data);
     symbol.bytes = static_cast<uint32_t>(global.bytes);
-    if (!symbols_.emplace(variable.name, symbol).second) throw ProgramError(variable.line, variable.name + " is defined twice");
+    if (!symbols_.emplace(variable.name, symbol).second)
+      throw ProgramError(variable.line, variable.name + " is defined twice");
     program_->globals.push_back(std::move(global));
   }
 }
@@ -103,7 +104,8 @@ void ModuleDecoder::register_functions() {
   }
 }
 
-void ModuleDecoder::place_shared(const Variable& variable, SymbolTable& symbols, uint64_t* end, uint32_t* dynamic_alignment) {
+void ModuleDecoder::place_shared(const Variable& variable, SymbolTable& symbols, uint64_t* end,
+                                 uint32_t* dynamic_alignment) {
   Symbol symbol;
   symbol.bytes = static_cast<uint32_t>(variable.bytes());
   if (variable.is_extern || variable.count == 0) {

@@ -50,21 +50,21 @@ struct Instruction {
   uint32_t guard = 0;       // byte offset of the predicate's 32-bit mask
   uint32_t guard_flip = 0;  // all ones for @!p
   Flow flow = Flow::kSequential;
-  bool guarded = false;     // has a predicate
+  bool guarded = false;  // has a predicate
   Convergence convergence = Convergence::kNone;
-  bool leader = false;     // first instruction of a basic block
-  uint8_t variant = 0;     // free for the handler
+  bool leader = false;                  // first instruction of a basic block
+  uint8_t variant = 0;                  // free for the handler
   uint32_t op[6] = {0, 0, 0, 0, 0, 0};  // byte offsets in the frame
   int64_t immediate = 0;
   const uint32_t* list = nullptr;  // further operands (vectors, accumulators): byte offsets in the frame
   uint32_t list_size = 0;
-  uint32_t target = 0;         // program counter of a branch
+  uint32_t target = 0;          // program counter of a branch
   const void* extra = nullptr;  // decoded data owned by the program; see Decoder::attach
   uint32_t order = 0;           // position of the basic block in the reconvergence order
   uint32_t pc = 0;              // index in Program::code
   uint32_t line = 0;            // PTX line
   SourceLocation location;
-  uint16_t counter_class = 0;   // index in Program::classes
+  uint16_t counter_class = 0;  // index in Program::classes
 };
 
 /// Where a call's values travel: a per-lane byte area in the frame.
@@ -82,16 +82,16 @@ struct KernelParam {
 
 /// Frame slots whose contents depend on the thread, the block or the call.
 enum class SpecialKind : uint8_t {
-  kThread,            // payload: dimension; lanes hold %tid
-  kThreadCount,       // %ntid
-  kBlockIndex,        // %ctaid
-  kBlockCount,        // %nctaid
-  kClusterIndex,      // %clusterid
-  kClusterCount,      // %nclusterid
-  kClusterBlock,      // %cluster_ctaid
-  kClusterBlockCount, // %cluster_nctaid
-  kClusterRank,       // %cluster_ctarank
-  kClusterSize,       // %cluster_nctarank
+  kThread,             // payload: dimension; lanes hold %tid
+  kThreadCount,        // %ntid
+  kBlockIndex,         // %ctaid
+  kBlockCount,         // %nctaid
+  kClusterIndex,       // %clusterid
+  kClusterCount,       // %nclusterid
+  kClusterBlock,       // %cluster_ctaid
+  kClusterBlockCount,  // %cluster_nctaid
+  kClusterRank,        // %cluster_ctarank
+  kClusterSize,        // %cluster_nctarank
   kIsExplicitCluster,
   kLane,
   kWarp,
@@ -106,11 +106,11 @@ enum class SpecialKind : uint8_t {
   kGrid,
   kDynamicSharedSize,
   kTotalSharedSize,
-  kSharedAddress,     // payload: offset of a static shared variable
-  kDynamicAddress,    // payload: offset from the start of dynamic shared memory
-  kLocalAddress,      // payload: offset in the frame's local variables
-  kParamAddress,      // payload: offset in the kernel's parameters
-  kClock,             // read when executed: %clock, %clock64, %globaltimer (payload: 0, 1, 2)
+  kSharedAddress,   // payload: offset of a static shared variable
+  kDynamicAddress,  // payload: offset from the start of dynamic shared memory
+  kLocalAddress,    // payload: offset in the frame's local variables
+  kParamAddress,    // payload: offset in the kernel's parameters
+  kClock,           // read when executed: %clock, %clock64, %globaltimer (payload: 0, 1, 2)
 };
 
 struct SpecialSlot {
@@ -131,9 +131,9 @@ struct DecodedFunction {
   uint32_t constants_offset = 0;
   std::vector<uint8_t> constants;
   std::vector<SpecialSlot> specials;
-  std::vector<ParamArea> parameter_areas;              // device functions
+  std::vector<ParamArea> parameter_areas;  // device functions
   std::vector<ParamArea> result_areas;
-  std::vector<KernelParam> parameters;                 // entries
+  std::vector<KernelParam> parameters;  // entries
   uint32_t parameter_bytes = 0;
   uint32_t local_bytes = 0;  // bytes of .local variables per thread
   uint32_t static_shared_bytes = 0;
@@ -158,8 +158,8 @@ struct Program {
   std::map<std::string, uint32_t> function_index;
   std::vector<GlobalVariable> globals;
   std::map<uint32_t, std::string> files;
-  std::vector<std::string> classes;                     // counter class names
-  std::vector<std::string> texts;                       // opcode with modifiers, by program counter
+  std::vector<std::string> classes;  // counter class names
+  std::vector<std::string> texts;    // opcode with modifiers, by program counter
   std::vector<std::unique_ptr<uint32_t[]>> lists;
   std::vector<std::shared_ptr<void>> attachments;
   std::string target;

@@ -68,14 +68,14 @@ struct Variable {
   Space space = Space::kGlobal;
   const TypeInfo* type = nullptr;
   uint32_t alignment = 1;
-  uint64_t count = 1;        // elements; 0 for an unsized extern array
+  uint64_t count = 1;  // elements; 0 for an unsized extern array
   bool is_extern = false;
   struct Initializer {
     uint64_t offset = 0;  // byte offset in the variable
     uint32_t bytes = 0;
     uint64_t bits = 0;
-    std::string symbol;   // address of this symbol plus bits
-    uint8_t shift = 0;    // bits to shift the address right (byte masks)
+    std::string symbol;  // address of this symbol plus bits
+    uint8_t shift = 0;   // bits to shift the address right (byte masks)
   };
   std::vector<Initializer> initializers;
   uint32_t line = 0;
@@ -96,11 +96,11 @@ struct Function {
   std::vector<Register> registers;  // those that are used
   std::vector<Variable> variables;  // .local, .shared, .param inside the body, renamed when shadowed
   std::vector<Statement> statements;
-  std::map<std::string, uint32_t> labels;                      // index of the statement that follows
+  std::map<std::string, uint32_t> labels;                          // index of the statement that follows
   std::map<std::string, std::vector<std::string>> branch_targets;  // .branchtargets / .calltargets lists
-  uint32_t required_threads[3] = {0, 0, 0};  // .reqntid
-  uint32_t maximum_threads[3] = {0, 0, 0};   // .maxntid
-  uint32_t cluster[3] = {0, 0, 0};           // .reqnctapercluster
+  uint32_t required_threads[3] = {0, 0, 0};                        // .reqntid
+  uint32_t maximum_threads[3] = {0, 0, 0};                         // .maxntid
+  uint32_t cluster[3] = {0, 0, 0};                                 // .reqnctapercluster
   uint32_t line = 0;
 };
 

@@ -51,7 +51,8 @@ void Lexer::advance() {
   char c = text_[position_];
   if (is_word_start(c) || (c == '.' && (is_word_start(peek(1))))) {
     lex_word();
-  } else if (std::isdigit(static_cast<unsigned char>(c)) || (c == '.' && std::isdigit(static_cast<unsigned char>(peek(1))))) {
+  } else if (std::isdigit(static_cast<unsigned char>(c)) ||
+             (c == '.' && std::isdigit(static_cast<unsigned char>(peek(1))))) {
     lex_number();
   } else if (c == '"') {
     lex_string();
@@ -94,12 +95,14 @@ void Lexer::lex_number() {
     for (size_t i = 0; i < digits; ++i) {
       char c = peek(2 + i);
       if (!std::isxdigit(static_cast<unsigned char>(c))) throw ProgramError(line_, "malformed float literal");
-      bits = bits * 16 + static_cast<uint64_t>(std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : (std::tolower(c) - 'a' + 10));
+      bits = bits * 16 + static_cast<uint64_t>(
+                             std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : (std::tolower(c) - 'a' + 10));
     }
     token_.kind = Token::Kind::kFloat;
     token_.integer = static_cast<int64_t>(bits);
     token_.bytes = static_cast<uint8_t>(digits / 2);
-    token_.real = digits == 8 ? static_cast<double>(bit_cast<float>(static_cast<uint32_t>(bits))) : bit_cast<double>(bits);
+    token_.real =
+        digits == 8 ? static_cast<double>(bit_cast<float>(static_cast<uint32_t>(bits))) : bit_cast<double>(bits);
     position_ += 2 + digits;
     return;
   }

@@ -12,13 +12,13 @@ namespace simulator {
 namespace {
 
 const TypeInfo kTypes[] = {
-    {"pred", 0, 'p'}, {"b8", 1, 'b'},    {"b16", 2, 'b'},    {"b32", 4, 'b'},   {"b64", 8, 'b'},   {"b128", 16, 'b'},
-    {"u8", 1, 'u'},   {"u16", 2, 'u'},   {"u32", 4, 'u'},    {"u64", 8, 'u'},   {"s8", 1, 's'},    {"s16", 2, 's'},
-    {"s32", 4, 's'},  {"s64", 8, 's'},   {"f16", 2, 'f'},    {"f32", 4, 'f'},   {"f64", 8, 'f'},   {"bf16", 2, 'h'},
-    {"f16x2", 4, 'x'}, {"bf16x2", 4, 'x'}, {"tf32", 4, 'x'}, {"e4m3", 1, 'x'}, {"e5m2", 1, 'x'},
-    {"e4m3x2", 2, 'x'}, {"e5m2x2", 2, 'x'}, {"u16x2", 4, 'x'}, {"s16x2", 4, 'x'}, {"u4", 1, 'x'}, {"s4", 1, 'x'},
-    {"b1", 1, 'x'}, {"ue8m0x2", 2, 'x'}, {"e2m1x2", 1, 'x'}, {"e2m3x2", 2, 'x'}, {"e3m2x2", 2, 'x'},
-    {"f32x2", 8, 'x'},
+    {"pred", 0, 'p'},    {"b8", 1, 'b'},     {"b16", 2, 'b'},    {"b32", 4, 'b'},    {"b64", 8, 'b'},
+    {"b128", 16, 'b'},   {"u8", 1, 'u'},     {"u16", 2, 'u'},    {"u32", 4, 'u'},    {"u64", 8, 'u'},
+    {"s8", 1, 's'},      {"s16", 2, 's'},    {"s32", 4, 's'},    {"s64", 8, 's'},    {"f16", 2, 'f'},
+    {"f32", 4, 'f'},     {"f64", 8, 'f'},    {"bf16", 2, 'h'},   {"f16x2", 4, 'x'},  {"bf16x2", 4, 'x'},
+    {"tf32", 4, 'x'},    {"e4m3", 1, 'x'},   {"e5m2", 1, 'x'},   {"e4m3x2", 2, 'x'}, {"e5m2x2", 2, 'x'},
+    {"u16x2", 4, 'x'},   {"s16x2", 4, 'x'},  {"u4", 1, 'x'},     {"s4", 1, 'x'},     {"b1", 1, 'x'},
+    {"ue8m0x2", 2, 'x'}, {"e2m1x2", 1, 'x'}, {"e2m3x2", 2, 'x'}, {"e3m2x2", 2, 'x'}, {"f32x2", 8, 'x'},
 };
 
 constexpr uint64_t kMaximumVariableBytes = 1ull << 30;
@@ -27,9 +27,9 @@ constexpr int kMaximumNesting = 64;
 /// Names visible in one { } block of a function body.
 struct Scope {
   int parent = -1;
-  std::unordered_map<std::string, uint32_t> registers;                                // name -> index
-  std::unordered_map<std::string, std::pair<const TypeInfo*, uint32_t>> families;     // prefix -> type, count
-  std::unordered_map<std::string, std::string> variables;                             // name -> unique name
+  std::unordered_map<std::string, uint32_t> registers;                             // name -> index
+  std::unordered_map<std::string, std::pair<const TypeInfo*, uint32_t>> families;  // prefix -> type, count
+  std::unordered_map<std::string, std::string> variables;                          // name -> unique name
   std::unordered_map<std::string, std::string> labels;
 };
 
@@ -142,7 +142,8 @@ void Parser::parse_module_directive() {
     // Major.minor lexes as a float.
     Token version = lexer_.next();
     if (version.kind != Token::Kind::kFloat && version.kind != Token::Kind::kInteger) fail("malformed .version");
-    module_.version = std::to_string(version.kind == Token::Kind::kFloat ? version.real : static_cast<double>(version.integer));
+    module_.version =
+        std::to_string(version.kind == Token::Kind::kFloat ? version.real : static_cast<double>(version.integer));
   } else if (take_directive(".target")) {
     module_.target = expect_word("a target");
     while (take(',')) expect_word("a target option");
@@ -270,8 +271,10 @@ void Parser::parse_initializer_value(Variable& variable, uint64_t& index) {
   if (value.kind == Token::Kind::kFloat) {
     bool narrow = variable.type->bytes == 4;
     double real = negative ? -value.real : value.real;
-    if (value.bytes == variable.type->bytes) item.bits = static_cast<uint64_t>(value.integer);
-    else item.bits = narrow ? bit_cast<uint32_t>(static_cast<float>(real)) : bit_cast<uint64_t>(real);
+    if (value.bytes == variable.type->bytes)
+      item.bits = static_cast<uint64_t>(value.integer);
+    else
+      item.bits = narrow ? bit_cast<uint32_t>(static_cast<float>(real)) : bit_cast<uint64_t>(real);
   } else if (value.kind == Token::Kind::kInteger && token().is('(')) {  // mask(symbol)
     uint64_t mask = static_cast<uint64_t>(value.integer);
     item.shift = static_cast<uint8_t>(mask ? __builtin_ctzll(mask) : 0);
@@ -410,20 +413,28 @@ void Parser::parse_body_directive() {
     return expect(';');
   }
   Space space;
-  if (take_directive(".local")) space = Space::kLocal;
-  else if (take_directive(".shared")) space = Space::kShared;
-  else if (take_directive(".param")) space = Space::kParam;
-  else if (take_directive(".global")) space = Space::kGlobal;
-  else if (take_directive(".const")) space = Space::kConst;
-  else fail("unknown directive " + describe());
+  if (take_directive(".local"))
+    space = Space::kLocal;
+  else if (take_directive(".shared"))
+    space = Space::kShared;
+  else if (take_directive(".param"))
+    space = Space::kParam;
+  else if (take_directive(".global"))
+    space = Space::kGlobal;
+  else if (take_directive(".const"))
+    space = Space::kConst;
+  else
+    fail("unknown directive " + describe());
   do {
     Variable variable = parse_variable(space, start);
     std::string name = variable.name;
     // The outermost block of a function has index 0; statics of different functions stay apart.
     variable.name = function_->name + "::" + name + (scope_ ? "#" + std::to_string(unique_++) : "");
     scopes_[static_cast<size_t>(scope_)].variables[name] = variable.name;
-    if (space == Space::kGlobal || space == Space::kConst || space == Space::kShared) module_.variables.push_back(std::move(variable));
-    else function_->variables.push_back(std::move(variable));
+    if (space == Space::kGlobal || space == Space::kConst || space == Space::kShared)
+      module_.variables.push_back(std::move(variable));
+    else
+      function_->variables.push_back(std::move(variable));
   } while (take(','));
   expect(';');
 }
@@ -518,8 +529,10 @@ void Parser::parse_statement() {
   while (start <= text.size()) {
     size_t dot = text.find('.', start);
     std::string part = text.substr(start, dot == std::string::npos ? std::string::npos : dot - start);
-    if (start == 0) statement.opcode = part;
-    else statement.modifiers.push_back(part);
+    if (start == 0)
+      statement.opcode = part;
+    else
+      statement.modifiers.push_back(part);
     if (dot == std::string::npos) break;
     start = dot + 1;
   }
@@ -609,7 +622,8 @@ int64_t Parser::parse_offset() {
   while (token().is('+') || token().is('-')) {
     bool negative = lexer_.next().text[0] == '-';
     uint64_t value = static_cast<uint64_t>(parse_integer());
-    offset = static_cast<int64_t>(negative ? static_cast<uint64_t>(offset) - value : static_cast<uint64_t>(offset) + value);
+    offset =
+        static_cast<int64_t>(negative ? static_cast<uint64_t>(offset) - value : static_cast<uint64_t>(offset) + value);
   }
   return offset;
 }

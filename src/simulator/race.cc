@@ -100,10 +100,18 @@ Agent RaceChecker::async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_
   uint32_t w = warp_of(thread);
   uint32_t id = 0;
   switch (domain) {
-    case AsyncDomain::kCopyGroup: id = threads_ + thread; break;
-    case AsyncDomain::kBulkGroup: id = 2 * threads_ + w; break;
-    case AsyncDomain::kWgmma: id = 2 * threads_ + warps_ + w; break;
-    case AsyncDomain::kMBarrier: id = 2 * threads_ + 2 * warps_ + (key >> 3) * 0x9e3779b1u % kMBarrierComponents; break;
+    case AsyncDomain::kCopyGroup:
+      id = threads_ + thread;
+      break;
+    case AsyncDomain::kBulkGroup:
+      id = 2 * threads_ + w;
+      break;
+    case AsyncDomain::kWgmma:
+      id = 2 * threads_ + warps_ + w;
+      break;
+    case AsyncDomain::kMBarrier:
+      id = 2 * threads_ + 2 * warps_ + (key >> 3) * 0x9e3779b1u % kMBarrierComponents;
+      break;
   }
   return {id, ++clock_};
 }
@@ -146,7 +154,8 @@ bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& acce
 }
 
 void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster) {
-  bool replace = cell.read.stamp == 0 || cell.read_cluster != cluster || cell.read.id == access.agent.id || ordered(access, cell.read);
+  bool replace = cell.read.stamp == 0 || cell.read_cluster != cluster || cell.read.id == access.agent.id ||
+                 ordered(access, cell.read);
   if (!replace) {
     // Readers that do not know each other: one entry per warp (or asynchronous engine) beside the latest.
     if (!cell.readers) {
@@ -154,9 +163,12 @@ void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32
       reader_lists_.emplace_back();
     }
     auto& list = reader_lists_[cell.readers];
-    auto same = std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.first.id / kLanes == cell.read.id / kLanes; });
-    if (same != list.end()) *same = {cell.read, cell.read_pc};
-    else list.emplace_back(cell.read, cell.read_pc);
+    auto same = std::find_if(list.begin(), list.end(),
+                             [&](const auto& item) { return item.first.id / kLanes == cell.read.id / kLanes; });
+    if (same != list.end())
+      *same = {cell.read, cell.read_pc};
+    else
+      list.emplace_back(cell.read, cell.read_pc);
   }
   cell.read = access.agent;
   cell.read_pc = access.pc;
@@ -172,7 +184,9 @@ bool RaceChecker::check_foreign(const ShadowCell& cell, const RaceAccess& access
   };
   const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
   bool strong = is_strong(access.kind);
-  if (cell.write.stamp && cell.write_cluster != own && !(strong && cell.write_atomic) && !known(cell.write_cluster, cell.write.stamp)) return true;
+  if (cell.write.stamp && cell.write_cluster != own && !(strong && cell.write_atomic) &&
+      !known(cell.write_cluster, cell.write.stamp))
+    return true;
   if (!writes(access.kind) || !cell.read.stamp || cell.read_cluster == own) return false;
   return !(strong && cell.read_atomic) && !known(cell.read_cluster, cell.read.stamp);
 }
@@ -185,12 +199,14 @@ bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t clu
     *other = cell;
     if (!(cell.write.stamp && cell.write_cluster != cluster)) other->write = Agent();
   }
-  if (!conflict && cell.write.stamp && cell.write_cluster == cluster && !(strong && cell.write_atomic) && !ordered(access, cell.write)) {
+  if (!conflict && cell.write.stamp && cell.write_cluster == cluster && !(strong && cell.write_atomic) &&
+      !ordered(access, cell.write)) {
     conflict = !(access.same_value && writes(access.kind));
     if (conflict) *other = cell;
   }
   if (writes(access.kind)) {
-    if (!conflict && cell.read.stamp && cell.read_cluster == cluster && !(strong && cell.read_atomic) && !ordered(access, cell.read)) {
+    if (!conflict && cell.read.stamp && cell.read_cluster == cluster && !(strong && cell.read_atomic) &&
+        !ordered(access, cell.read)) {
       conflict = true;
       *other = cell;
       other->write = Agent();
@@ -215,10 +231,12 @@ bool RaceChecker::lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& ac
   bool async_proxy = access.agent.id >= 2 * threads_;
   bool generic_write = cell.write.stamp && cell.write.id < 2 * threads_;
   // Atomics come from red.async, which is no operation of the async proxy.
-  return async_proxy && generic_write && access.kind == AccessKind::kRead && cell.write.stamp > proxy_fenced_[cell.write.id];
+  return async_proxy && generic_write && access.kind == AccessKind::kRead &&
+         cell.write.stamp > proxy_fenced_[cell.write.id];
 }
 
-RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other) {
+RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access,
+                                      ShadowCell* other) {
   bool conflict = false, unfenced = false;
   shadows_[rank].visit(offset, bytes, [&](ShadowCell& cell) {
     if (!unfenced && lacks_proxy_fence(cell, access)) {
@@ -230,8 +248,8 @@ RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t b
   return conflict ? RaceResult::kConflict : unfenced ? RaceResult::kNoProxyFence : RaceResult::kClean;
 }
 
-bool RaceChecker::global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes, const RaceAccess& access,
-                                ShadowCell* other) {
+bool RaceChecker::global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes,
+                                const RaceAccess& access, ShadowCell* other) {
   bool conflict = false;
   uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
   // A page of the shadow may be refined while it is visited: one lock for all accesses near this address.
@@ -334,17 +352,21 @@ void RaceChecker::proxy_fence(uint32_t thread) {
   tick(thread);
 }
 
-void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire, bool release) {
+void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
+                              bool release) {
   VectorClock& at = shared_released_[static_cast<uint64_t>(rank) << 32 | offset];
   if (reads && !at.empty()) join(acquire ? thread_known_[thread] : pending_acquire_[thread], at);
   if (!writes) return;
-  if (release) this->release(thread, at);
-  else join(at, fenced_[thread]);
+  if (release)
+    this->release(thread, at);
+  else
+    join(at, fenced_[thread]);
 }
 
 void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
   // Within the cluster as for shared memory (the key spaces are disjoint: host addresses are large) ...
-  sync_shared(thread, static_cast<uint32_t>(address >> 32) | 0x80000000u, static_cast<uint32_t>(address), reads, writes, acquire, release);
+  sync_shared(thread, static_cast<uint32_t>(address >> 32) | 0x80000000u, static_cast<uint32_t>(address), reads, writes,
+              acquire, release);
   // ... and between clusters at the granularity of clusters.
   std::lock_guard<std::mutex> guard(global_->sync_lock);
   GlobalShadow::ClusterClock& at = global_->released(address);
@@ -363,8 +385,9 @@ std::string RaceChecker::describe(Agent agent) const {
   const Launch& launch = *cluster_.launch;
   auto thread_text = [&](uint32_t thread) {
     uint32_t linear = thread % threads_per_block_;
-    return "thread (" + std::to_string(linear % launch.block[0]) + ", " + std::to_string(linear / launch.block[0] % launch.block[1]) +
-           ", " + std::to_string(linear / launch.block[0] / launch.block[1]) + ")" +
+    return "thread (" + std::to_string(linear % launch.block[0]) + ", " +
+           std::to_string(linear / launch.block[0] % launch.block[1]) + ", " +
+           std::to_string(linear / launch.block[0] / launch.block[1]) + ")" +
            (launch.blocks_per_cluster() > 1 ? " of block rank " + std::to_string(rank_of(thread)) : "");
   };
   auto warp_text = [&](uint32_t warp) { return "warp " + std::to_string(warp % warps_per_block_); };

@@ -27,7 +27,7 @@ struct ShadowCell {
   Agent read;
   uint32_t write_cluster = 0;  // global memory only: cluster number + 1
   uint32_t read_cluster = 0;
-  uint32_t readers = 0;        // index of further readers, 0: none
+  uint32_t readers = 0;  // index of further readers, 0: none
   uint32_t write_pc = 0;
   uint32_t read_pc = 0;
   bool write_atomic = false;
@@ -72,8 +72,8 @@ class GlobalShadow {
 
 struct RaceAccess {
   AccessKind kind = AccessKind::kRead;
-  Agent agent;           // who; agent.id is a thread or an asynchronous component
-  uint32_t thread = 0;   // the thread whose knowledge orders the access (the issuer)
+  Agent agent;          // who; agent.id is a thread or an asynchronous component
+  uint32_t thread = 0;  // the thread whose knowledge orders the access (the issuer)
   uint32_t pc = 0;
   bool same_value = false;  // a write that stores what is there already
 };
@@ -101,7 +101,7 @@ class RaceChecker {
                      ShadowCell* other);
 
   // Synchronisation.
-  void block_barrier(uint32_t rank);                        // all threads of the block
+  void block_barrier(uint32_t rank);                           // all threads of the block
   void partial_barrier(const std::vector<uint32_t>& threads);  // these threads of the cluster with each other
   void warp_barrier(Warp& warp, LaneMask lanes);
   void release(uint32_t thread, VectorClock& clock);
@@ -110,7 +110,8 @@ class RaceChecker {
   void fence(uint32_t thread);
   void proxy_fence(uint32_t thread);
   /// A strong (relaxed or stronger) access that may synchronise through memory.
-  void sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire, bool release);
+  void sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
+                   bool release);
   void sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release);
 
   /// "thread (3, 0, 0)" or "a cp.async of thread (3, 0, 0)".
@@ -134,15 +135,15 @@ class RaceChecker {
   GlobalShadow* global_;
   uint32_t threads_per_block_, warps_per_block_, threads_, warps_, components_;
   uint32_t clock_ = 1;
-  std::vector<uint32_t> stamps_;               // per thread
-  std::vector<uint32_t> copies_done_;          // per thread: own cp.async work it has waited for
-  std::vector<VectorClock> block_known_;       // per block
-  std::vector<VectorClock> warp_known_;        // per warp, empty: nothing beyond the block
-  std::vector<VectorClock> thread_known_;      // per thread, empty: nothing beyond the warp
-  std::vector<VectorClock> pending_acquire_;   // per thread: seen by relaxed reads, effective at the next fence
-  VectorClock proxy_fenced_;                   // what some fence.proxy.async has made visible to the async proxy
-  std::vector<VectorClock> fenced_;            // per thread: what its last fence would release
-  std::vector<ShadowMemory> shadows_;          // per block
+  std::vector<uint32_t> stamps_;              // per thread
+  std::vector<uint32_t> copies_done_;         // per thread: own cp.async work it has waited for
+  std::vector<VectorClock> block_known_;      // per block
+  std::vector<VectorClock> warp_known_;       // per warp, empty: nothing beyond the block
+  std::vector<VectorClock> thread_known_;     // per thread, empty: nothing beyond the warp
+  std::vector<VectorClock> pending_acquire_;  // per thread: seen by relaxed reads, effective at the next fence
+  VectorClock proxy_fenced_;                  // what some fence.proxy.async has made visible to the async proxy
+  std::vector<VectorClock> fenced_;           // per thread: what its last fence would release
+  std::vector<ShadowMemory> shadows_;         // per block
   std::vector<std::vector<std::pair<Agent, uint32_t>>> reader_lists_;
   std::unordered_map<uint64_t, VectorClock> shared_released_;
   // Between clusters (global memory), at the granularity of clusters.

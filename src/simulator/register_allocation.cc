@@ -28,10 +28,12 @@ struct Region {
 /// Opcodes whose first operand is written and not read.
 bool defines_first_operand(const std::string& opcode) {
   static const std::unordered_set<std::string> opcodes = {
-      "mov", "ld", "ldu", "add", "sub", "mul", "mad", "mul24", "mad24", "fma", "div", "rem", "abs", "neg", "min", "max",
-      "cvt", "cvta", "setp", "set", "selp", "slct", "and", "or", "xor", "not", "cnot", "shl", "shr", "shf", "lop3", "prmt",
-      "bfe", "bfi", "bfind", "brev", "popc", "clz", "sad", "sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh",
-      "shfl", "ldmatrix", "mma", "isspacep", "mapa", "copysign", "testp", "vote", "match", "redux", "activemask"};
+      "mov",      "ld",   "ldu",      "add",   "sub",   "mul",   "mad",   "mul24",     "mad24",    "fma",
+      "div",      "rem",  "abs",      "neg",   "min",   "max",   "cvt",   "cvta",      "setp",     "set",
+      "selp",     "slct", "and",      "or",    "xor",   "not",   "cnot",  "shl",       "shr",      "shf",
+      "lop3",     "prmt", "bfe",      "bfi",   "bfind", "brev",  "popc",  "clz",       "sad",      "sqrt",
+      "rsqrt",    "rcp",  "ex2",      "lg2",   "sin",   "cos",   "tanh",  "shfl",      "ldmatrix", "mma",
+      "isspacep", "mapa", "copysign", "testp", "vote",  "match", "redux", "activemask"};
   return opcodes.count(opcode) != 0;
 }
 
@@ -112,7 +114,8 @@ void Allocator::scan() {
     bool pin = statement.opcode == "wgmma";
     if (statement.guard >= 0) touch(static_cast<uint32_t>(statement.guard), i, false, pin);
     // Sources last: a register that is both makes its interval non-local.
-    for (size_t k = 0; k < statement.operands.size(); ++k) touch_operand(statement.operands[k], i, defines && k == 0, pin);
+    for (size_t k = 0; k < statement.operands.size(); ++k)
+      touch_operand(statement.operands[k], i, defines && k == 0, pin);
   }
 }
 
@@ -142,8 +145,8 @@ std::vector<uint32_t> Allocator::run(uint32_t first_offset, uint32_t* end_offset
   std::stable_sort(by_start.begin(), by_start.end(),
                    [&](uint32_t a, uint32_t b) { return intervals_[a].first < intervals_[b].first; });
   std::vector<uint32_t> slots(intervals_.size(), 0);
-  std::map<uint32_t, std::vector<uint32_t>> free;                          // slot bytes -> offsets
-  std::vector<std::pair<uint32_t, uint32_t>> active;                       // min-heap of (last, register)
+  std::map<uint32_t, std::vector<uint32_t>> free;     // slot bytes -> offsets
+  std::vector<std::pair<uint32_t, uint32_t>> active;  // min-heap of (last, register)
   auto later = [](const std::pair<uint32_t, uint32_t>& a, const std::pair<uint32_t, uint32_t>& b) { return a > b; };
   auto bytes_of = [&](uint32_t reg) { return std::max<uint32_t>(function_.registers[reg].type->bytes * kLanes, 64); };
   uint64_t end = first_offset;

@@ -55,7 +55,9 @@ std::string dim(const std::array<uint32_t, 3>& t) {
 std::string finding_json(const Finding& f) {
   JsonObject o;
   o.text("kind", finding_name(f.kind)).text("message", f.message).text("kernel", f.kernel).raw("block", dim(f.block));
-  o.raw("thread", f.has_thread ? dim(f.thread) : "null").number("ptx_line", f.ptx_line).text("instruction", f.instruction);
+  o.raw("thread", f.has_thread ? dim(f.thread) : "null")
+      .number("ptx_line", f.ptx_line)
+      .text("instruction", f.instruction);
   o.text("file", f.file).number("line", f.line).number("occurrences", f.occurrences);
   return o.str();
 }
@@ -63,7 +65,9 @@ std::string finding_json(const Finding& f) {
 void add_counters(JsonObject& o, const InstructionCounters& c) {
   o.number("warps", c.warps).number("threads", c.lanes);
   if (c.requests) o.number("requests", c.requests).number("bytes", c.bytes);
-  if (c.wavefronts) o.number("shared_wavefronts", c.wavefronts).number("bank_conflicts", c.wavefronts > c.ideal ? c.wavefronts - c.ideal : 0);
+  if (c.wavefronts)
+    o.number("shared_wavefronts", c.wavefronts)
+        .number("bank_conflicts", c.wavefronts > c.ideal ? c.wavefronts - c.ideal : 0);
   if (c.sectors) o.number("global_sectors", c.sectors);
   if (c.multiply_adds) o.number("tensor_multiply_adds", c.multiply_adds);
 }
@@ -71,7 +75,9 @@ void add_counters(JsonObject& o, const InstructionCounters& c) {
 std::string instruction_json(const Program& program, size_t pc, const InstructionCounters& c) {
   const Instruction& instruction = program.code[pc];
   JsonObject o;
-  o.text("instruction", program.texts[pc]).number("ptx_line", instruction.line).number("line", instruction.location.line);
+  o.text("instruction", program.texts[pc])
+      .number("ptx_line", instruction.line)
+      .number("line", instruction.location.line);
   add_counters(o, c);
   return o.str();
 }
@@ -91,7 +97,9 @@ std::string traffic_json(const MemoryTraffic& t) {
   JsonObject o;
   o.number("global_read", t.global_read).number("global_write", t.global_write).number("shared_read", t.shared_read);
   o.number("shared_write", t.shared_write).number("local_read", t.local_read).number("local_write", t.local_write);
-  o.number("async_to_shared", t.async_to_shared).number("async_to_global", t.async_to_global).number("cluster_shared", t.cluster_shared);
+  o.number("async_to_shared", t.async_to_shared)
+      .number("async_to_global", t.async_to_global)
+      .number("cluster_shared", t.cluster_shared);
   return o.str();
 }
 
@@ -116,7 +124,8 @@ std::string counters_json(const Program& program, const LaunchReport& report) {
   add_counters(sum, total);
   JsonObject o;
   o.raw("total", sum.str()).raw("classes", by_class.str()).raw("traffic", traffic_json(report.counters.traffic));
-  o.number("barrier_waits", report.counters.barrier_waits).number("barriers_completed", report.counters.barriers_completed);
+  o.number("barrier_waits", report.counters.barrier_waits)
+      .number("barriers_completed", report.counters.barriers_completed);
   o.number("mbarrier_waits", report.counters.mbarrier_waits).raw("instructions", instructions + "]");
   return o.str();
 }
@@ -128,7 +137,9 @@ std::string report_json(const Program& program, const LaunchReport& report) {
   std::snprintf(seconds, sizeof seconds, "%.6f", report.seconds);
   JsonObject o;
   o.text("kernel", report.kernel).raw("findings", array(report.findings, finding_json));
-  o.raw("counters", counters_json(program, report)).number("warp_instructions", report.instructions).raw("seconds", seconds);
+  o.raw("counters", counters_json(program, report))
+      .number("warp_instructions", report.instructions)
+      .raw("seconds", seconds);
   o.raw("aborted", report.aborted ? "true" : "false").text("printed", report.printed);
   return o.str();
 }

@@ -58,17 +58,22 @@ std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* cou
 
 std::string wait_text(const Fragment& fragment) {
   switch (fragment.wait) {
-    case WaitKind::kConverge: return "for the other lanes of its warp";
-    case WaitKind::kBarrier: return "at barrier " + std::to_string(fragment.key);
-    case WaitKind::kClusterBarrier: return "at the cluster barrier";
+    case WaitKind::kConverge:
+      return "for the other lanes of its warp";
+    case WaitKind::kBarrier:
+      return "at barrier " + std::to_string(fragment.key);
+    case WaitKind::kClusterBarrier:
+      return "at the cluster barrier";
     case WaitKind::kMBarrier: {
       char text[64];
       std::snprintf(text, sizeof text, "for phase parity %u of the mbarrier at 0x%x", fragment.detail & 1,
                     static_cast<uint32_t>(fragment.key) & kSharedOffsetMask);
       return text;
     }
-    case WaitKind::kSleep: return "asleep";
-    default: return "running";
+    case WaitKind::kSleep:
+      return "asleep";
+    default:
+      return "running";
   }
 }
 
@@ -106,7 +111,8 @@ std::string barrier_state_text(const Cluster& cluster) {
   for (const auto& item : cluster.mbarriers) {
     MBarrierState state = MBarrierState::unpack(item.second.word);
     char line[160];
-    std::snprintf(line, sizeof line, "; mbarrier 0x%x of block rank %u is in phase %llu and waits for %u arrivals and %d bytes",
+    std::snprintf(line, sizeof line,
+                  "; mbarrier 0x%x of block rank %u is in phase %llu and waits for %u arrivals and %d bytes",
                   item.first & kSharedOffsetMask, item.first >> kSharedRankShift,
                   static_cast<unsigned long long>(item.second.phases), state.pending, state.tx);
     if (text.size() < 1200) text += line;
@@ -116,7 +122,8 @@ std::string barrier_state_text(const Cluster& cluster) {
 
 /// Lanes of one warp that wait for each other at different aligned instructions.
 bool is_divergence(const Warp& warp) {
-  return std::any_of(warp.fragments.begin(), warp.fragments.end(), [](const Fragment& f) { return f.wait == WaitKind::kConverge; });
+  return std::any_of(warp.fragments.begin(), warp.fragments.end(),
+                     [](const Fragment& f) { return f.wait == WaitKind::kConverge; });
 }
 
 [[noreturn]] void report_stuck(Cluster& cluster, const std::string& headline) {
@@ -133,8 +140,8 @@ bool is_divergence(const Warp& warp) {
         if (++listed > 12) continue;
         message += (listed == 1 ? ": " : "; ");
         if (cluster.blocks.size() > 1) message += "block rank " + std::to_string(block->rank) + " ";
-        message += "warp " + std::to_string(warp->index) + lanes_text(f.mask) + " waits " + wait_text(f) + " at PTX line " +
-                   std::to_string(waiting_instruction(*warp, f).line);
+        message += "warp " + std::to_string(warp->index) + lanes_text(f.mask) + " waits " + wait_text(f) +
+                   " at PTX line " + std::to_string(waiting_instruction(*warp, f).line);
       }
     }
   }
@@ -155,7 +162,8 @@ uint32_t run_round(Cluster& cluster, std::vector<Warp*>& order) {
       if (!warp->fragments.empty() && can_run(*warp)) order.push_back(warp.get());
     }
   }
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[cluster.random.below(static_cast<uint32_t>(i))]);
+  for (size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[cluster.random.below(static_cast<uint32_t>(i))]);
   for (Warp* warp : order) {
     uint64_t before = warp->instructions;
     run_warp(*warp, 16u << cluster.random.below(8));
@@ -179,7 +187,8 @@ bool only_sleepers_can_wake(const Cluster& cluster) {
 
 void check_progress(Cluster& cluster) {
   uint64_t limit = cluster.launch->max_instructions;
-  if (limit && cluster.instructions > limit) report_stuck(cluster, "the limit of " + std::to_string(limit) + " instructions is reached");
+  if (limit && cluster.instructions > limit)
+    report_stuck(cluster, "the limit of " + std::to_string(limit) + " instructions is reached");
   if (cluster.progress != cluster.progress_seen) {
     cluster.progress_seen = cluster.progress;
     cluster.instructions_at_progress = cluster.instructions;
@@ -195,7 +204,8 @@ std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* 
   cluster->launch = &launch;
   cluster->index = index;
   cluster->random = Random(launch.seed * 0x2545f4914f6cdd1dull + index);
-  for (uint32_t rank = 0; rank < launch.blocks_per_cluster(); ++rank) cluster->blocks.push_back(make_block(*cluster, rank, counters));
+  for (uint32_t rank = 0; rank < launch.blocks_per_cluster(); ++rank)
+    cluster->blocks.push_back(make_block(*cluster, rank, counters));
   cluster->live_threads = launch.threads_per_block() * launch.blocks_per_cluster();
   if (launch.checks & kCheckRace) cluster->race = std::make_unique<RaceChecker>(*cluster, shadow);
   for (auto& block : cluster->blocks) {

@@ -42,13 +42,24 @@ void mutate(std::string& text, const std::string& other, Random& random) {
   if (text.empty()) return;
   size_t at = random.below(static_cast<uint32_t>(text.size()));
   size_t end = token_end(text, at);
-  static const char* const numbers[] = {"0", "-1", "4294967295", "18446744073709551615", "0x7fffffff", "1048576", "0f7FC00000"};
+  static const char* const numbers[] = {"0",          "-1",      "4294967295", "18446744073709551615",
+                                        "0x7fffffff", "1048576", "0f7FC00000"};
   switch (random.below(16)) {
-    case 0: text[at] = static_cast<char>(random.below(128)); break;
-    case 1: text.erase(at, 1 + random.below(8)); break;
-    case 2: text.erase(at, end - at); break;
-    case 3: text.insert(at, text.substr(random.below(static_cast<uint32_t>(text.size())), 1 + random.below(24))); break;
-    case 4: text.replace(at, end - at, numbers[random.below(7)]); break;
+    case 0:
+      text[at] = static_cast<char>(random.below(128));
+      break;
+    case 1:
+      text.erase(at, 1 + random.below(8));
+      break;
+    case 2:
+      text.erase(at, end - at);
+      break;
+    case 3:
+      text.insert(at, text.substr(random.below(static_cast<uint32_t>(text.size())), 1 + random.below(24)));
+      break;
+    case 4:
+      text.replace(at, end - at, numbers[random.below(7)]);
+      break;
     case 5: {  // a token of another file
       size_t from = random.below(static_cast<uint32_t>(other.size()));
       text.replace(at, end - at, other.substr(from, token_end(other, from) - from));
@@ -57,10 +68,14 @@ void mutate(std::string& text, const std::string& other, Random& random) {
     case 6: {  // swap two lines
       size_t line = text.find('\n', at);
       size_t next = line == std::string::npos ? line : text.find('\n', line + 1);
-      if (next != std::string::npos) std::rotate(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(line), text.begin() + static_cast<std::ptrdiff_t>(next));
+      if (next != std::string::npos)
+        std::rotate(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(line),
+                    text.begin() + static_cast<std::ptrdiff_t>(next));
       break;
     }
-    case 7: text.resize(at); break;
+    case 7:
+      text.resize(at);
+      break;
     default: {  // another digit: registers, sizes, lanes, offsets
       size_t digit = text.find_first_of("0123456789", at);
       if (digit != std::string::npos) text[digit] = static_cast<char>('0' + random.below(10));
@@ -68,7 +83,8 @@ void mutate(std::string& text, const std::string& other, Random& random) {
   }
 }
 
-void launch_all(const tilelang::simulator::Program& program, std::vector<uint8_t>& buffer, Random& random, Outcome& outcome) {
+void launch_all(const tilelang::simulator::Program& program, std::vector<uint8_t>& buffer, Random& random,
+                Outcome& outcome) {
   for (const auto& kernel : program.functions) {
     if (!kernel.is_entry) continue;
     LaunchRequest request;
@@ -82,7 +98,8 @@ void launch_all(const tilelang::simulator::Program& program, std::vector<uint8_t
     request.parameters.resize(kernel.parameter_bytes);
     for (const auto& parameter : kernel.parameters) {
       uint64_t value = parameter.bytes == 8 ? reinterpret_cast<uint64_t>(buffer.data()) : 3;
-      std::copy_n(reinterpret_cast<uint8_t*>(&value), std::min<uint32_t>(parameter.bytes, 8), request.parameters.begin() + parameter.offset);
+      std::copy_n(reinterpret_cast<uint8_t*>(&value), std::min<uint32_t>(parameter.bytes, 8),
+                  request.parameters.begin() + parameter.offset);
     }
     request.allocations.push_back({reinterpret_cast<uint64_t>(buffer.data()), buffer.size(), false, "buffer"});
     try {
