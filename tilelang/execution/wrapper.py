@@ -157,8 +157,11 @@ class _Text:
 
     def packed(self) -> str:
         """Text that leaves tensor checks to the native entry."""
-        plain = all(param.kind == "tensor" and self._alignment(i) == 1 for i, param in enumerate(self.signature.params))
-        if plain and not self.signature.allocated:
+        simple = all(
+            param.kind == "tensor" and param.strides is None and self._alignment(i) == 1
+            for i, param in enumerate(self.signature.params)
+        )
+        if simple and not self.signature.allocated:
             self._emit("if kwargs: raise Refused")
             self._emit("native(*args)")  # it counts arguments too
             return self._finish()
@@ -170,6 +173,8 @@ class _Text:
         for index in self._inputs("tensor"):
             if self._alignment(index) > 1:
                 self._refuse_unless(f"not v{index}.data_ptr() % {self._alignment(index)}")
+            if self.signature.params[index].strides is not None:
+                self._refuse_unless(f"not v{index}.is_neg()")
         if self.signature.allocated:
             self._bind_sizes(check=False)
             self._allocate()

@@ -29,7 +29,8 @@ extern "C" __global__ void tile_kernel(const __grid_constant__ CUtensorMap map, 
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  :: "r"(dst), "l"(&map), "r"(0), "r"((int)(blockIdx.x * 16)), "r"(bar) : "memory");
   }
-  asm volatile("{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra WAIT; }" :: "r"(bar) : "memory");
+  asm volatile("{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra WAIT; }"
+               :: "r"(bar) : "memory");
   for (int row = 0; row < 16; ++row) c[(blockIdx.x * 16 + row) * 32 + threadIdx.x] = tile[row * 32 + threadIdx.x] * scale;
 }
 """

@@ -1,0 +1,154 @@
+"""Compiled kernels under every backend: the same results and the same errors."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import ArgumentError
+from tilelang.execution import supported
+
+TARGETS = {"cpu": "cpu", "c": "c", "cuda": {"kind": "cuda", "arch": "sm_80"}}
+PLACES = [(target, backend) for target in TARGETS for backend in supported(target)]
+everywhere = pytest.mark.parametrize("place", PLACES, ids="-".join)
+
+
+@contextlib.contextmanager
+def kernel(place, program, **options):
+    """The kernel of ``program`` for a place; CUDA runs on the simulator."""
+    target, backend = place
+    made = tilelang.compile(program, target=TARGETS[target], execution_backend=backend, **options)
+    with tilelang.simulator() if target == "cuda" else contextlib.nullcontext():
+        yield made
+
+
+def scaled(dtype: str, scalar: str):
+    """``B = A * s``, in the scalar's type."""
+
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def program(A: T.Tensor((n, 8), dtype), s: scalar, B: T.Tensor((n, 8), dtype)):
+        with T.Kernel(T.ceildiv(n, 4), threads=32) as block:
+            for row, j in T.Parallel(4, 8):
+                i = block * 4 + row
+                B[i, j] = T.cast(T.cast(A[i, j], scalar) * s, dtype)
+
+    return program
+
+
+def transposed_and_summed():
+    """Two outputs whose sizes are arithmetic of the inputs': ``(m, n)`` and ``(2 * n,)``."""
+    n, m = T.dynamic("n, m")
+
+    @T.prim_func
+    def program(A: T.Tensor((n, m), "float32"), B: T.Tensor((m, n), "float32"), C: T.Tensor((n * 2,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(n, m):
+                B[j, i] = A[i, j]
+            for i in T.Parallel(n * 2):
+                C[i] = T.cast(i, "float32")
+
+    return program
+
+
+def strided_copy():
+    """Copies a matrix whose rows lie ``s`` elements apart."""
+    n, s = T.dynamic("n, s")
+
+    @T.prim_func
+    def program(A: T.StridedTensor((n, 8), (s, 1), "float32"), B: T.Tensor((n, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(n, 8):
+                B[i, j] = A[i, j]
+
+    return program
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "int32", "int64", "uint8"])
+def test_tensors_of_each_type(place, dtype):
+    scalar = "int32" if "int" in dtype else "float32"
+    kind = getattr(torch, dtype)
+    with kernel(place, scaled(dtype, scalar), out_idx=[2]) as run:
+        a = torch.arange(24).reshape(3, 8).to(kind)
+        torch.testing.assert_close(run(a, 3), (a.float() * 3).to(kind))
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "scalar, value", [("float64", 1.1), ("float16", 0.1), ("bfloat16", 0.1), ("int64", 2**40 + 1), ("uint8", 255)]
+)
+def test_scalars_of_each_type(place, scalar, value):
+    dtype = {"float64": "float64", "int64": "int64"}.get(scalar, "float32")
+    with kernel(place, scaled(dtype, scalar), out_idx=[2]) as run:
+        a = torch.ones(2, 8, dtype=getattr(torch, dtype))
+        expected = a * torch.tensor(value, dtype=getattr(torch, scalar)).to(a.dtype)
+        torch.testing.assert_close(run(a, value), expected, rtol=0, atol=0)
+
+
+@everywhere
+def test_outputs_with_sizes_of_their_own(place):
+    with kernel(place, transposed_and_summed(), out_idx=[1, 2]) as run:
+        for n, m in ((3, 5), (1, 1), (7, 2)):
+            a = torch.randn(n, m)
+            b, c = run(a)
+            assert b.shape == (m, n) and c.shape == (2 * n,)
+            torch.testing.assert_close(b, a.t().contiguous())
+            torch.testing.assert_close(c, torch.arange(2 * n).float())
+
+
+@everywhere
+def test_strided_tensors(place):
+    with kernel(place, strided_copy(), out_idx=[1]) as run:
+        wide = torch.randn(5, 20)
+        torch.testing.assert_close(run(wide[:, 3:11]), wide[:, 3:11].contiguous())
+        with pytest.raises(ArgumentError, match=r"strides of argument A .* expected \(s, 1\), got \(20, 2\)"):
+            run(wide[:, 2:18:2])
+        negated = torch.randn(5, 8, dtype=torch.complex64).conj().imag.as_strided((5, 8), (16, 1))
+        assert negated.is_neg()
+        with pytest.raises(ArgumentError, match="lazily negated view"):
+            run(negated)
+
+
+@everywhere
+def test_empty_tensors(place):
+    with kernel(place, scaled("float32", "float32"), out_idx=[2]) as run:
+        assert run(torch.empty(0, 8), 1.0).shape == (0, 8)
+
+
+MISTAKES = {
+    "missing": lambda a, b: (a,),
+    "too many": lambda a, b: (a, 1.0, b, b),
+    "dtype": lambda a, b: (a.half(), 1.0, b),
+    "integer dtype": lambda a, b: (a.int(), 1.0, b),
+    "rank": lambda a, b: (a[0], 1.0, b),
+    "extent": lambda a, b: (a[:, :4].contiguous(), 1.0, b),
+    "dynamic extent": lambda a, b: (a, 1.0, b[:2]),
+    "strides": lambda a, b: (torch.randn(8, 3).t(), 1.0, b),
+    "every second row": lambda a, b: (torch.randn(6, 8)[::2], 1.0, b),
+    "expanded": lambda a, b: (torch.randn(1, 8).expand(3, 8), 1.0, b),
+    "device": lambda a, b: (a.to("meta"), 1.0, b),
+    "scalar": lambda a, b: (a, "one", b),
+    "none": lambda a, b: (a, 1.0, None),
+    "swapped": lambda a, b: (1.0, a, b),
+    "sparse": lambda a, b: (a.to_sparse(), 1.0, b),
+    "list": lambda a, b: (a.tolist(), 1.0, b),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_all_backends_refuse_alike(mistake):
+    messages = {}
+    for place in PLACES:
+        with kernel(place, scaled("float32", "float32")) as run:
+            a, b = torch.randn(3, 8), torch.zeros(3, 8)
+            with pytest.raises(ArgumentError) as caught:
+                run(*MISTAKES[mistake](a, b))
+            messages[place] = str(caught.value)
+            assert not b.any()
+    assert len(set(messages.values())) == 1, messages
