@@ -7,6 +7,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
+from tilelang.target.cpu import helpers
 from tilelang.target.cpu.emit import cast, local, nest, seq
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
@@ -20,11 +21,40 @@ _FORMATS = {
 }
 
 
+_PASSED = {
+    # argument type -> letter in the helper's name, LLVM's type, C's
+    "int32": ("i", "i32", "int32_t"),
+    "int64": ("l", "i64", "int64_t"),
+    "uint64": ("l", "i64", "int64_t"),
+    "float64": ("d", "double", "double"),
+}
+
+
 def _printf(text: str, *arguments: Any) -> Any:
-    call = ir.Call(
-        ir.Op.get("tirx.call_extern"), [ir.StringImm("printf"), ir.StringImm(text), *arguments], ret_ty="int32"
-    )
+    name = _printer(tuple(str(argument.ty) for argument in arguments))
+    call = ir.Call(ir.Op.get("tirx.call_extern"), [ir.StringImm(name), ir.StringImm(text), *arguments], ret_ty="int32")
     return ir.Evaluate(call)
+
+
+def _printer(dtypes: tuple[str, ...]) -> str:
+    """The helper that calls ``printf`` with arguments of these types.
+
+    ``printf`` takes a variable number of arguments, which are passed in another way than those of the calls that TVM emits.
+    """
+    letters, llvm, c = zip(*(_PASSED[dtype] for dtype in dtypes)) if dtypes else ((), (), ())
+    name = f"tl_print_{''.join(letters)}"
+    if name not in helpers.HELPERS:
+        parameters = "".join(f", {kind} %a{position}" for position, kind in enumerate(llvm))
+        c_parameters = "".join(f", {kind} a{position}" for position, kind in enumerate(c))
+        c_arguments = "".join(f", a{position}" for position in range(len(c)))
+        helpers.register(
+            name,
+            "declare i32 @printf(ptr, ...)\n"
+            f"define i32 @{name}(ptr %format{parameters}) alwaysinline {{\n"
+            f"  %n = call i32 (ptr, ...) @printf(ptr %format{parameters})\n  ret i32 %n\n}}",
+            f"static inline int32_t {name}(const char* format{c_parameters}) {{ return printf(format{c_arguments}); }}",
+        )
+    return name
 
 
 def _flush() -> Any:

@@ -38,7 +38,10 @@ register("tl_workspace")
 
 def llvm_text(names: Iterable[str]) -> str:
     """The LLVM module that defines the named helpers; empty where none needs it."""
-    return "\n".join(HELPERS[name].llvm for name in dict.fromkeys(names) if HELPERS[name].llvm)
+    lines = "\n".join(HELPERS[name].llvm for name in dict.fromkeys(names)).split("\n")
+    # Two helpers may declare the same function of the C library; a module may do so once.
+    declared = [line for line in lines if line.startswith("declare ")]
+    return "\n".join([*dict.fromkeys(declared), *(line for line in lines if not line.startswith("declare "))]).strip()
 
 
 def c_text(names: Iterable[str]) -> str:
