@@ -4,14 +4,14 @@ import random
 
 import numpy as np
 import pytest
-import tilelang.simulator
 import torch
+
+import tilelang.simulator
+from testing.python.simulator.models import cuda, kernels, tiles
 from tilelang.errors import PtxError, SimulatorArgumentError
 
-from testing.python.simulator.models import cuda, kernels, tiles
-
 HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
-KERNEL = HEADER + ".visible .entry k(.param .u64 p)\n{\n  .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<2>;\n  BODY\n  ret;\n}\n"
+KERNEL = HEADER + ".visible .entry k(.param .u64 p)\n{\n  .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .pred %p<2>;\n  BODY\n  ret;\n}"
 
 MISTAKES = {
     "frobnicate.u32 %r0, %r1;": "PTX line 7: unknown instruction frobnicate.u32",
