@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import builtins
 import operator
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.errors import CarriedValueError, CompileError, StaleValueError
 from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, subscript
+from tilelang.frontend.bindings import bind, distributed, kept, settled
 from tilelang.frontend.builder import Builder, Frame, current, sequence
 from tilelang.frontend.loops import LoopSpec, span_of_range
-from tilelang.frontend.values import ExprLike, LocalVar, Unusable, as_expr, as_operand, is_symbolic
+from tilelang.frontend.values import LocalVar, Unusable, as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import user_location
-from tilelang.tileop.thread import intrinsic_call
-
-_INLINE_LIMIT = 24
-"""Nodes of an index expression that is repeated where it is used instead of being bound to a variable."""
+from tilelang.tileop.thread import INTRINSICS, intrinsic_call, intrinsic_name
 
 _AUGMENTED: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,
@@ -44,8 +43,6 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "NotEq": operator.ne,
     "Is": operator.is_,
     "IsNot": operator.is_not,
-    "In": lambda a, b: a in b,
-    "NotIn": lambda a, b: a not in b,
 }
 
 
@@ -64,7 +61,7 @@ class Hooks:
         builder = current()
         builder.pending_name = None
         before = scope.get(name, _UNBOUND)
-        bound = _bind(builder, name, before, value)
+        bound = bind(builder, name, before, value)
         for frame in reversed(builder.frames):
             if frame.kind in ("loop", "branch"):
                 frame.assigned.setdefault((id(scope), name), before)
@@ -73,13 +70,22 @@ class Hooks:
         return bound
 
     def unpack(self, names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
-        """The right-hand side of ``a, b = values``, every item computed before any target changes."""
+        """The right-hand side of ``a, *b = values``, every item computed before any target changes."""
         builder = current()
         builder.pending_name = None
-        items = tuple(values)
-        if len(items) != len(names):
-            raise ValueError(f"cannot unpack {len(items)} values into {len(names)} names")
-        return tuple(_settled(builder, name, item) for name, item in zip(names, items))
+        items = distributed(names, list(values))
+        return tuple(
+            kept(builder, name.lstrip("*"), item) if isinstance(item, (list, tuple, dict)) else settled(builder, name, item)
+            for name, item in zip(names, items)
+        )
+
+    def keep(self, value: Any) -> Any:
+        """A value that Python will hold on to (an attribute, an item of a container): read now, not where it is used."""
+        return kept(current(), "kept", value)
+
+    def keep_in(self, holder: Any, value: Any) -> Any:
+        """An argument of ``holder.append(value)`` and its like."""
+        return self.keep(value) if isinstance(holder, (list, dict, set, deque)) else value
 
     def augment(self, scope: dict[str, Any], name: str, value: Any, op: str, operand: Any) -> Any:
         """``name op= operand``."""
@@ -143,7 +149,7 @@ class Hooks:
         if is_buffer(target):
             assign_subscript(target, key, value)
         else:
-            target[plain_index(key)] = value
+            target[plain_index(key)] = self.keep(value)
 
     # Control flow ----------------------------------------------------------------------------------------------------
 
@@ -262,7 +268,16 @@ class Hooks:
         """``a < b < c``."""
         values = [as_operand(value) for value in operands]
         pairs = list(zip(operators, values, values[1:]))
-        return self.and_(*(lambda op=op, a=a, b=b: _COMPARISONS[op](a, b) for op, a, b in pairs))
+        return self.and_(*(lambda op=op, a=a, b=b: self._compared(op, a, b) for op, a, b in pairs))
+
+    def _compared(self, op: str, left: Any, right: Any) -> Any:
+        if op not in ("In", "NotIn"):
+            return _COMPARISONS[op](left, right)
+        if is_symbolic(left) or (isinstance(right, (list, tuple)) and any(map(is_symbolic, right))):
+            found = self.or_(*(lambda item=item: as_operand(left) == as_operand(item) for item in right))
+        else:
+            found = _constant(left) in right
+        return self.not_(found) if op == "NotIn" else found
 
     def choose(self, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """``then if test else otherwise``."""
@@ -271,7 +286,7 @@ class Hooks:
         test = as_operand(test)
         if not is_symbolic(test):
             return then() if _constant(test) else otherwise()
-        return if_then_else(test, then(), otherwise())
+        return if_then_else(test, _without_effects(then), _without_effects(otherwise))
 
     def divide(self, left: Any, right: Any) -> Any:
         """``left / right``; between run-time integers it is ambiguous and refused."""
@@ -365,55 +380,6 @@ class DynamicBranch(Branch):
         self.builder.closed = frame
 
 
-def _bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
-    if isinstance(value, LocalVar):
-        if value.fresh:
-            value.fresh = False
-            return value
-        value = value.expr()
-    if isinstance(value, ExprLike):
-        return value
-    value = as_operand(value)
-    scalar = isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value))
-    if isinstance(before, LocalVar) and scalar:
-        assign_subscript(before.buffer, 0, value)
-        return before
-    return _settled(builder, name, value)
-
-
-def _settled(builder: Builder, name: str, value: Any) -> Any:
-    """``value``, bound to a variable where it reads memory that a later assignment may change."""
-    if isinstance(value, LocalVar):
-        if value.fresh:
-            return value
-        value = value.expr()
-    value = value if isinstance(value, ExprLike) else as_operand(value)
-    fixed = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm, ir.TensorRegion)
-    if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or str(value.ty) == "handle" or _is_small_index(value):
-        return value
-    return builder.bind(name, value)
-
-
-def _is_small_index(expr: Any) -> bool:
-    """Whether an expression is integer arithmetic over immutable values and short enough to repeat."""
-    if not str(expr.ty).startswith("int"):
-        return False
-    stack, count = [expr], 0
-    while stack:
-        node = stack.pop()
-        count += 1
-        if count > _INLINE_LIMIT:
-            return False
-        if isinstance(node, (ir.Var, ir.IntImm)):
-            continue
-        if isinstance(node, (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max)):
-            stack += (node.a, node.b)
-        elif isinstance(node, ir.Cast):
-            stack.append(node.value)
-        else:
-            return False
-    return True
-
 
 def _is_stale(frame: Frame, before: Any, value: Any) -> bool:
     if isinstance(value, LocalVar) or is_buffer(value) or value is before:
@@ -463,11 +429,23 @@ def _boolean(value: Any) -> Any:
     )
 
 
+def _without_effects(part: Callable[[], Any]) -> Any:
+    """The value of an operand that Python might skip; a call in it that changes something would happen all the same."""
+    stmts = current().frames[-1].stmts
+    count = len(stmts)
+    value = part()
+    for stmt in stmts[count:]:
+        called = intrinsic_name(stmt.value) if isinstance(stmt, (ir.Bind, ir.Evaluate)) else None
+        if not isinstance(stmt, ir.Bind) or (called is not None and not INTRINSICS[called].pure):
+            raise CompileError("a call with side effects in a conditional expression", hint="use an if statement")
+    return value
+
+
 def _logical(terms: tuple[Callable[[], Any], ...], stop: bool, combine: Callable[[Any, Any], Any]) -> Any:
     result: Any = None
     value: Any = None
     for term in terms:
-        value = as_operand(term())
+        value = as_operand(term() if result is None else _without_effects(term))
         if not is_symbolic(value):
             value = _constant(value)
             if bool(value) is stop:

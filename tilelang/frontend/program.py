@@ -9,6 +9,7 @@ from typing import Any
 
 from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import CompileError, Location, TileLangError, TraceError, concise
+from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
 from tilelang.frontend.builder import Builder, activate, current
 from tilelang.frontend.hooks import HOOKS
 from tilelang.frontend.rewrite import rewrite

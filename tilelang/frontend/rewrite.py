@@ -23,6 +23,9 @@ SCOPE = "__tl_scope__"
 
 _REPLACED_BUILTINS = frozenset("min max abs round pow sum print range any all".split())
 _REPLACED_TYPES = frozenset("int float bool".split())
+_KEEPERS = frozenset("append extend insert add setdefault update appendleft".split())
+"""Methods by which Python's containers take hold of a value."""
+
 """Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 _UNSUPPORTED = {
     ast.AsyncFor: "async for",
@@ -186,21 +189,21 @@ class _Rewriter(ast.NodeTransformer):
             name = ast.Constant(target.id)
             call = self.hook("assign", self.scope(), self.hook("naming", name, at=node), value, at=node)
             return _locate(ast.Assign([target], call), node)
-        if isinstance(target, (ast.Tuple, ast.List)) and not any(isinstance(t, ast.Starred) for t in target.elts):
+        if isinstance(target, (ast.Tuple, ast.List)):
             return self.assign_items(target, value, node)
         if isinstance(target, ast.Subscript):
             call = self.hook("store", self.visit(target.value), self.key(target.slice), value, at=node)
             return _locate(ast.Expr(call), node)
-        return _locate(ast.Assign([self.visit(target)], value), node)
+        return _locate(ast.Assign([self.visit(target)], self.hook("keep", value, at=node)), node)
 
     def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
         self.held += 1
         held = f"__tl_items_{self.held}__"
-        names = ast.Constant(tuple(t.id if isinstance(t, ast.Name) else "item" for t in target.elts))
+        names = ast.Constant(tuple(map(_target_name, target.elts)))
         out = [_locate(ast.Assign([ast.Name(held, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
         for position, item in enumerate(target.elts):
             part = ast.Subscript(ast.Name(held, ast.Load()), ast.Constant(position), ast.Load())
-            made = self.assign(item, _locate(part, node), node)
+            made = self.assign(item.value if isinstance(item, ast.Starred) else item, _locate(part, node), node)
             out.extend(made if isinstance(made, list) else [made])
         return out
 
@@ -322,8 +325,12 @@ class _Rewriter(ast.NodeTransformer):
             return self.hook("not_", self.visit(node.operand), at=node)
         return self.generic_visit(node)
 
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        node.value = self.hook("assign", self.scope(), ast.Constant(node.target.id), self.visit(node.value), at=node)
+        return node
+
     def visit_Compare(self, node: ast.Compare) -> Any:
-        if len(node.ops) == 1:
+        if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)):
             return self.generic_visit(node)
         operators = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
         return self.hook("compare", operators, self.visit(node.left), *map(self.visit, node.comparators), at=node)
@@ -356,6 +363,9 @@ class _Rewriter(ast.NodeTransformer):
         node = self.generic_visit(node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
+        if isinstance(callee, ast.Attribute) and callee.attr in _KEEPERS and isinstance(callee.value, ast.Name):
+            holder = _locate(ast.Name(callee.value.id, ast.Load()), callee)
+            node.args = [a if isinstance(a, ast.Starred) else self.hook("keep_in", holder, a, at=a) for a in node.args]
         return node
 
     def visit_Name(self, node: ast.Name) -> Any:
@@ -374,6 +384,13 @@ def _locate(node: Any, origin: ast.AST) -> Any:
         if "lineno" in child._attributes and not hasattr(child, "lineno"):
             ast.copy_location(child, origin)
     return node
+
+
+def _target_name(target: ast.expr) -> str:
+    """What a value bound to ``target`` is called; a star is kept."""
+    if isinstance(target, ast.Starred):
+        return "*" + _target_name(target.value)
+    return target.id if isinstance(target, ast.Name) else "item"
 
 
 def _has_walrus(node: ast.AST) -> bool:

@@ -46,4 +46,5 @@ def same(left: Any, right: Any) -> bool:
     """Whether two sizes are provably equal."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
-    return as_int(constant(left) - constant(right)) == 0
+    distance = as_int(constant(left) - constant(right))
+    return isinstance(distance, int) and distance == 0

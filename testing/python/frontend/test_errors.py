@@ -340,6 +340,63 @@ def test_error_of_a_user_helper_names_its_line():
                 A[0] = helper(1)
 
 
+def test_run_time_equality_in_a_plain_helper():
+    def helper(value):
+        return 5 if value == 1 else 6  # <- error
+
+    with error_at_mark(CompileError, "a run-time comparison is used where Python needs True or False"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[0] = helper(A[1])
+
+
+def test_run_time_order_in_a_plain_helper():
+    def helper(value):
+        return 5 if value < 1 else 6  # <- error
+
+    with error_at_mark(CompileError, "a run-time value is used where Python needs True or False") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[0] = helper(A[1])
+
+    assert "tvm" not in str(caught.value)
+
+
+def test_dynamic_size_compared_in_a_factory():
+    def factory(n):
+        if n == 1:
+            return None
+        return n
+
+    with pytest.raises(CompileError, match="a run-time comparison is used where Python needs True or False"):
+        factory(T.dynamic("n"))
+
+
+def test_store_in_a_plain_helper():
+    def helper(A):
+        A[0] = 1  # <- error
+
+    with error_at_mark(CompileError, "a plain Python function cannot store to a buffer"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                helper(A)
+
+
+def test_side_effect_in_a_conditional_expression():
+    with error_at_mark(CompileError, "a call with side effects in a conditional expression"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1):
+                A[1] = T.atomic_add(A[0], 1, return_prev=True) if A[2] > 0 else 0  # <- error
+
+
 def test_compile_time_assertion():
     with error_at_mark(TraceError, "AssertionError: too narrow"):
 

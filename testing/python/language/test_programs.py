@@ -277,6 +277,71 @@ def test_values_are_immutable_snapshots():
     assert a.tolist() == [0, 5, 12, 0]
 
 
+def test_containers_hold_values():
+    class Box:
+        content = None
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), out: T.Tensor((12,), "int32")):
+        with T.Kernel(1, threads=1):
+            box = Box()
+            listed = [A[0], A[1] + 1]
+            pair = (A[0], (A[2], 5))
+            table = {"x": A[0]}
+            grown = []
+            for k in [0, 1]:
+                grown.append(A[k])
+            table["y"] = A[1]
+            box.content = A[0] * 10
+            head, *rest, tail = [A[0], A[1], A[2], A[3]]
+            if (walrus := A[0]) > 0:
+                for i in T.serial(8):
+                    A[i] = 100
+                out[0] = walrus
+            out[1] = listed[0] + listed[1]
+            out[2] = pair[0] + pair[1][0] + pair[1][1]
+            out[3] = table["x"] + table["y"]
+            out[4] = grown[0] + grown[1]
+            out[5] = box.content
+            out[6] = head + rest[0] + rest[1] + tail
+            out[7] = A[0]
+
+    a, out = torch.arange(1, 9, dtype=torch.int32), torch.zeros(12, dtype=torch.int32)
+    run(main, a, out)
+    assert out.tolist()[:8] == [1, 1 + 3, 1 + 3 + 5, 1 + 2, 1 + 2, 10, 1 + 2 + 3 + 4, 100]
+
+
+def test_membership():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(8, threads=1) as bx:
+            if bx in (1, 3, 5):
+                A[bx] = 1
+            elif bx not in [0, 7]:
+                A[bx] = 2
+            if 3 in [1, 2, 3] and "x" not in {"y": 1}:
+                A[bx] += 10
+
+    a = torch.zeros(8, dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [10, 11, 12, 11, 12, 11, 12, 10]
+
+
+def test_known_comparisons_in_plain_helpers():
+    def kind(buffer):
+        return "wide" if buffer.shape[1] == 8 else "narrow"
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "int32"), B: T.Tensor((4, 2), "int32")):
+        with T.Kernel(1, threads=1):
+            A[0, 0] = 1 if kind(A) == "wide" else 2
+            B[0, 0] = 1 if kind(B) == "wide" else 2
+
+    a, b = torch.zeros(4, 8, dtype=torch.int32), torch.zeros(4, 2, dtype=torch.int32)
+    run(main, a, b)
+    assert a[0, 0] == 1 and b[0, 0] == 2
+
+
 def test_host_statements_around_kernels():
     n = T.dynamic("n")
 

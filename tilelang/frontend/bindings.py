@@ -1,0 +1,110 @@
+"""What a Python name is bound to when a program assigns to it.
+
+An expression that reads memory is computed where it is assigned, by a ``Bind`` statement: names hold values, not formulas that
+would read something else later. Short index arithmetic over immutable values is repeated instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.frontend.access import assign_subscript, is_buffer
+from tilelang.frontend.builder import Builder
+from tilelang.frontend.values import ExprLike, LocalVar, as_operand
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import walk_expr
+
+_INLINE_LIMIT = 24
+"""Nodes of an index expression that is repeated where it is used instead of being bound to a variable."""
+
+
+def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
+    """What ``name = value`` binds the name to; ``before`` is what it held."""
+    if isinstance(value, LocalVar):
+        if value.fresh:
+            value.fresh = False
+            return value
+        value = value.expr()
+    if isinstance(value, ExprLike):
+        return value
+    value = as_operand(value)
+    scalar = isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value))
+    if isinstance(before, LocalVar) and scalar:
+        assign_subscript(before.buffer, 0, value)
+        return before
+    return kept(builder, name, value) if type(value) in (list, tuple, dict) else settled(builder, name, value)
+
+
+def distributed(names: tuple[str, ...], items: list[Any]) -> list[Any]:
+    """One item for each name; the starred name gets a list of what the others leave."""
+    star = next((position for position, name in enumerate(names) if name.startswith("*")), None)
+    if star is None:
+        if len(items) != len(names):
+            raise ValueError(f"cannot unpack {len(items)} values into {len(names)} names")
+        return items
+    after = len(names) - star - 1
+    if len(items) < len(names) - 1:
+        raise ValueError(f"cannot unpack {len(items)} values into {len(names) - 1} names or more")
+    end = len(items) - after
+    return [*items[:star], items[star:end], *items[end:]]
+
+
+def settled(builder: Builder, name: str, value: Any) -> Any:
+    """``value``, bound to a variable where it reads memory that a later assignment may change."""
+    if isinstance(value, LocalVar):
+        if value.fresh:
+            return value
+        value = value.expr()
+    value = value if isinstance(value, ExprLike) else as_operand(value)
+    fixed = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm, ir.TensorRegion)
+    if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or str(value.ty) == "handle" or _is_small_index(value):
+        return value
+    return builder.bind(name, value)
+
+
+def kept(builder: Builder, name: str, value: Any) -> Any:
+    """:func:`_settled`, also for the items of a list, tuple or dict that read memory."""
+    kind = type(value)
+    if kind in (list, tuple):
+        items = [kept(builder, name, item) if _may_read(item) else item for item in value]
+        if all(new is old for new, old in zip(items, value)):
+            return value
+        if kind is tuple:
+            return tuple(items)
+        value[:] = items
+    elif kind is dict:
+        value.update({key: kept(builder, name, item) for key, item in value.items() if _may_read(item)})
+    elif _may_read(value):
+        return settled(builder, name, value)
+    return value
+
+
+def _may_read(value: Any) -> bool:
+    """Whether ``value`` depends on memory, or is a container."""
+    if type(value) in (list, tuple, dict):
+        return True
+    if isinstance(value, LocalVar):
+        return not value.fresh
+    value = value if isinstance(value, ExprLike) else as_operand(value)
+    return isinstance(value, ir.PrimExpr) and any(isinstance(node, ir.TensorLoad) for node in walk_expr(value))
+
+
+def _is_small_index(expr: Any) -> bool:
+    """Whether an expression is integer arithmetic over immutable values and short enough to repeat."""
+    if not str(expr.ty).startswith("int"):
+        return False
+    stack, count = [expr], 0
+    while stack:
+        node = stack.pop()
+        count += 1
+        if count > _INLINE_LIMIT:
+            return False
+        if isinstance(node, (ir.Var, ir.IntImm)):
+            continue
+        if isinstance(node, (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max)):
+            stack += (node.a, node.b)
+        elif isinstance(node, ir.Cast):
+            stack.append(node.value)
+        else:
+            return False
+    return True
