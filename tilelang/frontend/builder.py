@@ -67,6 +67,7 @@ class Builder:
         self.pending_name: str | None = None
         self.closed: Frame | None = None
         self.names: dict[str, int] = {}
+        self.dynamic_sizes: dict[str, Any] = {}
         self.reducers: dict[Any, str] = {}
         self.aliases: dict[Any, Any] = {}
         self.loop_ends: list[int | None] = []
@@ -156,6 +157,17 @@ class Builder:
         home = next(f for f in reversed(self.frames) if f.kind in ("kernel", "function"))
         home.allocations.append(ir.AllocBuffer(buffer, dict(annotations or {}), self.span()))
 
+    def dynamic_size(self, name: str, var: Any) -> Any:
+        """The program's variable of a dynamic size; ``var`` becomes it where the name is new.
+
+        Raises:
+            CompileError: the name was used with another type.
+        """
+        known = self.dynamic_sizes.setdefault(name, var)
+        if str(known.ty) != str(var.ty):
+            raise CompileError(f"the dynamic size {name!r} is {known.ty} in one place and {var.ty} in another")
+        return known
+
     def bind(self, name: str, value: Any) -> Any:
         """An immutable variable that holds ``value`` from here on."""
         var = ir.Var(self.unique(name), value.ty)
@@ -191,9 +203,14 @@ def current(what: str = "this operation") -> Builder:
     return builder
 
 
+def active_builder() -> Builder | None:
+    """The builder of the program that is being traced in this thread, if any."""
+    return getattr(_active, "builder", None)
+
+
 def is_tracing() -> bool:
     """Whether a program is being traced in this thread."""
-    return getattr(_active, "builder", None) is not None
+    return active_builder() is not None
 
 
 @contextmanager

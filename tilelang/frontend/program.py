@@ -149,7 +149,7 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
     except (ProbeDone, RecursionError):
         raise
     except TileLangError as error:
-        raise error.at(traceback_location(error))
+        raise error.at(traceback_location(error)) from error.__cause__
     except Exception as error:
         raise TraceError(error).at(traceback_location(error)) from error
 
@@ -242,9 +242,10 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
                 hint=f'write {name}: T.Tensor((m, n), "float16"), or {name}: T.int32',
             )
         try:
-            values[name] = _parameter(name, annotations[name])
+            with activate(builder):
+                values[name] = _parameter(name, annotations[name])
         except TileLangError as error:
-            raise error.at(_definition_location(function))
+            raise error.at(_definition_location(function)) from error.__cause__
         builder.unique(name)
     _run(function, values, builder)
     return _finish(function.__name__, list(values.values()), builder)
@@ -280,6 +281,14 @@ def _eager_arguments(function: Callable[..., Any], fixed: Mapping[str, Any], sta
     return values
 
 
+def _declared(
+    function: Callable[..., Any], fixed: Mapping[str, Any], state: EagerState, builder: Builder
+) -> dict[str, Any]:
+    """:func:`_eager_arguments` with the program's own dynamic sizes."""
+    with activate(builder):
+        return _eager_arguments(function, fixed, state)
+
+
 def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignature:
     """The signature of an eager program: which arguments are tensors, of what shape.
 
@@ -289,7 +298,7 @@ def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignat
     """
     builder, state = _eager_builder(function, None)
     try:
-        _run(function, _eager_arguments(function, fixed, state), builder)
+        _run(function, _declared(function, fixed, state, builder), builder)
     except ProbeDone:
         pass
     params = tuple(
@@ -337,7 +346,7 @@ def trace(function: Callable[..., Any], fixed: Mapping[str, Any], consts: Mappin
     builder, state = _eager_builder(function, consts)
     for name in inspect.signature(function).parameters:
         builder.unique(name)
-    _run(function, _eager_arguments(function, fixed, state), builder)
+    _run(function, _declared(function, fixed, state, builder), builder)
     order = [name for name in inspect.signature(function).parameters if name in state.params]
     return _finish(function.__name__, [state.params[name] for name in order], builder)
 

@@ -1,7 +1,7 @@
 """The truth value of comparisons in the user's own Python.
 
 ``a == b`` of two expressions is an object that TVM lets stand for the question whether both are the same node. In a rewritten
-function the hooks turn it into a comparison of the kernel; but in a plain helper (``if x == 1``), in ``x in [1, 2]`` or in a ``match``,
+function the hooks turn it into a comparison of the kernel; but in a plain helper (``if x == 1``) or in a ``match``,
 Python asks for its truth, and identity would silently choose a branch. There, a comparison of known values has its value,
 and any other is an error.
 """

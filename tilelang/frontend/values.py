@@ -106,12 +106,15 @@ class DynamicSize(ExprLike):
         self._var: Any = None
 
     def expr(self) -> Any:
-        """The variable; the same object gives the same variable."""
+        """The variable: one for each name in a program, whichever object named it first."""
         if self._var is None:
             from tilelang.ir import nodes as ir
 
             self._var = ir.Var(self.name, str(self.dtype))
-        return self._var
+        from tilelang.frontend.builder import active_builder
+
+        builder = active_builder()
+        return self._var if builder is None else builder.dynamic_size(self.name, self._var)
 
     def __repr__(self) -> str:
         return f"T.dynamic({self.name!r})"

@@ -55,8 +55,32 @@ def test_every_example_is_tested():
     assert sorted(path.parent.name for path in EXAMPLES.glob("*/example_*.py")) == sorted(SMALL)
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_example(name, capsys):
+def run(name, capsys):
     torch.manual_seed(0)
     load(name).main(**SMALL[name])
     assert "matches torch" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_example(name, capsys):
+    run(name, capsys)
+
+
+THROUGH_C = [
+    "elementwise",
+    "gemm_int8",
+    "gemm_fp8",
+    "splitk_gemm",
+    "softmax",
+    "topk",
+    "cumsum",
+    "histogram",
+    "grouped_gemm",
+    "sparse_gemm",
+]
+
+
+@pytest.mark.parametrize("name", THROUGH_C)
+def test_example_through_c(name, capsys, monkeypatch):
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "c")
+    run(name, capsys)
