@@ -126,7 +126,7 @@ for _suffix, _llvm_order, _c_order in dict.fromkeys(_ORDERS.values()):
 
 
 def _address(legalizer: Any, load: Any) -> Any:
-    indices = [legalizer.expr(index) for index in load.indices]
+    indices = legalizer.indices(load.source, load.indices)
     place = ir.BufferLoad(legalizer.access(load.source), indices)
     return ir.Call(ir.Op.get("tirx.address_of"), [place], ret_ty="handle")
 

@@ -8,6 +8,7 @@ alias of its storage type.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
 from tilelang.target.cpu import formats
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import is_no_op, seq
@@ -61,6 +63,7 @@ class Legalizer(StmtRewriter):
         self.context = context
         self.buffers: dict[Any, Any] = {}
         self.narrow_vars: dict[Any, Any] = {}
+        self.wide: dict[Any, bool] = {}
         self.functions: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
         self._handlers: dict[type, Callable[[Any], Any]] = {}
@@ -113,7 +116,7 @@ class Legalizer(StmtRewriter):
 
     def visit_BufferStore(self, node: Any) -> Any:
         buffer = self.access(node.buffer)
-        indices = [self.expr(index) for index in node.indices]
+        indices = self.indices(node.buffer, node.indices)
         return ir.BufferStore(buffer, self.stored(node.value, str(node.buffer.dtype)), indices, node.span)
 
     def stored(self, value: Any, dtype: str) -> Any:
@@ -123,7 +126,7 @@ class Legalizer(StmtRewriter):
         while isinstance(value, ir.Cast) and str(value.ty) == dtype and str(value.value.ty) != dtype:
             return self.narrow(self.to_f32(value.value), dtype)
         if isinstance(value, ir.TensorLoad) and str(value.ty) == dtype:
-            return ir.BufferLoad(self.access(value.source), [self.expr(index) for index in value.indices])
+            return ir.BufferLoad(self.access(value.source), self.indices(value.source, value.indices))
         if isinstance(value, ir.FloatImm):
             return self.constant_bits(float(value.value), dtype)
         if _is_conditional(value):
@@ -192,6 +195,16 @@ class Legalizer(StmtRewriter):
         stays = str(buffer.dtype) not in _MEMORY and buffer.scope() in ("", "global")
         return buffer if stays else self.storage(buffer)
 
+    def indices(self, buffer: Any, indices: Any) -> list[Any]:
+        """Legal indices; of a tensor that may have 2**31 elements or more, in 64 bits, so that the offset does not wrap."""
+        legal = [self.expr(index) for index in indices]
+        wide = self.wide.get(buffer)
+        if wide is None:
+            wide = self.wide[buffer] = _may_be_huge(buffer)
+        if not wide:
+            return legal
+        return [index if isinstance(index, ir.Ramp) else ir.Cast("int64", index) for index in legal]
+
     def expr(self, node: Any) -> Any:
         if isinstance(node, _LEAVES):
             return self._variable(node) if isinstance(node, ir.Var) else self._immediate(node)
@@ -234,7 +247,7 @@ class Legalizer(StmtRewriter):
 
     def _load(self, node: Any) -> Any:
         dtype = str(node.source.dtype)
-        load = ir.BufferLoad(self.access(node.source), [self.expr(index) for index in node.indices])
+        load = ir.BufferLoad(self.access(node.source), self.indices(node.source, node.indices))
         return self.widen(load, dtype) if dtype in formats.STORAGE else load
 
     def _select(self, node: Any) -> Any:
@@ -279,6 +292,15 @@ def extern_call(name: str, arguments: Any, result: str, pure: bool = True) -> An
     """A call to a C function."""
     op = "tirx.call_pure_extern" if pure else "tirx.call_extern"
     return ir.Call(ir.Op.get(op), [ir.StringImm(name), *arguments], ret_ty=result)
+
+
+def _may_be_huge(buffer: Any) -> bool:
+    if buffer.scope() not in ("", "global"):
+        return False
+    sizes = [as_int(size) for size in buffer.shape]
+    if list(buffer.strides) or not all(isinstance(size, int) for size in sizes):
+        return True
+    return math.prod(sizes) >= 2**31
 
 
 def _is_conditional(value: Any) -> bool:
