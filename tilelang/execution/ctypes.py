@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.artifact import KernelArtifact
-from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
-from tilelang.execution.native import entry_kinds, entry_name, open_kernel_library, open_private_library
-from tilelang.execution.runtime import LoadedKernels
+from tilelang.execution.native import entry_kinds, entry_name, is_device_artifact, open_kernel_library, open_private_library
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.wrapper import pointer_call
+
+if TYPE_CHECKING:
+    from tilelang.execution.device import Place
 
 FILE = "kernel_lib.so"
 
@@ -27,6 +28,8 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
         ExecutionError: the library cannot be loaded.
     """
     if is_device_artifact(artifact):
+        from tilelang.execution.device import device_executor
+
         return device_executor(artifact, "ctypes", lambda place: _on_device(artifact, directory, place))
     library = open_kernel_library(artifact, directory / FILE)
     call = pointer_call(CallSignature.of(artifact, "cpu"), bind_entry(library, artifact), failure_text(library, artifact))
@@ -42,6 +45,8 @@ def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Calla
 
 def open_bound_library(artifact: KernelArtifact, directory: Path, place: Place) -> tuple[ctypes.CDLL, tuple[Any, ...]]:
     """The host of a CUDA kernel, bound to its device; and what must live as long as it is called."""
+    from tilelang.execution.runtime import LoadedKernels
+
     kernels = LoadedKernels(artifact, directory, place.device)
     library = open_private_library(artifact, directory / FILE)
     kernels.bind(library, artifact.name)

@@ -10,19 +10,21 @@ import ctypes
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.artifact import Dim, KernelArtifact, KernelParam
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import integer_range
 from tilelang.execution.ctypes import FILE, failure_text, open_bound_library
-from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
-from tilelang.execution.native import entry_kinds, entry_name, open_kernel_library
+from tilelang.execution.native import entry_kinds, entry_name, is_device_artifact, open_kernel_library
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings, give_up, slow_path
 from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
+
+if TYPE_CHECKING:
+    from tilelang.execution.device import Place
 
 _TENSOR, _INTEGER, _UNSIGNED, _FLOAT, _POINTER = range(5)
 _NUMBER, _VARIABLE, _PROGRAM = range(3)
@@ -55,6 +57,8 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
         ExecutionError: the library or the adapter cannot be loaded, or the kernel has more arguments than the adapter takes.
     """
     if is_device_artifact(artifact):
+        from tilelang.execution.device import device_executor
+
         return device_executor(artifact, "cython", lambda place: _on_device(artifact, directory, place))
     library = open_kernel_library(artifact, directory / FILE)
     call = adapted_call(CallSignature.of(artifact, "cpu"), artifact, library, on_stream=False)

@@ -1,11 +1,11 @@
 """Executors of CUDA artifacts: on a GPU where there is one, on the simulator where that is asked for.
 
-Nothing is loaded before the first call, so that kernels can be compiled, read and kept where there is no device.
+Nothing is loaded before the first call, so that kernels can be compiled, read and kept where there is no device. Backends
+import this module for CUDA artifacts only: a CPU kernel is ready sooner without it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,11 +36,6 @@ class Place:
 
 
 Build = Callable[[Place], Callable[..., Any]]
-
-
-def is_device_artifact(artifact: KernelArtifact) -> bool:
-    """Whether an artifact's kernels run on a CUDA device."""
-    return bool(artifact.launches) or json.loads(artifact.target).get("kind") == "cuda"
 
 
 def device_executor(artifact: KernelArtifact, backend: str, build: Build) -> Executor:

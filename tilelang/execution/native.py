@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +34,11 @@ def open_tvm_runtime() -> None:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise ExecutionError(f"cannot load {path}: {error}") from None
+
+
+def is_device_artifact(artifact: KernelArtifact) -> bool:
+    """Whether an artifact's kernels run on a CUDA device."""
+    return bool(artifact.launches) or json.loads(artifact.target).get("kind") == "cuda"
 
 
 def open_kernel_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:

@@ -11,19 +11,21 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.artifact import DIM_OPERATORS, Dim, KernelArtifact, KernelParam
 from tilelang.dtypes import canonical
 from tilelang.errors import ArgumentError, ExecutionError
 from tilelang.execution.arguments import prepare
 from tilelang.execution.ctypes import FILE, bind_entry, entry_call, failure_text, open_bound_library
-from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
-from tilelang.execution.native import open_kernel_library
+from tilelang.execution.native import is_device_artifact, open_kernel_library
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings, pointer_call
 from tilelang.storage import storage_shape
+
+if TYPE_CHECKING:
+    from tilelang.execution.device import Place
 
 NAMESPACE = "tilelang"
 
@@ -35,6 +37,8 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
         ExecutionError: the library cannot be loaded.
     """
     if is_device_artifact(artifact):
+        from tilelang.execution.device import device_executor
+
         return device_executor(artifact, "torch", lambda place: _on_device(artifact, directory, place))
     library = open_kernel_library(artifact, directory / FILE)
     signature = CallSignature.of(artifact, "cpu")

@@ -8,16 +8,17 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.artifact import KernelArtifact
 from tilelang.errors import ExecutionError
-from tilelang.execution.device import Place, device_executor, is_device_artifact
 from tilelang.execution.executor import Executor
-from tilelang.execution.native import open_private_library, open_tvm_runtime
-from tilelang.execution.runtime import LoadedKernels
+from tilelang.execution.native import is_device_artifact, open_private_library, open_tvm_runtime
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.wrapper import packed_call
+
+if TYPE_CHECKING:
+    from tilelang.execution.device import Place
 
 FILE = "executable.so"
 
@@ -29,6 +30,8 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
         ExecutionError: the library cannot be loaded.
     """
     if is_device_artifact(artifact):
+        from tilelang.execution.device import device_executor
+
         return device_executor(artifact, "tvm_ffi", lambda place: _on_device(artifact, directory, place))
     if artifact.metadata.get("needs_tvm_runtime"):
         open_tvm_runtime()
@@ -51,6 +54,8 @@ def _open(artifact: KernelArtifact, path: Path) -> tuple[Any, Any]:
 
 def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
     import tvm_ffi
+
+    from tilelang.execution.runtime import LoadedKernels
 
     kernels = LoadedKernels(artifact, directory, place.device)
     library = open_private_library(artifact, directory / FILE)
