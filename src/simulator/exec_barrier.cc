@@ -24,7 +24,7 @@ struct BarrierSpec {
 std::vector<uint32_t> race_threads(const Block& block, const BarrierState& state) {
   std::vector<uint32_t> threads;
   uint32_t base = block.rank * block.cluster->launch->threads_per_block();
-  for (uint32_t t : state.arrived_threads) threads.push_back(base + t);
+  for (uint32_t t : state.waiting_threads) threads.push_back(base + t);
   return threads;
 }
 
@@ -33,11 +33,11 @@ void complete(Block& block, uint32_t number) {
   BarrierState& state = block.barriers[number];
   Cluster& cluster = *block.cluster;
   if (cluster.race) {
-    bool everyone = state.arrived_threads.size() >= block.cluster->launch->threads_per_block();
+    bool everyone = state.waiting_threads.size() >= block.cluster->launch->threads_per_block();
     if (everyone)
       cluster.race->block_barrier(block.rank);
     else
-      cluster.race->partial_barrier(race_threads(block, state));
+      cluster.race->partial_barrier(race_threads(block, state), state.released);
   }
   state.red_and = state.count_and;
   state.red_or = state.count_or;
@@ -45,7 +45,8 @@ void complete(Block& block, uint32_t number) {
   state.count_and = 1;
   state.count_or = state.count_sum = 0;
   state.arrived = 0;
-  state.arrived_threads.clear();
+  state.waiting_threads.clear();
+  state.released.clear();
   ++state.generation;
   ++cluster.progress;
   wake_barrier(block, number);
@@ -94,7 +95,11 @@ void arrive(Warp& w, const Instruction& in, const BarrierSpec& spec, BarrierStat
   bool whole_warp = exec == w.live;
   uint32_t lanes = static_cast<uint32_t>(__builtin_popcount(exec));
   state.arrived += whole_warp && spec.has_count ? kLanes : lanes;
-  for_lanes(exec, [&](int l) { state.arrived_threads.push_back(w.thread(l)); });
+  RaceChecker* race = w.cluster().race.get();
+  for_lanes(exec, [&](int l) {
+    if (spec.operation != BarrierOperation::kArrive) state.waiting_threads.push_back(w.thread(l));
+    else if (race) race->release(race->thread_of(w, l), state.released);
+  });
   if (spec.operation >= BarrierOperation::kRedPopc) {
     LaneMask p = (w.predicate(spec.predicate) ^ (spec.negated ? kAllLanes : 0)) & exec;
     state.count_sum += static_cast<uint32_t>(__builtin_popcount(p));

@@ -130,7 +130,8 @@ struct BarrierState {
   uint32_t pc = 0;                                      // of the first arrival
   uint32_t count_and = 1, count_or = 0, count_sum = 0;  // bar.red, being gathered
   uint32_t red_and = 0, red_or = 0, red_sum = 0;        // of the last completed generation
-  std::vector<uint32_t> arrived_threads;
+  std::vector<uint32_t> waiting_threads;                // that arrived with .sync or .red
+  VectorClock released;                                 // by those that only arrived (race checker)
 };
 
 struct Block {

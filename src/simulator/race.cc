@@ -285,8 +285,9 @@ void RaceChecker::block_barrier(uint32_t rank) {
   clusters_pending_.clear();
 }
 
-void RaceChecker::partial_barrier(const std::vector<uint32_t>& threads) {
+void RaceChecker::partial_barrier(const std::vector<uint32_t>& threads, const VectorClock& released) {
   VectorClock all(components_, 0);
+  join(all, released);
   for (uint32_t t : threads) {
     join(all, pending_acquire_[t]);
     pending_acquire_[t].clear();
@@ -303,7 +304,7 @@ void RaceChecker::warp_barrier(Warp& warp, LaneMask lanes) {
   if (lanes != warp.live) {
     std::vector<uint32_t> threads;
     for_lanes(lanes, [&](int lane) { threads.push_back(first + static_cast<uint32_t>(lane)); });
-    partial_barrier(threads);
+    partial_barrier(threads, VectorClock());
     return;
   }
   VectorClock& known = warp_known_[warp_of(first)];

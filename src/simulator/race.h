@@ -101,8 +101,10 @@ class RaceChecker {
                      ShadowCell* other);
 
   // Synchronisation.
-  void block_barrier(uint32_t rank);                           // all threads of the block
-  void partial_barrier(const std::vector<uint32_t>& threads);  // these threads of the cluster with each other
+  /// All threads of the block have met.
+  void block_barrier(uint32_t rank);
+  /// These threads of the cluster have met each other, and those that only arrived and left `released`.
+  void partial_barrier(const std::vector<uint32_t>& threads, const VectorClock& released);
   void warp_barrier(Warp& warp, LaneMask lanes);
   void release(uint32_t thread, VectorClock& clock);
   void release_agent(Agent agent, VectorClock& clock);

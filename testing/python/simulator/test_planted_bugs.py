@@ -146,6 +146,21 @@ BUGS = {
   else asm volatile("bar.sync 1, 64;" ::: "memory");
   out[t] = t;"""),
         'else asm volatile("bar.sync 1, 64;"', 'else asm volatile("bar.sync 2, 64;"', {"deadlock"}),
+    "arriving does not wait": Bug(
+        kernel("""\
+  __shared__ int s[64];
+  if (t < 32) {
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+    s[t] = t;
+    asm volatile("bar.sync 2, 64;" ::: "memory");
+  } else {
+    asm volatile("bar.arrive 1, 64;" ::: "memory");
+    asm volatile("bar.sync 2, 64;" ::: "memory");
+    out[t] = s[t - 32];
+  }"""),
+        'else {\n    asm volatile("bar.arrive 1, 64;" ::: "memory");\n    asm volatile("bar.sync 2, 64;" ::: "memory");',
+        'else {\n    asm volatile("bar.arrive 1, 64;" ::: "memory");\n    asm volatile("bar.arrive 2, 64;" ::: "memory");',
+        {"race", "uninitialised"}),
     "nobody arrives": Bug(
         kernel("""\
   if (t < 32) asm volatile("bar.sync 3, 64;" ::: "memory");
