@@ -12,6 +12,7 @@ from tilelang import env, option
 from tilelang.cache.fingerprint import executable_version, package_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
+from tilelang.target.cpu.toolchain import c_compiler
 from tilelang.target.info import TargetInfo, parse_target
 
 _DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
@@ -104,8 +105,8 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
 def toolchain(kind: str) -> Mapping[str, str]:
     """Versions of the tools that a target kind runs, for the kernel key."""
     tools = {"apache-tvm": package_version("apache-tvm")}
-    if kind == "c":
-        tools["cc"] = executable_version("cc", "--version")
+    if kind in ("c", "cuda"):  # the host code of a CUDA kernel is C too
+        tools["cc"] = executable_version(c_compiler(), "--version")
     if kind == "cuda":
         tools["nvrtc"] = package_version("nvidia-cuda-nvrtc")
         tools["cuda-headers"] = package_version("nvidia-cuda-runtime")
