@@ -148,7 +148,7 @@ sys.stdin.readline()
 cache = KernelCache()
 
 def compile():
-    time.sleep(0.05)
+    time.sleep(0.2)
     return fakes.artifact()
 
 origins = [cache.lookup_or_compile(fakes.key(f"k{(first * 8 + n) % 64}"), compile).origin for n in range(64)]
@@ -157,7 +157,7 @@ print(origins.count("compiled"), flush=True)
 
 
 def test_different_keys_do_not_wait_for_each_other():
-    """Eight processes, 64 kernels of 50 ms each: one process alone would take 3.2 s."""
+    """Eight processes, 64 kernels of 0.2 s each: one after the other would take 12.8 s."""
     environment = {**os.environ, "PYTHONPATH": fakes.python_path()}
     workers = [
         subprocess.Popen(
@@ -174,7 +174,7 @@ def test_different_keys_do_not_wait_for_each_other():
     started = time.monotonic()
     compiled = [int(finish(worker)[0]) for worker in workers]
     assert sum(compiled) == 64
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < 8
 
 
 @pytest.mark.parametrize("seconds", [0.2])

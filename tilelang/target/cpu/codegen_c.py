@@ -16,6 +16,7 @@ from tilelang.target.cpu.functions import FUNCTIONS
 from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
+from tilelang.target.cpu.script import EXPORTS, c_files, exports
 from tilelang.target.cpu.toolchain import c_compiler, run, shared_flags
 
 _TUNING = ("-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w")
@@ -90,19 +91,23 @@ def build_c(source: CSource, context: Any) -> Library:
         directory = Path(folder)
         (directory / "kernel.c").write_text(source.text)
         objects = [directory / "kernel.c"]
+        kept = {}
         exported = [f"{context.name}_call", "tilelang_last_error"]
         if context.packed:
             entry = directory / "entry.o"
-            entry.write_bytes(_packed_entry(source, context))
+            kept["entry.o"] = _packed_entry(source, context)
+            entry.write_bytes(kept["entry.o"])
             objects.append(entry)
             exported = ["__tvm_ffi_*"]
-        (directory / "exports.map").write_text("{ global: " + " ".join(f"{name};" for name in exported) + " local: *; };\n")
+        (directory / EXPORTS).write_text(exports(exported))
+        flags = [*_TUNING, *_machine_flags(context), *context.request.compile_flags]
         command = [
-            c_compiler(), *_TUNING, *_machine_flags(context), *context.request.compile_flags, *shared_flags(), "-o",
-            str(directory / "kernel.so"), *map(str, objects), f"-Wl,--version-script={directory / 'exports.map'}", "-lm",
+            c_compiler(), *flags, *shared_flags(), "-o",
+            str(directory / "kernel.so"), *map(str, objects), f"-Wl,--version-script={directory / EXPORTS}", "-lm",
         ]  # fmt: skip
         log = run(command)
-        return Library((directory / "kernel.so").read_bytes(), source.text, log)
+        rebuild = c_files(context.library_file, flags, exported, kept)
+        return Library((directory / "kernel.so").read_bytes(), source.text, log, rebuild)
 
 
 def _machine_flags(context: Any) -> list[str]:

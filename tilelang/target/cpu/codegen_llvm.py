@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,12 +17,12 @@ from tilelang.target.cpu import helpers
 from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.runtime_ll import runtime_text
+from tilelang.target.cpu.script import llvm_files
 from tilelang.target.cpu.toolchain import link_shared
 from tilelang.target.info import TargetInfo
 
-
 KERNEL_LEVEL, ENTRY_LEVEL = 3, 0
-"""LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (whose code is long and runs once a call)."""
+"""LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (long code that runs once a call)."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,13 @@ class Library:
         content: the bytes of the library.
         source: LLVM assembly or C.
         log: the linker's command and output.
+        rebuild: ``compile.sh`` and the files that it needs beside the source.
     """
 
     content: bytes
     source: str
     log: str
+    rebuild: Mapping[str, bytes]
 
 
 @lru_cache(maxsize=8)
@@ -123,7 +126,8 @@ def generate(host: HostModule, context: Any) -> Library:
         for name, content in objects.items():
             (directory / name).write_bytes(content)
         content, log = link_shared([directory / name for name in objects], exported, directory)
-    return Library(content, kernel.inspect_source("ll"), log)
+    kept = {name: code for name, code in objects.items() if name != "kernel.o"}
+    return Library(content, kernel.inspect_source("ll"), log, llvm_files(context.library_file, exported, kept))
 
 
 def _build(module: Any, context: Any, level: int) -> Any:

@@ -8,12 +8,10 @@ import tvm
 
 from tilelang.artifact import KernelArtifact
 from tilelang.target.cpu.context import CpuContext, vector_unit
-from tilelang.target.cpu.pipeline import C, LLVM
+from tilelang.target.cpu.pipeline import LLVM, C
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.target.request import CompileRequest
 from tilelang.transform.pipeline import run
-
-_LIBRARY_FILES = {True: "executable.so", False: "kernel_lib.so"}
 
 
 def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
@@ -28,9 +26,10 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     result = run(C if context.emits_c else LLVM, func, context, dump=request.dump_ir)
     library = result.value
     files = {
-        _LIBRARY_FILES[context.packed]: library.content,
+        context.library_file: library.content,
         ("device_kernel.c" if context.emits_c else "device_kernel.ll"): library.source.encode(),
         "compile_log.txt": library.log.encode(),
+        **library.rebuild,
         **result.dumps,
     }
     metadata = {

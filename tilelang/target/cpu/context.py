@@ -64,6 +64,11 @@ class CpuContext:
         return self.request.backend in ("tvm_ffi", "auto")
 
     @property
+    def library_file(self) -> str:
+        """The name of the library in the cache entry."""
+        return "executable.so" if self.packed else "kernel_lib.so"
+
+    @property
     def emits_c(self) -> bool:
         """Whether C text is generated instead of LLVM IR."""
         return self.request.target.kind == "c"
