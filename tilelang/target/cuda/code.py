@@ -33,9 +33,14 @@ class Barrier:
 
 @dataclass(eq=False, slots=True)
 class Wait:
-    """The threads' own asynchronous copies are complete, the newest ``pending`` groups aside."""
+    """The threads' own asynchronous copies are complete, the newest ``pending`` groups aside.
+
+    Attributes:
+        users: the program's own wait, which is taken to cover every copy that is used after it.
+    """
 
     pending: int
+    users: bool = False
 
 
 @dataclass(eq=False, slots=True)

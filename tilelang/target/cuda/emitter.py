@@ -18,9 +18,10 @@ from tilelang.target.cuda.expr import ExprPrinter
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.inference import Layouts, ThreadScope
 from tilelang.target.cuda.intrinsics import intrinsic_text
-from tilelang.target.cuda.nest import READ, Nest
+from tilelang.target.cuda.nest import READ, UPDATE, Access, Nest
 from tilelang.target.cuda.tree import TileTree
 from tilelang.target.cuda.vectors import element_strides
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 _RESERVED = frozenset(
     """asm auto bool break case catch char class const continue default delete do double else enum explicit extern false float
@@ -83,6 +84,7 @@ class Emitter:
         scratch: bytes and alignment of shared scratch buffers.
         shared_buffers, local_buffers: tiles and fragments that code generation added.
         divergent_vars: values that differ between the threads of a warp.
+        tracked: tensors that the kernel both writes and reads.
     """
 
     kernel: Any
@@ -104,6 +106,7 @@ class Emitter:
     shared_buffers: list[Any] = field(default_factory=list)
     local_buffers: list[Any] = field(default_factory=list)
     divergent_vars: set[Any] = field(default_factory=set)
+    tracked: set[Any] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.printer = ExprPrinter(self.var_text, self.element, self.place, self.intrinsic, self.facts, self.fast_math)
@@ -289,9 +292,17 @@ class Emitter:
         else:
             line = f"{self.place(stmt.buffer, indices)} = {self.text(stmt.value)};"
         tests = [self.bounds_guard(stmt.buffer, indices)]
-        if stmt.buffer.scope() in ("global", "", "shared", "shared.dyn"):
+        if stmt.buffer.scope() in ("global", "", "shared", "shared.dyn") or self._accumulates(stmt):
             tests.append(owner)
         return guarded(line, tests)
+
+    def _accumulates(self, stmt: Any) -> bool:
+        """Whether a store adds to a reducer, which only one of the threads that run an iteration may do."""
+        from tilelang.ir.visit import walk_expr
+
+        return stmt.buffer in self.layouts.reducers and any(
+            isinstance(node, ir.TensorLoad) and node.source == stmt.buffer for node in walk_expr(stmt.value)
+        )
 
     def _evaluate(self, stmt: Any, owner: str | None) -> list[str]:
         value = stmt.value
@@ -366,12 +377,28 @@ class Emitter:
         """Shared storage that a statement reads and writes."""
         nest = Nest.build((), stmt, stmt.span, "statement")
         reads = {self.root(a.buffer) for a in nest.accesses if a.kind == READ and self.is_tile(a.buffer)}
-        writes = {self.root(a.buffer) for a in nest.accesses if a.kind != READ and self.is_tile(a.buffer)}
+        writes = {self.root(a.buffer) for a in nest.accesses if a.kind != READ and self.is_guarded(a)}
         return reads, writes
 
     def is_tile(self, buffer: Any) -> bool:
-        """Whether a buffer is a shared tile that barriers guard (mbarriers order themselves)."""
-        return buffer.scope() in ("shared", "shared.dyn")
+        """Whether barriers guard a buffer: a shared tile (mbarriers order themselves), or a tensor written and read here."""
+        return buffer.scope() in ("shared", "shared.dyn") or buffer in self.tracked
+
+    def is_guarded(self, access: Access) -> bool:
+        """Whether barriers guard an access; atomic updates of tensors need none."""
+        return self.is_tile(access.buffer) and (access.kind != UPDATE or access.buffer not in self.tracked)
+
+    def names_thread(self, stmt: Any) -> bool:
+        """Whether a statement mentions a value that differs between threads, so that each of them means its own."""
+        from tilelang.ir.visit import statement_exprs, walk_expr
+
+        return any(
+            (isinstance(node, ir.Var) and node in self.divergent_vars)
+            or (isinstance(node, ir.TensorLoad) and node.source.scope().startswith("local"))
+            or (intrinsic_name(node) is not None and INTRINSICS[intrinsic_name(node)].threads)
+            for part in statement_exprs(stmt)
+            for node in walk_expr(part)
+        )
 
     def location(self, span: Any) -> Any:
         """The user's position of a span."""

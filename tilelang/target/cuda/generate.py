@@ -37,12 +37,15 @@ class Generator:
     Attributes:
         emitter: the kernel's names and places.
         hopper: rules of what only sm_90a has, or None.
+        max_registers: whether the kernel moves registers between its warps.
+        divergent: whether only some threads run what is being generated.
     """
 
     def __init__(self, emitter: Emitter, hopper: Any = None):
         self.emitter = emitter
         self.hopper = hopper
         self.max_registers = False
+        self.divergent = False
 
     def block(self, sequence: Sequence) -> Block:
         """The code of statements in order."""
@@ -87,8 +90,11 @@ class Generator:
         reads, _ = self._condition_accesses(node.stmt.condition)
         condition = e.text(node.stmt.condition)
         divergent = any(isinstance(v, ir.Var) and v in e.divergent_vars for v in walk_expr(node.stmt.condition))
+        outer = self.divergent
+        self.divergent = outer or divergent
         then = self.block(node.then)
         otherwise = None if node.otherwise is None else self.block(node.otherwise)
+        self.divergent = outer
         before = [leaf_of([], reads)] if reads else []
         return [*before, BranchCode(condition, then, otherwise, divergent)]
 
@@ -123,8 +129,11 @@ class Generator:
             return [Barrier()]
         if name == "thread_return":
             return [leaf_of(["return;"])]
+        if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
+            return [Wait(as_int(stmt.value.args[0]), users=True)]
         reads, writes = e.accesses(stmt)
-        return [leaf_of(e.statement(stmt), reads, writes)]
+        owner = None if self.divergent or e.names_thread(stmt) else f"{e.thread} == 0"
+        return [leaf_of(e.statement(stmt, owner), reads, writes)]
 
     # Nests -------------------------------------------------------------------------------------------------------------
 
@@ -135,18 +144,11 @@ class Generator:
             return special
         if node in e.layouts.exchanges:
             return self._exchange(node)
-        loop = e.layouts.loops[node]
-        if self._needs_no_owner(node):
-            loop = loop
-        code = emit_nest(e, node, loop)
+        code = emit_nest(e, node, e.layouts.loops[node])
         if isinstance(node.op, Copy) and node.op.kind == "async":
             for leaf in code:
                 leaf.lines.append("tl::cp_async_commit();")
-                leaf.writes, leaf.copies = frozenset(), frozenset()
         return code
-
-    def _needs_no_owner(self, node: Parallel) -> bool:
-        return not node.nest.accesses
 
     def _exchange(self, node: Parallel) -> list[Code]:
         """A copy between fragments whose threads differ, through shared memory."""

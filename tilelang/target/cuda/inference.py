@@ -19,7 +19,14 @@ from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated, row_major
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.facts import Facts
-from tilelang.target.cuda.loop_layout import LoopLayout, fragment_from_loop, free_loop, loop_from_fragment, register_form
+from tilelang.target.cuda.loop_layout import (
+    LoopLayout,
+    fragment_from_loop,
+    free_loop,
+    loop_from_fragment,
+    private_loop,
+    register_form,
+)
 from tilelang.target.cuda.nest import Nest
 from tilelang.target.cuda.products import Product, plan_product, shared_operand_layouts
 from tilelang.target.cuda.tiles import describe
@@ -308,12 +315,20 @@ class _Solver:
         nest, threads = node.nest, self.out.scopes[node].count
         if nest.layout is not None:
             return self._user_loop(nest)
+        if self._starts_reducer(nest):
+            return private_loop(nest.axes, threads)
         place = contiguous_axis(nest)
         extents = [axis.extent for axis in nest.axes]
         width = vector_width(nest, place, extents[place], self.out.memory, self.facts)
         width = shrink_to_threads(width, extents, threads) if not self._prefers_wide(nest) else width
         order = [place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place)]
         return free_loop(nest.axes, threads, width, order)
+
+    def _starts_reducer(self, nest: Nest) -> bool:
+        """Whether the nest gives a reducer its first value, which every thread does for its own copy."""
+        reducers = {access.buffer for access in nest.accesses if access.buffer in self.out.reducers}
+        read = {access.buffer for access in nest.accesses if access.kind == "read"}
+        return bool(reducers - read)
 
     def _prefers_wide(self, nest: Nest) -> bool:
         """Copies between memories keep 16-byte vectors, for cp.async, even where some threads idle."""

@@ -20,10 +20,11 @@ from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import ThreadScope, infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE
+from tilelang.target.cuda.nest import Nest
 from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.sync import insert_barriers
-from tilelang.target.cuda.tree import Parallel, TileTree, walk
+from tilelang.target.cuda.tree import Parallel, Scalar, TileTree, walk
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
 
 _SHARED_ALIGNMENT = 128
@@ -100,6 +101,24 @@ def infer_layouts(state: KernelState) -> None:
         scope=ThreadScope(0, kernel.thread_count),
     )  # fmt: skip
     _declare_names(state)
+    state.emitter.tracked = _exchanged_tensors(tree, state.emitter)
+
+
+def _exchanged_tensors(tree: TileTree, e: Emitter) -> set[Any]:
+    """Tensors through which the kernel's threads may hand values to one another."""
+    reads: set[Any] = set()
+    writes: set[Any] = set()
+    for node in walk(tree.root):
+        if isinstance(node, Parallel):
+            accesses = node.nest.accesses
+        elif isinstance(node, Scalar):
+            accesses = Nest.build((), node.stmt, None, "statement").accesses
+        else:
+            continue
+        for access in accesses:
+            if access.buffer.scope() in ("global", "") and access.kind in ("read", "write"):
+                (reads if access.kind == "read" else writes).add(e.root(access.buffer))
+    return reads & writes
 
 
 def _declare_names(state: KernelState) -> None:
@@ -205,7 +224,7 @@ def _grid(kernel: Kernel) -> tuple:
 def _substituted(expr: Any, values: dict[Any, Any]) -> Any:
     if not values or isinstance(expr, int):
         return expr
-    from tvm.tirx.stmt_functor import substitute
+    from tilelang.transform.substitute import substitute
 
     return substitute(expr, values)
 
@@ -373,8 +392,6 @@ def _written_buffers(state: KernelState) -> set[Any]:
             regions = node.op.regions() if hasattr(node.op, "regions") else []
             found |= {region.buffer for region, access in regions if "w" in access}
         elif hasattr(node, "stmt") and type(node).__name__ == "Scalar":
-            from tilelang.target.cuda.nest import Nest
-
             nest = Nest.build((), node.stmt, None, "statement")
             found |= {access.buffer for access in nest.accesses if access.kind != "read"}
             found |= _handed_on(node.stmt)

@@ -227,6 +227,14 @@ def free_loop(axes: Sequence[Any], threads: int, vector: int, order: Sequence[in
     return LoopLayout(tuple(dims[place] for place in range(len(axes))), replicas)
 
 
+def private_loop(axes: Sequence[Any], threads: int) -> LoopLayout:
+    """Every thread runs every iteration."""
+    dims = tuple(
+        Dimension(axis.var, (on_register(axis.extent, 1),) if axis.extent > 1 else (), axis.extent) for axis in axes
+    )
+    return LoopLayout(dims, (on_thread(threads, 1),) if threads > 1 else ())
+
+
 def _thread_shares(extents: Sequence[int], threads: int) -> list[int]:
     """How many threads lie along each extent, contiguous first: the choice with the fewest steps; of those
     one that divides the block, so that shuffles serve reductions, then the most even."""

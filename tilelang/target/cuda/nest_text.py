@@ -98,9 +98,9 @@ class _NestText:
         return [self._leaf(lines)]
 
     def _leaf(self, lines: list[str]) -> Code:
-        tile = self.e.is_tile
-        reads = {self.e.root(a.buffer) for a in self.nest.accesses if tile(a.buffer) and a.kind in (READ, UPDATE)}
-        writes = {self.e.root(a.buffer) for a in self.nest.accesses if tile(a.buffer) and a.kind != READ}
+        guarded = [access for access in self.nest.accesses if self.e.is_guarded(access)]
+        reads = {self.e.root(a.buffer) for a in guarded if a.kind in (READ, UPDATE)}
+        writes = {self.e.root(a.buffer) for a in guarded if a.kind != READ}
         fills = set()
         if isinstance(self.node.op, (Copy, Fill)) and self.node.op.dst.is_whole:
             fills = {self.e.root(self.node.op.dst.buffer)} & writes

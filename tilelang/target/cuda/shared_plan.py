@@ -29,6 +29,8 @@ class SharedPlan:
         """Whether two buffers share bytes."""
         if a is b or a == b:
             return True
+        if a not in self.places or b not in self.places:
+            return False
         (first, size), (second, other) = self.places[a], self.places[b]
         return first < second + other and second < first + size
 

@@ -73,7 +73,7 @@ class _Inserter:
         if isinstance(code, Barrier):
             pending.barrier()
         elif isinstance(code, Wait):
-            if code.pending == 0:
+            if code.pending == 0 or code.users:
                 pending.writes |= pending.copies
                 pending.copies.clear()
         elif isinstance(code, Block):

@@ -15,6 +15,7 @@ from tilelang.target.cuda.nest import Axis, Nest
 from tilelang.tileop.copy import AtomicTile, Copy, Fill, Im2Col, Transpose
 from tilelang.tileop.text import expr_text
 from tilelang.tileop.thread import intrinsic_call
+from tilelang.transform.substitute import substitute
 
 _NAMES = "ijklmn"
 
@@ -144,6 +145,29 @@ def _im2col(op: Im2Col, span: Any) -> Nest:
     return Nest.build(axes, _store(op.col, offsets, load, span), span, "T.c2d_im2col")
 
 
+def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
+    """A 2:4 sparse operand written out: of each four elements along K, the two kept ones at their places, zero elsewhere.
+
+    Four bits of metadata a group: two positions of two bits, the lower one first; groups from the low bits of a word up.
+    """
+    row, column = ir.Var("i", "int32"), ir.Var("j", "int32")
+    words = canonical(op.e.dtype).bits // 4
+    group, place = column // 4, column % 4
+    at = (group // words, row) if op.transpose_e else (row, group // words)
+    word = ir.Cast("int32", _load_matrix(op.e, at))
+    code = (word >> (group % words * 4)) & 15
+    kept = [_load_matrix(op.a, (index, row) if op.transpose_a else (row, index)) for index in (group * 2, group * 2 + 1)]
+    zero = _typed(0, op.a.dtype)
+    value = ir.Select((code & 3) == place, kept[0], ir.Select((code >> 2) == place, kept[1], zero))
+    axes = (Axis(row, as_int(op.m)), Axis(column, as_int(op.k)))
+    return Nest.build(axes, ir.BufferStore(dense, value, [row, column], span), span, "T.gemm_sp")
+
+
+def _load_matrix(region: Region, index: tuple[Any, Any]) -> Any:
+    mins = [constant(low) if isinstance(low, int) else low for low in region.mins]
+    return ir.BufferLoad(region.buffer, [*mins[:-2], mins[-2] + index[0], mins[-1] + index[1]])
+
+
 _BUILDERS: Mapping[type, Callable[[Any, Any], Nest]] = {
     Copy: _copy,
     Transpose: _transpose,
@@ -151,6 +175,34 @@ _BUILDERS: Mapping[type, Callable[[Any, Any], Nest]] = {
     AtomicTile: _atomic,
     Im2Col: _im2col,
 }
+
+
+_CHUNK = 128
+"""Iterations of a run-time extent that a block takes at once."""
+
+
+def chunked(nest: Nest) -> tuple[list[tuple[Any, Any]], Nest]:
+    """Axes of unbounded run-time extent, cut into chunks.
+
+    Returns:
+        The loops over the chunks as (variable, extent), and the nest of one chunk.
+    """
+    if all(axis.extent for axis in nest.axes):
+        return [], nest
+    loops, axes, values = [], [], {}
+    innermost = max(place for place, axis in enumerate(nest.axes) if not axis.extent)
+    for place, axis in enumerate(nest.axes):
+        if axis.extent:
+            axes.append(axis)
+            continue
+        size = _CHUNK if place == innermost else 1
+        chunk, inner = ir.Var(f"{axis.var.name}_chunk", "int32"), ir.Var(axis.var.name, "int32")
+        limit = ir.Cast("int32", axis.limit) if str(axis.limit.ty) != "int32" else axis.limit
+        loops.append((chunk, (limit + (size - 1)) // size))
+        values[axis.var] = chunk * size + inner
+        axes.append(Axis(inner, size, limit - chunk * size if size > 1 else None))
+    body = substitute(nest.body, values)
+    return loops, Nest.build(tuple(axes), body, nest.span, nest.origin, vector=nest.vector, layout=nest.layout)
 
 
 def describe(nest: Nest) -> str:

@@ -13,7 +13,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.target.cuda.nest import Nest
-from tilelang.target.cuda.tiles import is_elementwise, nest_of, parallel_nest
+from tilelang.target.cuda.tiles import chunked, expansion_nest, is_elementwise, nest_of, parallel_nest
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -141,7 +141,7 @@ class _Reader:
             return self.evaluate(stmt)
         if isinstance(stmt, ir.For):
             if "tl.parallel" in stmt.annotations:
-                return [Parallel(parallel_nest(stmt))]
+                return [self.parallel(parallel_nest(stmt))]
             return [Loop(stmt, self.block(stmt.body))]
         if isinstance(stmt, ir.IfThenElse):
             otherwise = None if stmt.else_case is None else self.block(stmt.else_case)
@@ -158,6 +158,15 @@ class _Reader:
             return []
         return [Scalar(stmt)]
 
+    def parallel(self, nest: Nest, op: Any = None) -> Any:
+        """The node of a nest, inside loops over chunks where its extents are known at run time only."""
+        loops, nest = chunked(nest)
+        node: Any = Parallel(nest, None if loops else op)
+        for var, extent in reversed(loops):
+            zero = ir.IntImm("int32", 0)
+            node = Loop(ir.For(var, zero, extent, ir.ForKind.SERIAL, ir.Evaluate(zero)), Sequence([node]))
+        return node
+
     def evaluate(self, stmt: Any) -> list[Any]:
         if isinstance(stmt.value, ir.IntImm):
             return []
@@ -170,8 +179,10 @@ class _Reader:
         if isinstance(op, Copy) and op.kind == "tma":
             return [Operator(op, span)]
         if is_elementwise(op):
-            return [Parallel(nest_of(op, span), op)]
-        if isinstance(op, (Gemm, GemmSparse)) and op.c.scope != FRAGMENT:
+            return [self.parallel(nest_of(op, span), op)]
+        if isinstance(op, GemmSparse):
+            return self.sparse_product(op, span)
+        if isinstance(op, Gemm) and op.c.scope != FRAGMENT:
             return self.product(op, span)
         if isinstance(op, Reduce):
             return self.reduction(op, span)
@@ -196,9 +207,20 @@ class _Reader:
 
     def product(self, op: Any, span: Any) -> list[Any]:
         wide = self.temporary(op.c, "accum")
-        cleared = op.clear_accum is True
+        cleared = op.clear_accum in (True, 1)
         before = [] if cleared else [self.copy(op.c, wide, span)]
         return [*before, Operator(op.replace(c=wide), span), self.copy(wide, op.c, span)]
+
+    def sparse_product(self, op: GemmSparse, span: Any) -> list[Any]:
+        """The sparse operand expanded to a dense tile, then an ordinary product."""
+        shape = [as_int(op.m), as_int(op.k)]
+        dense = ir.decl_buffer(shape, op.a.dtype, f"{op.a.buffer.name}_dense", scope="shared.dyn", layout=None)
+        self.tree.allocations[dense] = {}
+        product = Gemm(
+            Region.whole(dense), op.b, op.c, op.clear_accum, transpose_b=op.transpose_b, policy=op.policy, wg_wait=op.wg_wait
+        )
+        after = self.product(product, span) if op.c.scope != FRAGMENT else [Operator(product, span)]
+        return [Parallel(expansion_nest(op, dense, span)), *after]
 
     def reduction(self, op: Reduce, span: Any) -> list[Any]:
         before, after = [], []
