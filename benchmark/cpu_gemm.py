@@ -2,8 +2,8 @@
 
     python benchmark/cpu_gemm.py [--target c] [--seconds 1.0]
 
-Both sides take turns in one process; the best time of each counts, since what disturbs a run only ever makes it slower. The tile is
-an ordinary tile program; sizes are chosen for a cache, not for a GPU.
+Both sides take turns in one process; the best time of each counts, since what disturbs a run only ever makes it slower.
+The kernel is an ordinary tile program; its tile sizes are chosen for a cache, not for a GPU.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmark/cpu_rows.py [--target c] [--seconds 0.5]
 
-One block takes one row, which stays in the first-level cache. Both sides write into tensors that are there already where torch can.
+One block takes one row, which stays in the first-level cache. Both sides write into existing tensors where torch can.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def main() -> None:
                 torch.set_num_threads(threads)
                 times = best([theirs, ours], options.seconds)
                 ratio = times[0] / times[1]
-                print(f"{name:<10} {f'{M}x{N}':>12} {threads:>7} {times[0] * 1e6:>9.0f} {times[1] * 1e6:>9.0f} {ratio:>6.2f}", flush=True)
+                line = f"{name:<10} {f'{M}x{N}':>12} {threads:>7} {times[0] * 1e6:>9.0f} {times[1] * 1e6:>9.0f} {ratio:>6.2f}"
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

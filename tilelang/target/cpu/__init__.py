@@ -8,7 +8,7 @@ from tilelang.artifact import KernelArtifact
 
 
 def compile_program(func: Any, request: Any) -> KernelArtifact:
-    """See :func:`tilelang.target.cpu.compile.compile_program`; imported here, so that asking for a toolchain loads no compiler."""
+    """See :func:`tilelang.target.cpu.compile.compile_program`; imported here, so that asking for a tool loads no compiler."""
     from tilelang.target.cpu import compile
 
     return compile.compile_program(func, request)

@@ -11,8 +11,9 @@ from tilelang.ir.expr import as_int
 from tilelang.target.cpu.c_types import Names, c_type, float_literal, int_literal, short, string_literal, type_of
 
 _INFIX = {
-    ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">", ir.GE: ">=",
-    ir.And: "&&", ir.Or: "||", ir.tirx.BitwiseAnd: "&", ir.tirx.BitwiseOr: "|", ir.tirx.BitwiseXor: "^", ir.tirx.LShift: "<<",
+    ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">",
+    ir.GE: ">=", ir.And: "&&", ir.Or: "||", ir.tirx.BitwiseAnd: "&", ir.tirx.BitwiseOr: "|",
+    ir.tirx.BitwiseXor: "^", ir.tirx.LShift: "<<",
     ir.tirx.RShift: ">>", ir.Mod: "%",
 }  # fmt: skip
 _FUNCTIONS = {ir.FloorDiv: "floordiv", ir.FloorMod: "floormod", ir.Min: "min", ir.Max: "max"}

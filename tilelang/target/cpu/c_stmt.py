@@ -194,7 +194,7 @@ class CStatements:
         self.tasks.append(
             "\n".join(
                 [
-                    f"typedef struct {{ {' '.join(fields)} }} {symbol}_task;" if fields else f"typedef struct {{ char none; }} {symbol}_task;",
+                    f"typedef struct {{ {' '.join(fields) or 'char none;'} }} {symbol}_task;",
                     "",
                     f"static void {symbol}(const void* closure, int64_t first, int64_t last) {{",
                     f"  const {symbol}_task* task = (const {symbol}_task*)closure;",

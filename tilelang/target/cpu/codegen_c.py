@@ -19,7 +19,9 @@ from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
 from tilelang.target.cpu.script import EXPORTS, c_files, exports
 from tilelang.target.cpu.toolchain import c_compiler, run, shared_flags
 
-_TUNING = ("-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w")
+_TUNING = (
+    "-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -83,14 +83,15 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
 
 
 def _bf16_llvm(lanes: int) -> str:
-    bits = lanes * 32
+    sums, words, pairs = f"<{lanes} x float>", f"<{lanes} x i32>", f"<{2 * lanes} x bfloat>"
+    instruction = f"@llvm.x86.avx512bf16.dpbf16ps.{lanes * 32}"
     return f"""
-declare <{lanes} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(<{lanes} x float>, <{2 * lanes} x bfloat>, <{2 * lanes} x bfloat>)
-define <{lanes} x float> @tl_dot_bf16_{lanes}(<{lanes} x float> %sum, <{lanes} x i32> %a, <{lanes} x i32> %b) alwaysinline {{
-  %x = bitcast <{lanes} x i32> %a to <{2 * lanes} x bfloat>
-  %y = bitcast <{lanes} x i32> %b to <{2 * lanes} x bfloat>
-  %r = call <{lanes} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(<{lanes} x float> %sum, <{2 * lanes} x bfloat> %x, <{2 * lanes} x bfloat> %y)
-  ret <{lanes} x float> %r
+declare {sums} {instruction}({sums}, {pairs}, {pairs})
+define {sums} @tl_dot_bf16_{lanes}({sums} %sum, {words} %a, {words} %b) alwaysinline {{
+  %x = bitcast {words} %a to {pairs}
+  %y = bitcast {words} %b to {pairs}
+  %r = call {sums} {instruction}({sums} %sum, {pairs} %x, {pairs} %y)
+  ret {sums} %r
 }}"""
 
 

@@ -1,7 +1,8 @@
 """Elementary functions of float32 as straight-line arithmetic, accurate to about two units in the last place.
 
-Range reduction is Cody and Waite's: the constants that are multiplied by an integer have so few bits that the product is exact.
-Rounding to an integer adds 1.5 * 2**23, which leaves the integer in the low mantissa bits; a NaN stays a NaN throughout. Tests compare each function with torch over its whole range.
+Range reduction is Cody and Waite's: the constants that are multiplied by an integer have so few bits that the product is
+exact. Rounding to an integer adds 1.5 * 2**23, which leaves the integer in the low mantissa bits; a NaN stays a NaN
+throughout. Tests compare each function with torch over its whole range.
 """
 
 from __future__ import annotations

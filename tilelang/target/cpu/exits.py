@@ -78,9 +78,8 @@ class _Exits(StmtRewriter):
     def visit_For(self, node: Any) -> Any:
         flags, body = self._body(node)
         if flags.broke is None:
-            loop = ir.For(
-                node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations, step=node.step, span=node.span
-            )
+            kept = {"annotations": node.annotations, "step": node.step, "span": node.span}
+            loop = ir.For(node.loop_var, node.min, node.extent, node.kind, body, **kept)
             return seq(self._allocations(flags), loop)
         # Iterations after a break do nothing: a counted loop stays a counted loop.
         guarded = ir.IfThenElse(ir.Not(_raised(flags.broke)), body, None)

@@ -24,7 +24,6 @@ from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, zero
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.gemm import Gemm
 
-
 REGISTER_LANES = "tl.register_lanes"
 """Annotation of a buffer that is meant to be vector registers of so many lanes; every index into it is known."""
 
@@ -82,7 +81,7 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
     most = 8 if unit.registers >= 32 else (6 if vectors == 2 else 8)
     if not isinstance(m, int):
         return Tile(min(most, 4), vectors, lanes)
-    candidates = [rows for rows in range(min(most, m), 0, -1)]
+    candidates = list(range(min(most, m), 0, -1))
     dividing = [rows for rows in candidates if m % rows == 0 and 2 * rows >= candidates[0]]
     return Tile((dividing or candidates)[0], vectors, lanes)
 

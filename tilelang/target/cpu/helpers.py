@@ -1,7 +1,7 @@
 """Helper functions that neither a TVM operator nor plain arithmetic expresses: atomics, dot products, the run-time's own.
 
-Each is a row of :data:`HELPERS`: its LLVM text (inlined into the kernel) and its C text. Helpers that the run-time defines have no
-LLVM text.
+Each is a row of :data:`HELPERS`: its LLVM text (inlined into the kernel) and its C text. Helpers that the run-time defines
+have no LLVM text.
 """
 
 from __future__ import annotations

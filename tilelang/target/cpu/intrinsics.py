@@ -1,7 +1,8 @@
 """The scalar intrinsics of :mod:`tilelang.tileop.thread` that mean something on a CPU: one table.
 
-Statements that change a buffer element are rewritten while tiles are lowered (:data:`~tilelang.target.cpu.lower.STATEMENTS`), expressions while types are
-legalised (:data:`EXPRESSIONS`, joined with TVM's mathematical operators).
+Statements that change a buffer element are rewritten while tiles are lowered
+(:data:`~tilelang.target.cpu.lower.STATEMENTS`), expressions while types are legalised (:data:`EXPRESSIONS`, joined with TVM's
+mathematical operators).
 """
 
 from __future__ import annotations

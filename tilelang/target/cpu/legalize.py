@@ -1,9 +1,9 @@
 """Step ``legalize``: every expression becomes arithmetic that LLVM and C both have.
 
-Before: loops over the user's element types, TVM's mathematical operators, scalar intrinsics. After: narrow formats are integers in
-memory and float32 in expressions; elementary functions are arithmetic or calls to the C library; intrinsics are arithmetic or
-calls to helper functions; all buffers live in the default storage scope. Parameters keep their types: each narrow one gets an
-alias of its storage type.
+Before: loops over the user's element types, TVM's mathematical operators, scalar intrinsics. After: narrow formats are
+integers in memory and float32 in expressions; elementary functions are arithmetic or calls to the C library; intrinsics are
+arithmetic or calls to helper functions; all buffers live in the default storage scope. Parameters keep their types: each
+narrow one gets an alias of its storage type.
 """
 
 from __future__ import annotations
@@ -334,8 +334,8 @@ _MEMORY = {**formats.STORAGE, "tfloat32": "float32"}
 _LEAVES = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm)
 _BINARY = frozenset(
     {
-        ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max, ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE,
-        ir.And, ir.Or, ir.tirx.BitwiseAnd, ir.tirx.BitwiseOr, ir.tirx.BitwiseXor, ir.tirx.LShift, ir.tirx.RShift,
+        ir.Add, ir.Sub, ir.Mul, ir.Div, ir.Mod, ir.FloorDiv, ir.FloorMod, ir.Min, ir.Max, ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT,
+        ir.GE, ir.And, ir.Or, ir.tirx.BitwiseAnd, ir.tirx.BitwiseOr, ir.tirx.BitwiseXor, ir.tirx.LShift, ir.tirx.RShift,
     }
 )  # fmt: skip
 _EXPRESSIONS: dict[type, Callable[[Legalizer, Any], Any]] = {

@@ -178,7 +178,7 @@ class TileLowering(StmtRewriter):
         try:
             return found(record, self.scope)
         except TileLangError as error:
-            raise error.at(location)
+            raise error.at(location) from None
 
     def _kernel(self, node: Any) -> Any:
         axes: list[tuple[Any, Any]] = []
@@ -204,7 +204,8 @@ def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:
         index = block if isinstance(total, int) and total == 1 else ir.FloorDiv(block, constant(total))
         last = var is axes[-1][0]
         value = index if last else ir.FloorMod(index, constant(extent))
-        binds.append(ir.Bind(var, ir.IntImm("int32", 0) if extent == 1 else ir.Cast(var.ty, value) if var.ty != block.ty else value))
+        value = ir.IntImm("int32", 0) if extent == 1 else value
+        binds.append(ir.Bind(var, value if var.ty == block.ty else ir.Cast(var.ty, value)))
         total = total * extent if isinstance(total, int) and isinstance(extent, int) else constant(total) * constant(extent)
     annotations = {BLOCK_LOOP: ir.IntImm("int32", len(axes))}
     blocks = total if isinstance(total, int) else math.inf

@@ -1,7 +1,7 @@
 """How each of TVM's mathematical operators is computed on a CPU: one table.
 
-An entry takes the legaliser and the call. float32 (and every narrower format) goes to :mod:`~tilelang.target.cpu.elementary` where
-a function is there; anything else, and float64, to the C library.
+An entry takes the legaliser and the call. float32 (and every narrower format) goes to
+:mod:`~tilelang.target.cpu.elementary` where a function is there; anything else, and float64, to the C library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Step ``lower_random``: ``T.rng_*`` draw from one Philox4x32-10 sequence a block.
 
-Before: loops over blocks whose bodies call ``tl.rng_init`` and ``tl.rng_rand*``. After: each such block has a state of three words
-(seed, sequence, position), and the draws are calls to a helper that advances it. The numbers are those of cuRAND's generator of
-the same name for the same seed, sequence and offset. The sequence is the block's index where the user chose none.
+Before: loops over blocks whose bodies call ``tl.rng_init`` and ``tl.rng_rand*``. After: each such block has a state of three
+words (seed, sequence, position), and the draws are calls to a helper that advances it. The numbers are those of cuRAND's
+generator of the same name for the same seed, sequence and offset. The sequence is the block's index where the user chose none.
 """
 
 from __future__ import annotations

@@ -135,7 +135,13 @@ def _static(extent: Any, region: Any, axis: int) -> Any:
 
 
 def _line(
-    scope: Scope, dtype: str, start: Any, combine: Combine, length: Any, element: Callable[[Any], Any], finish: Callable[[Any], Any]
+    scope: Scope,
+    dtype: str,
+    start: Any,
+    combine: Combine,
+    length: Any,
+    element: Callable[[Any], Any],
+    finish: Callable[[Any], Any],
 ) -> Any:
     """Reduces one contiguous line: partial results in registers, then a tree."""
     lanes = scope.context.vectors.lanes(canonical(dtype).bits)

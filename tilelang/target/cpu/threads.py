@@ -15,6 +15,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
+_GPU_SCOPES = ("shared.barrier", "shared.cluster_barrier", "shared.tmem")
 _HARMLESS = frozenset({"warpgroup_fence_operand"})
 
 
@@ -56,7 +57,7 @@ class _Refusal:
                 self.thread_vars[node.node.var] = 0
             elif node.attr_key == "tl.warp_group":
                 self._refuse("T.ws", node.span)
-        if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in ("shared.barrier", "shared.cluster_barrier", "shared.tmem"):
+        if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in _GPU_SCOPES:
             spelling = "T.alloc_tmem" if node.buffer.scope() == "shared.tmem" else "T.alloc_barrier"
             self._refuse(spelling, node.span)
 

@@ -1,7 +1,7 @@
 """The system's linker and C compiler.
 
-Linking by ``ld`` directly takes 3 ms where the compiler driver takes 10 to 30; the driver is the fallback. Nothing of the C library
-is named on the command line: the process that loads a kernel has it.
+Linking by ``ld`` directly takes 3 ms where the compiler driver takes 10 to 30; the driver is the fallback. Nothing of the C
+library is named on the command line: the process that loads a kernel has it.
 """
 
 from __future__ import annotations

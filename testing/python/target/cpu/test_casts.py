@@ -59,8 +59,8 @@ def test_narrowing_rounds_as_torch(name, target):
     middles = ((values[1:].double() + values[:-1].double()) / 2).float()
     around = torch.cat([values, middles])
     nudged = [torch.nextafter(around, torch.tensor(limit)) for limit in (float("inf"), float("-inf"))]
-    beyond = torch.tensor([float("inf"), -float("inf"), float("nan"), 449.0, 464.0, 464.1, 480.0, 57345.0, 61440.0, 65519.0, 65520.0,
-                           3.4e38, -3.4e38, 1e-45, -1e-45, 0.0, -0.0])  # fmt: skip
+    beyond = torch.tensor([float("inf"), -float("inf"), float("nan"), 449.0, 464.0, 464.1, 480.0, 57345.0, 61440.0,
+                           65519.0, 65520.0, 3.4e38, -3.4e38, 1e-45, -1e-45, 0.0, -0.0])  # fmt: skip
     x = torch.cat([around, *nudged, beyond])
     y = build(conversion(x.numel(), "float32", name), target, out_idx=-1)(x)
     assert_same(y, x.to(dtype))

@@ -169,12 +169,14 @@ def test_guarded_gather_and_scatter(target):
     """Indices that come from memory may point anywhere: loads give zero, stores are dropped."""
 
     @T.prim_func
-    def main(I: T.Tensor((64,), "int32"), X: T.Tensor((16,), "float32"), Y: T.Tensor((64,), "float32"), Z: T.Tensor((16,), "float32")):
+    def main(
+        At: T.Tensor((64,), "int32"), X: T.Tensor((16,), "float32"), Y: T.Tensor((64,), "float32"), Z: T.Tensor((16,), "float32")
+    ):  # fmt: skip
         with T.Kernel(1, threads=128):
             for i in T.Parallel(64):
-                Y[i] = X[I[i]]
+                Y[i] = X[At[i]]
             for i in T.serial(64):
-                Z[I[i]] = 1.0
+                Z[At[i]] = 1.0
 
     index = torch.randint(-20, 36, (64,), dtype=torch.int32)
     x, y, z = torch.randn(16), torch.empty(64), torch.zeros(16)

@@ -58,7 +58,8 @@ def test_gemm(shape, tile, transposed, types, target):
 @EXAMPLES
 @given(
     st.tuples(SIZES, SIZES), st.tuples(st.sampled_from([1, 5, 16, 64]), st.sampled_from([1, 7, 16, 40, 128])),
-    st.sampled_from(["float32", "float16", "int8", "bool", "int64", "float8_e4m3fn"]), st.integers(0, 9), st.integers(0, 9), TARGETS,
+    st.sampled_from(["float32", "float16", "int8", "bool", "int64", "float8_e4m3fn"]),
+    st.integers(0, 9), st.integers(0, 9), TARGETS,
 )  # fmt: skip
 def test_copy_through_tiles_pads_with_zero(shape, tile, dtype, row, column, target):
     """A tile at any offset reads zero outside; elements outside are not written."""
@@ -88,7 +89,8 @@ def test_copy_through_tiles_pads_with_zero(shape, tile, dtype, row, column, targ
 
 @EXAMPLES
 @given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=3), st.integers(0, 2), st.sampled_from(["sum", "max", "min", "abssum", "absmax"]),
+    st.lists(st.integers(1, 40), min_size=1, max_size=3), st.integers(0, 2),
+    st.sampled_from(["sum", "max", "min", "abssum", "absmax"]),
     st.sampled_from(["float32", "int32", "float16", "bfloat16"]), st.booleans(), TARGETS,
 )  # fmt: skip
 def test_reduce(shape, axis, kind, dtype, clear, target):
