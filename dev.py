@@ -31,7 +31,7 @@ OLDEST = (3, 10)
 BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0")
 PINNED = ("torch==2.13.0",)
 """What development and CI use; the package itself takes newer ones."""
-EXTRAS = ("cuda", "test")
+EXTRAS = ("cuda", "shared", "cluster", "test")
 
 _READ_REQUIREMENTS = """
 import json, sys

@@ -47,14 +47,15 @@ def fill(root: Path, count: int, real: int = 200) -> list[int]:
     params = codec.encode(made)
     step = max(1, count // min(real, count))
     whole = set(range(0, count, step))
+    kernels = str(root / "kernels")
     with sqlite3.connect(index.path) as database:
         database.execute("PRAGMA synchronous=OFF")
         for number in range(count):
-            name = key_digest(number)
-            place = root / "kernels" / name
-            place.mkdir()
+            name = key(number).digest if number in whole else hashlib.sha256(b"key %d" % number).hexdigest()
+            place = f"{kernels}/{name}"
+            os.mkdir(place)
             if number in whole:
-                _write(place, name, {**made.files, "params.pkl": params})
+                _write(Path(place), name, {**made.files, "params.pkl": params})
             database.execute(statements.PUT_KERNEL, _row(name, number))
             if number % 10_000 == 0:
                 database.commit()
@@ -63,11 +64,6 @@ def fill(root: Path, count: int, real: int = 200) -> list[int]:
         database.execute(statements.ADD_TOTALS, {"more_bytes": count * 20_000, "more_entries": count})
     database.close()
     return sorted(whole)
-
-
-def key_digest(number: int) -> str:
-    """The kernel key of an entry; cheap, and real for the entries that are looked up."""
-    return key(number).digest
 
 
 def _write(place: Path, name: str, files: dict[str, bytes]) -> None:

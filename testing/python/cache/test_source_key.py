@@ -25,7 +25,12 @@ def keys_in_a_new_process(folder, state: str) -> dict[str, list]:
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": fakes.python_path(), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": fakes.python_path(),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TILELANG_CACHE_DIR": str(folder / "cache"),
+        },
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
@@ -34,7 +39,6 @@ def keys_in_a_new_process(folder, state: str) -> dict[str, list]:
 @pytest.fixture(scope="module")
 def between_processes(tmp_path_factory):
     """Keys of all cases: before the change, again in another process and another directory, and after the change."""
-    os.environ["TILELANG_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     first, moved, changed = (tmp_path_factory.mktemp(name) for name in ("first", "moved", "changed"))
     for case in adversary.CASES:
         texts = {"prog": case.prog, "lib": case.lib}
