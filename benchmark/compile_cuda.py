@@ -3,8 +3,9 @@
     python benchmark/compile_cuda.py
     python benchmark/compile_cuda.py --peer tilelang=/path/to/python --peer triton=/path/to/python --runs 5
 
-Each number is the median over fresh processes of the time from the call to the cubin's bytes; importing is not counted. Candidates are run
-in turn, so that a slow phase of the machine hits all of them. No GPU is used.
+Each number is the median over fresh processes of the time from the call to the cubin's bytes; importing is not counted. Processor time, of
+compilers that run as processes of their own too, stands beside wall time: it hardly depends on what else the machine does. Candidates are
+run in turn, so that a slow phase hits all of them. No GPU is used.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def gemm(T, M=1024, N=1024, K=1024):
 """
 
 _OURS = _GEMM + """
+import tilelang.frontend.program, tilelang.target.cuda.compile  # the peers load their compilers when they are imported, too
 import tilelang.language as T
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest, compile_program
@@ -89,15 +91,20 @@ def build(arch):
 CANDIDATES = {"ours": _OURS, "tilelang": _TILELANG, "triton": _TRITON}
 
 _MEASURE = """
-import json, sys, time
-start = time.perf_counter()
+import json, resource, sys, time
+
+def processor():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(r.ru_utime + r.ru_stime for r in used)
+
+start, before = time.perf_counter(), processor()
 cubin = build(sys.argv[1])
-print(json.dumps({"seconds": time.perf_counter() - start, "bytes": len(cubin)}))
+print(json.dumps({"wall": time.perf_counter() - start, "cpu": processor() - before, "bytes": len(cubin)}))
 """
 
 
-def measure(python: str, script: Path, arch: str, scratch: str) -> float:
-    """Seconds of one fresh process."""
+def measure(python: str, script: Path, arch: str, scratch: str) -> dict[str, float]:
+    """Wall and processor seconds of one fresh process."""
     done = subprocess.run(
         [python, str(script), arch], capture_output=True, text=True, timeout=600, check=False,
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch, "TRITON_CACHE_DIR": tempfile.mkdtemp(dir=scratch),
@@ -105,7 +112,7 @@ def measure(python: str, script: Path, arch: str, scratch: str) -> float:
     )  # fmt: skip
     if done.returncode != 0:
         raise SystemExit(f"{script.name} {arch} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])["seconds"]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
@@ -121,14 +128,15 @@ def main() -> None:
         for name in pythons:
             scripts[name] = Path(scratch) / f"{name}_gemm.py"
             scripts[name].write_text(CANDIDATES[name] + _MEASURE, encoding="utf-8")
-        print(f"{'candidate':12s} {'arch':8s} {'median s':>9s} {'min s':>9s}   (fresh processes: {options.runs})")
+        print(f"{'candidate':12s} {'arch':8s} {'wall s':>9s} {'cpu s':>9s}   (medians of {options.runs} fresh processes)")
         for arch in options.arch or ["sm_80", "sm_90a"]:
-            times: dict[str, list[float]] = {name: [] for name in pythons}
+            times: dict[str, list[dict[str, float]]] = {name: [] for name in pythons}
             for _ in range(options.runs):
                 for name, python in pythons.items():
                     times[name].append(measure(python, scripts[name], arch, scratch))
-            for name, seconds in times.items():
-                print(f"{name:12s} {arch:8s} {statistics.median(seconds):9.3f} {min(seconds):9.3f}")
+            for name, runs in times.items():
+                wall, cpu = (statistics.median(run[kind] for run in runs) for kind in ("wall", "cpu"))
+                print(f"{name:12s} {arch:8s} {wall:9.3f} {cpu:9.3f}")
 
 
 if __name__ == "__main__":
