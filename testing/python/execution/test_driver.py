@@ -9,6 +9,8 @@ import sys
 from . import handmade
 
 FAKE_DRIVER = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +44,14 @@ int cuLaunchKernelEx(const Config* c, void* function, void** args, void** extra)
   printf("\n");
   fflush(stdout);
   return c->block[0] > 1024 ? 1 : 0;
+}
+int cuDriverGetVersion(int* version) { *version = 13000; return 0; }
+int cuGetProcAddress_v2(const char* name, void** out, int version, uint64_t flags, int* status) {
+  Dl_info self;
+  dladdr((void*)cuInit, &self);
+  *out = dlsym(dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD), name);
+  if (status) *status = *out ? 0 : 1;
+  return *out ? 0 : 500;
 }
 int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* base, const uint64_t* shape, const uint64_t* strides,
                            const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int l2, int fill) {
@@ -93,11 +103,10 @@ error first takes 12 bytes of arguments
 """
 
 
-def run(program: str, **environment: str) -> str:
+def run(program: str, *arguments: str, **environment: str) -> str:
     """What a new process prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env={**os.environ, **environment}
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -105,6 +114,55 @@ def run(program: str, **environment: str) -> str:
 def test_asks_the_driver_for_what_a_launch_needs(tmp_path):
     handmade.compile_c(FAKE_DRIVER, tmp_path / "libcuda.so.1")
     assert run(PROGRAM, LD_LIBRARY_PATH=str(tmp_path)) == EXPECTED
+
+
+PYTHON_PROGRAM = """
+from pathlib import Path
+import sys
+from cuda.bindings import driver
+from tilelang.artifact import KernelArtifact, KernelLaunch, TensorMapSpec
+from tilelang.errors import ExecutionError
+from tilelang.execution.nvrtc import DriverLauncher
+spec = TensorMapSpec("map", "A", "float16", (96, 50), (192,), (64, 8), (1, 2), 128, oob_fill="nan")
+arguments = (("dim", "n"), ("scalar", "s"))
+first = KernelLaunch("first", arguments, ("int64", "int32"), (1, 1, 1), (1, 1, 1), tensor_maps=(spec,))
+second = KernelLaunch("second", arguments, ("int64", "int32"), (1, 1, 1), (1, 1, 1), cooperative=True, dependent_launch=True)
+driver.cuInit(0)
+driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+artifact = KernelArtifact("program", "{}", "nvrtc", (), (), {}, (first, second))
+launcher = DriverLauncher(artifact, Path(sys.argv[1]))
+common = dict(args=(2**40, -5), stream=0)
+launcher.launch(0, grid=(3, 2, 1), block=(128, 1, 1), cluster=(1, 1, 1), shared_bytes=1024, args=(2**40, -5), stream=0x77)
+launcher.launch(1, grid=(4, 1, 1), block=(128, 1, 1), cluster=(16, 1, 1), shared_bytes=100000, **common)
+launcher.launch(0, grid=(0, 2, 1), block=(128, 1, 1), cluster=(1, 1, 1), shared_bytes=0, **common)
+print("bytes", set(launcher.encode_tensor_map(0, 0, 4096, (96, 50), (192,))), flush=True)
+try:
+    launcher.launch(0, grid=(1, 1, 1), block=(2048, 1, 1), cluster=(1, 1, 1), shared_bytes=0, **common)
+except ExecutionError as error:
+    print("error", error, flush=True)
+"""
+
+PYTHON_EXPECTED = """\
+init 0
+retain 0
+load image
+function first
+function second
+launch grid 3 2 1 block 128 1 1 shared 1024 stream 0x77 values 1099511627776 -5 attributes
+attribute 8 = 100000
+attribute 14 = 1
+launch grid 4 1 1 block 128 1 1 shared 100000 stream (nil) values 1099511627776 -5 attributes 4:16,1,1 2:1,0,0 6:1,0,0
+map type 6 rank 2 base 0x1000 shape 96 50 stride 192 box 64 8 steps 1 2 settings 0 3 2 1
+bytes {7}
+launch grid 1 1 1 block 2048 1 1 shared 0 stream (nil) values 1099511627776 -5 attributes
+error program: cannot launch first: out of order
+"""
+
+
+def test_cuda_python_asks_for_the_same(tmp_path):
+    handmade.compile_c(FAKE_DRIVER, tmp_path / "libcuda.so.1")
+    (tmp_path / "kernel.cubin").write_bytes(b"image")
+    assert run(PYTHON_PROGRAM, str(tmp_path), LD_LIBRARY_PATH=str(tmp_path)) == PYTHON_EXPECTED
 
 
 def test_a_machine_without_a_driver_is_told_so(tmp_path):
