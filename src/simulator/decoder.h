@@ -26,9 +26,11 @@ struct OpcodeRow {
 
 // The instruction families. Each returns its rows; duplicates are rejected when the table is built.
 const std::vector<OpcodeRow>& integer_opcodes();
+const std::vector<OpcodeRow>& extended_opcodes();
 const std::vector<OpcodeRow>& logic_opcodes();
 const std::vector<OpcodeRow>& compare_opcodes();
 const std::vector<OpcodeRow>& float_opcodes();
+const std::vector<OpcodeRow>& minmax_opcodes();
 const std::vector<OpcodeRow>& convert_opcodes();
 const std::vector<OpcodeRow>& move_opcodes();
 const std::vector<OpcodeRow>& memory_opcodes();

@@ -97,8 +97,10 @@ void arrive(Warp& w, const Instruction& in, const BarrierSpec& spec, BarrierStat
   state.arrived += whole_warp && spec.has_count ? kLanes : lanes;
   RaceChecker* race = w.cluster().race.get();
   for_lanes(exec, [&](int l) {
-    if (spec.operation != BarrierOperation::kArrive) state.waiting_threads.push_back(w.thread(l));
-    else if (race) race->release(race->thread_of(w, l), state.released);
+    if (spec.operation != BarrierOperation::kArrive)
+      state.waiting_threads.push_back(w.thread(l));
+    else if (race)
+      race->release(race->thread_of(w, l), state.released);
   });
   if (spec.operation >= BarrierOperation::kRedPopc) {
     LaneMask p = (w.predicate(spec.predicate) ^ (spec.negated ? kAllLanes : 0)) & exec;

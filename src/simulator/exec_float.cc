@@ -1,26 +1,13 @@
 // Floating-point arithmetic (PTX ISA, "Floating Point Instructions" and "Half Precision Floating Point Instructions").
 #include <cmath>
 
+#include "exec_float.h"
 #include "exec_integer.h"
 #include "lanes.h"
 #include "numerics.h"
 
 namespace tilelang {
 namespace simulator {
-namespace {
-
-inline float canonical(float x) { return x == x ? x : float_from_bits(0x7fffffffu); }
-inline double canonical(double x) { return x; }
-inline float saturate(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-
-/// Modifiers of an arithmetic instruction, in PTX's order.
-struct FloatMode {
-  Round round = Round::kNearestEven;
-  bool directed = false;  // a rounding other than to nearest even
-  bool approx = false, full = false;
-  bool flush = false, saturate = false, relu = false;
-  MinMaxMode minmax;
-};
 
 FloatMode take_float_mode(Decoder& d) {
   FloatMode mode;
@@ -54,6 +41,24 @@ FloatMode take_float_mode(Decoder& d) {
   mode.minmax.flush = mode.flush;
   return mode;
 }
+
+bool is_half(const TypeInfo* type, Format* format, bool* packed) {
+  std::string name = type->name;
+  *packed = name == "f16x2" || name == "bf16x2";
+  *format = name.rfind("bf16", 0) == 0 ? Format::kBF16 : Format::kF16;
+  return *packed || name == "f16" || name == "bf16";
+}
+
+void decode_sources(Decoder& d, const TypeInfo* type, size_t sources) {
+  d.expect_no_more_modifiers();
+  d.expect_operands(sources + 1, sources + 1);
+  d.out.op[0] = d.destination(0, type->bytes);
+  for (size_t i = 1; i <= 3; ++i) d.out.op[i] = d.source(i <= sources ? i : 1, type);
+}
+
+namespace {
+
+inline float saturate(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 
 // ---- f32 and f64: the operations rounded to nearest even ----
 
@@ -198,13 +203,6 @@ Step run_half2(Warp& w, const Instruction& in, LaneMask exec) {
   return Step::kNext;
 }
 
-bool is_half(const TypeInfo* type, Format* format, bool* packed) {
-  std::string name = type->name;
-  *packed = name == "f16x2" || name == "bf16x2";
-  *format = name.rfind("bf16", 0) == 0 ? Format::kBF16 : Format::kF16;
-  return *packed || name == "f16" || name == "bf16";
-}
-
 // ---- decoding of add, sub, mul, fma, div, sqrt, rcp ----
 
 struct ArithmeticRow {
@@ -226,14 +224,6 @@ const ArithmeticRow kArithmetic[] = {
     {"sqrt", Arithmetic::kSqrt, 1, false, nearest_f32<SqrtOp>, run_nearest<double, SqrtOp, false, false>},
     {"rcp", Arithmetic::kDiv, 1, false, nearest_f32<RcpOp>, run_nearest<double, RcpOp, false, false>},
 };
-
-/// Sources into op[1..3]; unused ones repeat the first so that every handler may read three.
-void decode_sources(Decoder& d, const TypeInfo* type, size_t sources) {
-  d.expect_no_more_modifiers();
-  d.expect_operands(sources + 1, sources + 1);
-  d.out.op[0] = d.destination(0, type->bytes);
-  for (size_t i = 1; i <= 3; ++i) d.out.op[i] = d.source(i <= sources ? i : 1, type);
-}
 
 void decode_plain_arithmetic(Decoder& d, const ArithmeticRow& row, const FloatMode& mode, const TypeInfo* type) {
   Format format;
@@ -408,132 +398,6 @@ void decode_division(Decoder& d) {
   decode_arithmetic(d);
 }
 
-// ---- min, max ----
-
-struct MinMaxSpec {
-  MinMaxMode mode;
-  Format format;
-  bool has_third;
-};
-
-template <bool maximum>
-Step run_minmax_f32_plain(Warp& w, const Instruction& in, LaneMask exec) {
-  const float* a = w.reg<float>(in.op[1]);
-  const float* b = w.reg<float>(in.op[2]);
-  write_lanes(w.reg<float>(in.op[0]), exec, [&](int l) {
-    float x = a[l], y = b[l];
-    // +0 is larger than -0; a NaN loses against a number.
-    bool first = maximum ? (x > y || (x == y && !std::signbit(x))) : (x < y || (x == y && std::signbit(x)));
-    float r = first ? x : y;
-    r = x != x ? y : y != y ? x : r;
-    return canonical(r);
-  });
-  return Step::kNext;
-}
-
-Step run_minmax_f32(Warp& w, const Instruction& in, LaneMask exec) {
-  const auto& spec = *static_cast<const MinMaxSpec*>(in.extra);
-  const float* a = w.reg<float>(in.op[1]);
-  const float* b = w.reg<float>(in.op[2]);
-  const float* c = w.reg<float>(in.op[3]);
-  write_each(w.reg<float>(in.op[0]), exec, [&](int l) {
-    float r = f32_minmax(a[l], b[l], spec.mode);
-    return spec.has_third ? f32_minmax(r, c[l], spec.mode) : r;
-  });
-  return Step::kNext;
-}
-
-template <bool maximum>
-Step run_minmax_f64(Warp& w, const Instruction& in, LaneMask exec) {
-  const double* a = w.reg<double>(in.op[1]);
-  const double* b = w.reg<double>(in.op[2]);
-  write_each(w.reg<double>(in.op[0]), exec, [&](int l) { return f64_minmax(a[l], b[l], maximum); });
-  return Step::kNext;
-}
-
-Step run_minmax_half(Warp& w, const Instruction& in, LaneMask exec) {
-  const auto& spec = *static_cast<const MinMaxSpec*>(in.extra);
-  const uint16_t* a = w.reg<uint16_t>(in.op[1]);
-  const uint16_t* b = w.reg<uint16_t>(in.op[2]);
-  write_each(w.reg<uint16_t>(in.op[0]), exec, [&](int l) { return half_minmax(spec.format, a[l], b[l], spec.mode); });
-  return Step::kNext;
-}
-
-Step run_minmax_half2(Warp& w, const Instruction& in, LaneMask exec) {
-  const auto& spec = *static_cast<const MinMaxSpec*>(in.extra);
-  const uint32_t* a = w.reg<uint32_t>(in.op[1]);
-  const uint32_t* b = w.reg<uint32_t>(in.op[2]);
-  write_each(w.reg<uint32_t>(in.op[0]), exec, [&](int l) {
-    auto half = [&](int shift) {
-      return static_cast<uint32_t>(half_minmax(spec.format, static_cast<uint16_t>(a[l] >> shift),
-                                               static_cast<uint16_t>(b[l] >> shift), spec.mode));
-    };
-    return half(0) | half(16) << 16;
-  });
-  return Step::kNext;
-}
-
-template <bool maximum>
-void decode_minmax(Decoder& d) {
-  if (decode_integer_arithmetic(d)) return;
-  FloatMode mode = take_float_mode(d);
-  const TypeInfo* type = d.take_type();
-  size_t sources = std::string(type->name) == "f32" && d.operand_count() == 4 ? 3 : 2;
-  decode_sources(d, type, sources);
-  auto& spec = d.attach<MinMaxSpec>();
-  spec.mode = mode.minmax;
-  spec.mode.maximum = maximum;
-  spec.has_third = sources == 3;
-  bool packed;
-  std::string name = type->name;
-  bool special = spec.mode.propagate_nan || spec.mode.xorsign_abs || spec.mode.flush || spec.has_third;
-  if (name == "f32")
-    d.out.run = special ? run_minmax_f32 : run_minmax_f32_plain<maximum>;
-  else if (name == "f64")
-    d.out.run = run_minmax_f64<maximum>;
-  else if (is_half(type, &spec.format, &packed))
-    d.out.run = packed ? run_minmax_half2 : run_minmax_half;
-  else
-    d.fail("unsupported type");
-}
-
-// ---- abs, neg: on the sign bits ----
-
-template <class T, bool negate, bool flush>
-Step run_sign(Warp& w, const Instruction& in, LaneMask exec) {
-  const T* a = w.reg<T>(in.op[1]);
-  const T sign = static_cast<T>(in.immediate);
-  write_lanes(w.reg<T>(in.op[0]), exec, [&](int l) {
-    T x = a[l];
-    if constexpr (flush) x = bits_from_float(flush_f32(float_from_bits(x)));
-    return static_cast<T>(negate ? x ^ sign : x & ~sign);
-  });
-  return Step::kNext;
-}
-
-template <bool negate>
-void decode_sign(Decoder& d) {
-  if (decode_integer_arithmetic(d)) return;
-  FloatMode mode = take_float_mode(d);
-  const TypeInfo* type = d.take_type();
-  decode_sources(d, type, 1);
-  std::string name = type->name;
-  Format format;
-  bool packed;
-  if (name == "f32") {
-    d.out.immediate = 0x80000000;
-    d.out.run = mode.flush ? run_sign<uint32_t, negate, true> : run_sign<uint32_t, negate, false>;
-  } else if (name == "f64") {
-    d.out.immediate = INT64_MIN;
-    d.out.run = run_sign<uint64_t, negate, false>;
-  } else if (is_half(type, &format, &packed)) {
-    d.out.immediate = packed ? 0x80008000 : 0x8000;
-    d.out.run = packed ? run_sign<uint32_t, negate, false> : run_sign<uint16_t, negate, false>;
-  } else {
-    d.fail("unsupported type");
-  }
-}
-
 }  // namespace
 
 const std::vector<OpcodeRow>& float_opcodes() {
@@ -544,10 +408,6 @@ const std::vector<OpcodeRow>& float_opcodes() {
       {"fma", decode_arithmetic, "arithmetic"},
       {"mad", decode_arithmetic, "arithmetic"},
       {"div", decode_division, "arithmetic"},
-      {"min", decode_minmax<false>, "arithmetic"},
-      {"max", decode_minmax<true>, "arithmetic"},
-      {"abs", decode_sign<false>, "arithmetic"},
-      {"neg", decode_sign<true>, "arithmetic"},
       {"sqrt", decode_root_or_reciprocal, "special function"},
       {"rcp", decode_root_or_reciprocal, "special function"},
       {"rsqrt", decode_approximation, "special function"},

@@ -14,9 +14,9 @@ using OpcodeTable = std::unordered_map<std::string, OpcodeRow>;
 OpcodeTable build_opcode_table() {
   OpcodeTable table;
   for (const auto* family :
-       {&integer_opcodes(), &logic_opcodes(), &compare_opcodes(), &float_opcodes(), &convert_opcodes(), &move_opcodes(),
-        &memory_opcodes(), &atomic_opcodes(), &warp_opcodes(), &control_opcodes(), &barrier_opcodes(),
-        &system_opcodes(), &matrix_opcodes(), &async_opcodes()}) {
+       {&integer_opcodes(), &extended_opcodes(), &logic_opcodes(), &compare_opcodes(), &float_opcodes(),
+        &minmax_opcodes(), &convert_opcodes(), &move_opcodes(), &memory_opcodes(), &atomic_opcodes(), &warp_opcodes(),
+        &control_opcodes(), &barrier_opcodes(), &system_opcodes(), &matrix_opcodes(), &async_opcodes()}) {
     for (const OpcodeRow& row : *family) {
       if (!table.emplace(row.opcode, row).second) {
         throw std::logic_error(std::string("two instruction families define ") + row.opcode);
