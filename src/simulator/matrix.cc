@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace tilelang {
 namespace simulator {
@@ -190,145 +189,11 @@ void store_float_accumulators(Format format, int m, float* values, uint32_t* con
   store_accumulators(m, values, registers);
 }
 
-// ---------------------------------------------------------------------------------------------
-// Products
-
-#if defined(__GNUC__)
-#define TILELANG_ALWAYS_INLINE inline __attribute__((always_inline))
-#else
-#define TILELANG_ALWAYS_INLINE inline
-#endif
-
-// Rows of four columns-of-eight keep the sums in registers over the whole depth.
-template <typename T>
-TILELANG_ALWAYS_INLINE void multiply_body(int m, int n, int k, const T* a, const T* b, T* c) {
-  constexpr int kRowTile = 4, kColumnTile = 8;
-  for (int row = 0; row < m; row += kRowTile) {
-    for (int column = 0; column < n; column += kColumnTile) {
-      T sum[kRowTile][kColumnTile];
-      for (int i = 0; i < kRowTile; ++i) {
-        for (int j = 0; j < kColumnTile; ++j) sum[i][j] = c[(row + i) * n + column + j];
-      }
-      for (int depth = 0; depth < k; ++depth) {
-        const T* right = b + depth * n + column;
-        for (int i = 0; i < kRowTile; ++i) {
-          const T left = a[(row + i) * k + depth];
-          for (int j = 0; j < kColumnTile; ++j) sum[i][j] += left * right[j];
-        }
-      }
-      for (int i = 0; i < kRowTile; ++i) {
-        for (int j = 0; j < kColumnTile; ++j) c[(row + i) * n + column + j] = sum[i][j];
-      }
-    }
-  }
-}
-
-template <typename T>
-using Multiply = void (*)(int, int, int, const T*, const T*, T*);
-
-template <typename T>
-void multiply_baseline(int m, int n, int k, const T* a, const T* b, T* c) {
-  multiply_body(m, n, k, a, b, c);
-}
-
-#if defined(__x86_64__) && defined(__GNUC__)
-// Chosen once per process: no build flags, and one library for all machines.
-template <typename T>
-__attribute__((target("avx2"))) void multiply_avx2(int m, int n, int k, const T* a, const T* b, T* c) {
-  multiply_body(m, n, k, a, b, c);
-}
-
-template <typename T>
-Multiply<T> choose_multiply() {
-  return __builtin_cpu_supports("avx2") ? multiply_avx2<T> : multiply_baseline<T>;
-}
-#else
-template <typename T>
-Multiply<T> choose_multiply() {
-  return multiply_baseline<T>;
-}
-#endif
-
-// Integers wrap as the hardware's do: summed without a sign, which C++ defines.
-void multiply_unsigned(int m, int n, int k, const uint32_t* a, const uint32_t* b, uint32_t* c) {
-  static const Multiply<uint32_t> multiply = choose_multiply<uint32_t>();
-  multiply(m, n, k, a, b, c);
-}
-
-int32_t clamp_to_s32(int64_t value) {
-  return static_cast<int32_t>(std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(),
-                                                  std::numeric_limits<int32_t>::max()));
-}
-
 // The product of at most 128 pairs of bytes fits in 32 bits; only the addition of C can overflow.
 void multiply_saturated(int m, int k, const int32_t* a, const int32_t* b, int32_t* c) {
   int32_t product[kMaxRows * kColumns] = {};
   multiply_add(m, kColumns, k, a, b, product);
-  for (int i = 0; i < m * kColumns; ++i) c[i] = clamp_to_s32(int64_t{c[i]} + product[i]);
-}
-
-// ---------------------------------------------------------------------------------------------
-// 2:4 sparsity
-
-// The four bits that describe one group of `chunk` dense columns. For 16- and 32-bit elements a
-// lane's word holds rows `group` (low half) and `group + 8` (high half); for narrower elements a
-// word holds eight groups of one row, and even and odd lanes hold the two rows.
-struct SparseLayout {
-  int chunk;         // dense columns a group spans
-  int unit;          // consecutive elements an index addresses
-  bool halfwords;
-};
-
-SparseLayout sparse_layout(Format format) {
-  switch (element_of(format)) {
-    case Element::kTF32:
-      return {2, 1, true};
-    case Element::kHalf:
-      return {4, 1, true};
-    case Element::kNibble:
-      return {8, 2, false};
-    default:
-      return {4, 1, false};
-  }
-}
-
-// Lanes of a quad that supply metadata.
-int sparse_lanes(const SparseLayout& layout, int k) {
-  const int groups = k / layout.chunk;
-  return layout.halfwords ? groups / 4 : groups / 8 * 2;
-}
-
-uint32_t group_bits(const SparseLayout& layout, int k, int selector, const uint32_t* metadata, int row,
-                    int group) {
-  const int base = row % kGroups * kMembers + selector * sparse_lanes(layout, k);
-  const int upper = row / kGroups;
-  if (layout.halfwords) return metadata[base + group / 4] >> (16 * upper + group % 4 * 4) & 0xf;
-  return metadata[base + group / 8 * 2 + upper] >> (group % 8 * 4) & 0xf;
-}
-
-template <typename T>
-bool expand(Format format, int k, int selector, const uint32_t* metadata, const T* compressed, T* dense) {
-  const SparseLayout layout = sparse_layout(format);
-  std::fill_n(dense, kMaxRows * k, T{0});
-  bool valid = true;
-  for (int row = 0; row < kMaxRows; ++row) {
-    for (int group = 0; group < k / layout.chunk; ++group) {
-      const uint32_t bits = group_bits(layout, k, selector, metadata, row, group);
-      T* target = dense + row * k + group * layout.chunk;
-      const T* source = compressed + row * k / 2 + group * layout.chunk / 2;
-      if (layout.chunk == 2) {
-        // tf32 keeps one of two: the pair of indices names both halves of the element.
-        valid = valid && (bits == 0x4 || bits == 0xe);
-        target[bits >> 3] = source[0];
-        continue;
-      }
-      const uint32_t first = bits & 3, second = bits >> 2;
-      valid = valid && first < second;
-      std::copy_n(source, layout.unit, target + first * layout.unit);
-      std::copy_n(source + layout.unit, layout.unit, target + second * layout.unit);
-    }
-  }
-  return valid;
+  for (int i = 0; i < m * kColumns; ++i) c[i] = saturated_sum(c[i], product[i]);
 }
 
 // A's registers as a dense matrix, whether stored compressed or not.
@@ -340,7 +205,7 @@ bool load_dense_a(const Mma& mma, const uint32_t* const* registers, const uint32
   }
   T compressed[kMaxRows * kMaxDepth / 2];
   load_a(mma.a, mma.m, mma.k / 2, registers, compressed);
-  return expand(mma.a, mma.k, mma.selector, metadata, compressed, out);
+  return expand_sparse(mma.a, mma.k, mma.selector, metadata, compressed, out);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -391,74 +256,6 @@ bool run_bits(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b
     }
   }
   store_accumulators(mma.m, sum, d);
-  return true;
-}
-
-// m8n8k4: lanes 4p..4p+3 and 16+4p..16+4p+3 compute product p; the second quad holds rows (or
-// columns) 4-7. Each lane has four halves, in two registers, of A and of B.
-uint16_t half_of(const uint32_t* const* registers, int lane, int index) {
-  return static_cast<uint16_t>(registers[index / 2][lane] >> (index % 2 * 16));
-}
-
-int pair_lane(int product, int quad, int member) { return quad * 16 + product * kMembers + member; }
-
-// Element (major, depth) of an operand whose lanes hold one `major` each (or, `crossed`, one depth each).
-float quad_pair_element(const uint32_t* const* registers, int product, int major, int depth, bool crossed) {
-  const int quad = major / 4;
-  const int member = crossed ? depth : major % 4;
-  const int index = crossed ? major % 4 : depth;
-  return f16_to_f32(half_of(registers, pair_lane(product, quad, member), index));
-}
-
-struct QuadPairSlot {
-  int lane, index;
-};
-
-// Where accumulator (row, column) of a product lives (PTX ISA, "mma.m8n8k4 with .f16").
-QuadPairSlot quad_pair_slot(Format format, int product, int row, int column) {
-  if (format == Format::kF16) return {pair_lane(product, row / 4, row % 4), column};
-  const int member = (row & 1) | (column & 2);
-  return {pair_lane(product, row / 4, member), (row & 2) | (column & 4) | (column & 1)};
-}
-
-float load_quad_pair(Format format, const uint32_t* const* registers, QuadPairSlot slot) {
-  if (format == Format::kF16) return f16_to_f32(half_of(registers, slot.lane, slot.index));
-  return float_from_bits(registers[slot.index][slot.lane]);
-}
-
-void store_quad_pair(Format format, uint32_t* const* registers, QuadPairSlot slot, float value) {
-  if (format == Format::kF32) {
-    registers[slot.index][slot.lane] = canonical_f32(value);
-    return;
-  }
-  uint32_t& word = registers[slot.index / 2][slot.lane];
-  const int shift = slot.index % 2 * 16;
-  word = (word & ~(0xffffu << shift)) | static_cast<uint32_t>(f32_to_f16(value)) << shift;
-}
-
-bool run_quad_pairs(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b,
-                    const uint32_t* const* c, uint32_t* const* d) {
-  constexpr int kProducts = 4, kSide = 8, kDepth = 4;
-  float sum[kProducts][kSide][kSide];
-  for (int product = 0; product < kProducts; ++product) {
-    for (int row = 0; row < kSide; ++row) {
-      for (int column = 0; column < kSide; ++column) {
-        float value = load_quad_pair(mma.c, c, quad_pair_slot(mma.c, product, row, column));
-        for (int depth = 0; depth < kDepth; ++depth) {
-          value += quad_pair_element(a, product, row, depth, mma.a_column) *
-                   quad_pair_element(b, product, column, depth, mma.b_row);
-        }
-        sum[product][row][column] = value;
-      }
-    }
-  }
-  for (int product = 0; product < kProducts; ++product) {
-    for (int row = 0; row < kSide; ++row) {
-      for (int column = 0; column < kSide; ++column) {
-        store_quad_pair(mma.d, d, quad_pair_slot(mma.d, product, row, column), sum[product][row][column]);
-      }
-    }
-  }
   return true;
 }
 
@@ -519,71 +316,6 @@ void run_mma_f64(const Mma& mma, const double* const* a, const double* const* b,
   }
   store_accumulators(mma.m, sum, d);
 }
-
-void unpack(Format format, const void* packed, int count, float* out) {
-  switch (format) {
-    case Format::kF16: {
-      const auto* halves = static_cast<const uint16_t*>(packed);
-      for (int i = 0; i < count; ++i) out[i] = f16_to_f32(halves[i]);
-      break;
-    }
-    case Format::kBF16: {
-      const auto* halves = static_cast<const uint16_t*>(packed);
-      for (int i = 0; i < count; ++i) out[i] = bf16_to_f32(halves[i]);
-      break;
-    }
-    case Format::kTF32: {
-      const auto* words = static_cast<const uint32_t*>(packed);
-      for (int i = 0; i < count; ++i) out[i] = tf32_operand(words[i]);
-      break;
-    }
-    default: {
-      const float* table = format == Format::kE4M3 ? e4m3_table() : e5m2_table();
-      const auto* bytes = static_cast<const uint8_t*>(packed);
-      for (int i = 0; i < count; ++i) out[i] = table[bytes[i]];
-    }
-  }
-}
-
-void unpack(Format format, const void* packed, int count, int32_t* out) {
-  const auto* bytes = static_cast<const uint8_t*>(packed);
-  switch (format) {
-    case Format::kS8:
-      for (int i = 0; i < count; ++i) out[i] = static_cast<int8_t>(bytes[i]);
-      break;
-    case Format::kU8:
-      for (int i = 0; i < count; ++i) out[i] = bytes[i];
-      break;
-    case Format::kU4:
-      for (int i = 0; i < count; ++i) out[i] = bytes[i / 2] >> (i % 2 * 4) & 0xf;
-      break;
-    default:
-      // Shifting the nibble to the top of a byte and back extends its sign.
-      for (int i = 0; i < count; ++i) out[i] = static_cast<int8_t>(bytes[i / 2] << (4 - i % 2 * 4)) >> 4;
-  }
-}
-
-void multiply_add(int m, int n, int k, const float* a, const float* b, float* c) {
-  static const Multiply<float> multiply = choose_multiply<float>();
-  multiply(m, n, k, a, b, c);
-}
-
-void multiply_add(int m, int n, int k, const int32_t* a, const int32_t* b, int32_t* c) {
-  multiply_unsigned(m, n, k, reinterpret_cast<const uint32_t*>(a), reinterpret_cast<const uint32_t*>(b),
-                    reinterpret_cast<uint32_t*>(c));
-}
-
-bool expand_sparse(Format format, int k, int selector, const uint32_t* metadata, const float* compressed,
-                   float* dense) {
-  return expand(format, k, selector, metadata, compressed, dense);
-}
-
-bool expand_sparse(Format format, int k, int selector, const uint32_t* metadata, const int32_t* compressed,
-                   int32_t* dense) {
-  return expand(format, k, selector, metadata, compressed, dense);
-}
-
-int sparse_selectors(Format format, int k) { return kMembers / sparse_lanes(sparse_layout(format), k); }
 
 void load_a_fragment(Format format, int m, int k, const uint32_t* const* registers, float* out) {
   load_a(format, m, k, registers, out);

@@ -57,6 +57,10 @@ bool run_mma(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b,
 void run_mma_f64(const Mma& mma, const double* const* a, const double* const* b, const double* const* c,
                  double* const* d);
 
+// The kQuadPair family; part of run_mma.
+bool run_quad_pairs(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
+                    uint32_t* const* d);
+
 // ---------------------------------------------------------------------------------------------
 // Shared with wgmma
 
@@ -67,6 +71,9 @@ void unpack(Format format, const void* packed, int count, int32_t* out);
 // c[m][n] += a[m][k] * b[k][n], k ascending, row-major and dense; n is a multiple of 8.
 void multiply_add(int m, int n, int k, const float* a, const float* b, float* c);
 void multiply_add(int m, int n, int k, const int32_t* a, const int32_t* b, int32_t* c);
+
+// a + b clamped to the range of s32.
+int32_t saturated_sum(int32_t a, int32_t b);
 
 // Spreads the 16 x (k / 2) elements (row-major) that one warp holds of a sparse A to 16 x k, zeros
 // elsewhere. Returns false for metadata that PTX leaves undefined.

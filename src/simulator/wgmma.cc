@@ -1,7 +1,6 @@
 #include "wgmma.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace tilelang {
 namespace simulator {
@@ -98,12 +97,6 @@ bool multiply(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>&
   }
   multiply_add(kWarpRows, wgmma.n, wgmma.k, left.data(), right.data(), sums.data());
   return valid;
-}
-
-int32_t clamped_sum(int32_t a, int32_t b) {
-  const int64_t sum = int64_t{a} + b;
-  return static_cast<int32_t>(std::clamp<int64_t>(sum, std::numeric_limits<int32_t>::min(),
-                                                  std::numeric_limits<int32_t>::max()));
 }
 
 // Register i of a lane holds row lane / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4) + i % 2.
@@ -290,7 +283,7 @@ bool run_wgmma(const Wgmma& wgmma, const WgmmaOperands& operands, AccumulatorTil
   if (!wgmma.saturate) return multiply(wgmma, operands, tile->integers);
   std::vector<int32_t> product(tile->integers.size(), 0);
   const bool valid = multiply(wgmma, operands, product);
-  for (size_t i = 0; i < product.size(); ++i) tile->integers[i] = clamped_sum(tile->integers[i], product[i]);
+  for (size_t i = 0; i < product.size(); ++i) tile->integers[i] = saturated_sum(tile->integers[i], product[i]);
   return valid;
 }
 
