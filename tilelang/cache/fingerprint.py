@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tilelang.cache import state_memo
 
 PACKAGE = Path(__file__).resolve().parent.parent
 _HEADERS_IN_TREE = PACKAGE.parent / "src" / "tl_templates"
 _RACY_NS = 2_000_000_000
-_MEMO_ROWS = 64
 _KIND_BY_SUFFIX = {".py": "python", ".so": "native", **dict.fromkeys((".h", ".cuh", ".hpp", ".inc", ".c", ".cu"), "headers")}
 _DISTRIBUTIONS = ("apache_tvm", "apache_tvm_ffi")
 _started_ns = time.time_ns()
@@ -60,11 +59,18 @@ def compiler_fingerprint(memo_file: Path | None) -> Fingerprint:
     state = hashlib.sha256(listing.encode()).hexdigest()
     parts = _known.get(state)
     if parts is None:
-        parts = _recall(memo_file, state) or _digest(found)
+        parts = _as_parts(state_memo.recall(memo_file, state)) or _digest(found)
         _known[state] = parts
-        if memo_file is not None and all(_is_settled(file) for file in found):
-            _remember(memo_file, state, parts)
+        if all(_is_settled(file) for file in found):
+            state_memo.remember(memo_file, state, parts)
     return Fingerprint(parts, _loaded_is_on_disk(found))
+
+
+def _as_parts(value: Any) -> tuple[tuple[str, str], ...] | None:
+    try:
+        return tuple((str(kind), str(text)) for kind, text in value) or None
+    except (TypeError, ValueError):
+        return None
 
 
 _known: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -138,59 +144,3 @@ def _record_hashes(path: str) -> bytes:
     lines = Path(path).read_bytes().splitlines()
     kept = (line for line in lines if b",sha256=" in line and b".dist-info/" not in line and not line.startswith(b".."))
     return b"\n".join(sorted(kept))
-
-
-def _recall(memo_file: Path | None, state: str) -> tuple[tuple[str, str], ...] | None:
-    if memo_file is None:
-        return None
-    try:
-        rows = json.loads(memo_file.read_bytes())
-        return tuple((str(kind), str(value)) for kind, value in rows[state]) or None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _remember(memo_file: Path, state: str, parts: tuple[tuple[str, str], ...]) -> None:
-    try:
-        rows = json.loads(memo_file.read_bytes())
-        rows = rows if isinstance(rows, dict) else {}
-    except (OSError, ValueError):
-        rows = {}
-    if rows.get(state) == [list(part) for part in parts]:
-        return
-    rows.pop(state, None)
-    rows[state] = parts
-    kept = dict(list(rows.items())[-_MEMO_ROWS:])
-    draft = memo_file.with_name(f"{memo_file.name}.{os.getpid()}")
-    try:
-        draft.write_text(json.dumps(kept))
-        draft.replace(memo_file)
-    except OSError:
-        draft.unlink(missing_ok=True)
-
-
-@functools.cache
-def package_version(distribution: str) -> str:
-    """The version of an installed distribution, for a key's ``toolchain``; empty where it is not installed."""
-    from importlib import metadata  # 20 ms, and only who compiles asks
-
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def executable_version(program: str, *arguments: str) -> str:
-    """What ``program --version`` prints (or with ``arguments`` in its place), asked once for each state of the file."""
-    path = shutil.which(program)
-    if path is None:
-        return ""
-    found = os.stat(path)
-    return _ask_version(path, arguments or ("--version",), found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-@functools.cache
-def _ask_version(path: str, arguments: tuple[str, ...], *_state: int) -> str:
-    result = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=20, check=False)
-    # A version text may name the path that it was called by.
-    return (result.stdout or result.stderr).replace(path, os.path.basename(path)).strip()

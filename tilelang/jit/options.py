@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilelang import env, option
-from tilelang.cache.fingerprint import executable_version, package_version
+from tilelang.cache.versions import executable_version, package_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.target.cpu.toolchain import c_compiler

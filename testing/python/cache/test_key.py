@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tilelang.cache import fingerprint as fingerprint_module
 from tilelang.cache.canonical import NotCanonical, canonical
-from tilelang.cache.fingerprint import Fingerprint, executable_version
+from tilelang.cache.fingerprint import Fingerprint
 from tilelang.cache.plain import _python_plain_key, plain_key
+from tilelang.cache.versions import executable_version, package_version
 from tilelang.errors import CacheError
 
 from . import fakes
@@ -227,3 +228,20 @@ def test_version_of_an_executable_follows_the_file(tmp_path, monkeypatch):
     assert executable_version("toolx") == "toolx 1.0"
     tool.write_text("#!/bin/sh\necho $0 1.0.1\n")
     assert executable_version("toolx") == "toolx 1.0.1"
+
+
+def test_version_of_an_executable_is_asked_once_on_a_machine(tmp_path):
+    tool, log = tmp_path / "tooly", tmp_path / "log"
+    tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho 2.0\n")
+    tool.chmod(0o755)
+    code = "import sys; from tilelang.cache.versions import executable_version; print(executable_version(sys.argv[1]))"
+    assert [fakes.run_python(code, str(tool)).stdout.strip() for _ in range(2)] == ["2.0", "2.0"]
+    assert log.read_text() == "asked\n"
+
+
+def test_version_of_a_package():
+    from importlib import metadata
+
+    for name in ("SQLAlchemy", "sqlalchemy", "apache-tvm", "apache_tvm"):
+        assert package_version(name) == metadata.version(name)
+    assert package_version("no-such-package") == ""
