@@ -65,7 +65,7 @@ def run(
         b_step=b.step,
         tail=tail,
         metadata=sparse[1] if sparse else False,
-        **{key: options.pop(key) for key in ("fence", "wait") if key in options},
+        **{key: options.pop(key) for key in ("fence", "wait", "meanwhile") if key in options},
     )
     scalars = {"desc_a": a.descriptor(0) if a is not None else 0, "desc_b": b.descriptor(start_b)}
     function = cuda.function(text)
@@ -268,6 +268,12 @@ def small(**options):
 def test_results_before_the_wait_are_poison():
     out, _, _ = small(wait=False)
     assert np.all(out == 0xFFFFFFFF)
+
+
+def test_overwriting_an_operand_before_the_wait_is_seen():
+    out, report, want = small(meanwhile="memory[t] = 0x3c003c00;")
+    assert "race" in cuda.kinds(report)
+    assert not np.array_equal(wgmma.unpack_d(out, 16, np.float32), want)
 
 
 def test_missing_fence_is_reported():

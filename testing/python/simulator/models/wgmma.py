@@ -87,6 +87,7 @@ def source(
     tail="",
     fence=True,
     wait=True,
+    meanwhile="",
     metadata=False,
 ) -> str:
     """A kernel k(image, a, e, d, a descriptor, b descriptor, scale-d): `steps` instructions in one group."""
@@ -120,6 +121,7 @@ extern "C" __global__ void k(const u32* image, int words, const u32* a_in, const
       "{instruction} {{{d_text}}}, {a_text}, {b_text}, {e_text}p{tail};}}"
       : {outs} : {a_in}, "l"(desc_b + step * {b_step >> 4}), {e_in}"r"(step == 0 ? scale : 1));
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  {meanwhile}
   {'asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");' if wait else ""}
   for (int i = 0; i < {d_count}; ++i) out[t * {d_count} + i] = d[i];
 }}"""
