@@ -155,48 +155,62 @@ class _Splitter:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where in its ring an iteration is."""
+    """Where in its ring an iteration is.
 
-    iteration: Any
+    Attributes:
+        slot: the version of the buffers that is in use.
+        lap: parity of the phase of ``full`` that this iteration completes.
+    """
+
+    slot: Any
+    lap: Any
     stages: int
 
-    def stage(self, back: int = 0) -> Any:
-        """The slot of this iteration, or of one before it."""
-        return ir.FloorMod(self.iteration - back if back else self.iteration, ir.IntImm("int32", self.stages))
-
-    def parity(self) -> Any:
-        """Of the phase of ``full`` that this iteration completes."""
-        lap = ir.FloorDiv(self.iteration, ir.IntImm("int32", self.stages))
-        return ir.FloorMod(lap, ir.IntImm("int32", 2))
+    def before(self) -> Any:
+        """The slot of the iteration before."""
+        last = ir.IntImm("int32", self.stages - 1)
+        return ir.Select(self.slot > 0, self.slot - 1, last)
 
 
 class _Counter:
-    """Counts a ring's iterations: by its own variable where the loop runs more than once."""
+    """Where a role is in a ring: two variables that go on where the loop runs again.
+
+    They are stepped instead of computed from the iteration's number: a division by three costs ten instructions an iteration.
+    """
 
     def __init__(self, ring: Ring, role: str):
         self.ring = ring
-        self.buffer = None
-        if ring.nested:
-            self.buffer = ir.decl_buffer((1,), "int32", f"{role}_{ring.loop.loop_var.name}", scope="local.var", layout=None)
+        name = ring.loop.loop_var.name
+        self.slot = ir.decl_buffer((1,), "int32", f"{role}_{name}_slot", scope="local.var", layout=None)
+        self.lap = ir.decl_buffer((1,), "int32", f"{role}_{name}_lap", scope="local.var", layout=None)
 
-    def place(self, loop_var: Any) -> _Place:
-        if self.buffer is not None:
-            return _Place(ir.BufferLoad(self.buffer, [0]), self.ring.stages)
-        low = as_int(self.ring.loop.min)
-        iteration = loop_var if low == 0 else loop_var - low
-        return _Place(iteration, self.ring.stages)
+    def bind(self) -> tuple[list[Any], _Place]:
+        """Statements that begin an iteration, and its place."""
+        slot, lap = ir.Var("slot", "int32"), ir.Var("lap", "int32")
+        return [ir.Bind(slot, _value(self.slot)), ir.Bind(lap, _value(self.lap))], _Place(slot, lap, self.ring.stages)
+
+    def now(self) -> _Place:
+        """The place of the next iteration, outside of the loop."""
+        return _Place(_value(self.slot), _value(self.lap), self.ring.stages)
 
     def start(self) -> list[Any]:
         """Statements at the beginning of the role."""
-        if self.buffer is None:
-            return []
-        return [ir.AllocBuffer(self.buffer), ir.BufferStore(self.buffer, ir.IntImm("int32", 0), [0])]
+        zero = ir.IntImm("int32", 0)
+        buffers = (self.slot, self.lap)
+        return [*map(ir.AllocBuffer, buffers), *(ir.BufferStore(buffer, zero, [0]) for buffer in buffers)]
 
     def step(self) -> list[Any]:
         """Statements at the end of an iteration."""
-        if self.buffer is None:
-            return []
-        return [ir.BufferStore(self.buffer, ir.BufferLoad(self.buffer, [0]) + 1, [0])]
+        wrap = [
+            ir.BufferStore(self.slot, ir.IntImm("int32", 0), [0]),
+            ir.BufferStore(self.lap, 1 - _value(self.lap), [0]),
+        ]
+        following = ir.BufferStore(self.slot, _value(self.slot) + 1, [0])
+        return [following, ir.IfThenElse(_value(self.slot) >= self.ring.stages, _block(wrap), None)]
+
+
+def _value(variable: Any) -> Any:
+    return ir.BufferLoad(variable, [0])
 
 
 class _ProducerPart:
@@ -244,18 +258,19 @@ class _ProducerPart:
     def ring(self, ring: Ring) -> Any:
         loop, counter = ring.loop, self.counters[ring.loop]
         var = ir.Var(loop.loop_var.name, str(loop.loop_var.ty))
-        place = counter.place(var)
+        begin, place = counter.bind()
         renamed = _substitution(loop.loop_var, var)
         # A producer waits for a feed where the consumers first use one, so that tiles are asked for in the order of their use.
-        body: list[Any] = [renamed(stmt) for stmt in ring.body if isinstance(stmt, ir.Bind) and is_uniform([stmt.value], self.written)]
+        known = [stmt for stmt in ring.body if isinstance(stmt, ir.Bind) and is_uniform([stmt.value], self.written)]
+        body: list[Any] = [*begin, *map(renamed, known)]
         for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
             slots = self.splitter.slots[feed]
-            full = _element(slots.full, place.stage())
-            body.append(_call("tl::mbarrier_wait", _address(_element(slots.empty, place.stage())), 1 - place.parity()))
+            full = _element(slots.full, place.slot)
+            body.append(_call("tl::mbarrier_wait", _address(_element(slots.empty, place.slot)), 1 - place.lap))
             body.append(_call("tl::mbarrier_arrive_expect_tx", _address(full), ir.IntImm("int32", feed.bytes)))
-            barrier = Region(slots.full, (place.stage(),), (1,))
+            barrier = Region(slots.full, (place.slot,), (1,))
             for _, copy in feed.copies:
-                target = _versioned_region(copy.dst, slots.versions[copy.dst.buffer], place.stage())
+                target = _versioned_region(copy.dst, slots.versions[copy.dst.buffer], place.slot)
                 moved = Copy(copy.src, target, barrier, kind="tma", eviction_policy=copy.eviction_policy)
                 body.append(renamed(moved.to_stmt(loop.span)))
         body += counter.step()
@@ -287,29 +302,29 @@ class _ConsumerPart:
 
     def ring(self, ring: Ring) -> Any:
         loop, counter = ring.loop, self.counters[ring.loop]
-        place = counter.place(loop.loop_var)
+        begin, place = counter.bind()
         copies = {at for feed in ring.feeds for at, _ in feed.copies}
         deferred = _deferred_products(ring, self.splitter.threads) if self.splitter.wgmma else set()
-        body: list[Any] = []
+        body: list[Any] = [*begin]
         for at, stmt in enumerate(ring.body):
             for feed in ring.feeds:
                 if feed.first_use == at:
-                    full = _address(_element(self.splitter.slots[feed].full, place.stage()))
-                    body.append(_call("tl::mbarrier_wait", full, place.parity()))
+                    full = _address(_element(self.splitter.slots[feed].full, place.slot))
+                    body.append(_call("tl::mbarrier_wait", full, place.lap))
             if at in copies:
                 continue
             body.append(self.versioned(_with_wait(stmt, IN_FLIGHT) if at in deferred else stmt, ring, place))
             if not deferred:
-                body += [self.release(feed, place.stage()) for feed in ring.feeds if feed.last_use == at]
+                body += [self.release(feed, place.slot) for feed in ring.feeds if feed.last_use == at]
         after: list[Any] = []
         if deferred:
             first = loop.loop_var > loop.min
-            released = [self.release(feed, place.stage(1)) for feed in ring.feeds]
+            released = [self.release(feed, place.before()) for feed in ring.feeds]
             body.append(ir.IfThenElse(first, _block([_call(f"tl::wgmma_wait<{len(deferred)}>"), *released]), None))
-            start = _Place(ir.IntImm("int32", 0), ring.stages)
+            start = _Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), ring.stages)
             after += [self.versioned(_with_wait(ring.body[at], COMPLETE), ring, start) for at in sorted(deferred)]
             if ring.nested:
-                last = [self.release(feed, place.stage(1)) for feed in ring.feeds]
+                last = [self.release(feed, counter.now().before()) for feed in ring.feeds]
                 after.append(ir.IfThenElse(loop.extent > 0, _block(last), None))
         body += counter.step()
         return _block([_loop(loop, loop.loop_var, body), *after])
@@ -324,7 +339,7 @@ class _ConsumerPart:
             versions.update(self.splitter.slots[feed].versions)
         if not versions.keys() & buffers_of(stmt):
             return stmt
-        stage = place.stage()
+        stage = place.slot
 
         def load(node: Any) -> Any:
             new = versions.get(node.source)

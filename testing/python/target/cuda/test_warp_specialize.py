@@ -139,7 +139,7 @@ def test_tiles_with_different_uses_arrive_separately() -> None:
     assert [op.src.buffer.name for op in operators(parts[1]) if isinstance(op, Copy)] == ["Q", "S"]
 
 
-def test_a_loop_that_runs_again_counts_its_iterations() -> None:
+def test_a_loop_that_runs_again_goes_on_in_its_ring() -> None:
     @T.prim_func
     def main(A: T.Tensor((512, 512), "float16"), C: T.Tensor((512, 64), "float32")):
         with T.Kernel(4, threads=128) as bx:
@@ -156,7 +156,8 @@ def test_a_loop_that_runs_again_counts_its_iterations() -> None:
     kernel = specialize(kernel_of(main), Facts())
     counters = [node for part in roles(kernel).values() for node in walk(part)
                 if isinstance(node, ir.AllocBuffer) and node.buffer.scope() == "local.var"]  # fmt: skip
-    assert sorted(node.buffer.name for node in counters) == ["consumed_ko", "produced_ko"]
+    names = ["consumed_ko_lap", "consumed_ko_slot", "produced_ko_lap", "produced_ko_slot"]
+    assert sorted(node.buffer.name for node in counters) == names
 
 
 def written_by_hand(A, B, A_shared, B_shared, C_local, ko):
