@@ -342,7 +342,8 @@ class _NestText:
         if e.safe_values.get(access.buffer) is None:
             return [declaration, f"*reinterpret_cast<{word}*>({name}) = {guard} ? {value} : {word}{{}};"]
         missing = e.missing(access.buffer)
-        fill = f"for (int l = 0; l < {self.width}; ++l) {name}[l] = {missing};"
+        at = e.names.take("l")
+        fill = f"for (int {at} = 0; {at} < {self.width}; ++{at}) {name}[{at}] = {missing};"
         return [declaration, f"if ({guard}) *reinterpret_cast<{word}*>({name}) = {value};", "else", "  #pragma unroll", "  " + fill]
 
     def _stage_store(self, access: Access) -> list[str]:

@@ -34,7 +34,8 @@ def clear_lines(emitter: Emitter, op: Any, count: int) -> list[str]:
     """Lines that zero the accumulators where the product does not use their old values."""
     if op.clear_accum in (False, 0):
         return []
-    zero = f"for (int c = 0; c < {count}; ++c) {emitter.name(op.c.buffer)}[c] = {c_type(op.c.dtype)}(0);"
+    at = emitter.names.take("z")
+    zero = f"for (int {at} = 0; {at} < {count}; ++{at}) {emitter.name(op.c.buffer)}[{at}] = {c_type(op.c.dtype)}(0);"
     if op.clear_accum in (True, 1):
         return ["#pragma unroll", zero]
     return [f"if ({emitter.text(op.clear_accum)}) {{", "  #pragma unroll", "  " + zero, "}"]
@@ -91,6 +92,7 @@ class _MmaText:
             self.unit.b_elements, False,
         )
         self.steps = as_int(self.op.k) // self.unit.k
+        self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
 
     def emit(self) -> list[Code]:
         e = self.e
@@ -143,13 +145,14 @@ class _MmaText:
 
     def _multiply(self) -> list[str]:
         columns = self.b.count
-        accumulator = f"&{self.e.name(self.op.c.buffer)}[(i * {columns} + j) * {self.unit.c_elements}]"
+        i, j = self.i, self.j
+        accumulator = f"&{self.e.name(self.op.c.buffer)}[({i} * {columns} + {j}) * {self.unit.c_elements}]"
         return [
             "#pragma unroll",
-            f"for (int i = 0; i < {self.a.count}; ++i) {{",
+            f"for (int {i} = 0; {i} < {self.a.count}; ++{i}) {{",
             "  #pragma unroll",
-            f"  for (int j = 0; j < {columns}; ++j)",
-            f"    {self.unit.function}({accumulator}, {self.pointer(self.a, 'i')}, {self.pointer(self.b, 'j')});",
+            f"  for (int {j} = 0; {j} < {columns}; ++{j})",
+            f"    {self.unit.function}({accumulator}, {self.pointer(self.a, i)}, {self.pointer(self.b, j)});",
             "}",
         ]
 
@@ -181,7 +184,8 @@ class _MmaText:
         """One load an element, for types and orders that ldmatrix does not have."""
         e, unit = self.e, self.unit
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
-        e.var_text.update({tile: "i", part: "r"})
+        i, r = self.i, self.r
+        e.var_text.update({tile: i, part: r})
         e.facts.bind_range(tile, operand.count)
         e.facts.bind_range(part, operand.each)
         rows = unit.rows if operand.is_a else 1
@@ -197,15 +201,15 @@ class _MmaText:
         indices = [ir.IntImm("int32", i) if isinstance(i, int) else i for i in indices]
         element = self.unit.operand or region.dtype
         if region.scope == "local.fragment":
-            place = f"{e.name(region.buffer)}[(i * {self.steps} + {e.var_text[self.step]}) * {operand.each} + r]"
+            place = f"{e.name(region.buffer)}[({i} * {self.steps} + {e.var_text[self.step]}) * {operand.each} + {r}]"
         else:
             place = e.place(region.buffer, indices)
         value = converted(place, region.dtype, element)
         return [
             "#pragma unroll",
-            f"for (int i = 0; i < {operand.count}; ++i) {{",
+            f"for (int {i} = 0; {i} < {operand.count}; ++{i}) {{",
             "  #pragma unroll",
-            f"  for (int r = 0; r < {operand.each}; ++r) {operand.name}[i * {operand.each} + r] = {value};",
+            f"  for (int {r} = 0; {r} < {operand.each}; ++{r}) {operand.name}[{i} * {operand.each} + {r}] = {value};",
             "}",
         ]
 
@@ -268,19 +272,17 @@ class _MatrixLoader:
 
     def load(self) -> list[str]:
         """The loads of all tiles of one step."""
-        o = self.operand
-        bits = canonical(o.region.dtype).bits
+        o, i, j = self.operand, self.p.i, self.p.j
         suffix = "" if o.along_k else "_trans"
         storage = self.p._storage(o)
-        del bits
         if o.is_a:
-            call = f"tl::ldmatrix_x4{suffix}(&{o.name}[i * {storage}], {self._address('i', o.rows)});"
-            return ["#pragma unroll", f"for (int i = 0; i < {o.count}; ++i)", f"  {call}"]
+            call = f"tl::ldmatrix_x4{suffix}(&{o.name}[{i} * {storage}], {self._address(i, o.rows)});"
+            return ["#pragma unroll", f"for (int {i} = 0; {i} < {o.count}; ++{i})", f"  {call}"]
         lines = []
         pairs = o.count // 2
         if pairs:
-            call = f"tl::ldmatrix_x4{suffix}(&{o.name}[j * {2 * storage}], {self._address('j', 2 * o.rows)});"
-            lines += ["#pragma unroll", f"for (int j = 0; j < {pairs}; ++j)", f"  {call}"]
+            call = f"tl::ldmatrix_x4{suffix}(&{o.name}[{j} * {2 * storage}], {self._address(j, 2 * o.rows)});"
+            lines += ["#pragma unroll", f"for (int {j} = 0; {j} < {pairs}; ++{j})", f"  {call}"]
         if o.count % 2:
             call = f"tl::ldmatrix_x2{suffix}(&{o.name}[{(o.count - 1) * storage}], {self._address(str(pairs), 2 * o.rows)});"
             lines.append(call)

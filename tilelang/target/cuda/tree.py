@@ -105,12 +105,14 @@ class TileTree:
         root: its statements.
         allocations: every buffer of the kernel with the annotations of its allocation.
         aliases: a buffer that views another -> that other.
+        pointers: a tensor over a pointer argument -> the argument.
         hints: the hints of the kernel, in order, with their spans.
     """
 
     root: Sequence
     allocations: dict[Any, dict[str, Any]] = field(default_factory=dict)
     aliases: dict[Any, Any] = field(default_factory=dict)
+    pointers: dict[Any, Any] = field(default_factory=dict)
     hints: list[tuple[Any, Any]] = field(default_factory=list)
 
 
@@ -154,7 +156,10 @@ class _Reader:
             self.tree.allocations[stmt.buffer] = {str(k): v for k, v in (stmt.annotations or {}).items()}
             return []
         if isinstance(stmt, ir.DeclBuffer):
-            self.tree.aliases[stmt.buffer] = stmt.data.args[0]
+            if isinstance(stmt.data, ir.Var):
+                self.tree.pointers[stmt.buffer] = stmt.data
+            else:
+                self.tree.aliases[stmt.buffer] = stmt.data.args[0]
             return []
         return [Scalar(stmt)]
 
