@@ -173,9 +173,9 @@ class FunctionTracker:
 
 def _arguments_digest(args: tuple, kwargs: dict) -> tuple[str, tuple[CodeType, ...]]:
     describer = Describer()
-    with describer._at("an argument"):
+    with describer.at("an argument"):
         for name, value in (*enumerate(args), *kwargs.items()):
-            describer._text(f"argument {name}")
+            describer.text(f"argument {name}")
             describer.value(value)
     return describer.digest(), tuple(describer.codes)
 

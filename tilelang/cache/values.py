@@ -33,13 +33,13 @@ from types import (
 from typing import Any
 
 from tilelang import env
-from tilelang.cache import purity, source_text, watch
+from tilelang.cache import foreign, own_code, purity, source_text, watch
 from tilelang.cache.canonical import NotCanonical, canonical
+from tilelang.cache.code_text import code_text
 from tilelang.cache.missing import MISSING
 from tilelang.cache.reads import FREE, GLOBAL, Read, annotation_reads, code_reads
 
 MAX_VALUES = 50_000
-MAX_ARRAY_BYTES = 1 << 20
 PROTOCOL = "__tilelang_fingerprint__"
 """A method of objects that wrap user code: returns a tuple of the values that stand for the object."""
 
@@ -108,10 +108,10 @@ class Describer:
         """
         self._count += 1
         if self._count > MAX_VALUES:
-            raise self._refuse(f"more than {MAX_VALUES} values can be read")
+            raise self.refuse(f"more than {MAX_VALUES} values can be read")
         kind = type(value)
         if kind in _SCALARS:
-            self._text(canonical(value))
+            self.text(canonical(value))
             return
         describe = _DESCRIBERS.get(kind)
         if describe is None:
@@ -120,7 +120,8 @@ class Describer:
             return
         describe(self, value)
 
-    def _text(self, text: str) -> None:
+    def text(self, text: str) -> None:
+        """Feeds a text."""
         raw = text.encode("utf-8", "surrogatepass")
         self._state.update(b"%d:" % len(raw))
         self._state.update(raw)
@@ -129,39 +130,42 @@ class Describer:
         """Whether ``value`` was met before; then only its position is fed, which also ends cycles."""
         known = self._order.get(id(value))
         if known is not None:
-            self._text(f"again {known}")
+            self.text(f"again {known}")
             return True
         self._order[id(value)] = len(self._order)
         self._alive.append(value)
         return False
 
-    def _refuse(self, problem: str) -> Unfaithful:
+    def refuse(self, problem: str) -> Unfaithful:
+        """The error that says what is wrong, and where the walk is."""
         return Unfaithful(f"{' of '.join(reversed(self._where))}: {problem}" if self._where else problem)
 
     @contextlib.contextmanager
-    def _at(self, place: str) -> Iterator[None]:
+    def at(self, place: str) -> Iterator[None]:
+        """Names the place that the body walks."""
         self._where.append(place)
         yield
         self._where.pop()
 
-    def _record(self, kind: int, container: Any, key: Any, expected: Any) -> None:
+    def record(self, kind: int, container: Any, key: Any, expected: Any) -> None:
+        """Adds a watch record."""
         self.records.append((kind, container, key, expected))
 
     # -- containers -------------------------------------------------------------------------------------------------
 
     def _sequence(self, value: tuple | list) -> None:
         if type(value) is list:
-            self._record(watch.LIST, value, None, tuple(value))
-        self._text(f"{type(value).__name__} {len(value)}")
+            self.record(watch.LIST, value, None, tuple(value))
+        self.text(f"{type(value).__name__} {len(value)}")
         for position, item in enumerate(value):
-            with self._at(f"item {position}"):
+            with self.at(f"item {position}"):
                 self.value(item)
 
     def _mapping(self, value: dict) -> None:
-        self._record(watch.DICT, value, tuple(value), tuple(value.values()))
-        self._text(f"dict {len(value)}")
+        self.record(watch.DICT, value, tuple(value), tuple(value.values()))
+        self.text(f"dict {len(value)}")
         for key, item in value.items():
-            with self._at(f"item {key!r}"):
+            with self.at(f"item {key!r}"):
                 self.value(key)
                 self.value(item)
 
@@ -169,13 +173,13 @@ class Describer:
         try:
             text = canonical(value)
         except NotCanonical as error:
-            raise self._refuse(f"a set with an item that has no order ({error})") from None
-        self._record(watch.CALL, functools.partial(canonical, value), None, text)
-        self._text(text)
+            raise self.refuse(f"a set with an item that has no order ({error})") from None
+        self.record(watch.CALL, functools.partial(canonical, value), None, text)
+        self.text(text)
 
     def _bytearray(self, value: bytearray) -> None:
-        self._record(watch.CALL, functools.partial(bytes, value), None, bytes(value))
-        self._text(canonical(value))
+        self.record(watch.CALL, functools.partial(bytes, value), None, bytes(value))
+        self.text(canonical(value))
 
     # -- code -------------------------------------------------------------------------------------------------------
 
@@ -185,15 +189,15 @@ class Describer:
         if self._by_name(function, module, function.__qualname__):
             return
         code = function.__code__
-        self._record(watch.FUNCTION, function, None, (code, function.__defaults__, function.__kwdefaults__))
-        self._text("function")
-        with self._at(f"{function.__qualname__}()"):
+        self.record(watch.FUNCTION, function, None, (code, function.__defaults__, function.__kwdefaults__))
+        self.text("function")
+        with self.at(f"{function.__qualname__}()"):
             self._code(code)
             for name, default in (
                 ("defaults", function.__defaults__),
                 ("keyword defaults", function.__kwdefaults__),
             ):
-                with self._at(name):
+                with self.at(name):
                     self.value(default)
             if function.__dict__:
                 self._mapping(function.__dict__)
@@ -202,11 +206,11 @@ class Describer:
                 self._read(read, function.__globals__, cells)
 
     def _code(self, code: CodeType) -> None:
-        self._text(code_text(code))
+        self.text(code_text(code))
         text = source_text.block(code)
         if text is not None:
             self.codes.append(code)
-        self._text(text or "no source")
+        self.text(text or "no source")
 
     def _annotation_reads(self, code: CodeType) -> tuple[Read, ...]:
         text = source_text.block(code)
@@ -215,12 +219,12 @@ class Describer:
         try:
             return annotation_reads(ast.parse(text), code)
         except SyntaxError as error:
-            raise self._refuse(f"its source cannot be parsed ({error.msg})") from None
+            raise self.refuse(f"its source cannot be parsed ({error.msg})") from None
 
     def _read(self, read: Read, variables: dict[str, Any], cells: Mapping[str, CellType]) -> None:
         label = ".".join((read.name, *read.chain))
-        self._text(f"read {read.root} {label} {read.constant}")
-        with self._at(f"`{label}`"):
+        self.text(f"read {read.root} {label} {read.constant}")
+        with self.at(f"`{label}`"):
             if read.root == FREE:
                 self._chain(self._cell(cells[read.name]), read)
             elif read.root == GLOBAL:
@@ -233,15 +237,15 @@ class Describer:
             content = cell.cell_contents
         except ValueError:
             content = MISSING
-        self._record(watch.CELL, cell, None, content)
+        self.record(watch.CELL, cell, None, content)
         return content
 
     def _global(self, name: str, variables: dict[str, Any]) -> Any:
         content = variables.get(name, MISSING)
-        self._record(watch.ITEM, variables, name, content)
+        self.record(watch.ITEM, variables, name, content)
         if content is MISSING:
             content = builtins.__dict__.get(name, MISSING)
-            self._record(watch.ITEM, builtins.__dict__, name, content)
+            self.record(watch.ITEM, builtins.__dict__, name, content)
         return content
 
     def _chain(self, value: Any, read: Read) -> None:
@@ -256,13 +260,13 @@ class Describer:
         if value is os or env.is_reader(value):
             self._environment(value, chain, read.constant)
         elif value is MISSING:
-            self._text("missing")
+            self.text("missing")
         elif isinstance(value, ModuleType):
             self._whole_module(value)
         else:
             self.value(value)
             if chain and isinstance(value, FunctionType):
-                self._record(watch.ITEM, value.__dict__, chain[0], value.__dict__.get(chain[0], MISSING))
+                self.record(watch.ITEM, value.__dict__, chain[0], value.__dict__.get(chain[0], MISSING))
                 self.value(value.__dict__.get(chain[0]))
 
     def _module_attribute(self, module: ModuleType, name: str) -> Any:
@@ -271,8 +275,8 @@ class Describer:
             # A module may make its attributes on demand; having been asked once it has them.
             content = getattr(module, name, MISSING)
             if module.__dict__.get(name, MISSING) is not content:
-                raise self._refuse(f"module {module.__name__} makes its attribute {name!r} at every access")
-        self._record(watch.ITEM, module.__dict__, name, content)
+                raise self.refuse(f"module {module.__name__} makes its attribute {name!r} at every access")
+        self.record(watch.ITEM, module.__dict__, name, content)
         return content
 
     def _pristine(self, module: ModuleType, name: str, value: Any) -> bool:
@@ -283,18 +287,18 @@ class Describer:
         """
         home = module.__dict__.get("_HOME", {}).get(name, module.__name__)
         if purity.is_impure_own(home):
-            raise self._refuse(f"{home}.{name} depends on more than its arguments")
-        if value is not MISSING and value is not _made_on_demand(module, name, home):
+            raise self.refuse(f"{home}.{name} depends on more than its arguments")
+        if value is not MISSING and value is not own_code.made_on_demand(module, name, home):
             return False
-        self._text(f"own {module.__name__}.{name}")
+        self.text(f"own {module.__name__}.{name}")
         return True
 
     def _whole_module(self, module: ModuleType) -> None:
         name = module.__name__
         own = purity.is_own(name) and not purity.is_impure_own(name) and name != "tilelang"
         if not own and name not in purity.PURE_MODULES:
-            raise self._refuse(f"the module {name} is used as a whole, so that any part of it may be read")
-        self._text(f"module {name}")
+            raise self.refuse(f"the module {name} is used as a whole, so that any part of it may be read")
+        self.text(f"module {name}")
 
     def _environment(self, value: Any, chain: list[str], constant: str | None) -> None:
         if value is os and chain[:1] == ["environ"] and chain[1:] in ([], ["get"]):
@@ -302,28 +306,28 @@ class Describer:
         elif value is os and chain == ["getenv"] or value is not os and chain == ["get"]:
             chain = []
         elif value is os:
-            raise self._refuse(f"os.{'.'.join(chain) or '*'} depends on the machine")
+            raise self.refuse(f"os.{'.'.join(chain) or '*'} depends on the machine")
         if chain or constant is None:
-            raise self._refuse("an environment variable is read whose name is not written out there")
+            raise self.refuse("an environment variable is read whose name is not written out there")
         table, key = env.raw_table(), env.raw_key(constant)
-        self._record(watch.ITEM, table, key, table.get(key, MISSING))
-        self._text(f"environment {constant}={table.get(key)!r}")
+        self.record(watch.ITEM, table, key, table.get(key, MISSING))
+        self.text(f"environment {constant}={table.get(key)!r}")
 
     def _by_name(self, value: Any, module: str, name: str) -> bool:
         """Feeds code of ours or of a listed library by name; False for the user's own code."""
         if purity.is_own(module):
-            if not _is_really_own(value):
+            if not own_code.is_really_own(value):
                 return False
             if purity.is_impure_own(module):
-                raise self._refuse(f"{module}.{name} depends on more than its arguments")
-            self._text(f"own {module}.{name}")
+                raise self.refuse(f"{module}.{name} depends on more than its arguments")
+            self.text(f"own {module}.{name}")
             return True
         if not purity.is_library(module):
             return False
         if self._pure_only and not purity.is_pure(module, name):
-            raise self._refuse(f"{module}.{name} is not known to give the same result at every call")
+            raise self.refuse(f"{module}.{name} is not known to give the same result at every call")
         package = purity.top(module)
-        self._text(f"library {module}.{name} {purity.version(package)}")
+        self.text(f"library {module}.{name} {purity.version(package)}")
         return True
 
     def _builtin(self, value: BuiltinFunctionType) -> None:
@@ -331,53 +335,53 @@ class Describer:
         if owner is None or isinstance(owner, ModuleType):
             module = value.__module__ or (owner.__name__ if owner is not None else "")
             if not self._by_name(value, module, value.__name__):
-                raise self._refuse(f"{module}.{value.__name__} is compiled code that is not listed as pure")
+                raise self.refuse(f"{module}.{value.__name__} is compiled code that is not listed as pure")
             return
-        self._text(f"method {value.__name__}")
+        self.text(f"method {value.__name__}")
         self.value(owner)
 
     def _method(self, value: MethodType) -> None:
-        self._text("bound method")
+        self.text("bound method")
         self.value(value.__func__)
         self.value(value.__self__)
 
     def _slot(self, value: Any) -> None:
-        self._text(f"slot {value.__objclass__.__module__}.{value.__objclass__.__qualname__}.{value.__name__}")
+        self.text(f"slot {value.__objclass__.__module__}.{value.__objclass__.__qualname__}.{value.__name__}")
 
     def _partial(self, value: functools.partial) -> None:
-        self._text("partial")
+        self.text("partial")
         state = (value.func, value.args, value.keywords)
-        self._record(watch.CALL, lambda: value.func is state[0] and value.args is state[1], None, True)
+        self.record(watch.CALL, lambda: value.func is state[0] and value.args is state[1], None, True)
         for part in state:
             self.value(part)
 
     def _property(self, value: property) -> None:
-        self._text("property")
+        self.text("property")
         for part in (value.fget, value.fset, value.fdel):
             self.value(part)
 
     def _wrapper(self, value: staticmethod | classmethod) -> None:
-        self._text(type(value).__name__)
+        self.text(type(value).__name__)
         self.value(value.__func__)
 
     def _cached_function(self, value: Any) -> None:
-        raise self._refuse("a function with a cache of its own may return what it computed before a change")
+        raise self.refuse("a function with a cache of its own may return what it computed before a change")
 
     # -- classes and instances --------------------------------------------------------------------------------------
 
     def _type(self, kind: type) -> None:
         module = kind.__module__
         if not isinstance(module, str):
-            raise self._refuse(f"{kind!r} is a class of compiled code")
+            raise self.refuse(f"{kind!r} is a class of compiled code")
         name = kind.__qualname__
         if module == "builtins" or f"{module}.{name}" in _STATELESS_BASES:
-            self._text(f"library {module}.{name}")
+            self.text(f"library {module}.{name}")
             return
         if self._by_name(kind, module, name):
             return
-        self._text(f"class {name}")
-        self._record(watch.MRO, kind, None, kind.__mro__)
-        with self._at(f"class {name}"):
+        self.text(f"class {name}")
+        self.record(watch.MRO, kind, None, kind.__mro__)
+        with self.at(f"class {name}"):
             self.value(type(kind))
             for base in kind.__mro__[1:]:
                 self.value(base)
@@ -385,46 +389,45 @@ class Describer:
 
     def _namespace(self, kind: type) -> None:
         (namespace,) = (found for found in gc.get_referents(kind.__dict__) if type(found) is dict)
-        self._record(watch.DICT, namespace, tuple(namespace), tuple(namespace.values()))
+        self.record(watch.DICT, namespace, tuple(namespace), tuple(namespace.values()))
         slots = {name for name, item in namespace.items() if type(item).__name__ == "member_descriptor"}
         fields = namespace.get("__dataclass_fields__", {})
         for spec in fields.values():
-            self._text(f"field {spec.name} {spec.init} {spec.compare} {spec.hash} {spec.repr} {spec.kw_only}")
+            self.text(f"field {spec.name} {spec.init} {spec.compare} {spec.hash} {spec.repr} {spec.kw_only}")
             for default in (spec.default, spec.default_factory):
                 self.value(None if default is dataclasses.MISSING else (default,))
         for name, item in namespace.items():
             if fields and _is_generated(item):
                 self._generated(item)
             elif name not in _CLASS_BOOKKEEPING and name not in slots:
-                self._text(f"attribute {name}")
-                with self._at(f"attribute {name!r}"):
+                self.text(f"attribute {name}")
+                with self.at(f"attribute {name!r}"):
                     self.value(item)
 
     def _generated(self, method: FunctionType) -> None:
         # What dataclass wrote follows from the fields; its defaults can be replaced afterwards.
         state = (method.__code__, method.__defaults__, method.__kwdefaults__)
-        self._record(watch.FUNCTION, method, None, state)
+        self.record(watch.FUNCTION, method, None, state)
         self.value(method.__defaults__)
         self.value(method.__kwdefaults__)
 
     def _object(self, value: Any) -> None:
         kind = type(value)
-        special = _SPECIAL.get(f"{kind.__module__}.{kind.__qualname__}")
-        special = special or (_numpy_scalar if _is_numpy_scalar(kind) else None)
+        special = foreign.describer_of(kind)
         if special is not None:
             special(self, value)
             return
-        self._record(watch.TYPE, value, None, kind)
+        self.record(watch.TYPE, value, None, kind)
         stand_in = getattr(kind, PROTOCOL, None)
         if stand_in is not None:
-            self._text(f"stand-in {kind.__module__}.{kind.__qualname__}")
+            self.text(f"stand-in {kind.__module__}.{kind.__qualname__}")
             if hasattr(value, "__dict__"):
-                self._record(watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values()))
+                self.record(watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values()))
             self.value(stand_in(value))
             return
         if isinstance(value, enum.Enum):
-            self._text(f"member {value.name}")
-            self._record(watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values()))
+            self.text(f"member {value.name}")
+            self.record(watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values()))
             self.value(value._value_)
             self.value(kind)
             return
@@ -433,8 +436,8 @@ class Describer:
     def _instance(self, value: Any, kind: type) -> None:
         for base in kind.__mro__[:-1]:
             if base not in _BASES and not _is_python_class(base):
-                raise self._refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be read")
-        self._text("instance")
+                raise self.refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be read")
+        self.text("instance")
         self.value(kind)
         for base in _BASES:
             if isinstance(value, base):
@@ -443,22 +446,22 @@ class Describer:
             self._mapping(value.__dict__)
         for name in _slot_names(kind):
             content = getattr(value, name, None)
-            self._record(watch.CALL, functools.partial(_slot_is, value, name, content), None, True)
-            with self._at(f"attribute {name!r}"):
+            self.record(watch.CALL, functools.partial(_slot_is, value, name, content), None, True)
+            with self.at(f"attribute {name!r}"):
                 self.value(content)
 
     def _extended(self, value: Any, base: type) -> None:
         plain = base(value) if base is not str else str.__str__(value)
         if base in (list, dict):
-            self._record(watch.CALL, functools.partial(_same_items, value, base, plain), None, True)
+            self.record(watch.CALL, functools.partial(_same_items, value, base, plain), None, True)
         if base is tuple:
             self._sequence(tuple(value))
         elif base in (list, dict):
-            with self._at(base.__name__):
+            with self.at(base.__name__):
                 _DESCRIBERS[base](self, plain)
             self._alive.append(plain)
         else:
-            self._text(canonical(base.__new__(base, plain)) if base is not str else canonical(plain))
+            self.text(canonical(base.__new__(base, plain)) if base is not str else canonical(plain))
 
 
 def _same_items(value: Any, base: type, plain: Any) -> bool:
@@ -491,97 +494,26 @@ def _is_python_class(kind: type) -> bool:
     return not purity.is_library(kind.__module__) and bool(kind.__flags__ & 1 << 9)  # a heap type
 
 
-def _made_on_demand(module: ModuleType, name: str, home: str) -> Any:
-    """What a module of ours puts under ``name`` when it is asked for it; MISSING where it makes nothing of that name."""
-    dtypes = sys.modules.get("tilelang.dtypes")
-    if dtypes is not None and name in dtypes.all_names:
-        return dtypes.all_names[name]
-    loaded = sys.modules.get(home)
-    if loaded is None or loaded is module:
-        return MISSING
-    value = loaded.__dict__.get(name, MISSING)
-    ours = purity.is_own(getattr(value, "__module__", None) or "") and _is_really_own(value)
-    return value if ours else MISSING
-
-
-def _is_really_own(value: Any) -> bool:
-    """Whether a value that says it is ours is found where it says, and was not put there by the user."""
-    code = getattr(value, "__code__", None)
-    if code is not None:
-        package = sys.modules.get(purity.top(value.__module__))
-        folders = [os.path.realpath(folder) for folder in getattr(package, "__path__", ())]
-        return any(os.path.realpath(code.co_filename).startswith(folder + os.sep) for folder in folders)
-    return True
-
-
-def code_text(code: CodeType) -> str:
-    """Code as a text without paths and line numbers."""
-    parts = [
-        code.co_code.hex(),
-        repr((code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)),
-        repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)),
-        getattr(code, "co_exceptiontable", b"").hex(),
-    ]
-    for constant in code.co_consts:
-        parts.append(code_text(constant) if isinstance(constant, CodeType) else _constant_text(constant))
-    return "\0".join(parts)
-
-
-def _constant_text(constant: Any) -> str:
-    return "ellipsis" if constant is ... else canonical(constant)
-
-
 def _is_generated(item: Any) -> bool:
     """Whether a method was written by ``dataclass``; what it does follows from the fields."""
     code = getattr(item, "__code__", None)
     return code is not None and (code.co_filename == "<string>" or code.co_filename in _DATACLASS_FILES)
 
 
-def _is_numpy_scalar(kind: type) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and issubclass(kind, numpy.generic)
-
-
-def _numpy_scalar(describer: Describer, value: Any) -> None:
-    if value.dtype.hasobject:
-        raise describer._refuse("a numpy object scalar")
-    describer._text(f"numpy {value.dtype.str} {value.tobytes().hex()}")
-
-
-def _numpy_array(describer: Describer, value: Any) -> None:
-    if value.dtype.hasobject or value.nbytes > MAX_ARRAY_BYTES:
-        raise describer._refuse(f"a numpy array of {value.nbytes} bytes of {value.dtype}")
-
-    def content() -> tuple:
-        return value.dtype.str, value.shape, value.tobytes()
-
-    found = content()
-    describer._record(watch.CALL, content, None, found)
-    describer._text(f"numpy array {found[0]} {found[1]} {hashlib.sha256(found[2]).hexdigest()}")
-
-
-def _by_text(describer: Describer, value: Any) -> None:
-    describer._text(f"{type(value).__module__}.{type(value).__qualname__} {value!s}")
-
-
-def _by_position(describer: Describer, value: Any) -> None:
-    describer._text(repr(value.__reduce__()[1]))
-
-
 def _range(describer: Describer, value: range) -> None:
-    describer._text(f"range {value.start} {value.stop} {value.step}")
+    describer.text(f"range {value.start} {value.stop} {value.step}")
 
 
 def _code_alone(describer: Describer, value: CodeType) -> None:
-    describer._text(code_text(value))
+    describer.text(code_text(value))
 
 
 def _constant_object(describer: Describer, value: Any) -> None:
-    describer._text(repr(value))
+    describer.text(repr(value))
 
 
 def _namespace_object(describer: Describer, value: SimpleNamespace) -> None:
-    describer._text("SimpleNamespace")
+    describer.text("SimpleNamespace")
     describer._mapping(value.__dict__)
 
 
@@ -610,32 +542,4 @@ _DESCRIBERS: dict[type, Callable[[Describer, Any], None]] = {
     SimpleNamespace: _namespace_object,
     type(...): _constant_object,
     type(NotImplemented): _constant_object,
-}
-
-_SPECIAL: dict[str, Callable[[Describer, Any], None]] = {
-    # types of packages that must not be imported here
-    "torch.dtype": _by_text,
-    "torch.Size": lambda describer, value: describer.value(tuple(value)),
-    "numpy.ndarray": _numpy_array,
-    "numpy.dtype": _by_text,
-    "fractions.Fraction": _by_text,
-    "decimal.Decimal": _by_text,
-    "pathlib.PosixPath": _by_text,
-    "_collections._tuplegetter": _by_position,
-    "collections._tuplegetter": _by_position,  # its name since Python 3.12
-    "dataclasses._HAS_DEFAULT_FACTORY_CLASS": _by_text,
-    # a logger tells the user something and decides nothing
-    "logging.Logger": lambda describer, value: describer._text(f"logger {value.name}"),
-    "logging.RootLogger": lambda describer, value: describer._text("logger"),
-    **dict.fromkeys(
-        (
-            "types.GenericAlias",
-            "types.UnionType",
-            "typing._GenericAlias",
-            "typing._UnionGenericAlias",
-            "typing.Union",
-        )
-        + ("typing._SpecialForm", "typing.TypeVar", "typing._LiteralGenericAlias", "typing._AnyMeta"),
-        _by_text,
-    ),
 }
