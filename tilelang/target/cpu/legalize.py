@@ -51,8 +51,11 @@ def legalize(func: Any, context: Any) -> LegalProgram:
     """The program in legal form."""
     legalizer = Legalizer(context)
     aliases = legalizer.declare_parameters(func.params)
+    params, rounded = legalizer.declare_scalars(func.params)
     body = legalizer.stmt(func.body)
-    legal = func.with_body(seq(aliases, body))
+    legal = func.with_body(seq(aliases, rounded, body))
+    if rounded:
+        legal = ir.PrimFunc(params, legal.body, legal.ret_type, legal.attrs, legal.span)
     return LegalProgram(legal, tuple(legalizer.functions), tuple(legalizer.helpers))
 
 
@@ -83,6 +86,19 @@ class Legalizer(StmtRewriter):
                 )
                 aliases.append(ir.DeclBuffer(alias, data=pointer))
         return aliases
+
+    def declare_scalars(self, params: Any) -> tuple[list[Any], list[Any]]:
+        """The parameters with narrow scalars as float32, and the bindings that round these to their formats."""
+        passed, rounded = [], []
+        for param in params:
+            dtype = "" if ir.is_buffer_var(param) else str(param.ty)
+            if dtype not in formats.STORAGE:
+                passed.append(param)
+                continue
+            passed.append(ir.Var(param.name, "float32"))
+            self.narrow_vars[param] = ir.Var(f"{param.name}_{dtype}", "float32")
+            rounded.append(ir.Bind(self.narrow_vars[param], self.widen(self.narrow(passed[-1], dtype), dtype)))
+        return passed, rounded
 
     def storage(self, buffer: Any) -> Any:
         """The buffer as it lies in memory: storage type, default scope, legal shape."""
