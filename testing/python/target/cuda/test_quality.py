@@ -1,0 +1,65 @@
+"""What good code has, counted: bank conflicts, global sectors, spills, barriers, instructions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import tilelang
+import torch
+from testing.python.target.cuda.programs import matmul
+from testing.python.target.cuda.support import cuda, source
+from tilelang.execution.simulated import last_reports
+from tilelang.target.cuda.toolchain import compile_device
+
+
+def _totals(program, *tensors):
+    with tilelang.simulator(strict=True, counters=True):
+        tilelang.compile(program, target=cuda())(*tensors)
+    return last_reports()[0].counters.total
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_product_has_no_bank_conflict_and_whole_sectors(transpose_a, transpose_b):
+    a, b, c = torch.randn(128, 128).half(), torch.randn(128, 128).half(), torch.zeros(128, 128)
+    program = matmul(128, 128, 128, (128, 128, 32), stages=3, transpose_a=transpose_a, transpose_b=transpose_b)
+    totals = _totals(program, a, b, c)
+    assert totals["bank_conflicts"] == 0
+    assert totals["global_sectors"] * 32 == (2 * 128 * 128 * 2 + 128 * 128 * 4)
+
+
+def test_epilogue_through_shared_has_no_bank_conflict():
+    a, b, c = torch.randn(128, 128).half(), torch.randn(128, 128).half(), torch.zeros(128, 128).half()
+    totals = _totals(matmul(128, 128, 128, (128, 128, 32), stages=3, out="float16", through_shared=True), a, b, c)
+    assert totals["bank_conflicts"] == 0
+
+
+def test_product_does_not_spill_and_has_one_barrier_an_iteration():
+    program = matmul(1024, 1024, 1024, (128, 128, 32), stages=3)
+    text = source(program)
+    binary = compile_device(text, "sm_80")
+    used = binary.resources["main_kernel"]
+    assert used.stack_bytes == used.spill_store_bytes == used.spill_load_bytes == 0
+    assert text.count("__syncthreads();") == 1
+
+
+def test_copies_are_whole_vectors_without_guards():
+    text = source(matmul(1024, 1024, 1024, (128, 128, 32), stages=3))
+    assert set(re.findall(r"cp_async_(\d+)", text)) == {"16"}
+    assert "zfill" not in text
+
+
+def test_ragged_copies_are_guarded():
+    assert "cp_async_16_zfill" in source(matmul(1000, 1000, 1000, (128, 128, 32), stages=3))
+
+
+def test_lowering_is_deterministic():
+    program = matmul(512, 512, 512, (128, 128, 32), stages=3, through_shared=True, out="float16")
+    assert source(program) == source(program)
+
+
+def test_the_whole_product_compiles_without_local_memory():
+    for dtype, accumulate in (("float16", "float32"), ("int8", "int32"), ("float32", "float32")):
+        binary = compile_device(source(matmul(512, 512, 512, (64, 64, 32), dtype=dtype, accumulate=accumulate)), "sm_80")
+        assert binary.resources["main_kernel"].stack_bytes == 0
