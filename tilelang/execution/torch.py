@@ -213,6 +213,7 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
 
     numbers = {int, float, bool, SymInt, SymFloat}
     scalars = [place for place, index in enumerate(signature.inputs) if signature.params[index].kind != "tensor"]
+    strided = [place for place, index in enumerate(signature.inputs) if signature.params[index].strides is not None]
     names = {signature.params[index].name: place for place, index in enumerate(signature.inputs)}
     wide = [place for place, index in enumerate(signature.inputs) if _is_wide(signature.params[index])]
     count = len(names)
@@ -227,6 +228,8 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
             # Converted here: the dispatcher would convert silently, and crashes on a tensor in an integer's place.
             return operator(*_signed(prepare(signature, args, kwargs), wide))
         try:
+            if any(args[place].is_neg() for place in strided):
+                prepare(signature, args, {})  # refuses it; the dispatcher would pass a copy
             return operator(*args)
         except Exception as error:
             return explain(args, error)
