@@ -158,8 +158,10 @@ const DecodedFunction& find_kernel(const Program& program, const std::string& na
   throw LaunchError("there is no kernel " + name + " in this module" + (known.empty() ? "" : ", it has " + known));
 }
 
-LaunchReport run_launch(const Program& program, const LaunchRequest& request) {
+LaunchReport run_launch(const Program& program, LaunchRequest request) {
   const DecodedFunction& kernel = find_kernel(program, request.kernel);
+  // A kernel that says its cluster size gets it from a launch that does not, as from the driver.
+  if (kernel.cluster[0] && volume(request.cluster) == 1) std::copy_n(kernel.cluster, 3, request.cluster.begin());
   check_sizes(program, kernel, request);
   Launch launch;
   launch.program = &program;

@@ -41,7 +41,7 @@ struct LaunchReport {
 const DecodedFunction& find_kernel(const Program& program, const std::string& name);
 
 /// Runs the grid. Throws LaunchError for impossible sizes or parameters.
-LaunchReport run_launch(const Program& program, const LaunchRequest& request);
+LaunchReport run_launch(const Program& program, LaunchRequest request);
 
 /// The report as JSON: findings, counters (by class, by instruction, memory), printed text.
 std::string report_json(const Program& program, const LaunchReport& report);

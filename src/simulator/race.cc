@@ -142,12 +142,12 @@ bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {
 
 bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const {
   if (!cell.readers) return true;
-  for (const auto& [agent, pc] : reader_lists_[cell.readers]) {
-    if (ordered(access, agent)) continue;
+  for (const Reader& reader : reader_lists_[cell.readers]) {
+    if ((reader.strong && is_strong(access.kind)) || ordered(access, reader.agent)) continue;
     *other = cell;
     other->write = Agent();
-    other->read = agent;
-    other->read_pc = pc;
+    other->read = reader.agent;
+    other->read_pc = reader.pc;
     return false;
   }
   return true;
@@ -164,11 +164,12 @@ void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32
     }
     auto& list = reader_lists_[cell.readers];
     auto same = std::find_if(list.begin(), list.end(),
-                             [&](const auto& item) { return item.first.id / kLanes == cell.read.id / kLanes; });
-    if (same != list.end())
-      *same = {cell.read, cell.read_pc};
-    else
-      list.emplace_back(cell.read, cell.read_pc);
+                             [&](const Reader& item) { return item.agent.id / kLanes == cell.read.id / kLanes; });
+    const Reader latest = {cell.read, cell.read_pc, cell.read_atomic};
+    if (same == list.end())
+      list.push_back(latest);
+    else if (same->strong || !latest.strong)
+      *same = latest;
   }
   cell.read = access.agent;
   cell.read_pc = access.pc;

@@ -146,7 +146,12 @@ class RaceChecker {
   VectorClock proxy_fenced_;                  // what some fence.proxy.async has made visible to the async proxy
   std::vector<VectorClock> fenced_;           // per thread: what its last fence would release
   std::vector<ShadowMemory> shadows_;         // per block
-  std::vector<std::vector<std::pair<Agent, uint32_t>>> reader_lists_;
+  struct Reader {
+    Agent agent;
+    uint32_t pc = 0;
+    bool strong = false;
+  };
+  std::vector<std::vector<Reader>> reader_lists_;
   std::unordered_map<uint64_t, VectorClock> shared_released_;
   // Between clusters (global memory), at the granularity of clusters.
   std::unordered_map<uint32_t, uint32_t> clusters_known_;

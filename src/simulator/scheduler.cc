@@ -231,6 +231,8 @@ ClusterResult run_cluster(Cluster& cluster, uint64_t budget) {
     if (run_round(cluster, order)) {
       // Operations complete now and then by themselves, not only when somebody must wait for them.
       if (!cluster.pending.empty() && cluster.random.chance(8)) cluster.pending.land_one(cluster.random);
+      // Sleepers wake, and waits time out, also while others run: those may be spinning for them.
+      if (cluster.random.chance(8)) wake_retries(cluster, !cluster.random.chance(8));
     } else if (cluster.pending.land_one(cluster.random)) {
       ++cluster.progress;
       wake_retries(cluster, true);

@@ -93,7 +93,8 @@ void launch_all(const tilelang::simulator::Program& program, std::vector<uint8_t
     request.shared_bytes = 4096;
     request.checks = 31;
     request.seed = random.next();
-    request.workers = 1;
+    request.grid = {4, 1, 1};
+    request.workers = 1 + random.below(2);
     request.max_instructions = kMaximumInstructions;
     request.parameters.resize(kernel.parameter_bytes);
     for (const auto& parameter : kernel.parameters) {

@@ -90,6 +90,18 @@ extern "C" __global__ void k(volatile int* flag, int* out) {
     assert out[0] == 7
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sleeping_warp_wakes_while_another_spins(seed):
+    source = """
+extern "C" __global__ void k(volatile int* flag, int* out) {
+  if (threadIdx.x < 32) { while (*flag == 0) {} if (threadIdx.x == 0) out[0] = *flag; }
+  else { __nanosleep(100); if (threadIdx.x == 32) *flag = 3; }
+}"""
+    flag, out = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    kernels.clean(cuda.run(source, [flag, out], 64, seed=seed, max_instructions=1_000_000))
+    assert out[0] == 3
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_forward_progress_between_blocks(workers):
     """Every block waits for the next one."""

@@ -130,6 +130,14 @@ extern "C" __global__ void k(const int* x, int* out) {
     assert torch.equal(out, want)
 
 
+def test_cluster_size_of_the_kernel_is_the_default():
+    source = """extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int* out) {
+      unsigned size; asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size)); out[blockIdx.x] = size; }"""
+    out = torch.zeros(4, dtype=torch.int32)
+    launch(source, 4, 1, [out], arch="sm_90a")
+    assert out.tolist() == [2, 2, 2, 2]
+
+
 def test_same_seed_same_report():
     function = cuda.function(GEMM_MMA, arch="sm_80")
     a, b, c = torch.randn(128, 64).half(), torch.randn(128, 64).half(), torch.zeros(128, 128)
