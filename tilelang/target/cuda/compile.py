@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelLaunch
+from tilelang.target.cuda.alignment import tensor_alignment
 from tilelang.target.cuda.headers import prelude
 from tilelang.target.cuda.host import host_files
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
@@ -62,6 +63,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     }
     metadata: dict[str, Any] = {
         "dynamic": dynamic_names(params),
+        "alignment": tensor_alignment(binary.ptx, params),
         "toolchain": toolchain_versions(),
         "seconds": {**lowered.seconds, "device_compiler": device_seconds, "host": host_seconds},
         "resources": {symbol: used.as_dict() for symbol, used in binary.resources.items()},
