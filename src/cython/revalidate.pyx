@@ -34,6 +34,8 @@ cdef extern from "<sys/ioctl.h>":
 
 cdef object NotPlain = plain.NotPlain
 cdef object is_immortal = plain._is_immortal
+cdef object is_named_text = plain._is_named_text
+cdef set by_content = plain._by_content
 cdef set by_identity = plain._by_identity
 cdef object MISSING = missing.MISSING
 
@@ -122,6 +124,12 @@ cdef int encode(object value, Buffer* out) except -1:
             encode(key, out)
             encode(item, out)
         return 0
+    if kind in by_content or is_named_text(kind):
+        text = PyUnicode_AsUTF8AndSize(value, &size)
+        identity = <void*> kind
+        put_tagged(out, b"u", &identity, sizeof(identity))
+        put(out, &size, sizeof(size))
+        return put(out, text, size)
     if kind in by_identity or is_immortal(kind):
         identity = <void*> value
         return put_tagged(out, b"o", &identity, sizeof(identity))

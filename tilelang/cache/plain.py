@@ -18,6 +18,7 @@ class NotPlain(TypeError):
 
 
 _by_identity: set[type] = set()
+_by_content: set[type] = set()
 
 
 def _python_plain_key(value: Any) -> bytes:
@@ -50,10 +51,22 @@ def _encode(value: Any, out: bytearray) -> None:
         for key, item in value.items():
             _encode(key, out)
             _encode(item, out)
+    elif kind in _by_content or _is_named_text(kind):
+        raw = value.encode("utf-8", "surrogatepass")
+        out += b"u" + _POINTER(id(kind)) + b"%d:" % len(raw)
+        out += raw
     elif kind in _by_identity or _is_immortal(kind):
         out += b"o" + _POINTER(id(value))
     else:
         raise NotPlain(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _is_named_text(kind: type) -> bool:
+    """Whether values are strings under a type of ours, with nothing but their characters."""
+    if (kind.__module__, kind.__qualname__) == ("tilelang.dtypes", "DType"):
+        _by_content.add(kind)
+        return True
+    return False
 
 
 def _is_immortal(kind: type) -> bool:

@@ -182,3 +182,19 @@ def test_options_of_the_decorator_are_part_of_the_key():
     ]
     keys = {FunctionTracker(make, extra).source_key((1,), {}).digest for extra in options}
     assert len(keys) == len(options)
+
+
+def test_dtypes_of_the_language_are_plain(both_watches):
+    import tilelang.language as T
+
+    def make(dtype):
+        return dtype
+
+    tracker = FunctionTracker(make)
+    calls = [(T.float16,), ("float16",), (T.float32,), (torch.float16,)]
+    for position, args in enumerate(calls):
+        tracker.remember(args, {}, position + 1)
+    assert [tracker.recall(args, {}) for args in calls] == [1, 2, 3, 4]
+    assert tracker.recall((T.dtype("float16"),), {}) == 1
+    for key in (plain.plain_key, plain._python_plain_key):
+        assert len({key(args) for args in calls}) == 4 and key(calls[0]) == key((T.dtype("float16"),))
