@@ -249,12 +249,11 @@ class Generator:
                 lines = [f"if ({step} < {count}) {{", *("  " + line for line in lines), "}"]
             issued += [*lines, "tl::cp_async_commit();"]
         code.append(leaf_of(issued, writes=rings))
-        name, slot = e.names.take(stmt.loop_var.name), e.names.take("slot")
+        name, slot, free = e.names.take(stmt.loop_var.name), e.names.take("slot"), e.names.take("free_slot")
         body = Block([Wait(plan.distance - 1), Barrier()])
-        next_slot = _modulo(f"({name} + {ahead})", plan.slots)
-        ahead_lines = self._produce(node, plan, f"{name} + {ahead}", low, next_slot)
+        ahead_lines = self._produce(node, plan, f"{name} + {ahead}", low, free)
         issue = [f"if ({name} + {ahead} < {count}) {{", *("  " + line for line in ahead_lines), "}", "tl::cp_async_commit();"]
-        body.items.append(leaf_of([*issue, f"const int {slot} = {_modulo(name, plan.slots)};"]))
+        body.items.append(leaf_of(issue))
         e.var_text[stmt.loop_var] = name if low == 0 else f"({name} + {e.text(low)})"
         e.versions.update({ring: slot for ring in plan.rings})
         for item in node.body.items:
@@ -262,7 +261,12 @@ class Generator:
                 body.items += self.node(item)
         for ring in plan.rings:
             del e.versions[ring]
-        header = f"#pragma unroll 1\nfor (int {name} = 0; {name} < {count}; ++{name})"
+        # The slot to fill is the one that the iteration before has used; counting is cheaper than a remainder.
+        following = f"{slot} == {plan.slots - 1} ? 0 : {slot} + 1"
+        header = (
+            f"#pragma unroll 1\nfor (int {name} = 0, {slot} = 0, {free} = {plan.slots - 1}; {name} < {count}; "
+            f"++{name}, {free} = {slot}, {slot} = {following})"
+        )
         code.append(LoopCode(header, body, frozenset(rings)))
         return code
 
@@ -278,10 +282,6 @@ class Generator:
         for ring in plan.rings:
             del e.versions[ring]
         return lines
-
-
-def _modulo(text: str, slots: int) -> str:
-    return f"({text} & {slots - 1})" if not slots & (slots - 1) else f"({text} % {slots})"
 
 
 def _stays(expected: Any, target: Any, threads: int) -> bool:
