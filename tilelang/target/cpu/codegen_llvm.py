@@ -20,6 +20,7 @@ from tilelang.target.cpu.runtime_ll import runtime_text
 from tilelang.target.cpu.script import llvm_files
 from tilelang.target.cpu.toolchain import link_shared
 from tilelang.target.info import TargetInfo
+from tilelang.transform.falling_indices import hide_falling_indices
 
 KERNEL_LEVEL, ENTRY_LEVEL = 3, 0
 """LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (long code that runs once a call)."""
@@ -96,7 +97,7 @@ def _pass_on(code: Any) -> Any:
 def lower_module(func: Any, context: Any, packed: bool) -> Any:
     """Flat buffers, checked arguments where the function is ``packed``, operators that LLVM code generation knows."""
     target = _target(context.request.target, KERNEL_LEVEL)
-    module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(func))
+    module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(hide_falling_indices(func)))
     passes = [
         tirx.FlattenBuffer(),
         tirx.StmtSimplify(),

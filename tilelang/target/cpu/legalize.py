@@ -15,8 +15,11 @@ from typing import Any
 
 import tvm_ffi
 
+from tilelang.dtypes import canonical
+from tilelang.errors import TileLangError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.span import location_of
 from tilelang.target.cpu import formats
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import is_no_op, seq
@@ -52,7 +55,10 @@ def legalize(func: Any, context: Any) -> LegalProgram:
     legalizer = Legalizer(context)
     aliases = legalizer.declare_parameters(func.params)
     params, rounded = legalizer.declare_scalars(func.params)
-    body = legalizer.stmt(func.body)
+    try:
+        body = legalizer.stmt(func.body)
+    except TileLangError as error:
+        raise error.at(location_of(legalizer.span)) from None
     legal = func.with_body(seq(aliases, rounded, body))
     if rounded:
         legal = ir.PrimFunc(params, legal.body, legal.ret_type, legal.attrs, legal.span)
@@ -67,9 +73,9 @@ class Legalizer(StmtRewriter):
         self.buffers: dict[Any, Any] = {}
         self.narrow_vars: dict[Any, Any] = {}
         self.wide: dict[Any, bool] = {}
+        self.span: Any = None
         self.functions: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
-        self._handlers: dict[type, Callable[[Any], Any]] = {}
 
     # Buffers
 
@@ -105,6 +111,7 @@ class Legalizer(StmtRewriter):
         found = self.buffers.get(buffer)
         if found is None:
             dtype = str(buffer.dtype)
+            _refuse_unheld(dtype)
             found = ir.decl_buffer(
                 [self.expr(size) for size in buffer.shape],
                 _MEMORY.get(dtype, dtype),
@@ -129,6 +136,11 @@ class Legalizer(StmtRewriter):
         return ir.DeclBuffer(alias, data=data, span=node.span)
 
     # Statements
+
+    def stmt(self, node: Any) -> Any:
+        if node.span is not None:
+            self.span = node.span
+        return super().stmt(node)
 
     def visit_BufferStore(self, node: Any) -> Any:
         buffer = self.access(node.buffer)
@@ -251,6 +263,7 @@ class Legalizer(StmtRewriter):
 
     def _cast(self, node: Any) -> Any:
         source, target = str(node.value.ty), str(node.ty)
+        _refuse_unheld(target)
         value = self.expr(node.value)
         if target in formats.STORAGE:
             value = value if str(value.ty) == "float32" else ir.Cast("float32", value)
@@ -298,6 +311,8 @@ class Legalizer(StmtRewriter):
             self.helpers[str(node.args[0].value)] = None
         if name == "prim.if_then_else":
             return ir.Call(node.op, arguments, ret_ty=arguments[1].ty)
+        if isinstance(node.ty, ir.ir.PrimType) and str(node.ty) != "void":
+            _refuse_unheld(str(node.ty))
         return ir.Call(node.op, arguments, attrs=node.attrs, ret_ty=node.ty)
 
     def _same(self, node: Any) -> Any:
@@ -308,6 +323,15 @@ def extern_call(name: str, arguments: Any, result: str, pure: bool = True) -> An
     """A call to a C function."""
     op = "tirx.call_pure_extern" if pure else "tirx.call_extern"
     return ir.Call(ir.Op.get(op), [ir.StringImm(name), *arguments], ret_ty=result)
+
+
+def _refuse_unheld(dtype: str) -> None:
+    """Raises where no register or memory type of a CPU holds values of a type: parts of a byte, vectors of narrow formats."""
+    found = canonical(dtype)
+    if found.bits < 8:
+        raise UnsupportedOnCpuError(f"an element of type {dtype}", "hold such values in int8 or uint8, and unpack them by shifts")
+    if found.lanes > 1 and found.base in formats.STORAGE:
+        raise UnsupportedOnCpuError(f"a vector of type {dtype}", "use T.vectorized or T.Parallel over scalars")
 
 
 def _may_be_huge(buffer: Any) -> bool:

@@ -28,10 +28,14 @@ def linker() -> tuple[str, ...]:
     return (driver,)
 
 
-@lru_cache(maxsize=4)
-def c_compiler(name: str | None = None) -> str:
+def c_compiler() -> str:
     """The C compiler: ``TILELANG_CC``, else ``cc``, ``gcc`` or ``clang``."""
-    for candidate in (name or env.get("TILELANG_CC"), "cc", "gcc", "clang"):
+    return _found_compiler(env.get("TILELANG_CC"))
+
+
+@lru_cache(maxsize=4)
+def _found_compiler(chosen: str | None) -> str:
+    for candidate in (chosen, "cc", "gcc", "clang"):
         found = shutil.which(candidate) if candidate else None
         if found is not None:
             return found

@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import BufferIndexError, ThreadsOnCpuError
+from tilelang.errors import BufferIndexError, ThreadsOnCpuError, UnsupportedOnCpuError
 
 from .support import build, on_both
 
@@ -180,6 +180,19 @@ def test_a_static_index_out_of_range_is_refused():
 
     with pytest.raises(BufferIndexError, match="index 64"):
         build(main)
+
+
+def test_parts_of_a_byte_are_refused():
+    @T.prim_func
+    def main(Y: T.Tensor((16,), "int32")):
+        with T.Kernel(1, threads=128):
+            halves = T.alloc_local((16,), "int4")
+            for i in T.Parallel(16):
+                Y[i] = halves[i]
+
+    with pytest.raises(UnsupportedOnCpuError, match="int4") as caught:
+        build(main)
+    assert "test_blocks.py:" in str(caught.value)
 
 
 @on_both
