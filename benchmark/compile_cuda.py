@@ -3,9 +3,9 @@
     python benchmark/compile_cuda.py
     python benchmark/compile_cuda.py --peer tilelang=/path/to/python --peer triton=/path/to/python --runs 5
 
-Each number is the median over fresh processes of the time from the call to the cubin's bytes; importing is not counted. Processor time, of
-compilers that run as processes of their own too, stands beside wall time: it hardly depends on what else the machine does. Candidates are
-run in turn, so that a slow phase hits all of them. No GPU is used.
+Each number is the median over fresh processes of the time from the call to the cubin's bytes; importing is not counted. Processor
+time (of compilers that are processes of their own, too) stands beside wall time: it hardly depends on what else the machine does.
+Candidates are run in turn, so that a slow phase hits all of them. No GPU is used.
 """
 
 from __future__ import annotations

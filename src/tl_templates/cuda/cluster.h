@@ -25,6 +25,23 @@ TL_DEVICE uint32_t cluster_size() {
   return size;
 }
 
+// This block's place in its cluster along each axis.
+TL_DEVICE int cluster_block_x() {
+  int place;
+  asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(place));
+  return place;
+}
+TL_DEVICE int cluster_block_y() {
+  int place;
+  asm("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(place));
+  return place;
+}
+TL_DEVICE int cluster_block_z() {
+  int place;
+  asm("mov.u32 %0, %%cluster_ctaid.z;" : "=r"(place));
+  return place;
+}
+
 // The same shared variable in block `rank`, as a generic pointer.
 template <typename T>
 TL_DEVICE T* cluster_map(T* pointer, uint32_t rank) {

@@ -1,7 +1,7 @@
 """Barriers, fences, asynchronous groups, clusters and dependent launches: intrinsics whose text is one device function.
 
-A row says which function, and which arguments are places in memory (they go by address) or compile-time constants (template arguments). The
-rest are values.
+A row says which function, and which arguments are places in memory (they go by address) or compile-time constants (template
+arguments). The rest are values.
 """
 
 from __future__ import annotations
@@ -61,12 +61,6 @@ CALLS: Mapping[str, AsyncCall] = {
     "block_rank_in_cluster": AsyncCall("tl::cluster_rank"),
 }
 """Intrinsics without a rule of their own."""
-
-ASYNC_WORK = frozenset({
-    "mbarrier_wait_parity", "barrier_wait", "mbarrier_arrive", "barrier_arrive", "mbarrier_expect_tx", "mbarrier_arrive_expect_tx",
-    "arrive_cluster_barrier", "cp_async_barrier_noinc", "tma_store_arrive", "tma_store_wait", "tma_load", "tma_store",
-})  # fmt: skip
-"""Intrinsics by which a program orders shared memory itself."""
 
 
 def call_text(emitter: Any, call: Any) -> str | None:
@@ -138,7 +132,9 @@ _SPECIAL: Mapping[str, Callable[[list[Any], Any], str]] = {
 }
 
 
-def barrier_initialisation(barriers: Iterable[tuple[str, tuple[int, ...]]], clusters: bool, maps: Iterable[str] = ()) -> list[str]:
+def barrier_initialisation(
+    barriers: Iterable[tuple[str, tuple[int, ...]]], clusters: bool, maps: Iterable[str] = ()
+) -> list[str]:
     """The C++ lines at the start of a kernel that make its barriers usable by all threads.
 
     Args:

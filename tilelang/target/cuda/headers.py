@@ -15,8 +15,12 @@ from tilelang.target.cuda.toolchain.locate import template_directory
 
 _FOLDER = "tl_templates/cuda"
 _CALLED = re.compile(r"\btl::(\w+)")
-_PRINTED = re.compile(r"\b(half[24]?|nv_bfloat16\w*|__nv_fp8\w*|fp8_e[45]\w*_t|__pack_\w+|make_half\w*|make_nv_\w+|make___nv_\w+)\b")
-_DEFINED = re.compile(r"^TL_DEVICE [^\n(]*?\b(\w+)\(|^struct (?:__align__\(\d+\) )?(\w+)(?= [{])|^constexpr int (.*);$", re.MULTILINE)
+_PRINTED = re.compile(
+    r"\b(half[24]?|nv_bfloat16\w*|__nv_fp8\w*|fp8_e[45]\w*_t|__pack_\w+|make_half\w*|make_nv_\w+|make___nv_\w+)\b"
+)
+_DEFINED = re.compile(
+    r"^TL_DEVICE [^\n(]*?\b(\w+)\(|^struct (?:__align__\(\d+\) )?(\w+)(?= [{])|^constexpr int (.*);$", re.MULTILINE
+)
 _CONSTANT = re.compile(r"(\w+) = ")
 _GENERATED_FAMILIES = (
     # names that macros paste together, and so no definition spells out

@@ -12,7 +12,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda import async_calls
-from tilelang.target.cuda.element_types import c_type, converted
+from tilelang.target.cuda.element_types import converted
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 RNG_STATE = "rng_state"
@@ -285,11 +285,3 @@ _RULES: Mapping[str, Rule] = {
 def named_barrier_text(call: Any, emitter: Any) -> str:
     """``T.sync_threads(barrier, threads)``."""
     return f"tl::named_barrier_sync({_values(call, emitter)})"
-
-
-def value_type(call: Any) -> str:
-    """The C++ type of an intrinsic's result; vectors are the word of their size."""
-    dtype = canonical(str(call.ty))
-    if dtype.lanes == 1:
-        return c_type(dtype)
-    return {4: "uint", 8: "uint2", 16: "uint4"}[dtype.lanes * dtype.bytes]

@@ -1,7 +1,7 @@
 """Which pipelined loops can be fed by the tensor memory accelerator, and with what.
 
-A loop qualifies where some of its statements are copies from tensors that nothing in the kernel writes into shared tiles that only this
-loop reads: a producer can then run ahead of the consumers by as many iterations as there are stages.
+A loop qualifies where some of its statements are copies from tensors that nothing in the kernel writes into shared tiles that
+only this loop reads: a producer can then run ahead of the consumers by as many iterations as there are stages.
 """
 
 from __future__ import annotations
@@ -152,8 +152,9 @@ _POINTER_CALLS = ("tirx.address_of", "tirx.tvm_access_ptr", "tirx.buffer_data")
 _MANUAL_CALLS = frozenset(
     f"tl.{name}"
     for name in (
-        "mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait barrier_arrive thread_return "
-        "named_barrier_arrive ptx_commit_group ptx_wait_group sync_grid tma_load wait_wgmma warpgroup_arrive cluster_sync cluster_arrive"
+        "mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait barrier_arrive "
+        "thread_return named_barrier_arrive ptx_commit_group ptx_wait_group sync_grid tma_load wait_wgmma "
+        "warpgroup_arrive cluster_sync cluster_arrive"
     ).split()
 )
 
@@ -218,7 +219,7 @@ def _count(stmt: Any, buffer: Any) -> int:
 
 
 def is_uniform(exprs: Iterable[Any], written: dict[Any, int]) -> bool:
-    """Whether a producer can compute expressions by itself: nothing of them lies in shared memory, registers or written tensors."""
+    """Whether a producer can compute expressions by itself: nothing lies in shared memory, registers or written tensors."""
     for expr in exprs:
         if isinstance(expr, int):
             continue

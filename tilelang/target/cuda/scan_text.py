@@ -23,7 +23,8 @@ def emit_scan(generator: Any, node: Any) -> list[Code]:
     for axis, extent in enumerate(extents):
         lines *= extent if axis != op.dim else 1
     with e.names.scope():
-        text = _warp_lines(e, op, extents, lines, length) if e.scope.count >= _WARP else _thread_lines(e, op, extents, lines, length)
+        write = _warp_lines if e.scope.count >= _WARP else _thread_lines
+        text = write(e, op, extents, lines, length)
     return [leaf_of(text, [e.root(op.src.buffer)], [e.root(op.dst.buffer)])]
 
 

@@ -1,8 +1,9 @@
 """Copies by the tensor memory accelerator (sm_90): which copies it can do, the descriptors, and the text.
 
-One thread starts the copy of a *box* of a tensor of up to five dimensions; elements outside the tensor read as zero and are not written. What the
-hardware demands of the tensor must be certain at compile time (byte strides that are multiples of 16, a compact innermost axis), else
-the copy is left to the threads; the base address is checked when the descriptor is encoded at launch.
+One thread starts the copy of a *box* of a tensor of up to five dimensions; elements outside the tensor read as zero and are
+not written. What the hardware demands of the tensor must be certain at compile time (byte strides that are multiples of 16, a
+compact innermost axis), else the copy is left to the threads; the base address is checked when the descriptor is encoded at
+launch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
-from tilelang.tileop.copy import AtomicTile, Copy
+from tilelang.tileop.copy import AtomicTile
 
 MAX_RANK = 5
 MAX_BOX = 256
@@ -50,8 +51,8 @@ class TmaPlan:
         global_region, shared_region: the two sides.
         layout: of the shared buffer.
         spec: the descriptor.
-        boxes: of each operation, the offsets inside the global region (outermost axis first, one for every axis of the tensor) and
-            inside the shared buffer (in elements).
+        boxes: of each operation, the offsets inside the global region (outermost axis first, one for every axis of the
+            tensor) and inside the shared buffer (in elements).
         bytes: of all boxes together, what the barrier must expect.
     """
 
@@ -81,7 +82,9 @@ def natural_layout(region: Region) -> TileLayout:
     return panel_layout(shape, bits, widths[0]) if widths else row_major(shape)
 
 
-def plan_copy(source: Region, target: Region, layout: Any, facts: Facts, name: str, reduction: str | None = None) -> TmaPlan | None:
+def plan_copy(
+    source: Region, target: Region, layout: Any, facts: Facts, name: str, reduction: str | None = None
+) -> TmaPlan | None:
     """The plan of a copy, or None where the accelerator cannot do it.
 
     Args:
@@ -261,8 +264,3 @@ def _operations(plan: TmaPlan, pointer: str, expr: Callable[[Any], str]) -> Iter
 def reduction_of(operator: AtomicTile) -> str | None:
     """The accelerator's name of an atomic tile's operation, where the user asked for it by ``use_tma``."""
     return operator.op if operator.use_tma and operator.op in _REDUCTIONS else None
-
-
-def wants_tma(copy: Copy) -> bool:
-    """Whether the user left the choice open, or asked for it."""
-    return not copy.disable_tma

@@ -9,8 +9,8 @@ After: the same program over explicit barriers, as a user could have written it 
     consumers (the user's warp groups):
         for each iteration:  wait full;  use the tiles;  arrive on empty
 
-What cannot be expressed so is left as it is, for the pipelining that every architecture has. Products that nothing but products touches in
-the loop stay in flight over one iteration: the tensor cores then never wait for the barriers.
+What cannot be expressed so is left as it is, for the pipelining that every architecture has. Products that nothing but
+products touches in the loop stay in flight over one iteration: the tensor cores then never wait for the barriers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, constant
+from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, variables, walk
 from tilelang.target.cuda.facts import Facts
@@ -42,7 +42,7 @@ IN_FLIGHT = -1
 """``wg_wait`` of a product that a later statement waits for."""
 
 COMPLETE = -2
-"""``wg_wait`` of a product that is not started again: the statement waits for those in flight, its accumulator is valid after it."""
+"""``wg_wait`` of a product that is not started again: the statement waits for those in flight; C is valid after it."""
 
 _MAX_REGISTERS = 240
 _REGISTER_FILE = 65536

@@ -1,7 +1,8 @@
 """``T.gemm`` on a warp group's tensor cores (sm_90a): when it is possible, which layouts it demands, and its text.
 
-wgmma reads B, and A unless it is in registers, straight from shared memory through a descriptor; one instruction multiplies 64 rows by up
-to 256 columns over 32 bytes of K. The product of a tile is a batch of instructions between one fence and one commit.
+wgmma reads B, and A unless it is in registers, straight from shared memory through a descriptor; one instruction multiplies
+64 rows by up to 256 columns over 32 bytes of K. The product of a tile is a batch of instructions between one fence and one
+commit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir.region import Region
 from tilelang.layout import FragmentLayout, TileLayout
-from tilelang.target.cuda.wgmma_layout import a_fragment_layout, accumulator_layout, panel_bytes_of, panel_layout, panel_widths
+from tilelang.target.cuda.wgmma_layout import a_fragment_layout, accumulator_layout, panel_bytes_of, panel_widths
 from tilelang.target.cuda.wgmma_text import ACCUMULATORS, K_OF, Wgmma, is_valid_n
 from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 
@@ -39,7 +40,8 @@ class WgmmaPlan:
         groups_m, groups_n: warp groups along the rows and columns of C; group ``g`` has part ``g % groups_m`` of the rows.
         c_layout: registers of C.
         a_layout: registers of A, or None where A is in shared memory.
-        a_panel, b_panel: the widest panels, in bytes, that the operands in shared memory may lie in; a_panel is None with a_layout.
+        a_panel, b_panel: the widest panels, in bytes, that the operands in shared memory may lie in; a_panel is None with
+            a_layout.
     """
 
     instruction: Wgmma
@@ -52,10 +54,6 @@ class WgmmaPlan:
     a_layout: FragmentLayout | None
     a_panel: int | None
     b_panel: int
-
-    def shared_layout(self, buffer: Any, panel_bytes: int) -> TileLayout:
-        """The layout of a shared operand in panels of that width (at most :attr:`a_panel` or :attr:`b_panel`)."""
-        return panel_layout([int(extent) for extent in buffer.shape], canonical(str(buffer.dtype)).bits, panel_bytes)
 
 
 def plan_gemm(gemm: Gemm, threads: int) -> WgmmaPlan | None:

@@ -1,8 +1,8 @@
 """Layouts that wgmma demands: accumulators and A in registers, operands in shared memory.
 
-A shared operand lies in *panels*: the contiguous axis is cut into pieces of 128, 64 or 32 bytes, a panel holds all rows of one piece
-and is swizzled by the hardware's rule of that width. The same bytes are what the tensor memory accelerator writes, what a matrix
-descriptor reads, K-major or M/N-major, and free of bank conflicts for ldmatrix.
+A shared operand lies in *panels*: the contiguous axis is cut into pieces of 128, 64 or 32 bytes, a panel holds all rows of
+one piece and is swizzled by the hardware's rule of that width. The same bytes are what the tensor memory accelerator writes,
+what a matrix descriptor reads, K-major or M/N-major, and free of bank conflicts for ldmatrix.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The text of wgmma instructions.
 
-One instruction names up to 128 accumulators, 32 widths exist for every pair of types, and a kernel uses one or two of them: so the
-wrapper functions are written into the kernel's source on demand, from their names:
+One instruction names up to 128 accumulators, 32 widths exist for every pair of types, and a kernel uses one or two of them:
+so the wrapper functions are written into the kernel's source on demand, from their names:
 
     tl::wgmma_m64n128k16_f32_f16_f16_ss_tb(void* d, uint64_t a, uint64_t b, int scale_d)
     tl::wgmma_m64n64k16_f32_bf16_bf16_rs(void* d, const void* a, uint64_t b, int scale_d)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from testing.python.target.cuda.programs import matmul
-from testing.python.target.cuda.support import simulate, source
 
 import tilelang.language as T
+from testing.python.target.cuda.programs import matmul
+from testing.python.target.cuda.support import simulate, source
 from tilelang.target.cuda.toolchain import compile_device, sass
 
 
@@ -82,8 +82,10 @@ def test_stages(stages: int) -> None:
 @pytest.mark.parametrize("stages", [2, 3])
 def test_parts_that_are_switched_off(key: str, stages: int) -> None:
     text = check_matmul(128, 64, 128, (64, 64, 32), stages=stages, pass_configs={key: True})
-    absent = {"tl.disable_warp_specialized": "set_max_nreg", "tl.disable_tma_lower": "tma_load", "tl.disable_wgmma": "wgmma_m64"}[key]
-    assert absent not in text
+    absent = {
+        "tl.disable_warp_specialized": "set_max_nreg", "tl.disable_tma_lower": "tma_load", "tl.disable_wgmma": "wgmma_m64",
+    }  # fmt: skip
+    assert absent[key] not in text
 
 
 @pytest.mark.parametrize(("n", "width", "accelerated"), [(64, 64, True), (128, 128, True), (136, 128, True), (68, 64, False)])
@@ -116,7 +118,10 @@ def attention(heads: int, length: Any, dim: int, *, block: tuple[int, int] = (64
     shape = (1, length, heads, dim)
 
     @T.prim_func
-    def main(Q: T.Tensor(shape, "float16"), K: T.Tensor(shape, "float16"), V: T.Tensor(shape, "float16"), O: T.Tensor(shape, "float16")):
+    def main(
+        Q: T.Tensor(shape, "float16"), K: T.Tensor(shape, "float16"), V: T.Tensor(shape, "float16"),
+        Out: T.Tensor(shape, "float16"),
+    ):  # fmt: skip
         with T.Kernel(T.ceildiv(length, bm), heads, 1, threads=threads) as (bx, by, bz):
             Q_shared = T.alloc_shared((bm, dim), "float16")
             K_shared = T.alloc_shared((bn, dim), "float16")
@@ -158,7 +163,7 @@ def attention(heads: int, length: Any, dim: int, *, block: tuple[int, int] = (64
             for i, j in T.Parallel(bm, dim):
                 out[i, j] /= total[i]
             T.copy(out, O_shared)
-            T.copy(O_shared, O[bz, bx * bm : (bx + 1) * bm, by, :])
+            T.copy(O_shared, Out[bz, bx * bm : (bx + 1) * bm, by, :])
 
     return main
 
@@ -266,6 +271,18 @@ def test_a_tile_for_every_block_of_a_cluster() -> None:
     simulate(main, a, c, arch="sm_90a")
     assert torch.equal(c, (a + 1).expand(2, 64, 64))
     assert "tl::tma_load_2d_multicast" in source(main, "sm_90a")
+
+
+def test_a_block_knows_its_place_in_the_cluster() -> None:
+    @T.prim_func
+    def main(C: T.Tensor((4, 128), "int32")):
+        with T.ClusterKernel(4, cluster_dims=2, threads=128) as bx:
+            for i in T.Parallel(128):
+                C[bx, i] = T.block_rank_in_cluster() + i
+
+    c = torch.zeros(4, 128, dtype=torch.int32)
+    simulate(main, c, arch="sm_90a")
+    assert c[:, 0].tolist() == [0, 1, 0, 1]
 
 
 def test_a_reduction_into_global_memory_by_the_accelerator() -> None:

@@ -57,7 +57,8 @@ def test_loads_and_stores_move_the_box_and_leave_the_rest(shape, mins, extents, 
     store = tma.plan_copy(target, source, layout, Facts(), "B_map")
     assert load is not None and store is not None and load.load and not store.load
     element = canonical(dtype)
-    body = f"""extern "C" __global__ void move(const __grid_constant__ CUtensorMap A_map, const __grid_constant__ CUtensorMap B_map) {{
+    body = f"""extern "C" __global__ void move(const __grid_constant__ CUtensorMap A_map,
+                                            const __grid_constant__ CUtensorMap B_map) {{
       extern __shared__ __align__(1024) uchar pool[];
       {C_TYPES[dtype]}* smem = reinterpret_cast<{C_TYPES[dtype]}*>(pool);
       __shared__ uint64_t barrier;

@@ -21,7 +21,9 @@ from tilelang.tileop.gemm import Gemm
 from tilelang.tileop.hint import MaxRegisters
 
 
-def gemm(threads: int = 128, stages: int = 3, k: Any = 512, extra: Callable[..., None] | None = None, dtype: str = "float16") -> Any:
+def gemm(
+    threads: int = 128, stages: int = 3, k: Any = 512, extra: Callable[..., None] | None = None, dtype: str = "float16"
+) -> Any:
     @T.prim_func
     def main(A: T.Tensor((512, k), dtype), B: T.Tensor((512, 512), dtype), C: T.Tensor((512, 512), dtype)):
         with T.Kernel(4, 4, threads=threads) as (bx, by):

@@ -49,16 +49,6 @@ def version() -> str:
     return f"{major.value}.{minor.value}"
 
 
-@functools.cache
-def supported_archs() -> frozenset[int]:
-    """Compute capabilities that this NVRTC generates code for: 80, 90 …"""
-    count = ctypes.c_int()
-    _check(_library().nvrtcGetNumSupportedArchs(ctypes.byref(count)))
-    found = (ctypes.c_int * count.value)()
-    _check(_library().nvrtcGetSupportedArchs(found))
-    return frozenset(found)
-
-
 def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
     """Compiles CUDA C++ for ``arch`` (``"sm_90a"``).
 
