@@ -23,7 +23,7 @@ template <typename T, typename F>
 TL_DEVICE T atomic_update(T* address, F f) {
   if constexpr (sizeof(T) == 8) {
     auto* word = reinterpret_cast<unsigned long long*>(address);
-    unsigned long long seen = *reinterpret_cast<volatile unsigned long long*>(word);
+    unsigned long long seen = atomicCAS(word, static_cast<unsigned long long>(0), static_cast<unsigned long long>(0));
     while (true) {
       const T old = bit_cast<T>(seen);
       const auto found = atomicCAS(word, seen, bit_cast<unsigned long long>(static_cast<T>(f(old))));
@@ -32,7 +32,7 @@ TL_DEVICE T atomic_update(T* address, F f) {
     }
   } else if constexpr (sizeof(T) == 4) {
     auto* word = reinterpret_cast<uint32_t*>(address);
-    uint32_t seen = *reinterpret_cast<volatile uint32_t*>(word);
+    uint32_t seen = atomicCAS(word, static_cast<uint32_t>(0), static_cast<uint32_t>(0));
     while (true) {
       const T old = bit_cast<T>(seen);
       const uint32_t found = atomicCAS(word, seen, bit_cast<uint32_t>(static_cast<T>(f(old))));
@@ -41,7 +41,7 @@ TL_DEVICE T atomic_update(T* address, F f) {
     }
   } else if constexpr (sizeof(T) == 2) {
     auto* word = reinterpret_cast<uint16_t*>(address);
-    uint16_t seen = *reinterpret_cast<volatile uint16_t*>(word);
+    uint16_t seen = atomicCAS(word, static_cast<uint16_t>(0), static_cast<uint16_t>(0));
     while (true) {
       const T old = bit_cast<T>(seen);
       const uint16_t found = atomicCAS(word, seen, bit_cast<uint16_t>(static_cast<T>(f(old))));
@@ -52,7 +52,7 @@ TL_DEVICE T atomic_update(T* address, F f) {
     const uint64_t where = reinterpret_cast<uint64_t>(address);
     auto* word = reinterpret_cast<uint32_t*>(where & ~uint64_t{3});
     const int shift = static_cast<int>(where & 3) * 8;
-    uint32_t seen = *reinterpret_cast<volatile uint32_t*>(word);
+    uint32_t seen = atomicCAS(word, static_cast<uint32_t>(0), static_cast<uint32_t>(0));
     while (true) {
       const T old = bit_cast<T>(static_cast<uint8_t>(seen >> shift));
       const uint32_t fresh = bit_cast<uint8_t>(static_cast<T>(f(old)));
@@ -82,7 +82,8 @@ TL_NATIVE(double, false, true)
 TL_NATIVE(half, false, true)
 #endif
 #ifdef __CUDA_BF16_TYPES_EXIST__
-TL_NATIVE(nv_bfloat16, false, true)
+// Before sm_90 the toolkit's own form reads the old value by a plain load.
+TL_NATIVE(nv_bfloat16, false, __CUDA_ARCH__ >= 900)
 #endif
 #undef TL_NATIVE
 
