@@ -25,8 +25,6 @@ _AUGMENTED: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mult": operator.mul,
-    "FloorDiv": operator.floordiv,
-    "Mod": operator.mod,
     "LShift": operator.lshift,
     "RShift": operator.rshift,
     "BitAnd": operator.and_,
@@ -100,6 +98,8 @@ class Hooks:
             return self.divide(value, operand)
         if op == "Pow":
             return self.power(value, operand)
+        if op in ("FloorDiv", "Mod"):
+            return (self.floor_divide if op == "FloorDiv" else self.modulo)(value, operand)
         return _AUGMENTED[op](as_operand(value), as_operand(operand))
 
     def declare(self, scope: dict[str, Any], name: str, value: Callable[[], Any], annotation: Any) -> Any:
@@ -297,6 +297,16 @@ class Hooks:
                 raise CompileError("/ between two run-time integers", hint="use //, or cast one side: T.float32(x) / y")
         return _constant(left) / _constant(right)
 
+    def floor_divide(self, left: Any, right: Any) -> Any:
+        """``left // right``; a negative constant divisor is turned around, because TVM's simplifier fails on it."""
+        left, right = as_operand(left), as_operand(right)
+        return (-left) // -_constant(right) if _is_negative_divisor(left, right) else left // right
+
+    def modulo(self, left: Any, right: Any) -> Any:
+        """``left % right``; see :meth:`floor_divide`."""
+        left, right = as_operand(left), as_operand(right)
+        return -((-left) % -_constant(right)) if _is_negative_divisor(left, right) else left % right
+
     def power(self, left: Any, right: Any) -> Any:
         """``left ** right``."""
         from tilelang.language.math import pow as power
@@ -427,6 +437,12 @@ def _boolean(value: Any) -> Any:
     return expr if str(expr.ty) == "bool" else expr != ir.IntImm(expr.ty, 0) if "int" in str(expr.ty) else ir.NE(
         expr, ir.FloatImm(str(expr.ty), 0.0)
     )
+
+
+def _is_negative_divisor(left: Any, right: Any) -> bool:
+    """Whether a run-time signed integer is divided by a negative constant."""
+    divisor = _constant(right) if not is_symbolic(right) else None
+    return isinstance(divisor, int) and divisor < 0 and is_symbolic(left) and str(left.ty).startswith("int")
 
 
 def _without_effects(part: Callable[[], Any]) -> Any:

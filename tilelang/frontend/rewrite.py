@@ -23,6 +23,9 @@ SCOPE = "__tl_scope__"
 
 _REPLACED_BUILTINS = frozenset("min max abs round pow sum print range any all".split())
 _REPLACED_TYPES = frozenset("int float bool".split())
+_DIVISIONS = {ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
+"""Operators that TVM's expressions leave undefined, or compute wrongly, for some operands."""
+
 _KEEPERS = frozenset("append extend insert add setdefault update appendleft".split())
 """Methods by which Python's containers take hold of a value."""
 
@@ -340,8 +343,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         node = self.generic_visit(node)
-        if isinstance(node.op, (ast.Div, ast.Pow)):
-            return self.hook("divide" if isinstance(node.op, ast.Div) else "power", node.left, node.right, at=node)
+        if type(node.op) in _DIVISIONS:
+            return self.hook(_DIVISIONS[type(node.op)], node.left, node.right, at=node)
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
