@@ -32,9 +32,6 @@ _FAST_FUNCTIONS: Mapping[str, str] = {
     "tanh": "tl::fast_tanh", "rsqrt": "tl::fast_rsqrt",
 }  # fmt: skip
 
-_ROUNDED_FUNCTIONS = {"round": "rint"}
-"""Functions whose C name differs: TVM's round is to nearest even... of ties, as Python's."""
-
 Loader = Callable[[Any, list[Any]], str]
 """``(buffer, indices) -> text`` of the place where an element lies."""
 
@@ -164,11 +161,13 @@ class ExprPrinter:
     def _math(self, function: str, expr: Any) -> str:
         dtype = canonical(str(expr.ty))
         arguments = [self.text(arg) for arg in expr.args]
+        if dtype == "float64" and function == "rsqrt":
+            return f"(1.0 / sqrt({arguments[0]}))"
         if dtype == "float64":
-            return f"{_ROUNDED_FUNCTIONS.get(function, function)}({', '.join(arguments)})"
+            return f"{function}({', '.join(arguments)})"
         arguments = [converted(text, canonical(str(arg.ty)), "float32") for text, arg in zip(arguments, expr.args)]
         known = _FAST_FUNCTIONS.get(function) if self.fast_math else None
-        name = known or _single_name(_ROUNDED_FUNCTIONS.get(function, function))
+        name = known or _single_name(function)
         return converted(f"{name}({', '.join(arguments)})", "float32", dtype)
 
     def _if_then_else(self, expr: Any) -> str:
@@ -190,6 +189,8 @@ class ExprPrinter:
 
     def _sigmoid(self, expr: Any) -> str:
         dtype = canonical(str(expr.ty))
+        if dtype == "float64":
+            return f"(1.0 / (1.0 + exp(-{self.text(expr.args[0])})))"
         argument = converted(self.text(expr.args[0]), dtype, "float32")
         exponential = "tl::fast_exp" if self.fast_math else "expf"
         return converted(f"(1.0f / (1.0f + {exponential}(-{argument})))", "float32", dtype)
@@ -219,6 +220,13 @@ class ExprPrinter:
         argument = expr.args[0]
         function = "__popcll" if canonical(str(argument.ty)).bits == 64 else "__popc"
         return f"{function}({self.text(argument)})"
+
+    def _leading_zeros(self, expr: Any) -> str:
+        argument = expr.args[0]
+        bits = canonical(str(argument.ty)).bits
+        if bits >= 32:
+            return f"{'__clzll' if bits == 64 else '__clz'}({self.text(argument)})"
+        return f"(__clz({self.text(argument)} & {(1 << bits) - 1}) - {32 - bits})"
 
 
 def _plain(name: str) -> str:
@@ -269,6 +277,7 @@ _CALLS: Mapping[str, Callable[[ExprPrinter, Any], str]] = {
     "reinterpret": ExprPrinter._reinterpret,
     "sigmoid": ExprPrinter._sigmoid,
     "popcount": ExprPrinter._popcount,
+    "clz": ExprPrinter._leading_zeros,
     "call_extern": ExprPrinter._extern,
     "call_pure_extern": ExprPrinter._extern,
     "address_of": ExprPrinter._address,
