@@ -1,4 +1,4 @@
-"""Generated code as a tree: text in leaves, with the shared memory that each leaf touches, and the structure that barriers need."""
+"""Generated code as a tree: text in leaves with the shared memory that each touches, and the structure that barriers need."""
 
 from __future__ import annotations
 

@@ -163,7 +163,8 @@ class Emitter:
         if scope == "local.var":
             return self.name(buffer) if buffer not in self.tree.aliases else f"{self.name(buffer)}[0]"
         if is_packed(str(buffer.dtype)):
-            return f"tl::nibble_{'s' if str(buffer.dtype).startswith('int') else 'u'}({self.name(buffer)}, {self.offset(buffer, indices)})"
+            sign = "s" if str(buffer.dtype).startswith("int") else "u"
+            return f"tl::nibble_{sign}({self.name(buffer)}, {self.offset(buffer, indices)})"
         return f"{self.name(buffer)}[{self.offset(buffer, indices)}]"
 
     def missing(self, buffer: Any) -> str:
@@ -172,7 +173,9 @@ class Emitter:
         dtype = c_type(str(buffer.dtype))
         if value is None:
             return f"{dtype}(0)" if dtype != "bool" else "false"
-        return f"{dtype}({self.text(value) if not isinstance(value, (int, float)) else repr(value) + 'f' * isinstance(value, float)})"
+        if isinstance(value, (int, float)):
+            return f"{dtype}({value!r}{'f' if isinstance(value, float) else ''})"
+        return f"{dtype}({self.text(value)})"
 
     def address(self, buffer: Any, indices: list[Any]) -> str:
         """C++ text of the address of an element."""

@@ -205,7 +205,8 @@ class Generator:
         expected = source.project(op.dim, keep)
         if expected.shape == target.shape and _stays(expected, target, e.scope.count):
             return emit_reduce(e, op, source, target)
-        temporary = ir.decl_buffer(list(target.shape), op.dst.dtype, f"{op.dst.buffer.name}_part", scope="local.fragment", layout=None)
+        name = f"{op.dst.buffer.name}_part"
+        temporary = ir.decl_buffer(list(target.shape), op.dst.dtype, name, scope="local.fragment", layout=None)
         e.layouts.fragments[temporary] = expected if expected.shape == target.shape else _reshaped(expected, target.shape)
         e.declare_local(temporary)
         view = op.replace(dst=Region.whole(temporary))
@@ -255,7 +256,7 @@ class Generator:
         issue = [f"if ({name} + {ahead} < {count}) {{", *("  " + line for line in ahead_lines), "}", "tl::cp_async_commit();"]
         body.items.append(leaf_of(issue))
         e.var_text[stmt.loop_var] = name if low == 0 else f"({name} + {e.text(low)})"
-        e.versions.update({ring: slot for ring in plan.rings})
+        e.versions.update(dict.fromkeys(plan.rings, slot))
         for item in node.body.items:
             if item not in plan.producers:
                 body.items += self.node(item)
@@ -274,7 +275,7 @@ class Generator:
         """Lines that issue the copies of one iteration."""
         e = self.emitter
         e.var_text[node.stmt.loop_var] = f"({step})" if low == 0 else f"({step} + {e.text(low)})"
-        e.versions.update({ring: slot for ring in plan.rings})
+        e.versions.update(dict.fromkeys(plan.rings, slot))
         lines = [line for binding in plan.bindings for line in e.statement(binding.stmt)]
         for producer in plan.producers:
             for leaf in emit_nest(e, producer, e.layouts.loops[producer]):

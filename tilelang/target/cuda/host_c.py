@@ -184,5 +184,3 @@ def _value_declaration(target: str, source: str, dtype: str) -> str:
         "bfloat16": f"uint16_t {target} = bfloat_bits({source});",
     }
     return spelling[dtype]
-
-

@@ -32,8 +32,8 @@ from tilelang.target.cuda.products import Product, plan_product, shared_operand_
 from tilelang.target.cuda.tiles import describe
 from tilelang.target.cuda.tma import is_candidate, natural_layout
 from tilelang.target.cuda.tree import FRAGMENT, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
-from tilelang.target.cuda.wgmma_layout import panel_bytes_of
 from tilelang.target.cuda.vectors import contiguous_axis, is_memory, shrink_to_threads, vector_width
+from tilelang.target.cuda.wgmma_layout import panel_bytes_of
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import AnnotateLayout
@@ -73,9 +73,7 @@ class Layouts:
     origins: dict[Any, Any] = field(default_factory=dict)
 
 
-def infer(
-    tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool = True, wgmma: bool = True
-) -> Layouts:
+def infer(tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool = True, wgmma: bool = True) -> Layouts:
     """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
 
     Raises:
@@ -365,7 +363,8 @@ class _Solver:
             self.out.exchanges.add(node)
             return
         raise LayoutConflictError(
-            access.buffer.name, location_of(self.out.origins.get(access.buffer)),
+            access.buffer.name,
+            location_of(self.out.origins.get(access.buffer)),
             f"{describe(node.nest)} here needs its elements in other threads",
         ).at(location_of(node.span))
 

@@ -133,9 +133,9 @@ def _declare_names(state: KernelState) -> None:
     for var in dimension_variables(kernel.func):
         if var not in e.var_text:
             e.var_text[var] = e.names.take(var.name)
-    for (var, _), axis in zip(kernel.blocks, "xyz"):
+    for var, _ in kernel.blocks:
         e.var_text[var] = e.names.take(var.name)
-    for (var, _), axis in zip(kernel.cluster, "xyz"):
+    for var, _ in kernel.cluster:
         e.var_text[var] = e.names.take(var.name)
     for var, _ in kernel.threads:
         e.var_text[var] = e.names.take(var.name)
@@ -189,7 +189,7 @@ def place_barriers(state: KernelState) -> None:
 
 def write_text(state: KernelState) -> None:
     """Fills in the kernel's text and launch record."""
-    e, kernel = state.emitter, state.kernel
+    _e, kernel = state.emitter, state.kernel
     body = render(state.code)
     declared = [*_local_declarations(state), *_shared_declarations(state)]
     barriers = _barriers(state)
@@ -348,9 +348,7 @@ def _barriers(state: KernelState) -> list[str]:
     return [*lines, *("  " + line for line in barrier_initialisation(found, clusters, maps))]
 
 
-def _parameters(
-    state: KernelState, text: str, maps: list[TensorMapSpec]
-) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tuple[list[str], list[tuple[str, str]], list[str]]:
     """C++ parameters, launch arguments and their types: what the text mentions."""
     e, func = state.emitter, state.kernel.func
     written = _written_buffers(state)

@@ -229,9 +229,7 @@ def free_loop(axes: Sequence[Any], threads: int, vector: int, order: Sequence[in
 
 def private_loop(axes: Sequence[Any], threads: int) -> LoopLayout:
     """Every thread runs every iteration."""
-    dims = tuple(
-        Dimension(axis.var, (on_register(axis.extent, 1),) if axis.extent > 1 else (), axis.extent) for axis in axes
-    )
+    dims = tuple(Dimension(axis.var, (on_register(axis.extent, 1),) if axis.extent > 1 else (), axis.extent) for axis in axes)
     return LoopLayout(dims, (on_thread(threads, 1),) if threads > 1 else ())
 
 

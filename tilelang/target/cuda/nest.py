@@ -1,7 +1,7 @@
 """Nests: perfect loops over the elements of tiles, which the threads of a block share.
 
-``T.Parallel`` is one, and so are copies, fills and element-wise atomics once they are written as loops. A nest knows its axes, its
-body, and every buffer access in it; layout inference and emission need nothing else.
+``T.Parallel`` is one, and so are copies, fills and element-wise atomics once they are written as loops. A nest knows its axes,
+its body, and every buffer access in it; layout inference and emission need nothing else.
 """
 
 from __future__ import annotations
@@ -223,5 +223,4 @@ def _number(expr: Any) -> Any:
 
 def stores(body: Any) -> Iterator[Any]:
     """The stores directly in a sequence."""
-    for stmt in body.seq if isinstance(body, ir.SeqStmt) else [body]:
-        yield stmt
+    yield from body.seq if isinstance(body, ir.SeqStmt) else [body]

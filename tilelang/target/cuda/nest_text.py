@@ -68,8 +68,12 @@ class _NestText:
             return 1, loop
         number = places[0]
         dim = loop.dims[number]
-        if not dim.modes or dim.modes[0].unit != REGISTER or not isinstance(dim.shift, int) or dim.shift or (
-            dim.size != dim.extent and dim.extent % dim.modes[0].extent
+        if (
+            not dim.modes
+            or dim.modes[0].unit != REGISTER
+            or not isinstance(dim.shift, int)
+            or dim.shift
+            or (dim.size != dim.extent and dim.extent % dim.modes[0].extent)
         ):
             return 1, loop
         limit = dim.modes[0].extent
@@ -118,7 +122,7 @@ class _NestText:
         digits = self.loop.digits
         for number, dim in enumerate(self.loop.dims):
             name = dim.var.name if dim.var is not None else "at"
-            for place, (digit, weight) in enumerate(digits[number]):
+            for place, (digit, _weight) in enumerate(digits[number]):
                 if digit.unit == REGISTER:
                     if self._is_vector(number, place):
                         self.digit_text[digit.name] = "0"
@@ -167,9 +171,7 @@ class _NestText:
     def _owner(self) -> str | None:
         """Condition under which this thread is the first of those that run the same iteration."""
         e = self.e
-        tests = [
-            f"{thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)} == 0" for mode in self.loop.replicas
-        ]
+        tests = [f"{thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)} == 0" for mode in self.loop.replicas]
         return " && ".join(tests) if tests else None
 
     # The body ----------------------------------------------------------------------------------------------------------
@@ -252,8 +254,10 @@ class _NestText:
                     return False
             elif term.weight % self.width:
                 return False
-        return isinstance(form.offset, int) and form.offset % self.width == 0 and any(
-            term.digit is self.vector_digit for term in form
+        return (
+            isinstance(form.offset, int)
+            and form.offset % self.width == 0
+            and any(term.digit is self.vector_digit for term in form)
         )
 
     def _form_text(self, form: Form) -> str:
@@ -344,7 +348,8 @@ class _NestText:
         missing = e.missing(access.buffer)
         at = e.names.take("l")
         fill = f"for (int {at} = 0; {at} < {self.width}; ++{at}) {name}[{at}] = {missing};"
-        return [declaration, f"if ({guard}) *reinterpret_cast<{word}*>({name}) = {value};", "else", "  #pragma unroll", "  " + fill]
+        move = f"if ({guard}) *reinterpret_cast<{word}*>({name}) = {value};"
+        return [declaration, move, "else", "  #pragma unroll", "  " + fill]
 
     def _stage_store(self, access: Access) -> list[str]:
         e, indices = self.e, list(access.indices)

@@ -84,12 +84,24 @@ class _MmaText:
         warp_m = self.warp % grid.m if grid.m > 1 else 0
         warp_n = self.warp // grid.m % grid.n if grid.n > 1 else 0
         self.a = _Operand(
-            self.op.a, names.take("a"), m // self.unit.m // grid.m, self.unit.m, warp_m, not self.op.transpose_a,
-            self.unit.a_elements, True,
+            self.op.a,
+            names.take("a"),
+            m // self.unit.m // grid.m,
+            self.unit.m,
+            warp_m,
+            not self.op.transpose_a,
+            self.unit.a_elements,
+            True,
         )
         self.b = _Operand(
-            self.op.b, names.take("b"), n // self.unit.n // grid.n, self.unit.n, warp_n, self.op.transpose_b,
-            self.unit.b_elements, False,
+            self.op.b,
+            names.take("b"),
+            n // self.unit.n // grid.n,
+            self.unit.n,
+            warp_n,
+            self.op.transpose_b,
+            self.unit.b_elements,
+            False,
         )
         self.steps = as_int(self.op.k) // self.unit.k
         self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
@@ -341,7 +353,8 @@ def _emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
                 text = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)
             else:
                 text = e.names.take("c")
-                lines += ["  " * depth + "#pragma unroll", "  " * depth + f"for (int {text} = 0; {text} < {mode.extent}; ++{text}) {{"]
+                header = f"for (int {text} = 0; {text} < {mode.extent}; ++{text}) {{"
+                lines += ["  " * depth + "#pragma unroll", "  " * depth + header]
                 depth += 1
                 register.append(f"{text} * {mode.stride}")
             parts.append(f"{text} * {weight}")

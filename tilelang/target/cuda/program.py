@@ -67,9 +67,7 @@ def split_kernels(func: Any) -> list[Kernel]:
 
 
 def _renamed(kernel: Kernel, name: str) -> Kernel:
-    return Kernel(
-        name, kernel.func, kernel.blocks, kernel.cluster, kernel.threads, kernel.body, kernel.bindings
-    )
+    return Kernel(name, kernel.func, kernel.blocks, kernel.cluster, kernel.threads, kernel.body, kernel.bindings)
 
 
 def _collect(stmt: Any, func: Any, bindings: list, found: list[Kernel]) -> None:
@@ -106,6 +104,4 @@ def _kernel(stmt: Any, func: Any, bindings: tuple) -> Kernel:
         family = str(stmt.node.thread_tag).partition(".")[0]
         groups[family].append((stmt.node.var, as_int(stmt.value)))
         stmt = stmt.body
-    return Kernel(
-        "", func, tuple(groups["blockIdx"]), tuple(groups["clusterCtaIdx"]), tuple(groups["threadIdx"]), stmt, bindings
-    )
+    return Kernel("", func, tuple(groups["blockIdx"]), tuple(groups["clusterCtaIdx"]), tuple(groups["threadIdx"]), stmt, bindings)

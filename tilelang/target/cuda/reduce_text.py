@@ -12,8 +12,8 @@ from tilelang.layout.fragment import THREAD, FragmentLayout, Mode, merge_modes, 
 from tilelang.target.cuda.code import Code, leaf_of
 from tilelang.target.cuda.element_types import c_type, converted, float_literal, integer_literal
 from tilelang.target.cuda.emitter import Emitter
-from tilelang.target.cuda.nest_text import thread_digit
 from tilelang.target.cuda.expr import extremum
+from tilelang.target.cuda.nest_text import thread_digit
 
 _WARP = 32
 
@@ -126,7 +126,8 @@ def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: Fragm
 
 def _result_strides(source: FragmentLayout, target: FragmentLayout, dim: int, kept: list[int]) -> list[int]:
     """Register stride in the result of each kept register mode of the source, in order."""
-    target_modes = [modes for axis, modes in enumerate(target.modes) if not (len(target.modes) == len(source.modes) and axis == dim)]
+    kept_axis = dim if len(target.modes) == len(source.modes) else None
+    target_modes = [modes for axis, modes in enumerate(target.modes) if axis != kept_axis]
     if len(target_modes) != len(kept):
         return []
     strides = []
@@ -177,8 +178,10 @@ class _ReduceText:
         tests, parts, weight = [], [], 1
         registers = dict(zip(inner, names))
         for mode in source.modes[dim]:
-            text = registers.get(mode) if mode.unit != THREAD else thread_digit(
-                self.e.thread, mode.extent, mode.stride, self.e.scope.count
+            text = (
+                registers.get(mode)
+                if mode.unit != THREAD
+                else thread_digit(self.e.thread, mode.extent, mode.stride, self.e.scope.count)
             )
             parts.append(f"{text} * {weight}")
             weight *= mode.extent
@@ -211,9 +214,7 @@ class _ReduceText:
             step *= mode.extent
         slot = _sum(names, strides)
         slot = f"{slot} + " if slot != "0" else ""
-        write = leaf_of(
-            _loops(names, outer, [*partial, f"{scratch_name}[{slot}{e.thread}] = {total};"]), writes=[scratch]
-        )
+        write = leaf_of(_loops(names, outer, [*partial, f"{scratch_name}[{slot}{e.thread}] = {total};"]), writes=[scratch])
         digits = [(thread_digit(e.thread, m.extent, m.stride, threads), m) for m in across]
         base = " - ".join([e.thread, *(f"{text} * {mode.stride}" for text, mode in digits)])
         parts = [e.names.take("p") for _ in across]

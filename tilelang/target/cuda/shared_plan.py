@@ -13,8 +13,19 @@ from typing import Any
 from tilelang.errors import SharedMemoryError
 from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, children
 
-_LIMITS: Mapping[int, int] = {75: 65536, 80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 103: 232448,
-                              110: 232448, 120: 101376, 121: 101376}
+_LIMITS: Mapping[int, int] = {
+    75: 65536,
+    80: 166912,
+    86: 101376,
+    87: 166912,
+    89: 101376,
+    90: 232448,
+    100: 232448,
+    103: 232448,
+    110: 232448,
+    120: 101376,
+    121: 101376,
+}
 """Compute capability -> largest dynamic shared memory of a block in bytes (CUDA programming guide, technical specifications)."""
 
 

@@ -42,9 +42,7 @@ def parallel_nest(loop: Any) -> Nest:
         node = node.body
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
     layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
-    return Nest.build(
-        tuple(axes), node, loop.span, "T.Parallel", vector=None if width is None else as_int(width), layout=layout
-    )
+    return Nest.build(tuple(axes), node, loop.span, "T.Parallel", vector=None if width is None else as_int(width), layout=layout)
 
 
 def _axis(var: Any, extent: Any, bound: int | None, span: Any) -> Axis:
@@ -122,9 +120,7 @@ def _typed(value: Any, dtype: str) -> Any:
 def _atomic(op: AtomicTile, span: Any) -> Nest:
     axes, offsets = _axes([op.src, op.dst], span)
     value = _cast(_load(op.src, offsets), op.dst.dtype)
-    call = intrinsic_call(
-        f"atomic_{op.op}", _load(op.dst, offsets), value, attrs={"memory_order": op.memory_order}, span=span
-    )
+    call = intrinsic_call(f"atomic_{op.op}", _load(op.dst, offsets), value, attrs={"memory_order": op.memory_order}, span=span)
     return Nest.build(axes, ir.Evaluate(call, span), span, f"T.atomic_{op.op}")
 
 

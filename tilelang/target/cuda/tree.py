@@ -18,7 +18,13 @@ from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import (
-    AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle,
+    AnnotateLayout,
+    L2HitRatio,
+    MaxRegisters,
+    MinBlocksPerSM,
+    RestrictBuffers,
+    SafeValue,
+    UseSwizzle,
 )  # fmt: skip
 from tilelang.tileop.reduce import Reduce, Scan
 

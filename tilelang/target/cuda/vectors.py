@@ -58,9 +58,7 @@ def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
     return int(unit[0].digit.name) if unit else None
 
 
-def vector_width(
-    nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any], facts: Facts, bits: int | None = None
-) -> int:
+def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any], facts: Facts, bits: int | None = None) -> int:
     """The widest vector along an axis that every hoistable memory access of the nest can use.
 
     Args:

@@ -137,9 +137,7 @@ class _Splitter:
         first = feed.copies[0][1].dst.buffer.name
         barriers = []
         for role, arrivals in (("full", 1), ("empty", self.threads // 32)):
-            buffer = ir.decl_buffer(
-                (stages,), "uint64", f"{first}_{role}", scope="shared.barrier", layout=None, data_alignment=8
-            )
+            buffer = ir.decl_buffer((stages,), "uint64", f"{first}_{role}", scope="shared.barrier", layout=None, data_alignment=8)
             counts = [ir.IntImm("int32", arrivals)] * stages
             self.allocations.append(ir.AllocBuffer(buffer, {"tl.arrive_counts": counts}))
             barriers.append(buffer)

@@ -126,9 +126,7 @@ def _register_lines(count: int) -> list[str]:
 
 
 def _operand_lines(count: int, constraint: str) -> list[str]:
-    rows = [
-        ", ".join(f'"+{constraint}"(d[{i}])' for i in range(first, min(first + 8, count))) for first in range(0, count, 8)
-    ]
+    rows = [", ".join(f'"+{constraint}"(d[{i}])' for i in range(first, min(first + 8, count))) for first in range(0, count, 8)]
     return [("      : " if i == 0 else "        ") + row + ("," if i < len(rows) - 1 else "") for i, row in enumerate(rows)]
 
 

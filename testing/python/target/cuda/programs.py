@@ -8,8 +8,20 @@ import tilelang.language as T
 
 
 def matmul(
-    m: Any, n: Any, k: Any, tile: tuple[int, int, int], *, dtype: str = "float16", accumulate: str = "float32", out: str = "",
-    transpose_a: bool = False, transpose_b: bool = False, stages: int = 2, threads: int = 128, policy: int = 0, relu: bool = False,
+    m: Any,
+    n: Any,
+    k: Any,
+    tile: tuple[int, int, int],
+    *,
+    dtype: str = "float16",
+    accumulate: str = "float32",
+    out: str = "",
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    stages: int = 2,
+    threads: int = 128,
+    policy: int = 0,
+    relu: bool = False,
     through_shared: bool = False,
 ) -> Any:
     """C = op(A) @ op(B), tiled."""
@@ -34,7 +46,9 @@ def matmul(
                     T.copy(B[bx * bn, ko * bk], B_shared)
                 else:
                     T.copy(B[ko * bk, bx * bn], B_shared)
-                T.gemm(A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b, policy=T.GemmWarpPolicy(policy))
+                T.gemm(
+                    A_shared, B_shared, C_local, transpose_A=transpose_a, transpose_B=transpose_b, policy=T.GemmWarpPolicy(policy)
+                )
             if relu:
                 for i, j in T.Parallel(bm, bn):
                     C_local[i, j] = T.max(C_local[i, j], 0)

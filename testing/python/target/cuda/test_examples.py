@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tilelang
 import torch
+
+import tilelang
 from testing.python.examples.test_examples import SMALL, load
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import simulate
 
@@ -26,7 +27,10 @@ def _check(m, n, k, tile, arch="sm_80", program=None, **options):
     c = torch.zeros((m, n), dtype=getattr(torch, out))
     simulate(program or matmul(m, n, k, tile, **options), a, b, c, arch=arch)
     wide = torch.float64 if c.is_floating_point() else torch.int64
-    left, right = (a.float() if dtype.startswith("float8") else a).to(wide), (b.float() if dtype.startswith("float8") else b).to(wide)
+    left, right = (
+        (a.float() if dtype.startswith("float8") else a).to(wide),
+        (b.float() if dtype.startswith("float8") else b).to(wide),
+    )
     expected = (left.T if ta else left) @ (right.T if tb else right)
     expected = expected.relu() if options.get("relu") else expected
     if wide == torch.int64:

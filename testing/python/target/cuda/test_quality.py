@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-import tilelang
 import torch
+
+import tilelang
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import cuda, source
 from tilelang.execution.simulated import last_reports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 import tilelang.language as T
 from testing.python.target.cuda.support import source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
