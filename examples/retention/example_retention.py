@@ -29,7 +29,10 @@ def retention(batch, heads, seq_len, dim_k, dim_v, chunk=64, block_V=64, dtype="
             state_shared = T.alloc_shared((dim_k, block_V), dtype)
             out = T.alloc_fragment((chunk, block_V), "float32")
 
+            position = T.alloc_shared((chunk,), "float32")
             log_decay = log_decays[by]
+            for i in T.Parallel(chunk):
+                position[i] = i
             T.clear(state)
             for c in T.Pipelined(T.ceildiv(seq_len, chunk), num_stages=2):
                 T.copy(Q[bz, c * chunk : (c + 1) * chunk, by, :], Q_shared)
@@ -40,16 +43,16 @@ def retention(batch, heads, seq_len, dim_k, dim_v, chunk=64, block_V=64, dtype="
                 T.copy(state, state_shared)
                 T.gemm(Q_shared, state_shared, out, clear_accum=True)
                 for i, j in T.Parallel(chunk, block_V):
-                    out[i, j] *= T.exp((i + 1) * log_decay)
+                    out[i, j] *= T.exp((position[i] + 1) * log_decay)
                 T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(chunk, chunk):
-                    scores[i, j] = T.if_then_else(i >= j, scores[i, j] * T.exp((i - j) * log_decay), 0)
+                    scores[i, j] = T.if_then_else(i >= j, scores[i, j] * T.exp((position[i] - position[j]) * log_decay), 0)
                 T.copy(scores, weights)
                 T.gemm(weights, V_shared, out)
                 T.copy(out, Output[bz, c * chunk : (c + 1) * chunk, by, bx * block_V : (bx + 1) * block_V])
 
                 for i, j in T.Parallel(chunk, dim_k):
-                    K_decayed[i, j] = K_shared[i, j] * T.exp((chunk - 1 - i) * log_decay)
+                    K_decayed[i, j] = K_shared[i, j] * T.exp((chunk - 1 - position[i]) * log_decay)
                 for i, j in T.Parallel(dim_k, block_V):
                     state[i, j] *= T.exp(chunk * log_decay)
                 T.gemm(K_decayed, V_shared, state, transpose_A=True)
