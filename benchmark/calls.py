@@ -24,7 +24,12 @@ def microseconds(call, count=20000):
     return statistics.median(best)
 a, b, c = (torch.ones(256) for _ in range(3))
 """
-CACHED = "from {module} import add\nfrom tilelang.cache import cached\nf = {program}\nprint(microseconds(lambda: cached(f, [2]{options}), 2000))"
+CACHED = """
+from {module} import add
+from tilelang.cache import cached
+f = {program}
+print(microseconds(lambda: cached(f, [2]{options}), 2000))
+"""
 FACTORY = "from {module} import add\nprint(microseconds(lambda: add(256)))"
 CALL = "from {module} import add\nk = add(256)\nprint(microseconds(lambda: k({tensors})))"
 
@@ -50,12 +55,12 @@ def main() -> None:
         table("cached() hit in memory (us)", measure(cached, min(options.runs, 5)), "us", "ours")
         factory = kinds(FACTORY.format(module="ours"), FACTORY.format(module="peer"))
         table("factory, same arguments (us)", measure(factory, min(options.runs, 5)), "us", "ours")
-        calls = kinds(
-            CALL.format(module="three", tensors="a, b, c"), CALL.format(module="peer", tensors="a, b")
-        )
+        calls = kinds(CALL.format(module="three", tensors="a, b, c"), CALL.format(module="peer", tensors="a, b"))
         calls["ours, output allocated"] = (sys.executable, head + CALL.format(module="ours", tensors="a, b"), env)
         calls["torch.add(a, b, out=c)"] = (sys.executable, head + "print(microseconds(lambda: torch.add(a, b, out=c)))", env)
-        table("a call with three torch tensors of 256 elements, one thread (us)", measure(calls, min(options.runs, 5)), "us", "ours")
+        table(
+            "a call with three torch tensors of 256 elements, one thread (us)", measure(calls, min(options.runs, 5)), "us", "ours"
+        )
 
 
 if __name__ == "__main__":

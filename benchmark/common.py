@@ -30,7 +30,9 @@ def run(python: str, code: str, env: Mapping[str, str] | None = None) -> float:
     if python == sys.executable:
         full["PYTHONPATH"] = str(ROOT)
     # Elsewhere than in the source tree, which would otherwise hide a peer of the same name.
-    result = subprocess.run([python, "-c", code], env=full, capture_output=True, text=True, check=False, cwd=tempfile.gettempdir())
+    result = subprocess.run(
+        [python, "-c", code], env=full, capture_output=True, text=True, check=False, cwd=tempfile.gettempdir()
+    )
     if result.returncode:
         raise RuntimeError(f"{python} failed:\n{result.stderr[-2000:]}")
     return float(result.stdout.split()[-1])

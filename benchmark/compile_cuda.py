@@ -35,7 +35,9 @@ def gemm(T, M=1024, N=1024, K=1024):
     return main
 """
 
-_OURS = _GEMM + """
+_OURS = (
+    _GEMM
+    + """
 import tilelang.frontend.program, tilelang.target.cuda.compile  # the peers load their compilers when they are imported, too
 import tilelang.language as T
 from tilelang.target.info import parse_target
@@ -45,8 +47,11 @@ def build(arch):
     artifact = compile_program(gemm(T), CompileRequest(parse_target({"kind": "cuda", "arch": arch}), backend="nvrtc"))
     return artifact.files["kernel.cubin"]
 """
+)
 
-_TILELANG = _GEMM + """
+_TILELANG = (
+    _GEMM
+    + """
 import tilelang, tilelang.language as T
 from tilelang import tvm
 from tilelang.contrib import nvcc
@@ -59,6 +64,7 @@ def build(arch):
     options = ["-std=c++17", "-I" + TILELANG_TEMPLATE_PATH, "-I" + CUTLASS_INCLUDE_DIR]
     return bytes(nvcc.compile_cuda(source, "cubin", arch=["-arch=" + arch], options=options))
 """
+)
 
 _TRITON = """
 import triton, triton.language as tl

@@ -1,6 +1,6 @@
 """The kernels that several benchmarks compile; their text is also what the peers run (the language is the same)."""
 
-ELEMENTWISE = '''
+ELEMENTWISE = """
 import tilelang, tilelang.language as T
 
 @tilelang.jit(out_idx=[-1], target={target!r}{options})
@@ -11,4 +11,4 @@ def add(n, block=256):
             for i in T.Parallel(block):
                 C[bx * block + i] = A[bx * block + i] + B[bx * block + i]
     return main
-'''
+"""

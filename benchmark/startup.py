@@ -48,9 +48,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "ours.py").write_text(ELEMENTWISE.format(target="cpu", options="") + TILE_READY)
-        Path(folder, "peer.py").write_text(
-            ELEMENTWISE.format(target="c", options=", execution_backend='cython'") + TILE_READY
-        )
+        Path(folder, "peer.py").write_text(ELEMENTWISE.format(target="c", options=", execution_backend='cython'") + TILE_READY)
         Path(folder, "peer_triton.py").write_text(TRITON_READY)
         env = {
             "TILELANG_CACHE_DIR": f"{folder}/cache",
@@ -60,9 +58,7 @@ def main() -> None:
         modules = {"ours": (sys.executable, "ours")}
         modules |= {"tilelang 0.1.15": (options.tilelang, "peer")} if options.tilelang else {}
         modules |= {"triton": (options.triton, "peer_triton")} if options.triton else {}
-        kinds = {
-            label: (python, READY.format(folder=folder, module=module), env) for label, (python, module) in modules.items()
-        }
+        kinds = {label: (python, READY.format(folder=folder, module=module), env) for label, (python, module) in modules.items()}
         for python, code, variables in kinds.values():
             run(python, code, variables)  # the first process fills the cache
         table("new process, warm disk cache, until the kernel is ready (s)", measure(kinds, options.runs), "s", "ours")

@@ -130,8 +130,10 @@ class ReduceShapeError(CompileError):
     """Source and destination of a reduction or a scan do not fit."""
 
     def __init__(self, kind: str, dim: int, source: str, target: str):
-        super().__init__(f"T.{kind if kind.startswith('cum') else 'reduce_' + kind}: source {source} and destination "
-                         f"{target} do not fit for dim={dim}")
+        super().__init__(
+            f"T.{kind if kind.startswith('cum') else 'reduce_' + kind}: source {source} and destination "
+            f"{target} do not fit for dim={dim}"
+        )
 
 
 class PassFailedError(CompileError):
@@ -149,32 +151,43 @@ class SourceUnavailableError(CompileError):
     """The text of a kernel function cannot be found."""
 
     def __init__(self, name: str, file: str):
-        super().__init__(f"the source of {name}() is not available ({file})",
-                         hint="define kernels in a file or a notebook cell; text given to exec() has no source")
+        super().__init__(
+            f"the source of {name}() is not available ({file})",
+            hint="define kernels in a file or a notebook cell; text given to exec() has no source",
+        )
 
 
 class UnsupportedSyntaxError(CompileError):
     """A Python construct that has no meaning inside a kernel."""
 
     def __init__(self, what: str, location: Location | None = None):
-        super().__init__(f"{what} is not supported inside a kernel", location,
-                         hint="move it to a helper function outside of the kernel, or compute it before")
+        super().__init__(
+            f"{what} is not supported inside a kernel",
+            location,
+            hint="move it to a helper function outside of the kernel, or compute it before",
+        )
 
 
 class CarriedValueError(CompileError):
     """An immutable value that a loop would have to carry from one iteration to the next."""
 
     def __init__(self, name: str, location: Location | None = None):
-        super().__init__(f"{name!r} is read and reassigned in a run-time loop, but it is an immutable value", location,
-                         hint=f"declare it before the loop: {name} = T.alloc_var(dtype, init=value)")
+        super().__init__(
+            f"{name!r} is read and reassigned in a run-time loop, but it is an immutable value",
+            location,
+            hint=f"declare it before the loop: {name} = T.alloc_var(dtype, init=value)",
+        )
 
 
 class StaleValueError(CompileError):
     """A name whose value depends on which path the kernel took at run time."""
 
     def __init__(self, name: str, where: str, location: Location | None = None):
-        super().__init__(f"{name!r} was assigned inside a run-time {where} and cannot be used after it", location,
-                         hint=f"declare it before: {name} = T.alloc_var(dtype, init=value)")
+        super().__init__(
+            f"{name!r} was assigned inside a run-time {where} and cannot be used after it",
+            location,
+            hint=f"declare it before: {name} = T.alloc_var(dtype, init=value)",
+        )
 
 
 class TraceError(CompileError):
@@ -215,8 +228,11 @@ class OutOfScopeError(CompileError):
     """A value that is used where the loop or branch that defines it is over."""
 
     def __init__(self, name: str, location: Location | None = None):
-        super().__init__(f"{name!r} is used outside of the scope that defines it", location,
-                         hint="keep it in a T.alloc_var declared before the loop or condition")
+        super().__init__(
+            f"{name!r} is used outside of the scope that defines it",
+            location,
+            hint="keep it in a T.alloc_var declared before the loop or condition",
+        )
 
 
 class ArgumentError(ExecutionError):
@@ -242,9 +258,7 @@ class ArgumentValueError(ArgumentError):
         got: what it is.
     """
 
-    def __init__(
-        self, kernel: str, parameter: str, position: int, aspect: str, expected: str, got: str, hint: str | None = None
-    ):
+    def __init__(self, kernel: str, parameter: str, position: int, aspect: str, expected: str, got: str, hint: str | None = None):
         super().__init__(
             f"{kernel}: wrong {aspect} of argument {parameter} (position {position}): expected {expected}, got {got}", hint=hint
         )
@@ -274,8 +288,9 @@ class UnknownTargetError(CompileError):
 
     def __init__(self, name: str, known: list[str], what: str = "target"):
         near = difflib.get_close_matches(name, known, n=1)
-        super().__init__(f"unknown {what} {name!r}",
-                         hint=(f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(known)}")
+        super().__init__(
+            f"unknown {what} {name!r}", hint=(f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(known)}"
+        )
 
 
 class ToolchainMissingError(CompileError):
@@ -301,7 +316,7 @@ class ThreadsOnCpuError(CompileError):
     def __init__(self, construct: str):
         super().__init__(
             f"{construct} names threads, which a CPU target does not have",
-            hint="compile for target=\"cuda\", or express the work over tiles (T.Parallel, T.copy, T.reduce_*)",
+            hint='compile for target="cuda", or express the work over tiles (T.Parallel, T.copy, T.reduce_*)',
         )
 
 
@@ -319,8 +334,10 @@ class SimulatorUnavailableError(ExecutionError):
     """The simulator's native library is missing or does not load."""
 
     def __init__(self, path: str, problem: str):
-        super().__init__(f"the PTX simulator cannot be used: {path}: {problem}",
-                         hint="build it: cmake -S src/simulator -B build/simulator -G Ninja && cmake --build build/simulator")
+        super().__init__(
+            f"the PTX simulator cannot be used: {path}: {problem}",
+            hint="build it: cmake -S src/simulator -B build/simulator -G Ninja && cmake --build build/simulator",
+        )
 
 
 class PtxError(ExecutionError):

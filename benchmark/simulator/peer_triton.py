@@ -1,6 +1,6 @@
 """Runs kernels that Triton compiled on the simulator, with all checkers, and compares them with torch.
 
-    python benchmark/simulator/peer_triton.py --python PATH   # the Python of an environment that has triton
+python benchmark/simulator/peer_triton.py --python PATH   # the Python of an environment that has triton
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Triton kernels compiled to PTX without a GPU. Runs in an environment that has triton; see peer_triton.py.
 
-    python triton_kernels.py FOLDER
+python triton_kernels.py FOLDER
 """
 
 import json

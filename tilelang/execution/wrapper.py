@@ -45,9 +45,7 @@ class Surroundings:
 PLAIN = Surroundings()
 
 
-def packed_call(
-    signature: CallSignature, native: Callable[..., Any], surroundings: Surroundings = PLAIN
-) -> Callable[..., Any]:
+def packed_call(signature: CallSignature, native: Callable[..., Any], surroundings: Surroundings = PLAIN) -> Callable[..., Any]:
     """A call of ``native(*tensors and scalars in parameter order)``, which raises where a tensor does not fit."""
     return _build(signature, _Text(signature).packed(), {"native": native}, surroundings)
 

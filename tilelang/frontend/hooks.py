@@ -390,7 +390,6 @@ class DynamicBranch(Branch):
         self.builder.closed = frame
 
 
-
 def _is_stale(frame: Frame, before: Any, value: Any) -> bool:
     if isinstance(value, LocalVar) or is_buffer(value) or value is before:
         return False
@@ -434,8 +433,12 @@ def _constant(value: Any) -> Any:
 
 def _boolean(value: Any) -> Any:
     expr = as_expr(value)
-    return expr if str(expr.ty) == "bool" else expr != ir.IntImm(expr.ty, 0) if "int" in str(expr.ty) else ir.NE(
-        expr, ir.FloatImm(str(expr.ty), 0.0)
+    return (
+        expr
+        if str(expr.ty) == "bool"
+        else expr != ir.IntImm(expr.ty, 0)
+        if "int" in str(expr.ty)
+        else ir.NE(expr, ir.FloatImm(str(expr.ty), 0.0))
     )
 
 

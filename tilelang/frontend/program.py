@@ -46,8 +46,13 @@ def declare_buffer(name: str, spec: TensorSpec) -> Any:
     shape = [_size(size, name) for size in spec.shape]
     strides = None if spec.strides is None else [_size(stride, name) for stride in spec.strides]
     return ir.decl_buffer(
-        shape, str(spec.dtype), name, strides=strides, scope="" if spec.scope == "global" else spec.scope,
-        data_alignment=spec.dtype.bytes, layout=None,
+        shape,
+        str(spec.dtype),
+        name,
+        strides=strides,
+        scope="" if spec.scope == "global" else spec.scope,
+        data_alignment=spec.dtype.bytes,
+        layout=None,
     )
 
 
@@ -238,7 +243,8 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
     for name in parameters:
         if name not in annotations:
             raise CompileError(
-                f"parameter {name} of {function.__name__} has no annotation", _definition_location(function),
+                f"parameter {name} of {function.__name__} has no annotation",
+                _definition_location(function),
                 hint=f'write {name}: T.Tensor((m, n), "float16"), or {name}: T.int32',
             )
         try:
@@ -281,9 +287,7 @@ def _eager_arguments(function: Callable[..., Any], fixed: Mapping[str, Any], sta
     return values
 
 
-def _declared(
-    function: Callable[..., Any], fixed: Mapping[str, Any], state: EagerState, builder: Builder
-) -> dict[str, Any]:
+def _declared(function: Callable[..., Any], fixed: Mapping[str, Any], state: EagerState, builder: Builder) -> dict[str, Any]:
     """:func:`_eager_arguments` with the program's own dynamic sizes."""
     with activate(builder):
         return _eager_arguments(function, fixed, state)

@@ -398,5 +398,3 @@ def _target_name(target: ast.expr) -> str:
 
 def _has_walrus(node: ast.AST) -> bool:
     return any(isinstance(child, ast.NamedExpr) for child in ast.walk(node))
-
-

@@ -11,9 +11,7 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical
 
-_BINARY = (
-    "add sub mul truediv floordiv mod lshift rshift and_ or_ xor".split()
-)
+_BINARY = "add sub mul truediv floordiv mod lshift rshift and_ or_ xor".split()
 _COMPARISONS = "lt le gt ge eq ne".split()
 _UNARY = "neg invert".split()
 
@@ -167,9 +165,7 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     value = as_operand(value)
     if isinstance(value, ir.PrimExpr):
         if ir.is_buffer_var(value):
-            raise CompileError(
-                f"buffer {value.name} is used as a scalar", hint=f"index it, for example {value.name}[0]"
-            )
+            raise CompileError(f"buffer {value.name} is used as a scalar", hint=f"index it, for example {value.name}[0]")
         return value
     if isinstance(value, bool):
         return ir.IntImm("bool", int(value))

@@ -46,9 +46,7 @@ class Region:
 
     def to_expr(self) -> Any:
         """The ``TensorRegion`` expression of this region."""
-        ranges = [
-            ir.Range.from_min_extent(constant(low), constant(extent)) for low, extent in zip(self.mins, self.extents)
-        ]
+        ranges = [ir.Range.from_min_extent(constant(low), constant(extent)) for low, extent in zip(self.mins, self.extents)]
         return ir.BufferRegion(self.buffer, ranges)
 
     @property

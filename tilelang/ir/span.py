@@ -63,9 +63,7 @@ def span_of(location: Location | None) -> Any:
         return None
     from tilelang.ir import nodes as ir
 
-    return ir.Span(
-        _source_name(location.file), location.line, location.line, location.column, location.end_column
-    )
+    return ir.Span(_source_name(location.file), location.line, location.line, location.column, location.end_column)
 
 
 @lru_cache(maxsize=64)

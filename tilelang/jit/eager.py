@@ -118,9 +118,7 @@ class EagerFunction:
                 strides[param.name] = tuple(value.stride())
         return signature.bind(shapes, strides)
 
-    def _compile_sizes(
-        self, signature: EagerSignature, runtime: Mapping[str, Any], named: Mapping[str, int]
-    ) -> dict[str, int]:
+    def _compile_sizes(self, signature: EagerSignature, runtime: Mapping[str, Any], named: Mapping[str, int]) -> dict[str, int]:
         unknown = [name for name in named if name not in signature.consts]
         if unknown:
             known = ", ".join(signature.consts) or "none"

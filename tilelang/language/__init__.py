@@ -61,9 +61,7 @@ _MODULES: dict[str, str] = {
         "__exp __exp10 __log __log2 __log10 __sin __cos __tan __pow fast_rcp ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp"
         " ieee_fsqrt ieee_frsqrt ieee_fdiv fma fmul add2 sub2 mul2 fma2 max2 min2 abs2"
     ),
-    "tilelang.language.atomic": (
-        "atomic_add atomic_max atomic_min atomic_or atomic_addx2 atomic_addx4 atomic_load atomic_store"
-    ),
+    "tilelang.language.atomic": ("atomic_add atomic_max atomic_min atomic_or atomic_addx2 atomic_addx4 atomic_load atomic_store"),
     "tilelang.language.intrinsics": (
         "sync_threads sync_warp sync_grid named_barrier_arrive syncthreads_count syncthreads_and syncthreads_or thread_return"
         " shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync ballot activemask match_any_sync match_all_sync"

@@ -54,7 +54,11 @@ def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev
 
 
 def atomic_add(
-    dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, use_tma: bool = False,
+    dst: Any,
+    value: Any,
+    memory_order: str | None = None,
+    return_prev: bool = False,
+    use_tma: bool = False,
     annotations: Any = None,
 ) -> Any:
     """``dst += value``, atomically; for tiles, element by element.

@@ -21,7 +21,12 @@ def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Mappi
 
 
 def unroll(
-    start: Any, stop: Any = None, step: Any = None, *, explicit: bool = False, unroll_factor: int | None = None,
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    *,
+    explicit: bool = False,
+    unroll_factor: int | None = None,
     annotations: Mapping[str, Any] | None = None,
 ) -> LoopSpec:
     """A serial loop that is unrolled: by the compiler of the generated code, or here with ``explicit``."""
@@ -42,7 +47,10 @@ def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] |
 
 
 def Parallel(
-    *extents: Any, coalesced_width: int | None = None, loop_layout: Any = None, prefer_async: bool | None = None,
+    *extents: Any,
+    coalesced_width: int | None = None,
+    loop_layout: Any = None,
+    prefer_async: bool | None = None,
     annotations: Mapping[str, Any] | None = None,
 ) -> LoopSpec:
     """Independent iterations over a box, shared out among the threads: ``for i, j in T.Parallel(m, n)``.
@@ -57,15 +65,24 @@ def Parallel(
         raise CompileError("T.Parallel needs at least one extent")
     layout = None if loop_layout is None else loop_layout.to_text()
     notes = _notes(
-        annotations, tl__parallel=len(extents), tl__coalesced_width=coalesced_width, tl__loop_layout=layout,
+        annotations,
+        tl__parallel=len(extents),
+        tl__coalesced_width=coalesced_width,
+        tl__loop_layout=layout,
         tl__prefer_async=prefer_async,
     )
     return LoopSpec("PARALLEL", tuple((0, as_int(as_expr(extent)), 1) for extent in extents), notes)
 
 
 def Pipelined(
-    start: Any, stop: Any = None, num_stages: int = 0, order: list[int] | None = None, stage: list[int] | None = None,
-    sync: list[list[int]] | None = None, group: list[list[int]] | None = None, annotations: Mapping[str, Any] | None = None,
+    start: Any,
+    stop: Any = None,
+    num_stages: int = 0,
+    order: list[int] | None = None,
+    stage: list[int] | None = None,
+    sync: list[list[int]] | None = None,
+    group: list[list[int]] | None = None,
+    annotations: Mapping[str, Any] | None = None,
 ) -> LoopSpec:
     """A serial loop whose copies for later iterations overlap the computation of earlier ones.
 
@@ -76,8 +93,12 @@ def Pipelined(
     """
     first, extent, _ = span_of_range(start, stop)
     notes = _notes(
-        annotations, num_stages=int(num_stages), tl__pipeline_order=order or None, tl__pipeline_stage=stage or None,
-        tl__pipeline_group=group or None, tl__pipeline_sync=sync or None,
+        annotations,
+        num_stages=int(num_stages),
+        tl__pipeline_order=order or None,
+        tl__pipeline_stage=stage or None,
+        tl__pipeline_group=group or None,
+        tl__pipeline_sync=sync or None,
     )
     return LoopSpec("SERIAL", ((first, extent, 1),), notes)
 
@@ -148,7 +169,12 @@ def _guarded(body: Any, condition: Any, sequence: Any, ir: Any) -> Any:
 
 
 def Persistent(
-    domain: list[Any], wave_size: Any, index: Any, group_size: int | None = 8, num_stages: int = 0, *,
+    domain: list[Any],
+    wave_size: Any,
+    index: Any,
+    group_size: int | None = 8,
+    num_stages: int = 0,
+    *,
     annotations: Mapping[str, Any] | None = None,
 ) -> LoopSpec:
     """The tiles that one block of a persistent kernel handles: ``for bx, by in T.Persistent([m, n], sms, block)``.

@@ -46,9 +46,7 @@ class _TensorFactory:
 
     def __call__(self, shape: Any, dtype: Any = "float32", strides: Any = None, scope: str | None = None, **_: Any) -> TensorSpec:
         """A compact (or, with ``strides``, a strided) tensor of ``shape`` and ``dtype``."""
-        return TensorSpec(
-            as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope
-        )
+        return TensorSpec(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope)
 
     def __getitem__(self, key: Any) -> TensorSpec:
         items = key if isinstance(key, tuple) else (key,)

@@ -73,9 +73,7 @@ def _encode(parameter: Parameter, value: Any, name: str, packed: PackedArguments
         return (int(value) & ((1 << parameter.bytes * 8) - 1)).to_bytes(parameter.bytes, "little")
     if isinstance(value, int | float):
         return _encode_float(parameter, float(value), name)
-    raise SimulatorArgumentError(
-        f"{name} is a {type(value).__name__}", "pass CPU tensors, ints, floats, bytes or tensor maps"
-    )
+    raise SimulatorArgumentError(f"{name} is a {type(value).__name__}", "pass CPU tensors, ints, floats, bytes or tensor maps")
 
 
 def _encode_float(parameter: Parameter, value: float, name: str) -> bytes:

@@ -42,8 +42,7 @@ class _MatrixProduct(TileOp):
                 operand_name,
                 shape_text(_matrix(region)),
                 shape_text(want),
-                f"C is {shape_text(_matrix(self.c))}, K is {self.k}"
-                + (f", transpose_{operand_name}=True" if transposed else ""),
+                f"C is {shape_text(_matrix(self.c))}, K is {self.k}" + (f", transpose_{operand_name}=True" if transposed else ""),
             )
 
     def _check_ranks(self) -> None:

@@ -56,9 +56,7 @@ class Scan(TileOp):
     def check(self) -> None:
         """``dst`` must have the extents of ``src``."""
         if len(self.src.extents) != len(self.dst.extents) or not all(map(same, self.src.extents, self.dst.extents)):
-            raise ReduceShapeError(
-                f"cum{self.kind}", self.dim, shape_text(self.src.extents), shape_text(self.dst.extents)
-            )
+            raise ReduceShapeError(f"cum{self.kind}", self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
 
 
 @tile_operator("tl.finalize_reducer")

@@ -107,9 +107,7 @@ class _Checker:
             if found is not None and isinstance(extent, int) and extent > 0:
                 self._judge(region.buffer, axis, found.low, found.high + extent - 1, as_int(size), conditional, extent)
 
-    def _judge(
-        self, buffer: Any, axis: int, low: int, high: int, size: Any, conditional: bool, extent: int = 1
-    ) -> None:
+    def _judge(self, buffer: Any, axis: int, low: int, high: int, size: Any, conditional: bool, extent: int = 1) -> None:
         if not isinstance(size, int) or (0 <= low and high < size):
             return
         nowhere_inside = low >= size or high < 0

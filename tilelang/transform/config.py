@@ -6,7 +6,7 @@ import enum
 
 
 class PassConfigKey(str, enum.Enum):
-    """What ``pass_configs={PassConfigKey.X: value}`` may name. Keys that a target has no use for are accepted and ignored by it."""
+    """What ``pass_configs={PassConfigKey.X: value}`` may name; a target ignores the keys that it has no use for."""
 
     TL_SIMPLIFY = "tl.Simplify"
     TL_DYNAMIC_ALIGNMENT = "tl.dynamic_alignment"

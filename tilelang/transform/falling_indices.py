@@ -49,6 +49,4 @@ def _falls(index: Any) -> bool:
 
 
 def _may_fall(expr: Any) -> bool:
-    return any(
-        isinstance(node, ir.Sub) or (isinstance(node, ir.IntImm) and int(node.value) < 0) for node in walk_expr(expr)
-    )
+    return any(isinstance(node, ir.Sub) or (isinstance(node, ir.IntImm) and int(node.value) < 0) for node in walk_expr(expr))

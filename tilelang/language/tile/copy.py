@@ -31,8 +31,15 @@ def _pair(src: Any, dst: Any, what: str) -> tuple[Region, Region]:
 
 
 def copy(
-    src: Any, dst: Any, *, coalesced_width: int | None = None, disable_tma: bool = False, eviction_policy: str | None = None,
-    prefer_instruction: str | None = None, annotations: Mapping[str, Any] | None = None, loop_layout: Any = None,
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    disable_tma: bool = False,
+    eviction_policy: str | None = None,
+    prefer_instruction: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    loop_layout: Any = None,
 ) -> None:
     """Copies a tile between any two memories, converting its element type.
 
@@ -69,8 +76,14 @@ def async_copy(
 
 
 def tma_copy(
-    src: Any, dst: Any, *, barrier: Any = None, cluster_mask: int | None = None, leader_scope_threads: int | None = None,
-    eviction_policy: str | None = None, annotations: Any = None,
+    src: Any,
+    dst: Any,
+    *,
+    barrier: Any = None,
+    cluster_mask: int | None = None,
+    leader_scope_threads: int | None = None,
+    eviction_policy: str | None = None,
+    annotations: Any = None,
 ) -> None:
     """A copy by the tensor memory accelerator.
 
@@ -95,8 +108,16 @@ def transpose(src: Any, dst: Any, annotations: Any = None) -> None:
 
 
 def c2d_im2col(
-    img: Any, col: Any, nhw_step: Any, c_step: Any, kernel: int, stride: int, dilation: int, pad: int,
-    eviction_policy: str | None = None, annotations: Any = None,
+    img: Any,
+    col: Any,
+    nhw_step: Any,
+    c_step: Any,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pad: int,
+    eviction_policy: str | None = None,
+    annotations: Any = None,
 ) -> None:
     """Loads a tile of the im2col matrix of an NHWC image.
 

@@ -29,9 +29,17 @@ def _emit(operator: Any) -> None:
 
 
 def gemm(
-    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False,
-    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, k_pack: int = 1, wg_wait: int = 0,
-    mbar: Any = None, annotations: Any = None,
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    k_pack: int = 1,
+    wg_wait: int = 0,
+    mbar: Any = None,
+    annotations: Any = None,
 ) -> None:
     """``C += op(A) @ op(B)`` over tiles in shared memory or fragments, in any mix.
 
@@ -56,8 +64,14 @@ def gemm(
 
 
 def wgmma_gemm(
-    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False,
-    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, annotations: Any = None,
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    annotations: Any = None,
 ) -> None:
     """Like :func:`gemm`, by warp-group instructions that stay in flight until ``T.wait_wgmma`` (sm_90a)."""
     _emit(
@@ -67,8 +81,16 @@ def wgmma_gemm(
 
 
 def tcgen05_gemm(
-    A: Any, B: Any, C: Any, transpose_A: bool = False, transpose_B: bool = False,
-    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, *, mbar: Any = None, use_2cta: bool = False,
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    *,
+    mbar: Any = None,
+    use_2cta: bool = False,
     annotations: Any = None,
 ) -> None:
     """Like :func:`gemm`, by fifth-generation tensor cores; ``mbar`` is signalled when the product is complete (sm_100a)."""
@@ -80,8 +102,17 @@ def tcgen05_gemm(
 
 
 def gemm_sp(
-    A_sparse: Any, E: Any, B: Any, C: Any, transpose_A: bool = False, transpose_E: bool = False, transpose_B: bool = False,
-    policy: GemmWarpPolicy = GemmWarpPolicy.Square, clear_accum: Any = False, wg_wait: int = 0, annotations: Any = None,
+    A_sparse: Any,
+    E: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_E: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    wg_wait: int = 0,
+    annotations: Any = None,
 ) -> None:
     """``C += A @ B`` where A keeps two of every four consecutive K elements (2:4 structured sparsity).
 

@@ -39,7 +39,12 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch
 
 def _reducer(kind: str, meaning: str) -> Any:
     def function(
-        buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False,
+        buffer: Any,
+        out: Any,
+        dim: int = -1,
+        clear: bool = True,
+        batch: int = 1,
+        nan_propagate: bool = False,
         annotations: Any = None,
     ) -> None:
         reduce(buffer, out, kind, dim, clear, batch, nan_propagate)

@@ -204,5 +204,3 @@ def consecutive_update(lanes: int, node: Any) -> Any:
         for lane in range(lanes)
     ]
     return seq([ir.Evaluate(call) for call in calls])
-
-

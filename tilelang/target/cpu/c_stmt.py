@@ -229,5 +229,3 @@ class CStatements:
 
 def _paren(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() or text.startswith("(") else f"({text})"
-
-

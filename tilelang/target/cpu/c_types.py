@@ -48,8 +48,7 @@ def vector_typedef(dtype: str) -> str:
     dtype = canonical(dtype)
     size = dtype.lanes * dtype.bytes
     return (
-        f"typedef {SCALARS[dtype.base]} {c_type(dtype)} "
-        f"__attribute__((vector_size({size}), aligned({dtype.bytes}), may_alias));"
+        f"typedef {SCALARS[dtype.base]} {c_type(dtype)} __attribute__((vector_size({size}), aligned({dtype.bytes}), may_alias));"
     )
 
 

@@ -35,9 +35,7 @@ class ScalarFunction:
 FUNCTIONS: dict[str, ScalarFunction] = {}
 
 
-def scalar_function(
-    name: str, arguments: Sequence[str], result: str, scales: bool = False
-) -> Callable[[Callable], Callable]:
+def scalar_function(name: str, arguments: Sequence[str], result: str, scales: bool = False) -> Callable[[Callable], Callable]:
     """Decorator: makes a row of :data:`FUNCTIONS`."""
 
     def register(build: Callable) -> Callable:

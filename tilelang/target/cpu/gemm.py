@@ -286,9 +286,7 @@ def _micro(x: Matrices, tile: Tile, row: Any, p: Any, column: Any, inside: Any) 
 
     def step(k: Any) -> Any:
         b = [ir.Var(f"b{v}", way.panel_vector(lanes)) for v in range(tile.vectors)]
-        loads = [
-            ir.Bind(b[v], ir.BufferLoad(x.panel, [p, k, span(inside + v * lanes, lanes)])) for v in range(tile.vectors)
-        ]
+        loads = [ir.Bind(b[v], ir.BufferLoad(x.panel, [p, k, span(inside + v * lanes, lanes)])) for v in range(tile.vectors)]
         updates = []
         for r in range(tile.rows):
             broadcast = ir.Var(f"a{r}", way.panel_vector(lanes))

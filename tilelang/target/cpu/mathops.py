@@ -133,8 +133,10 @@ def _compare_magnitude(compare: Callable[[Any, Any], Any], otherwise: int) -> En
 
 def _fma(legalizer: Any, node: Any) -> Any:
     (a, b, c), dtype = _floats(legalizer, node)
-    return extern_call("fma" + ("f" if dtype == "float32" else ""), [a, b, c], dtype) if legalizer.context.emits_c else ir.Call(
-        ir.Op.get("tirx.fma"), [a, b, c], ret_ty=dtype
+    return (
+        extern_call("fma" + ("f" if dtype == "float32" else ""), [a, b, c], dtype)
+        if legalizer.context.emits_c
+        else ir.Call(ir.Op.get("tirx.fma"), [a, b, c], ret_ty=dtype)
     )
 
 

@@ -68,7 +68,7 @@ def test_narrowing_rounds_as_torch(name, target):
 
 @pytest.mark.parametrize("name", NARROW)
 def test_constants_are_rounded_like_run_time_values(name):
-    values = [0.0, 1.0, -1.5, 0.1, 1e-3, 3.14159, 447.9, 1e-8, 60000.0, -2.0**-9, float("inf"), -float("inf")]
+    values = [0.0, 1.0, -1.5, 0.1, 1e-3, 3.14159, 447.9, 1e-8, 60000.0, -(2.0**-9), float("inf"), -float("inf")]
     for value in values:
         rounded = formats.round_constant(value, name)
         expected = torch.tensor(value).to(NARROW[name])
