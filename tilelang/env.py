@@ -66,13 +66,29 @@ VARIABLES: dict[str, Variable] = {
         Variable("TILELANG_DISABLE_CACHE", False, flag, False, "Compile afresh; neither read nor write the cache on disk."),
         Variable("TILELANG_TRACEBACK", "short", str, False, "`full` shows the compiler's own frames in errors."),
         Variable("TILELANG_CUDA_ARCH", None, str, True, "CUDA architecture, for example `sm_90a`, where the target names none."),
-        Variable("TILELANG_CUDA_COMPILER", None, choice("nvrtc", "nvcc"), True, "Device compiler: `nvrtc` (default where installed) or `nvcc`."),
+        Variable(
+            "TILELANG_CUDA_COMPILER",
+            None,
+            choice("nvrtc", "nvcc"),
+            True,
+            "Device compiler: `nvrtc` (default where installed) or `nvcc`.",
+        ),
         Variable("CUDA_HOME", None, str, False, "Root of a CUDA toolkit, used after NVIDIA's Python wheels."),
         Variable("TILELANG_DEVICE", None, str, False, "`simulator` runs CUDA kernels on the PTX simulator."),
         Variable("TILELANG_DISABLE_FILE_CACHING", False, flag, False, "Keep kernels in memory only; leave the disk alone."),
-        Variable("TILELANG_CACHE_SCOPE", "user", choice("user", "repo"), False, "`repo` keeps the cache in the enclosing git work tree."),
-        Variable("TILELANG_CACHE_MAX_SIZE", 10 << 30, byte_size, False, "Size cap of the cache, for example `500M`; `0` is no cap."),
-        Variable("TILELANG_CACHE_LAYERS", "", str, False, "Read-only cache directories beneath the writable one, `:` between them."),
+        Variable(
+            "TILELANG_CACHE_SCOPE",
+            "user",
+            choice("user", "repo"),
+            False,
+            "`repo` keeps the cache in the enclosing git work tree.",
+        ),
+        Variable(
+            "TILELANG_CACHE_MAX_SIZE", 10 << 30, byte_size, False, "Size cap of the cache, for example `500M`; `0` is no cap."
+        ),
+        Variable(
+            "TILELANG_CACHE_LAYERS", "", str, False, "Read-only cache directories beneath the writable one, `:` between them."
+        ),
         Variable("TILELANG_CACHE_URL", None, str, False, "SQLAlchemy URL of the tier that hosts share, for example PostgreSQL."),
         Variable("TILELANG_CACHE_URL_TIMEOUT", 2.0, float, False, "Seconds that the shared tier may take before it is left out."),
         Variable("TILELANG_DEFAULT_TARGET", "auto", str, False, "Target of kernels that name none."),

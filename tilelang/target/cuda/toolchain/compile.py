@@ -31,9 +31,7 @@ def choose_compiler(wanted: str | None = None) -> str:
     raise ToolchainMissingError("a CUDA compiler", "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime")
 
 
-def compile_device(
-    source: str, arch: str, *, compiler: str | None = None, flags: Sequence[str] = ()
-) -> DeviceBinary:
+def compile_device(source: str, arch: str, *, compiler: str | None = None, flags: Sequence[str] = ()) -> DeviceBinary:
     """Compiles the text of ``device_kernel.cu`` to a cubin and PTX.
 
     Args:
