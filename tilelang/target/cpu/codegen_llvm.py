@@ -100,7 +100,6 @@ def lower_module(func: Any, context: Any, packed: bool) -> Any:
     module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(hide_falling_indices(func)))
     passes = [
         tirx.FlattenBuffer(),
-        tirx.StmtSimplify(),
         tirx.UnrollLoop(),
         *([tirx.AnnotateEntryFunc(), tirx.MakePackedAPI()] if packed else []),
         # The parameters alone still name narrow formats, whose pointers LLVM code generation does not know.

@@ -1,7 +1,7 @@
 """``T.Pipelined`` loops: copies run ahead of their use by cp.async, in rings of shared buffers.
 
 With ``s`` slots, the copies of iteration ``i + s - 1`` are issued in iteration ``i``, right after the barrier that shows both
-that iteration ``i``'s data has arrived and that every thread is done with the slot to be overwritten: one barrier an iteration. Each
+that iteration ``i``'s data has arrived and that every thread is done with the slot to be overwritten: one barrier a step. Each
 iteration commits one group, empty or not, so the wait is the same constant in all of them and any trip count is right.
 """
 
