@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
-from tilelang.cache.canonical import canonical, digest
+from tilelang.cache.values import Describer, Unfaithful
 from tilelang.errors import TuningError
 
 Configs = Union[Sequence[Mapping[str, Any]], Mapping[str, Sequence[Any]], Callable[..., Any]]
@@ -39,11 +39,17 @@ def expand(configs: Configs, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
 
 
 def config_digest(config: Mapping[str, Any]) -> str:
-    """64 hexadecimal digits that identify a configuration by content."""
+    """64 hexadecimal digits that identify a configuration by content.
+
+    Raises:
+        TuningError: a value that no fingerprint tells from all others, so that its results could be taken for another's.
+    """
+    describer = Describer(pure_only=False)
     try:
-        return digest(canonical(dict(config)))
-    except Exception:
-        return digest(repr(sorted(config.items(), key=lambda item: item[0])))
+        describer.value(tuple(sorted(config.items())))
+    except Unfaithful as error:
+        raise TuningError(f"a configuration cannot be identified: {error}", hint="use plain values") from None
+    return describer.digest()
 
 
 def config_text(config: Mapping[str, Any]) -> str:

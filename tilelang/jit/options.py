@@ -83,7 +83,8 @@ def resolve_options(
     flags = [part for flag in flags for part in shlex.split(flag)]
     verbose = env.get("TILELANG_VERBOSE") if verbose is None else verbose
     configs = _config_names(pass_configs or {})
-    dump_ir = bool(sum(bool(configs.pop(name, False)) for name in _DUMP_IR)) or option.debug.dump_ir()
+    asked = [configs.pop(name, False) for name in _DUMP_IR]
+    dump_ir = any(asked) or option.debug.dump_ir()
     return CompileOptions(info, backend, out_idx, configs, tuple(flags), bool(verbose), dump_ir)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 
 import pytest
@@ -46,6 +47,12 @@ def test_configurations_are_a_list_a_product_or_a_function():
         expand([])
     with pytest.raises(TuningError, match="must be a dict"):
         expand([3])
+
+
+def test_a_configuration_that_cannot_be_identified_is_refused():
+    """Two different values with one ``repr`` must not share a result."""
+    with pytest.raises(TuningError, match="cannot be identified"):
+        expand([{"lock": threading.Lock()}])
 
 
 def test_the_fastest_right_candidate_wins_and_the_others_are_reported():

@@ -12,10 +12,8 @@ from tilelang.language.policy import GemmWarpPolicy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
-def _matrix(value: Any) -> Region:
-    """The operand as a matrix: a vector becomes one row."""
-    region = as_region(value, "T.gemm")
-    return region
+def _operand(value: Any) -> Region:
+    return as_region(value, "T.gemm")
 
 
 def _clear(value: Any) -> Any:
@@ -58,7 +56,7 @@ def gemm(
     """
     barrier = None if mbar is None else as_region(mbar, "T.gemm")
     _emit(
-        Gemm(_matrix(A), _matrix(B), _matrix(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
+        Gemm(_operand(A), _operand(B), _operand(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
              int(policy), "gemm", int(wg_wait), int(k_pack))
     )  # fmt: skip
 
@@ -75,7 +73,7 @@ def wgmma_gemm(
 ) -> None:
     """Like :func:`gemm`, by warp-group instructions that stay in flight until ``T.wait_wgmma`` (sm_90a)."""
     _emit(
-        Gemm(_matrix(A), _matrix(B), _matrix(C), _clear(clear_accum), None, bool(transpose_A), bool(transpose_B),
+        Gemm(_operand(A), _operand(B), _operand(C), _clear(clear_accum), None, bool(transpose_A), bool(transpose_B),
              int(policy), "wgmma", -1)
     )  # fmt: skip
 
@@ -96,7 +94,7 @@ def tcgen05_gemm(
     """Like :func:`gemm`, by fifth-generation tensor cores; ``mbar`` is signalled when the product is complete (sm_100a)."""
     barrier = None if mbar is None else as_region(mbar, "T.tcgen05_gemm")
     _emit(
-        Gemm(_matrix(A), _matrix(B), _matrix(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
+        Gemm(_operand(A), _operand(B), _operand(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
              int(policy), "tcgen05", -1)
     )  # fmt: skip
 
@@ -122,6 +120,6 @@ def gemm_sp(
         B, C: as in :func:`gemm`.
     """
     _emit(
-        GemmSparse(_matrix(A_sparse), as_region(E, "T.gemm_sp"), _matrix(B), _matrix(C), _clear(clear_accum),
+        GemmSparse(_operand(A_sparse), as_region(E, "T.gemm_sp"), _operand(B), _operand(C), _clear(clear_accum),
                    bool(transpose_A), bool(transpose_B), bool(transpose_E), int(policy), int(wg_wait))
     )  # fmt: skip
