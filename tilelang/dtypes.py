@@ -17,7 +17,6 @@ _BASES: Mapping[str, tuple[str, int]] = {
     # canonical name -> (kind, bits)
     "float64": ("float", 64),
     "float32": ("float", 32),
-    "tfloat32": ("float", 32),
     "float16": ("float", 16),
     "bfloat16": ("float", 16),
     "float8_e4m3fn": ("float", 8),
@@ -44,7 +43,8 @@ _ALIASES: Mapping[str, str] = {
     "e5m2_float8": "float8_e5m2",
     "float4_e2m1": "float4_e2m1fn",
     "e2m1_float4": "float4_e2m1fn",
-    "tf32": "tfloat32",
+    "tf32": "float32",  # tensor cores read float32 operands as tf32, so that it is no type of its own
+    "tfloat32": "float32",
     "float": "float32",
     "double": "float64",
     "half": "float16",
@@ -151,7 +151,7 @@ def to_torch(dtype: Any) -> Any:
     """The ``torch.dtype`` of a dtype.
 
     Raises:
-        CompileError: torch has no such type (``int4``, ``tfloat32``, vectors …).
+        CompileError: torch has no such type (``int4``, vectors …).
     """
     import torch
 
@@ -162,7 +162,7 @@ def to_torch(dtype: Any) -> Any:
     return found
 
 
-_TORCH_NAMES = {"tfloat32": "float32", "float4_e2m1fn": "float4_e2m1fn_x2"}
+_TORCH_NAMES = {"float4_e2m1fn": "float4_e2m1fn_x2"}
 
 
 def vector(base: str, lanes: int) -> DType:
@@ -176,11 +176,6 @@ scalar_types: Mapping[str, DType] = {name: DType(name) for name in _BASES}
 all_names: Mapping[str, DType] = {
     **scalar_types,
     **{alias: DType(name) for alias, name in _ALIASES.items()},
-    **{
-        f"{name}x{lanes}": DType(f"{name}x{lanes}")
-        for name in _BASES
-        if name not in ("handle", "tfloat32")
-        for lanes in (2, 4, 8, 16, 32, 64)
-    },
+    **{f"{name}x{lanes}": DType(f"{name}x{lanes}") for name in _BASES if name != "handle" for lanes in (2, 4, 8, 16, 32, 64)},
 }
 """Every name that ``T.<name>`` offers, aliases and vectors included."""

@@ -25,12 +25,10 @@ DLPACK_TYPES: Mapping[str, tuple[int, int, int]] = {
     "float4_e2m1fn_x2": (17, 4, 2),
 }
 
-_HELD_AS = {"tfloat32": ("float32",)}
-
 
 def storage_dtypes(param: KernelParam) -> tuple[str, ...]:
     """Names of the torch dtypes that a tensor parameter accepts, the one for outputs first."""
-    return PACKED_DTYPES.get(param.dtype) or _HELD_AS.get(param.dtype) or (str(param.dtype),)
+    return PACKED_DTYPES.get(param.dtype) or (str(param.dtype),)
 
 
 def storage_shape(param: KernelParam) -> tuple[Dim, ...]:

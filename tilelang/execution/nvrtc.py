@@ -69,7 +69,7 @@ def encoded(value: Any, dtype: str) -> bytes:
     if canonical(dtype).is_integer:
         return (int(value) & ((1 << 8 * canonical(dtype).bytes) - 1)).to_bytes(canonical(dtype).bytes, "little")
     try:
-        return struct.pack(_FORMATS["float32" if dtype == "tfloat32" else dtype], value)
+        return struct.pack(_FORMATS[dtype], value)
     except OverflowError:
         return struct.pack(_FORMATS[dtype], float("inf") if value > 0 else float("-inf"))
 

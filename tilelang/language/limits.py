@@ -25,7 +25,6 @@ def _typed(value: float, dtype: DType) -> Any:
 _FLOAT_MAX = {
     "float64": struct.unpack("<d", bytes.fromhex("ffffffffffffef7f"))[0],
     "float32": struct.unpack("<f", bytes.fromhex("ffff7f7f"))[0],
-    "tfloat32": struct.unpack("<f", bytes.fromhex("00e07f7f"))[0],
     "float16": 65504.0,
     "bfloat16": struct.unpack("<f", bytes.fromhex("00007f7f"))[0],
     "float8_e4m3fn": 448.0,

@@ -116,7 +116,7 @@ class Legalizer(StmtRewriter):
             _refuse_unheld(dtype)
             found = ir.decl_buffer(
                 [self.expr(size) for size in buffer.shape],
-                _MEMORY.get(dtype, dtype),
+                formats.STORAGE.get(dtype, dtype),
                 name=buffer.name,
                 strides=[self.expr(stride) for stride in buffer.strides] or None,
                 elem_offset=buffer.elem_offset,
@@ -229,7 +229,7 @@ class Legalizer(StmtRewriter):
         found = self.buffers.get(buffer)
         if found is not None:
             return found
-        stays = str(buffer.dtype) not in _MEMORY and buffer.scope() in ("", "global")
+        stays = str(buffer.dtype) not in formats.STORAGE and buffer.scope() in ("", "global")
         return buffer if stays else self.storage(buffer)
 
     def indices(self, buffer: Any, indices: Any) -> list[Any]:
@@ -257,8 +257,6 @@ class Legalizer(StmtRewriter):
         dtype = str(node.ty)
         if dtype in formats.STORAGE:
             return ir.FloatImm("float32", formats.round_constant(float(node.value), dtype))
-        if dtype == "tfloat32":
-            return ir.FloatImm("float32", float(node.value))
         return node
 
     def _binary(self, node: Any, kind: type) -> Any:
@@ -277,8 +275,6 @@ class Legalizer(StmtRewriter):
         if target in formats.STORAGE:
             value = value if str(value.ty) == "float32" else ir.Cast("float32", value)
             return value if source == target else self.widen(self.narrow(value, target), target)
-        if target == "tfloat32":
-            target = "float32"
         if target == "bool":
             return value if source == "bool" else ir.NE(value, _zero_like(value))
         return value if str(value.ty) == target else ir.Cast(target, value)
@@ -380,7 +376,6 @@ def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
 
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)
 _FLOAT_CARE = (ir.Max, ir.Min, ir.EQ, ir.NE)
-_MEMORY = {**formats.STORAGE, "tfloat32": "float32"}
 _LEAVES = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm)
 _BINARY = frozenset(
     {

@@ -10,7 +10,6 @@ from tilelang.dtypes import DType, canonical
 C_TYPES: Mapping[str, str] = {
     "float64": "double",
     "float32": "float",
-    "tfloat32": "float",
     "float16": "half",
     "bfloat16": "nv_bfloat16",
     "float8_e4m3fn": "__nv_fp8_e4m3",
@@ -90,7 +89,7 @@ def float_literal(value: float, dtype: DType) -> str:
         single = _with_point(f"{value:.9g}") + "f"
     else:
         single = f"__int_as_float({_special_bits(value, 0x7F800000, 0x7FC00000, 31)})"
-    return single if dtype in ("float32", "tfloat32") else f"{c_type(dtype)}({single})"
+    return single if dtype == "float32" else f"{c_type(dtype)}({single})"
 
 
 def _with_point(text: str) -> str:

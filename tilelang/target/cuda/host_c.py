@@ -179,7 +179,6 @@ def _value_declaration(target: str, source: str, dtype: str) -> str:
     spelling = {
         "float64": f"double {target} = {source};",
         "float32": f"float {target} = (float){source};",
-        "tfloat32": f"float {target} = (float){source};",
         "float16": f"uint16_t {target} = half_bits({source});",
         "bfloat16": f"uint16_t {target} = bfloat_bits({source});",
     }

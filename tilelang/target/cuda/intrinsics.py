@@ -212,7 +212,7 @@ def _matrix_store(call: Any, emitter: Any) -> str:
 
 
 _PTX_TYPES: Mapping[str, str] = {
-    "float16": "f16", "bfloat16": "bf16", "tfloat32": "tf32", "float32": "f32", "float64": "f64", "int32": "s32", "int8": "s8",
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int32": "s32", "int8": "s8",
     "uint8": "u8", "int4": "s4", "uint4": "u4", "uint1": "b1", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
 
@@ -220,6 +220,7 @@ _PTX_TYPES: Mapping[str, str] = {
 def _matrix_product(call: Any, emitter: Any) -> str:
     shape, *types = (str(arg.value) for arg in call.args[:4])
     a, b, c = (_PTX_TYPES.get(canonical(dtype), dtype) for dtype in types)
+    a, b = ("tf32" if operand == "f32" else operand for operand in (a, b))
     left, right, accumulator = (address(arg, emitter) for arg in call.args[4:7])
     pair = a if a == b else f"{a}_{b}"
     name = f"mma_{shape}_f64" if c == "f64" else f"mma_{shape}_{c}_{pair}"

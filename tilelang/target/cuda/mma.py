@@ -67,7 +67,7 @@ class Instruction:
 
 
 _SHORT = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "tfloat32": "tf32", "float64": "f64", "int8": "s8", "uint8": "u8",
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int8": "s8", "uint8": "u8",
     "int4": "s4", "uint4": "u4", "int32": "s32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
 
@@ -77,7 +77,6 @@ _TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
     ("float16", "float16"): (16, 8, 16, 2, 80),
     ("bfloat16", "float32"): (16, 8, 16, 2, 80),
     ("float32", "float32"): (16, 8, 8, 1, 80),
-    ("tfloat32", "float32"): (16, 8, 8, 1, 80),
     ("float64", "float64"): (8, 8, 4, 1, 80),
     ("int8", "int32"): (16, 8, 32, 4, 80),
     ("uint8", "int32"): (16, 8, 32, 4, 80),

@@ -24,7 +24,7 @@ K_BYTES = 32
 """Bytes of K that one instruction contracts, whatever the type."""
 
 _OPERAND_TYPES: Mapping[str, str] = {
-    "float16": "f16", "bfloat16": "bf16", "tfloat32": "tf32", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
     "int8": "s8", "uint8": "u8",
 }  # fmt: skip
 _ACCUMULATOR_TYPES: Mapping[str, str] = {"float32": "f32", "float16": "f16", "int32": "s32"}

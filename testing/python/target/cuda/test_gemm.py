@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import simulate
 
@@ -89,3 +90,22 @@ def test_shapes_that_tensor_cores_do_not_have(tile, dtype):
 
 def test_epilogue_through_shared():
     _check(128, 128, 64, (128, 64, 32), out="float16", relu=True, through_shared=True, stages=3)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_tfloat32_tiles_are_float32_operands(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float32"), B: T.Tensor((32, 64), T.tfloat32), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_fragment((64, 32), "tf32"), T.alloc_shared((32, 64), "tfloat32")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            for i, j in T.Parallel(64, 32):
+                a[i, j] = a[i, j] * 2
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    a, b, c = _random((64, 32), "float32", 1), _random((32, 64), "float32", 2), torch.zeros(64, 64)
+    simulate(main, a, b, c, arch=arch)
+    torch.testing.assert_close(c, 2 * a @ b, rtol=1e-2, atol=5e-2)
