@@ -86,7 +86,12 @@ def _may_read(value: Any) -> bool:
     if isinstance(value, LocalVar):
         return not value.fresh
     value = value if isinstance(value, ExprLike) else as_operand(value)
-    return isinstance(value, ir.PrimExpr) and any(isinstance(node, ir.TensorLoad) for node in walk_expr(value))
+    return isinstance(value, ir.PrimExpr) and reads_memory(value)
+
+
+def reads_memory(expr: Any) -> bool:
+    """Whether an expression's value depends on what memory holds when it is evaluated."""
+    return any(isinstance(node, ir.TensorLoad) for node in walk_expr(expr))
 
 
 def _is_small_index(expr: Any) -> bool:

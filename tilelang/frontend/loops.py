@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.frontend.bindings import reads_memory
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -39,7 +40,7 @@ class LoopSpec:
         span = builder.span()
         loops, values = [], []
         for position, (first, extent, step) in enumerate(self.ranges):
-            first, extent = as_expr(first), as_expr(extent)
+            first, extent = _read_once(builder, "first", first), _read_once(builder, "extent", extent)
             name = names[position] if position < len(names) else f"i{position}"
             var = ir.Var(builder.unique(name), _index_type(first, extent))
             stride = as_int(step)
@@ -55,6 +56,12 @@ class LoopSpec:
 
         frame = builder.open("loop", wrap)
         return frame, values[0] if len(values) == 1 and not self.many else tuple(values)
+
+
+def _read_once(builder: Builder, name: str, bound: Any) -> Any:
+    """A bound of the loop; one that reads memory is computed before the loop, whose body may change what it read."""
+    bound = as_expr(bound)
+    return builder.bind(name, bound) if reads_memory(bound) else bound
 
 
 def _index_type(first: Any, extent: Any) -> Any:
