@@ -65,13 +65,25 @@ class TmaPlan:
     bytes: int
 
 
-def is_candidate(source: Region, target: Region, facts: Facts) -> bool:
-    """Whether a copy could use the accelerator if the shared buffer had a fitting layout: what is known before layouts are."""
+def is_candidate(source: Region, target: Region, facts: Facts, layout: Any = None) -> bool:
+    """Whether a copy can use the accelerator if the shared buffer gets ``layout``, by default its natural one."""
     sides = _sides(source, target)
     if sides is None:
         return False
     outer, inner, _ = sides
-    return _tensor_fits(outer, facts) and _tile_axes(outer, inner) is not None and _region_is_whole(inner, facts)
+    if not (_tensor_fits(outer, facts) and _tile_axes(outer, inner) is not None and _region_is_whole(inner, facts)):
+        return False
+    return _fitting_box(outer, inner, natural_layout(inner) if layout is None else layout) is not None
+
+
+def _fitting_box(outer: Region, inner: Region, layout: Any) -> list[int] | None:
+    """Extents of one operation that fills a part of a tile of that layout; None where no operation does."""
+    bits = canonical(outer.dtype).bits
+    width = panel_bytes_of(layout, bits)
+    if width is None and layout != row_major([int(extent) for extent in inner.buffer.shape]):
+        return None
+    axes = _tile_axes(outer, inner)
+    return None if axes is None else _box(outer, axes, inner, bits, width)
 
 
 def natural_layout(region: Region) -> TileLayout:
@@ -92,7 +104,7 @@ def plan_copy(
         name: kernel parameter that will hold the descriptor.
         reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
     """
-    if not is_candidate(source, target, facts):
+    if not is_candidate(source, target, facts, layout):
         return None
     sides = _sides(source, target)
     assert sides is not None
@@ -100,15 +112,8 @@ def plan_copy(
     dtype = canonical(outer.dtype)
     if reduction is not None and (load or dtype not in _REDUCTIONS[reduction]):
         return None
-    width = panel_bytes_of(layout, dtype.bits)
-    shape = [int(extent) for extent in inner.buffer.shape]
-    if width is None and layout != row_major(shape):
-        return None
-    axes = _tile_axes(outer, inner)
-    assert axes is not None
-    box = _box(outer, axes, inner, dtype.bits, width)
-    if box is None:
-        return None
+    axes, box = _tile_axes(outer, inner), _fitting_box(outer, inner, layout)
+    assert axes is not None and box is not None
     spec = TensorMapSpec(
         name=name,
         tensor=str(outer.buffer.name),
@@ -117,7 +122,7 @@ def plan_copy(
         strides=tuple(to_dim(stride) for stride in _byte_strides(outer)[-2::-1]),
         box=tuple(reversed(box)),
         element_strides=(1,) * len(box),
-        swizzle=width or 0,
+        swizzle=panel_bytes_of(layout, dtype.bits) or 0,
     )
     boxes = tuple(_boxes(outer, axes, inner, box, layout))
     count = dtype.bytes

@@ -194,3 +194,22 @@ def test_kernels_that_keep_their_form(program: Any) -> None:
 def test_a_row_stride_that_is_not_certain_keeps_the_threads_copy() -> None:
     rings = find_rings(kernel_of(gemm(k=T.dynamic("k"))).body, Facts())
     assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
+
+
+def test_a_tile_whose_rows_are_shorter_than_a_unit_of_the_accelerator_is_not_fed() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "uint16"), B: T.Tensor((64, 64), "uint16"), C: T.Tensor((64, 4), "uint16")):
+        with T.Kernel(1, threads=128):
+            narrow = T.alloc_shared((64, 4), "uint16")
+            wide = T.alloc_shared((64, 8), "uint16")
+            total = T.alloc_fragment((64, 4), "uint16")
+            T.clear(total)
+            for k in T.Pipelined(8, num_stages=2):
+                T.copy(A[0, k * 4], narrow)
+                T.copy(B[0, k * 8], wide)
+                for i, j in T.Parallel(64, 4):
+                    total[i, j] += narrow[i, j] + wide[i, j]
+            T.copy(total, C)
+
+    rings = find_rings(kernel_of(main).body, Facts())
+    assert [buffer.name for ring in rings for buffer in ring.buffers] == ["wide"]
