@@ -385,6 +385,13 @@ class LayoutConflictError(CompileError):
         )
 
 
+class PipelineScheduleError(CompileError):
+    """``order``, ``stage`` or ``group`` of a ``T.Pipelined`` loop that do not fit its body."""
+
+    def __init__(self, reason: str, location: Location | None, hint: str | None = None):
+        super().__init__(f"T.Pipelined: {reason}", location, hint)
+
+
 class SharedMemoryError(CompileError):
     """A block that needs more shared memory than the target has."""
 

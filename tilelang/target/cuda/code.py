@@ -7,6 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One slot of a shared buffer that has several, in place of the buffer where code says what it touches.
+
+    Slots are numbered within a step of the loop that steps through them: equal numbers are the same memory there.
+    """
+
+    buffer: Any
+    number: int
+
+
+def owner(buffer: Any) -> Any:
+    """The buffer that a slot belongs to; a buffer is its own."""
+    return buffer.buffer if isinstance(buffer, Slot) else buffer
+
+
 @dataclass(eq=False, slots=True)
 class Leaf:
     """Lines without a barrier inside.
@@ -37,10 +53,12 @@ class Wait:
 
     Attributes:
         users: the program's own wait, which is taken to cover every copy that is used after it.
+        rings: where given, the wait of a pipelined loop for the slots of these buffers that the step uses, and for them only.
     """
 
     pending: int
     users: bool = False
+    rings: frozenset[Any] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

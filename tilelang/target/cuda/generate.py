@@ -17,12 +17,14 @@ from tilelang.target.cuda.intrinsics import named_barrier_text
 from tilelang.target.cuda.loop_layout import loop_from_fragment
 from tilelang.target.cuda.nest import Access
 from tilelang.target.cuda.nest_text import emit_nest
-from tilelang.target.cuda.pipeline_text import Pipeline, plan_pipeline
+from tilelang.target.cuda.pipeline_text import emit_pipeline
 from tilelang.target.cuda.product_text import emit_product
 from tilelang.target.cuda.reduce_text import emit_finalize, emit_reduce
 from tilelang.target.cuda.scan_text import emit_scan
+from tilelang.target.cuda.schedule import plan_schedule
 from tilelang.target.cuda.tiles import nest_of
 from tilelang.target.cuda.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence
+from tilelang.target.cuda.wgmma import COMPLETE
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -68,9 +70,9 @@ class Generator:
         return self.block(node).items
 
     def _loop(self, node: Loop) -> list[Code]:
-        plan = plan_pipeline(node, self.emitter.tree)
-        if plan is not None:
-            return self._pipelined(node, plan)
+        schedule = plan_schedule(node, self.emitter.tree, self.emitter.facts)
+        if schedule is not None:
+            return emit_pipeline(self, node, schedule)
         header = self.emitter.loop_header(node.stmt)
         if "#pragma" not in header:
             header = "#pragma unroll 1\n" + header
@@ -189,6 +191,8 @@ class Generator:
         plan = self.emitter.layouts.products[node]
         if plan.wgmma is not None:
             return self.hopper.product(self, node)
+        if node.op.wg_wait <= COMPLETE:
+            return []  # only warp groups leave products in flight
         return emit_product(self.emitter, node, plan)
 
     def _bulk_copy(self, node: Operator) -> list[Code]:
@@ -230,59 +234,6 @@ class Generator:
             return []
         self.max_registers = True
         return [leaf_of([f"tl::set_max_nreg_{op.change}<{op.count}>();"])]
-
-    # Pipelines ---------------------------------------------------------------------------------------------------------
-
-    def _pipelined(self, node: Loop, plan: Pipeline) -> list[Code]:
-        e, stmt = self.emitter, node.stmt
-        extent, low = e.facts.simplify(stmt.extent), e.facts.simplify(stmt.min)
-        e.facts.bind_range(stmt.loop_var, stmt.extent, stmt.min)
-        for ring in plan.rings:
-            e.version_count[ring] = plan.slots
-        count = e.text(extent)
-        ahead = plan.distance
-        code: list[Code] = []
-        rings = [e.root(ring) for ring in plan.rings]
-        issued: list[str] = []
-        for step in range(ahead):
-            lines = self._produce(node, plan, str(step), low, str(step % plan.slots))
-            if not (isinstance(extent, int) and extent > step):
-                lines = [f"if ({step} < {count}) {{", *("  " + line for line in lines), "}"]
-            issued += [*lines, "tl::cp_async_commit();"]
-        code.append(leaf_of(issued, writes=rings))
-        name, slot, free = e.names.take(stmt.loop_var.name), e.names.take("slot"), e.names.take("free_slot")
-        body = Block([Wait(plan.distance - 1), Barrier()])
-        ahead_lines = self._produce(node, plan, f"{name} + {ahead}", low, free)
-        issue = [f"if ({name} + {ahead} < {count}) {{", *("  " + line for line in ahead_lines), "}", "tl::cp_async_commit();"]
-        body.items.append(leaf_of(issue))
-        e.var_text[stmt.loop_var] = name if low == 0 else f"({name} + {e.text(low)})"
-        e.versions.update(dict.fromkeys(plan.rings, slot))
-        for item in node.body.items:
-            if item not in plan.producers:
-                body.items += self.node(item)
-        for ring in plan.rings:
-            del e.versions[ring]
-        # The slot to fill is the one that the iteration before has used; counting is cheaper than a remainder.
-        following = f"{slot} == {plan.slots - 1} ? 0 : {slot} + 1"
-        header = (
-            f"#pragma unroll 1\nfor (int {name} = 0, {slot} = 0, {free} = {plan.slots - 1}; {name} < {count}; "
-            f"++{name}, {free} = {slot}, {slot} = {following})"
-        )
-        code.append(LoopCode(header, body, frozenset(rings)))
-        return code
-
-    def _produce(self, node: Loop, plan: Pipeline, step: str, low: Any, slot: str) -> list[str]:
-        """Lines that issue the copies of one iteration."""
-        e = self.emitter
-        e.var_text[node.stmt.loop_var] = f"({step})" if low == 0 else f"({step} + {e.text(low)})"
-        e.versions.update(dict.fromkeys(plan.rings, slot))
-        lines = [line for binding in plan.bindings for line in e.statement(binding.stmt)]
-        for producer in plan.producers:
-            for leaf in emit_nest(e, producer, e.layouts.loops[producer]):
-                lines += leaf.lines
-        for ring in plan.rings:
-            del e.versions[ring]
-        return lines
 
 
 def _stays(expected: Any, target: Any, threads: int) -> bool:

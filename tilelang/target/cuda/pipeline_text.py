@@ -1,163 +1,153 @@
-"""``T.Pipelined`` loops: copies run ahead of their use by cp.async, in rings of shared buffers.
+"""``T.Pipelined`` loops as code: steps that issue each statement for its own iteration.
 
-With ``s`` slots, the copies of iteration ``i + s - 1`` are issued in iteration ``i``, right after the barrier that shows both
-that iteration ``i``'s data has arrived and that every thread is done with the slot to be overwritten: one barrier a step. Each
-iteration commits one group, empty or not, so the wait is the same constant in all of them and any trip count is right.
+The last stage runs unguarded, once an iteration; an earlier stage runs ahead while there is an iteration left. Before the loop as
+many steps as there are earlier stages run without the last one. Every step commits one group of asynchronous copies, empty or not,
+so the wait is the same constant in all of them and any trip count is right. The barrier at the top of a step shows that its data has
+arrived, and that every thread is done with the slots to be overwritten: with the copies issued right after it, it is the only one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
-from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
-from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.tree import Loop, Operator, Parallel, Scalar, Sequence, TileTree, walk
-from tilelang.tileop.copy import Copy
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf_of, leaves
+from tilelang.target.cuda.element_types import c_type
+from tilelang.target.cuda.schedule import Part, Schedule
+from tilelang.target.cuda.tree import Loop
+
+_COMMIT = "tl::cp_async_commit();"
 
 
-@dataclass(frozen=True, eq=False)
-class Pipeline:
-    """A planned loop.
-
-    Attributes:
-        producers: copies that run ahead.
-        bindings: values that they need, computed for their own iteration.
-        rings: the shared buffers that they fill.
-        slots: versions of each.
-        distance: iterations that they run ahead.
-    """
-
-    producers: tuple[Parallel, ...]
-    bindings: tuple[Scalar, ...]
-    rings: tuple[Any, ...]
-    slots: int
-
-    @property
-    def distance(self) -> int:
-        return self.slots - 1
+def emit_pipeline(generator: Any, loop: Loop, schedule: Schedule) -> list[Code]:
+    """The code of a scheduled loop."""
+    return _PipelineText(generator, loop, schedule).emit()
 
 
-def plan_pipeline(loop: Loop, tree: TileTree) -> Pipeline | None:
-    """The pipeline of a loop; None where it has no stages or nothing to run ahead."""
-    notes = loop.stmt.annotations
-    if "num_stages" not in notes:
-        return None
-    slots = as_int(notes["num_stages"])
-    stages = _list(notes, "tl.pipeline_stage")
-    if stages and slots < 2:
-        slots = max(stages) + 1
-    if slots < 2:
-        return None
-    items = loop.body.items
-    written = _written(loop.body)
-    usable, bindings = _usable_values(loop, items, written)
-    producers = []
-    for item in items:
-        if isinstance(item, Parallel) and _runs_ahead(item, loop, tree, usable, written):
-            producers.append(item)
-    if stages:
-        allowed = {id(item) for item, stage in zip(_statements(items), stages) if stage < max(stages)}
-        producers = [item for item in producers if id(item) in allowed]
-    if not producers:
-        return None
-    rings = tuple(item.op.dst.buffer for item in producers)
-    return Pipeline(tuple(producers), tuple(bindings), rings, slots)
+class _PipelineText:
+    def __init__(self, generator: Any, loop: Loop, schedule: Schedule):
+        self.g, self.e, self.schedule, self.stmt = generator, generator.emitter, schedule, loop.stmt
+        facts = self.e.facts
+        self.low, self.extent = facts.simplify(loop.stmt.min), facts.simplify(loop.stmt.extent)
+        facts.bind_range(loop.stmt.loop_var, loop.stmt.extent, loop.stmt.min)
+        self.count = self.e.text(self.extent)
+        self.asynchronous = False
+        self.runs = [(stage, list(parts)) for stage, parts in groupby(schedule.parts, key=lambda part: part.stage)]
+
+    def emit(self) -> list[Code]:
+        e = self.e
+        e.version_count.update(self.schedule.rings)
+        code: list[Code] = []
+        for var in self.schedule.values:
+            e.var_text[var] = e.names.take(var.name)
+            code.append(leaf_of([f"{c_type(str(var.ty))} {e.var_text[var]};"]))
+        loop = self._loop()
+        for step in range(self.schedule.depth):
+            code += self._filling_step(step)
+        return [*code, loop]
+
+    # Steps -------------------------------------------------------------------------------------------------------------
+
+    def _filling_step(self, step: int) -> Iterator[Code]:
+        """A step before the loop: what of it there is, and its group of copies."""
+        for stage, parts in self.runs:
+            iteration = step - stage
+            if iteration < 0 or (isinstance(self.extent, int) and iteration >= self.extent):
+                continue
+            slots = {ring: (str(iteration % count), iteration % count) for ring, count in self.schedule.rings.items()}
+            block = self._run(parts, str(iteration), slots)
+            yield block if isinstance(self.extent, int) else BranchCode(f"{iteration} < {self.count}", block, None, False)
+        if self.asynchronous:
+            yield leaf_of([_COMMIT])
+
+    def _loop(self) -> LoopCode:
+        e, rings = self.e, frozenset(map(self.e.root, self.schedule.rings))
+        name = e.names.take(self.stmt.loop_var.name)
+        counters = self._counters()
+        items: list[Code] = []
+        commit_at = None
+        for stage, parts in self.runs:
+            ahead = self.schedule.depth - stage
+            slots = {ring: (counters[count, ahead % count], ahead % count) for ring, count in self._touched(parts).items()}
+            block = self._run(parts, f"{name} + {ahead}" if ahead else name, slots)
+            if ahead:
+                items.append(BranchCode(f"{name} + {ahead} < {self.count}", block, None, False))
+            else:
+                items += block.items
+            if _copies_to(block, self.schedule.rings):
+                commit_at = len(items)
+        self.asynchronous = commit_at is not None
+        if commit_at is not None:
+            items.insert(commit_at, leaf_of([_COMMIT]))
+        if rings:
+            wait = [Wait(self.schedule.distance - 1, rings=rings)] if commit_at is not None else []
+            items = [*wait, Barrier(), *items]
+        first = ", ".join([f"{name} = 0", *(f"{text} = {offset}" for (_, offset), text in counters.items())])
+        advance = ", ".join([f"++{name}", *_advance(counters)])
+        header = f"#pragma unroll 1\nfor (int {first}; {name} < {self.count}; {advance})"
+        return LoopCode(header, Block(items), rings)
+
+    # Parts -------------------------------------------------------------------------------------------------------------
+
+    def _run(self, parts: list[Part], iteration: str, slots: Mapping[Any, tuple[str, int]]) -> Block:
+        """Neighbouring statements of one stage, for one iteration, in the given slots (text and number) of the rings."""
+        e = self.e
+        e.var_text[self.stmt.loop_var] = self._value(iteration)
+        e.versions.update({ring: text for ring, (text, _) in slots.items()})
+        lines = [line for binding in self.schedule.replays for line in e.statement(binding.stmt)]
+        block = Block([leaf_of(lines)] if lines else [])
+        for part in parts:
+            block.items += self._statement(part)
+        for ring in slots:
+            del e.versions[ring]
+        named = {e.root(ring): Slot(e.root(ring), number) for ring, (_, number) in slots.items()}
+        for leaf in leaves(block):
+            for kind in ("reads", "writes", "copies", "fills", "async_reads"):
+                setattr(leaf, kind, frozenset(named.get(buffer, buffer) for buffer in getattr(leaf, kind)))
+        return block
+
+    def _value(self, iteration: str) -> str:
+        if isinstance(self.low, int) and self.low == 0:
+            return iteration if iteration.isidentifier() else f"({iteration})"
+        return f"({iteration} + {self.e.text(self.low)})"
+
+    def _statement(self, part: Part) -> list[Code]:
+        if part.statement.defines not in self.schedule.values:
+            return [code for node in part.statement.nodes for code in self.g.node(node)]
+        stmt = part.statement.stmt
+        reads, writes = self.e.accesses(stmt)
+        return [leaf_of([f"{self.e.var_text[stmt.var]} = {self.e.text(stmt.value)};"], reads, writes)]
+
+    # Slots -------------------------------------------------------------------------------------------------------------
+
+    def _touched(self, parts: list[Part]) -> dict[Any, int]:
+        """The rings that statements touch, with their slots."""
+        touched = {touch.buffer for part in parts for touch in part.statement.touches}
+        return {ring: count for ring, count in self.schedule.rings.items() if self.e.root(ring) in touched}
+
+    def _counters(self) -> dict[tuple[int, int], str]:
+        """Names of the slots in use: (slots of a ring, how far ahead) -> name."""
+        wanted = {
+            (count, (self.schedule.depth - stage) % count)
+            for stage, parts in self.runs
+            for count in self._touched(parts).values()
+        }
+        return {key: self.e.names.take("slot" if key[1] == 0 else "ahead_slot") for key in sorted(wanted)}
 
 
-def _list(notes: Any, name: str) -> list[int]:
-    return [as_int(value) for value in notes[name]] if name in notes else []
+def _advance(counters: Mapping[tuple[int, int], str]) -> Iterator[str]:
+    """Assignments that step the slots: where another name holds the next slot that is a move, which is cheaper than counting."""
+    for count, named in groupby(sorted(counters), key=lambda key: key[0]):
+        offsets = [offset for _, offset in named]
+        for offset in [*offsets[1:], offsets[0]]:
+            name, following = counters[count, offset], counters.get((count, (offset + 1) % count))
+            if offset == offsets[0] or following is None:
+                yield f"{name} = {name} == {count - 1} ? 0 : {name} + 1"
+            else:
+                yield f"{name} = {following}"
 
 
-def _statements(items: list[Any]) -> list[Any]:
-    """What the user's order and stage lists count: everything but bindings."""
-    return [item for item in items if not (isinstance(item, Scalar) and isinstance(item.stmt, ir.Bind))]
-
-
-def _written(body: Sequence) -> dict[Any, int]:
-    """How many statements of the body write each buffer."""
-    counts: dict[Any, int] = {}
-    for node in walk(body):
-        for buffer in _writes(node):
-            counts[buffer] = counts.get(buffer, 0) + 1
-    return counts
-
-
-def _writes(node: Any) -> list[Any]:
-    if isinstance(node, Parallel):
-        return list({a.buffer for a in node.nest.accesses if a.kind != "read"})
-    if isinstance(node, Operator):
-        regions = node.op.regions() if hasattr(node.op, "regions") else []
-        return [region.buffer for region, access in regions if "w" in access]
-    if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
-        return [node.stmt.buffer]
-    if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate):
-        return [e.source for e in walk_expr(node.stmt.value) if isinstance(e, ir.TensorLoad)]
-    return []
-
-
-def _usable_values(loop: Loop, items: list[Any], written: dict[Any, int]) -> tuple[set[Any], list[Scalar]]:
-    """Bindings of the body that a copy may use ahead of time: pure values of the loop variable and of unwritten memory."""
-    inner = {node.stmt.var for node in walk(loop.body) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)}
-    usable: set[Any] = set()
-    bindings = []
-    for item in items:
-        if isinstance(item, Scalar) and isinstance(item.stmt, ir.Bind):
-            if _available(item.stmt.value, inner, usable, written):
-                usable.add(item.stmt.var)
-                bindings.append(item)
-    return usable, bindings
-
-
-def _available(expr: Any, inner: set[Any], usable: set[Any], written: dict[Any, int]) -> bool:
-    for node in walk_expr(expr):
-        if isinstance(node, ir.TensorLoad) and node.source in written:
-            return False
-        if isinstance(node, ir.Var) and node in inner and node not in usable:
-            return False
-        if isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name.startswith("tl."):
-            return False
-    return True
-
-
-def _runs_ahead(node: Parallel, loop: Loop, tree: TileTree, usable: set[Any], written: dict[Any, int]) -> bool:
-    op = node.op
-    if not isinstance(op, Copy) or op.kind != "copy":
-        return False
-    buffer = op.dst.buffer
-    if op.src.scope != "global" or op.dst.scope not in ("shared", "shared.dyn") or not op.dst.is_whole:
-        return False
-    if written.get(buffer, 0) != 1 or op.src.buffer in written or buffer in tree.aliases or buffer in tree.aliases.values():
-        return False
-    inner = {n.stmt.var for n in walk(loop.body) if isinstance(n, Scalar) and isinstance(n.stmt, ir.Bind)}
-    parts = [*op.src.mins, *op.src.extents]
-    if not all(isinstance(part, int) or _available(part, inner, usable, written) for part in parts):
-        return False
-    return not _used_outside(buffer, loop, tree)
-
-
-def _used_outside(buffer: Any, loop: Loop, tree: TileTree) -> bool:
-    """Whether a statement outside of the loop touches the buffer."""
-    inside = {id(node) for node in walk(loop.body)}
-    for node in walk(tree.root):
-        if id(node) in inside:
-            continue
-        if isinstance(node, Parallel) and any(a.buffer == buffer for a in node.nest.accesses):
-            return True
-        if isinstance(node, Operator) and hasattr(node.op, "regions"):
-            if any(region.buffer == buffer for region, _ in node.op.regions()):
-                return True
-        if isinstance(node, Scalar) and _mentions_buffer(node.stmt, buffer):
-            return True
-    return False
-
-
-def _mentions_buffer(stmt: Any, buffer: Any) -> bool:
-    from tilelang.ir.visit import statement_exprs
-
-    return any(
-        (isinstance(e, ir.TensorLoad) and e.source == buffer) or (isinstance(e, ir.Var) and e == buffer)
-        for part in statement_exprs(stmt)
-        for e in walk_expr(part)
-    )
+def _copies_to(block: Block, rings: Mapping[Any, int]) -> bool:
+    """Whether asynchronous copies in the block fill a ring."""
+    return bool(rings) and any(isinstance(buffer, Slot) for leaf in leaves(block) for buffer in leaf.copies)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
-from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, children
+from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, Slot, children, owner
 
 _LIMITS: Mapping[int, int] = {
     75: 65536,
@@ -39,6 +39,11 @@ class SharedPlan:
     def overlap(self, a: Any, b: Any) -> bool:
         """Whether two buffers share bytes."""
         if a is b or a == b:
+            return True
+        if isinstance(a, Slot) and isinstance(b, Slot) and a.buffer == b.buffer:
+            return False
+        a, b = owner(a), owner(b)
+        if a == b:
             return True
         if a not in self.places or b not in self.places:
             return False
@@ -89,7 +94,7 @@ def _lifetimes(root: Block) -> dict[Any, tuple[int, int]]:
 
 def _walk(code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
     if isinstance(code, Leaf):
-        for buffer in code.reads | code.writes | code.copies:
+        for buffer in map(owner, code.reads | code.writes | code.copies):
             first, _ = spans.get(buffer, (clock, clock))
             spans[buffer] = (first, clock)
         return clock + 1

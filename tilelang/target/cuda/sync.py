@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Leaf, LoopCode, ScopeCode, Wait, leaves
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Leaf, LoopCode, ScopeCode, Wait, leaves, owner
 
 
 @dataclass
@@ -37,6 +37,22 @@ class _Pending:
     def barrier(self) -> None:
         self.reads.clear()
         self.writes.clear()
+
+    def complete(self, wait: Wait) -> None:
+        """Copies that are complete after a wait count as written."""
+        if wait.rings:
+            done = {buffer for buffer in self.copies if owner(buffer) in wait.rings}
+        else:
+            done = set(self.copies) if wait.pending == 0 or wait.users else set()
+        self.writes |= done
+        self.copies -= done
+
+    def forget_slots(self, rings: frozenset[Any]) -> None:
+        """After the loop that numbered them, slots of the rings stand for any of their buffer's."""
+        for found in (self.reads, self.writes, self.copies):
+            slots = {buffer for buffer in found if owner(buffer) in rings}
+            found -= slots
+            found |= {owner(buffer) for buffer in slots}
 
 
 def insert_barriers(root: Block, overlap: Callable[[Any, Any], bool]) -> None:
@@ -73,9 +89,7 @@ class _Inserter:
         if isinstance(code, Barrier):
             pending.barrier()
         elif isinstance(code, Wait):
-            if code.pending == 0 or code.users:
-                pending.writes |= pending.copies
-                pending.copies.clear()
+            pending.complete(code)
         elif isinstance(code, Block):
             self.block(code, pending)
         elif isinstance(code, LoopCode):
@@ -93,7 +107,7 @@ class _Inserter:
             added.append(Wait(0))
             pending.writes |= pending.copies
             pending.copies.clear()
-        if self.any_overlap(code.async_reads, pending.unfenced):
+        if self.any_overlap(map(owner, code.async_reads), pending.unfenced):
             added += [Leaf(["tl::fence_proxy_async();"]), Barrier()]
             pending.unfenced.clear()
             pending.barrier()
@@ -103,21 +117,22 @@ class _Inserter:
         pending.reads |= code.reads
         pending.writes |= code.writes
         pending.copies |= code.copies
-        pending.unfenced |= written
+        pending.unfenced.update(map(owner, written))
         return added
 
     def any_overlap(self, left: Any, right: Any) -> bool:
         return any(self.overlap(a, b) for a in left for b in right)
 
     def loop(self, code: LoopCode, pending: _Pending) -> list[Code]:
-        if code.carried:
-            # The loop's own wait at its top completes every copy issued before it.
+        if code.carried and isinstance(code.body.items[0], Wait):
+            # Every copy issued before the loop is in the group of its first step or an older one.
             pending.writes |= pending.copies
             pending.copies.clear()
         before = pending.copy()
         for _ in range(2):
             self.block(code.body, pending)
         pending.join(before)
+        pending.forget_slots(code.carried)
         pending.reads |= code.carried
         return []
 

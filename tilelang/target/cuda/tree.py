@@ -29,6 +29,11 @@ from tilelang.tileop.hint import (
 from tilelang.tileop.reduce import Reduce, Scan
 
 FRAGMENT = "local.fragment"
+PIPELINE_NOTES = (
+    "num_stages", "tl.pipeline_order", "tl.pipeline_stage", "tl.pipeline_group",
+    "software_pipeline_order", "software_pipeline_stage",
+)  # fmt: skip
+"""Annotations of a ``T.Pipelined`` loop; the last two are what ``T.serial(annotations=)`` says."""
 SHARED = ("shared", "shared.dyn")
 _HINTS = (AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle)
 
@@ -42,10 +47,15 @@ class Sequence:
 
 @dataclass(eq=False, slots=True)
 class Loop:
-    """A ``for`` loop that every thread runs."""
+    """A ``for`` loop that every thread runs.
+
+    Attributes:
+        parts: where the loop is pipelined, each statement of the body in the IR with the nodes that it became.
+    """
 
     stmt: Any
     body: Sequence
+    parts: list[tuple[Any, list[TileNode]]] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -150,7 +160,7 @@ class _Reader:
         if isinstance(stmt, ir.For):
             if "tl.parallel" in stmt.annotations:
                 return [self.parallel(parallel_nest(stmt))]
-            return [Loop(stmt, self.block(stmt.body))]
+            return [self.loop(stmt)]
         if isinstance(stmt, ir.IfThenElse):
             otherwise = None if stmt.else_case is None else self.block(stmt.else_case)
             return [Branch(stmt, self.block(stmt.then_case), otherwise)]
@@ -168,6 +178,13 @@ class _Reader:
                 self.tree.aliases[stmt.buffer] = stmt.data.args[0]
             return []
         return [Scalar(stmt)]
+
+    def loop(self, stmt: Any) -> Loop:
+        if not any(note in stmt.annotations for note in PIPELINE_NOTES):
+            return Loop(stmt, self.block(stmt.body))
+        parts = [(child, self.statement(child)) for child in flattened(stmt.body)]
+        parts = [(child, nodes) for child, nodes in parts if nodes]
+        return Loop(stmt, Sequence([node for _, nodes in parts for node in nodes]), parts)
 
     def parallel(self, nest: Nest, op: Any = None) -> Any:
         """The node of a nest, inside loops over chunks where its extents are known at run time only."""
@@ -259,6 +276,13 @@ class _Reader:
         tile = Region.whole(buffer)
         work = op.replace(src=tile, dst=tile)
         return [self.copy(op.src, tile, span), Operator(work, span), self.copy(tile, op.dst, span)]
+
+
+def flattened(stmt: Any) -> list[Any]:
+    """The statements of a block, nested blocks opened."""
+    if isinstance(stmt, ir.SeqStmt):
+        return [inner for child in stmt.seq for inner in flattened(child)]
+    return [stmt]
 
 
 def walk(node: Any) -> Iterator[Any]:

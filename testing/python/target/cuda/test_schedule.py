@@ -1,0 +1,207 @@
+"""``T.Pipelined(order=, stage=, group=)``: the user's schedule is followed, and refused where it would change a result."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import PipelineScheduleError
+
+ARCHES = ("sm_80", "sm_90a")
+
+
+def _product(order, stage, k=130, n=70, *, group=None, stages=0, named=False, annotations=None):
+    """A product whose loop has two copies and the product."""
+
+    @T.prim_func
+    def main(A: T.Tensor((n, k), "float16"), B: T.Tensor((k, n), "float16"), C: T.Tensor((n, n), "float32")):
+        with T.Kernel(T.ceildiv(n, 32), T.ceildiv(n, 32), threads=64) as (bx, by):
+            A_shared = T.alloc_shared((32, 32), "float16")
+            B_shared = T.alloc_shared((32, 32), "float16")
+            C_local = T.alloc_fragment((32, 32), "float32")
+            T.clear(C_local)
+            for ko in T.Pipelined(
+                T.ceildiv(k, 32), order=order, stage=stage, group=group, num_stages=stages, annotations=annotations
+            ):
+                first = T.min(ko * 32, ko * 32) if named else ko * 32
+                T.copy(A[by * 32, first], A_shared)
+                T.copy(B[first, bx * 32], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            T.copy(C_local, C[by * 32, bx * 32])
+
+    return main
+
+
+def _check_product(program, k, n=70, arch="sm_80"):
+    a, b, c = torch.randn(n, k).half(), torch.randn(k, n).half(), torch.zeros(n, n)
+    simulate(program, a, b, c, arch=arch)
+    torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize(
+    "order, stage",
+    [([0, 1, 2], [0, 0, 1]), ([0, 1, 2], [0, 0, 2]), ([1, 2, 0], [0, 0, 2]), ([1, 2, 0], [0, 0, 1]), ([2, 1, 0], [0, 1, 3])],
+)
+def test_any_trip_count(order, stage, arch):
+    for k in (1, 40, 130):
+        _check_product(_product(order, stage, k, named=k == 40), k, arch=arch)
+
+
+def test_slots_follow_from_the_schedule():
+    pool = {}
+    for order, stage in (([1, 2, 0], [0, 0, 1]), ([0, 1, 2], [0, 0, 1]), ([0, 1, 2], [0, 0, 2])):
+        with tilelang.simulator():
+            kernel = tilelang.compile(_product(order, stage), target={"kind": "cuda", "arch": "sm_80"})
+        pool[tuple(order), max(stage)] = kernel.artifact.launches[0].shared_bytes
+    assert list(pool.values()) == [4096, 8192, 12288]
+
+
+def test_statements_are_issued_in_the_order_given():
+    loop = source(_product([1, 2, 0], [0, 0, 1], 128, 64)).split("for (int ko", 1)[1]
+    assert loop.index("mma_") < loop.index("cp_async_16")
+    loop = source(_product([0, 1, 2], [0, 0, 1], 128, 64)).split("for (int ko", 1)[1]
+    assert loop.index("cp_async_16") < loop.index("mma_") and loop.count("__syncthreads") == 1
+
+
+def test_annotations_of_a_serial_loop():
+    notes = {"software_pipeline_order": [1, 2, 0], "software_pipeline_stage": [0, 0, 1]}
+    program = _product(None, None, annotations=notes)
+    assert source(program) == source(_product([1, 2, 0], [0, 0, 1]))
+    _check_product(program, 130)
+
+
+def _attention(order, stage, group, stages, length=96, dim=32, block=32):
+    """Flash attention whose loop body has fourteen statements in six groups."""
+    scale = 1.44269504 / dim**0.5
+
+    @T.prim_func
+    def main(
+        Q: T.Tensor((length, dim), "float16"),
+        K: T.Tensor((length, dim), "float16"),
+        V: T.Tensor((length, dim), "float16"),
+        Out: T.Tensor((length, dim), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(length, block), threads=64) as bx:
+            Q_shared = T.alloc_shared((block, dim), "float16")
+            K_shared = T.alloc_shared((block, dim), "float16")
+            V_shared = T.alloc_shared((block, dim), "float16")
+            scores = T.alloc_fragment((block, block), "float32")
+            weights = T.alloc_fragment((block, block), "float16")
+            out = T.alloc_fragment((block, dim), "float32")
+            before = T.alloc_fragment((block,), "float32")
+            peak = T.alloc_fragment((block,), "float32")
+            factor = T.alloc_fragment((block,), "float32")
+            part = T.alloc_fragment((block,), "float32")
+            total = T.alloc_fragment((block,), "float32")
+            T.copy(Q[bx * block, 0], Q_shared)
+            T.fill(out, 0)
+            T.fill(total, 0)
+            T.fill(peak, -T.infinity("float32"))
+            for k in T.Pipelined(T.ceildiv(length, block), num_stages=stages, order=order, stage=stage, group=group):
+                T.copy(K[k * block, 0], K_shared)
+                T.clear(scores)
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True)
+                T.copy(peak, before)
+                T.reduce_max(scores, peak, dim=1, clear=False)
+                for i in T.Parallel(block):
+                    factor[i] = T.exp2(before[i] * scale - peak[i] * scale)
+                for i, j in T.Parallel(block, block):
+                    scores[i, j] = T.exp2(scores[i, j] * scale - peak[i] * scale)
+                T.reduce_sum(scores, part, dim=1)
+                for i in T.Parallel(block):
+                    total[i] = total[i] * factor[i] + part[i]
+                T.copy(scores, weights)
+                for i, j in T.Parallel(block, dim):
+                    out[i, j] *= factor[i]
+                T.copy(V[k * block, 0], V_shared)
+                T.gemm(weights, V_shared, out)
+            for i, j in T.Parallel(block, dim):
+                out[i, j] /= total[i]
+            T.copy(out, Out[bx * block, 0])
+
+    return main
+
+
+_GROUPS = [[0], [1, 2], [3, 4, 5, 6, 7, 8, 9], [10], [11], [12]]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("stages", (1, 2, 3))
+def test_groups_with_loads_left_to_the_compiler(stages, arch):
+    program = _attention([-1, 0, 3, 1, -1, 2], [-1, 0, 0, 1, -1, 1], _GROUPS, stages)
+    q, k, v = (torch.randn(96, 32).half() for _ in range(3))
+    out = torch.zeros(96, 32)
+    simulate(program, q, k, v, out, arch=arch)
+    expected = torch.softmax(q.float() @ k.float().T / 32**0.5, -1) @ v.float()
+    torch.testing.assert_close(out, expected, rtol=1e-2, atol=1e-2)
+
+
+def _chain(order, stage):
+    """Four statements over two shared tiles, a fragment and a value; any schedule gives the same, or is refused."""
+
+    @T.prim_func
+    def main(A: T.Tensor((7 * 64,), "float32"), B: T.Tensor((7 * 64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            first = T.alloc_shared((64,), "float32")
+            second = T.alloc_shared((64,), "float32")
+            running = T.alloc_fragment((64,), "float32")
+            T.clear(running)
+            for k in T.Pipelined(7, order=order, stage=stage):
+                T.copy(A[k * 64], first)
+                for i in T.Parallel(64):
+                    second[i] = first[63 - i] * 2
+                head = second[k]
+                for i in T.Parallel(64):
+                    running[i] += second[i] + head
+                T.copy(running, B[k * 64])
+            T.copy(running, C)
+
+    return main
+
+
+def test_every_schedule_is_right_or_refused():
+    a = torch.randn(7 * 64)
+    b, c = torch.zeros(7 * 64), torch.zeros(64)
+    tilelang.compile(_chain(list(range(5)), [0] * 5), target="cpu")(a, b, c)
+    drawn = random.Random(5)
+    orders = list(itertools.permutations(range(5)))
+    right = refused = 0
+    while right < 12 or refused < 3:
+        order, stage = list(drawn.choice(orders)), sorted(drawn.randrange(3) for _ in range(5))
+        got_b, got_c = torch.zeros_like(b), torch.zeros_like(c)
+        try:
+            simulate(_chain(order, stage), a, got_b, got_c)
+        except PipelineScheduleError:
+            refused += 1
+            continue
+        right += 1
+        torch.testing.assert_close(got_b, b)
+        torch.testing.assert_close(got_c, c)
+
+
+@pytest.mark.parametrize(
+    "order, stage, said, line",
+    [
+        ([0, 1, 2], [1, 1, 0], "T.gemm", "before the statement at line"),
+        ([2, 1, 0], [0, 0, 0], "T.gemm", "before the statement at line"),
+        ([0, 0, 1], [0, 0, 1], "for ko", "two statements have the same order"),
+        ([0, 1], [0, 1], "for ko", "the body has 3 statements"),
+    ],
+)
+def test_what_cannot_be_is_refused(order, stage, said, line):
+    with pytest.raises(PipelineScheduleError) as caught:
+        source(_product(order, stage))
+    text = str(caught.value)
+    assert said in text and line in text and len(text.splitlines()) < 15
+
+
+def test_registers_have_one_version():
+    with pytest.raises(PipelineScheduleError, match="running"):
+        source(_chain([0, 1, 2, 3, 4], [0, 0, 0, 0, 1]))
