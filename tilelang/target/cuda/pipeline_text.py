@@ -1,9 +1,10 @@
 """``T.Pipelined`` loops as code: steps that issue each statement for its own iteration.
 
-The last stage runs unguarded, once an iteration; an earlier stage runs ahead while there is an iteration left. Before the loop as
-many steps as there are earlier stages run without the last one. Every step commits one group of asynchronous copies, empty or not,
-so the wait is the same constant in all of them and any trip count is right. The barrier at the top of a step shows that its data has
-arrived, and that every thread is done with the slots to be overwritten: with the copies issued right after it, it is the only one.
+The last stage runs unguarded, once an iteration; an earlier stage runs ahead while there is an iteration left. Before the loop
+as many steps as there are earlier stages run without the last one. Every step commits one group of asynchronous copies, empty or
+not, so the wait is the same constant in all of them and any trip count is right. The barrier at the top of a step shows that its
+data has arrived, and that every thread is done with the slots to be overwritten: no other is needed
+where the copies come right after it.
 """
 
 from __future__ import annotations

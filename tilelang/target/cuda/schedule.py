@@ -2,7 +2,8 @@
 
 In step ``t`` of a scheduled loop a statement of stage ``s`` runs its iteration ``t - s``; the statements of a step are issued by
 their ``order``. Without the user's own lists the copies that can run ahead have stage 0 and come first, and all others have stage
-``num_stages - 1``. A shared tile that each iteration fills anew gets as many *slots* as the schedule needs; all else exists once. A schedule of the user's that would change what a statement reads is refused.
+``num_stages - 1``. A shared tile that each iteration fills anew gets as many *slots* as the schedule needs; all else exists once.
+A schedule of the user's that would change what a statement reads is refused.
 """
 
 from __future__ import annotations
