@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tilelang import tvm_names as _tvm_names
+
 __version__ = "0.1.0"
 
 _MODULES: dict[str, str] = {
@@ -21,13 +23,15 @@ _MODULES: dict[str, str] = {
     "tilelang.log": "set_log_level",
     "tilelang.simulator": "simulator",
     "tilelang.option": "option",
+    "tilelang.math": "cdiv next_power_of_2",
+    "tilelang.tvm_names": "tvm DataType",
 }
 
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 _SUBMODULES = (
-    "autotuner", "cache", "env", "errors", "execution", "jit", "language", "layout", "profiler", "testing", "transform",
-    "utils",
+    "autotuner", "cache", "env", "errors", "execution", "jit", "language", "layout", "math", "profiler", "testing",
+    "transform", "utils",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOME, *_SUBMODULES]
@@ -46,3 +50,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+_tvm_names.install()

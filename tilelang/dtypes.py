@@ -147,6 +147,11 @@ def _parse(dtype: Any) -> DType:
     return DType(base if lanes == 1 else f"{base}x{lanes}")
 
 
+def is_dtype(value: Any) -> bool:
+    """Whether ``value`` is of a kind that names dtypes: a string, or a dtype object of torch, numpy or TVM."""
+    return isinstance(value, str) or type(value).__name__ == "dtype"
+
+
 def to_torch(dtype: Any) -> Any:
     """The ``torch.dtype`` of a dtype.
 

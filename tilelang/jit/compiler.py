@@ -66,7 +66,8 @@ def lower(
     """Compiles a traced program without the cache and without loading it; see :func:`compile`."""
     try:
         options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags)
-        return compile_program(_program(func), request_of(func, options))
+        func = _with_outputs(_program(func), options)
+        return compile_program(func, request_of(func, options))
     except TileLangError as error:
         raise concise(error) from None
 
@@ -128,7 +129,7 @@ def kernel_of(
         source: links the call that led here, so that the next process finds the kernel without tracing.
         metadata: kept with the artifact and part of its key (an eager program's signature).
     """
-    func = _program(func)
+    func = _with_outputs(_program(func), options)
     request = request_of(func, options)
     key = _key(func, options, request, metadata)
 
@@ -143,9 +144,27 @@ def kernel_of(
     return cache.get_or_build(key, make, load, source)
 
 
+def _positions(func: Any, attribute: str) -> tuple[int, ...] | None:
+    return tuple(plain(func.attrs[attribute])) if func.attrs and attribute in func.attrs else None
+
+
+def _with_outputs(func: Any, options: CompileOptions) -> Any:
+    """A program that allocates only workspaces has the outputs that ``out_idx`` names besides."""
+    own = _positions(func, "tl.out_idx")
+    if not own or not options.out_idx:
+        return func
+    if _positions(func, "tl.returned"):
+        if tuple(sorted(i % len(func.params) for i in options.out_idx)) != own:
+            raise CompileError("out_idx is given, but the program allocates its outputs by T.empty")
+        return func
+    outputs = output_positions(options, len(func.params) - len(own))
+    return func.with_attr("tl.out_idx", [*outputs, *own]).with_attr("tl.returned", list(outputs))
+
+
 def _returned(func: Any) -> dict[str, Any]:
     """Which of the allocated parameters a call returns, where the program says."""
-    return {"returned": plain(func.attrs["tl.returned"])} if func.attrs and "tl.returned" in func.attrs else {}
+    returned = _positions(func, "tl.returned")
+    return {} if returned is None else {"returned": returned}
 
 
 def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> KernelArtifact:
@@ -154,8 +173,8 @@ def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> Ker
 
 def request_of(func: Any, options: CompileOptions) -> CompileRequest:
     """What to ask of the target."""
-    own = plain(func.attrs["tl.out_idx"]) if func.attrs and "tl.out_idx" in func.attrs else None
-    outputs = output_positions(options, len(func.params), own)
+    own = _positions(func, "tl.out_idx")
+    outputs = output_positions(options, len(func.params)) if own is None else own
     return CompileRequest(
         options.target, options.backend, outputs, options.pass_configs, options.compile_flags, options.dump_ir, options.verbose
     )

@@ -76,6 +76,10 @@ class JitFunction:
         except TileLangError as error:
             raise concise(error) from None
 
+    def get_kernel_source(self, *args: Any, kernel_only: bool = True, **kwargs: Any) -> str:
+        """The generated device code for these arguments; as :meth:`compile` and :meth:`JITKernel.get_kernel_source`."""
+        return self.compile(*args, **kwargs).get_kernel_source(kernel_only)
+
     def _kernel(self, args: tuple, kwargs: dict) -> JITKernel:
         options, tracker = self.resolved()
         if not caching():

@@ -115,23 +115,18 @@ def toolchain(kind: str) -> Mapping[str, str]:
     return tools
 
 
-def output_positions(options: CompileOptions, parameters: int, own: Sequence[int] | None) -> tuple[int, ...]:
-    """The positions that a call allocates, ascending.
+def output_positions(options: CompileOptions, parameters: int) -> tuple[int, ...]:
+    """The positions that ``out_idx`` names, ascending.
 
     Args:
         options: with the user's ``out_idx``, negative counting from the end.
-        parameters: how many parameters the program has.
-        own: what the program itself says (an eager program's ``T.empty`` tensors).
+        parameters: how many parameters the program declares.
 
     Raises:
-        CompileError: out of range, given twice, or given for a program that has outputs of its own.
+        CompileError: out of range, or given twice.
     """
-    if options.out_idx is None or own:
-        if options.out_idx and own and tuple(sorted(i % parameters for i in options.out_idx)) != tuple(own):
-            raise CompileError("out_idx is given, but the program allocates its outputs by T.empty")
-        return tuple(own or ())
     positions = []
-    for index in options.out_idx:
+    for index in options.out_idx or ():
         if not isinstance(index, int) or not -parameters <= index < parameters:
             raise CompileError(f"out_idx={index!r} is out of range for {parameters} parameters")
         positions.append(index % parameters)

@@ -39,7 +39,7 @@ _MODULES: dict[str, str] = {
     "tilelang.language.loops": "serial Serial unroll Unroll vectorized Vectorized Parallel Pipelined Persistent grid",
     "tilelang.language.allocate": (
         "alloc_shared alloc_fragment alloc_local alloc_var alloc_barrier alloc_cluster_barrier alloc_tmem alloc_reducer"
-        " alloc_global"
+        " alloc_global alloc_buffer"
     ),
     "tilelang.language.tile.copy": "copy async_copy tma_copy transpose c2d_im2col im2col fill clear",
     "tilelang.language.tile.gemm": "gemm wgmma_gemm tcgen05_gemm gemm_sp",

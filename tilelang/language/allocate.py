@@ -105,6 +105,16 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
     return buffer
 
 
+def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global") -> Any:
+    """Memory of any ``scope``: ``"global"`` (a workspace of the call), ``"shared"``, ``"local.fragment"``, ``"local"``."""
+    if scope == "global":
+        return alloc_global(shape, dtype)
+    return _buffer("T.alloc_buffer", shape, dtype, _FULL_SCOPES.get(scope, scope), "buffer")
+
+
+_FULL_SCOPES = {"shared": "shared.dyn", "fragment": "local.fragment"}
+
+
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
     """A workspace in global memory that every call allocates."""
     from tilelang.frontend.program import empty_tensor

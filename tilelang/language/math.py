@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.dtypes import DType, canonical, vector
+from tilelang.dtypes import DType, canonical, is_dtype, vector
 from tilelang.errors import CompileError
 from tilelang.frontend.values import as_expr, as_operand
 
@@ -98,14 +98,16 @@ def wrapped(value: int, dtype: DType) -> int:
     return value - (1 << dtype.bits) if signed else value
 
 
-def reinterpret(dtype: Any, value: Any) -> Any:
-    """The bits of ``value`` read as ``dtype``; both must have the same size in all.
+def reinterpret(value: Any, dtype: Any) -> Any:
+    """The bits of ``value`` read as ``dtype``; both must have the same size in all. The order of the two does not matter.
 
     Raises:
         CompileError: the sizes differ.
     """
     from tilelang.ir import nodes as ir
 
+    if is_dtype(value):
+        value, dtype = dtype, value
     target = canonical(dtype)
     expr = as_expr(value)
     source = dtype_of(expr)

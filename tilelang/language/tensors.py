@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.dtypes import DType, canonical
+from tilelang.dtypes import DType, canonical, is_dtype
 from tilelang.errors import CompileError
 
 
@@ -44,20 +44,26 @@ class _TensorFactory:
     def __init__(self, scope: str):
         self.scope = scope
 
-    def __call__(self, shape: Any, dtype: Any = "float32", strides: Any = None, scope: str | None = None, **_: Any) -> TensorSpec:
-        """A compact (or, with ``strides``, a strided) tensor of ``shape`` and ``dtype``."""
+    def __call__(
+        self, shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, scope: str | None = None, **_: Any
+    ) -> Any:
+        """A compact (or, with ``strides``, a strided) tensor of ``shape`` and ``dtype``.
+
+        Args:
+            data: inside a program, what the tensor is a view of: ``tensor.data``, or an argument declared ``T.ptr``.
+        """
+        if isinstance(data, (tuple, list)):
+            data, strides = None, data
+        if data is not None:
+            return make_tensor(data, shape, dtype, strides)
         return TensorSpec(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope)
 
     def __getitem__(self, key: Any) -> TensorSpec:
         items = key if isinstance(key, tuple) else (key,)
-        if len(items) >= 2 and _is_dtype(items[-1]):
+        if len(items) >= 2 and is_dtype(items[-1]):
             shape = items[0] if len(items) == 2 else items[:-1]
             return self(shape, items[-1])
         return self(items[0] if len(items) == 1 else items)
-
-
-def _is_dtype(value: Any) -> bool:
-    return isinstance(value, str) or type(value).__name__ == "dtype"
 
 
 class _StridedTensorFactory(_TensorFactory):
@@ -85,11 +91,19 @@ def ptr(dtype: Any = "float32", storage_scope: str = "global", **_: Any) -> Poin
 
 
 def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
-    """A tensor of ``shape`` at ``pointer`` (an argument declared ``T.ptr``, or an integer address)."""
+    """A tensor of ``shape`` at ``pointer``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
+
+    Raises:
+        CompileError: ``tensor`` has another size in bytes.
+    """
     from tilelang.frontend.builder import current
     from tilelang.frontend.program import declare_buffer
     from tilelang.ir import nodes as ir
 
+    if isinstance(pointer, ir.Call) and pointer.op.name == "tirx.buffer_data":
+        from tilelang.language.customize import view
+
+        return view(pointer.args[0], shape, dtype, strides)
     builder = current("T.make_tensor")
     spec = TensorSpec(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides))
     buffer = declare_buffer(builder.take_name("tensor"), spec)

@@ -40,7 +40,8 @@ def do_bench(
         warmup, rep: milliseconds to spend before and while measuring; ``_n_warmup`` and ``_n_repeat`` fix counts instead.
         quantiles: give these quantiles instead of one number.
         fast_flush: clear the L2 cache by a fill of integers (kept for compatibility; always done on a GPU).
-        backend: ``"event"``, ``"cudagraph"`` or ``"wall"``; a CPU is always measured by the wall clock.
+        backend: ``"event"``, ``"cudagraph"`` or ``"wall"``; ``"cupti"`` is ``"event"``; a CPU is always measured by the wall
+            clock.
         return_mode: ``"min"``, ``"max"``, ``"mean"`` or ``"median"``; a CPU gives medians unless another is asked for.
         early_stop_baseline: give up (returning infinity) where one estimate is slower than this many milliseconds.
 
@@ -103,6 +104,7 @@ def _graph_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
 
 _CLOCKS: dict[str, Callable[[Callable[[], Any], int], torch.Tensor]] = {
     "event": _event_times,
+    "cupti": _event_times,
     "cudagraph": _graph_times,
     "wall": _wall_times,
 }

@@ -35,6 +35,12 @@ def test_a_changed_global_or_helper_recompiles(monkeypatch: pytest.MonkeyPatch):
     torch.testing.assert_close(programs.scaled_add(64)(a, b), a + b * 5.0 + 100.0)
 
 
+def test_the_source_of_a_kernel_by_its_arguments():
+    assert programs.scaled_add.get_kernel_source(n=64) == programs.scaled_add(64).get_kernel_source()
+    a = torch.randn(5, 7)
+    assert programs.eager_add.get_kernel_source(a, a) == programs.eager_add.compile(a, a).get_kernel_source()
+
+
 def test_one_kernel_serves_all_dynamic_sizes():
     kernel = programs.dynamic_copy()
     for size in (1, 63, 64, 65, 1000):

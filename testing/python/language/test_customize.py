@@ -53,6 +53,19 @@ def test_view_with_strides():
     assert torch.equal(run(main, a, out_idx=-1), a.as_strided((3, 4), (5, 2)))
 
 
+def test_a_tensor_declared_over_the_data_of_another_is_a_view_of_it():
+    @T.prim_func
+    def main(A: T.Tensor((4, 6), "float32"), B: T.Tensor((2, 3, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            flat = T.Tensor((24,), "float32", A.data)
+            rows = T.make_tensor(B.data, (6, 4), "float32")
+            for i, j in T.Parallel(6, 4):
+                rows[i, j] = flat[i * 4 + j] + 1
+
+    a = random((4, 6), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), (a + 1).view(2, 3, 4))
+
+
 def test_views_must_fit():
     with pytest.raises(CompileError, match=r"A is \(4, 6\) of float32, which does not fill \(5, 5\) of float32"):
 
@@ -60,6 +73,31 @@ def test_views_must_fit():
         def main(A: T.Tensor((4, 6), "float32")):
             with T.Kernel(1):
                 T.reshape(A, (5, 5))
+
+    with pytest.raises(CompileError, match=r"A is \(4, 6\) of float32, which does not fill \(5, 5\) of float32"):
+
+        @T.prim_func
+        def other(A: T.Tensor((4, 6), "float32")):
+            with T.Kernel(1):
+                T.Tensor((5, 5), "float32", A.data)
+
+
+def test_memory_of_any_scope():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        workspace = T.alloc_buffer((64,), "float32")
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_buffer((64,), "float32", scope="shared")
+            T.copy(A, tile)
+            T.copy(tile, workspace)
+        with T.Kernel(1, threads=32):
+            part = T.alloc_buffer((64,), "float32", scope="local.fragment")
+            T.copy(workspace, part)
+            for i in T.Parallel(64):
+                B[i] = part[i] * 2
+
+    a = random((64,), torch.float32)
+    assert torch.equal(run(main, a, out_idx=[1]), a * 2)
 
 
 def test_any_of_and_all_of():

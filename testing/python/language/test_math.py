@@ -151,6 +151,8 @@ def test_reinterpret_round_trip():
     x = random((N,), torch.float32, 6)
     bits = run(elementwise(lambda v: T.reinterpret("int32", v), "float32", out="int32"), x, out_idx=-1)
     assert torch.equal(bits, x.view(torch.int32))
+    again = run(elementwise(lambda v: T.reinterpret(v, T.float32), "int32", out="float32"), bits, out_idx=-1)
+    assert torch.equal(again, x)
     with pytest.raises(CompileError, match="float32 has 32 bits, int16 has 16"):
         elementwise(lambda v: T.reinterpret("int16", v), "float32", out="int16")
 
