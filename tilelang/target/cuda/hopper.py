@@ -16,7 +16,7 @@ from tilelang.target.cuda import tma, wgmma
 from tilelang.target.cuda.code import Leaf, leaf_of
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.inference import ThreadScope
-from tilelang.target.cuda.warp_specialize import COMPLETE, IN_FLIGHT
+from tilelang.target.cuda.wgmma import COMPLETE, IN_FLIGHT
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of
 from tilelang.tileop.copy import AtomicTile, Copy
 
@@ -60,8 +60,8 @@ def can_multiply(emitter: Emitter, node: Any) -> bool:
 def emit_product(emitter: Emitter, node: Any) -> Leaf:
     """The code of a product by warp groups."""
     op, plan = node.op, emitter.layouts.products[node].wgmma
-    if op.wg_wait == COMPLETE:
-        return Leaf(wgmma.complete(plan, emitter.name(op.c.buffer)))
+    if op.wg_wait <= COMPLETE:
+        return Leaf(wgmma.complete(plan, emitter.name(op.c.buffer), COMPLETE - op.wg_wait))
     if not can_multiply(emitter, node):
         raise CompileError(
             f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",

@@ -23,6 +23,13 @@ ROWS = 64
 K_BYTES = 32
 """Bytes of K that one instruction contracts, whatever the type."""
 
+IN_FLIGHT = -1
+"""``wg_wait`` of a product that a later statement waits for."""
+
+COMPLETE = -2
+"""``wg_wait`` of a product that is not started again: the statement waits for it and C is valid after it; ``COMPLETE - n`` where
+``n`` newer products may stay in flight."""
+
 _OPERAND_TYPES: Mapping[str, str] = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
     "int8": "s8", "uint8": "u8",
@@ -230,9 +237,9 @@ def emit(
     return lines
 
 
-def complete(plan: WgmmaPlan, c: str) -> list[str]:
-    """The C++ lines that wait for every product in flight; ``c`` holds its result afterwards."""
-    return ["tl::wgmma_wait<0>();", *fence_operands(plan, c, None)]
+def complete(plan: WgmmaPlan, c: str, pending: int = 0) -> list[str]:
+    """The C++ lines that wait for every product in flight but the newest ``pending``; ``c`` holds its result afterwards."""
+    return [f"tl::wgmma_wait<{pending}>();", *fence_operands(plan, c, None)]
 
 
 def fence_operands(plan: WgmmaPlan, c: str, a: str | None) -> list[str]:
