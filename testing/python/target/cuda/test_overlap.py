@@ -137,7 +137,7 @@ def test_what_the_tail_changes_is_waited_for() -> None:
     program = chain(between=T.macro(changes_the_accumulator))
     assert overlap_of(program) is not None
     text = source(program, "sm_90a")
-    loop = text[text.index("consumed_k_slot;") :]
+    loop = text[text.index("= consumed_k_slot;") :]
     assert loop.index("wgmma_wait<0>") < loop.index("total[") < loop.index("wgmma_wait<1>")
 
 
