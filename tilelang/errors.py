@@ -83,7 +83,7 @@ def concise(error: TileLangError) -> TileLangError:
     return error if env.get("TILELANG_TRACEBACK") == "full" else error.with_traceback(None)
 
 
-class CompileError(TileLangError):
+class CompileError(TileLangError, ValueError):
     """A program that cannot be compiled."""
 
 
@@ -95,7 +95,7 @@ class CacheWarning(UserWarning):
     """The kernel cache could not do all it should; the kernel is right all the same."""
 
 
-class ExecutionError(TileLangError):
+class ExecutionError(TileLangError, RuntimeError):
     """A kernel that cannot be loaded or launched."""
 
 

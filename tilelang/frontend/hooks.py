@@ -68,10 +68,13 @@ class Hooks:
         return bound
 
     def unpack(self, names: tuple[str, ...], values: Any) -> tuple[Any, ...]:
-        """The right-hand side of ``a, *b = values``, every item computed before any target changes."""
+        """The right-hand side of ``a, *b = values``, every item computed before any target changes.
+
+        The single index of a kernel of one axis may be unpacked too: ``with T.Kernel(n) as (bx,)``.
+        """
         builder = current()
         builder.pending_name = None
-        items = distributed(names, list(values))
+        items = distributed(names, [values] if isinstance(values, ir.Var) and not is_buffer(values) else list(values))
         return tuple(
             kept(builder, name.lstrip("*"), item) if isinstance(item, (list, tuple, dict)) else settled(builder, name, item)
             for name, item in zip(names, items)

@@ -284,6 +284,19 @@ class _Rewriter(ast.NodeTransformer):
         result = ast.For(node.target, loop, self.block(node.body), [], None)
         return [_locate(result, node), *self.leave(node.body, node)]
 
+    def visit_With(self, node: ast.With) -> Any:
+        """``with T.Kernel(n) as (bx,)`` unpacks the only index, which is no sequence."""
+        unpacked: list[ast.stmt] = []
+        for item in node.items:
+            target = item.optional_vars
+            if isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == 1:
+                held = f"__tl_with_{node.lineno}__"
+                unpacked += self.assign_items(target, ast.Name(held, ast.Load()), node)
+                item.optional_vars = _locate(ast.Name(held, ast.Store()), target)
+        self.generic_visit(node)
+        node.body[:0] = unpacked
+        return node
+
     def visit_While(self, node: ast.While) -> Any:
         if node.orelse:
             raise self.unsupported(node.orelse[0], "else after a while loop")

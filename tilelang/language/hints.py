@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
-from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language.math import condition, convert
@@ -103,8 +103,10 @@ def annotate_min_blocks_per_sm(n: int) -> None:
 
 
 def assume(test: Any) -> None:
-    """Promises that ``test`` holds; what happens where it does not is undefined."""
-    builder = require_kernel("T.assume")
+    """Promises that ``test`` holds; what happens where it does not is undefined. Outside of a kernel it says nothing yet."""
+    builder = current("T.assume")
+    if builder.kernel is None:
+        return
     builder.evaluate(ir.tirx.assume(condition(test)))
 
 

@@ -121,7 +121,34 @@ def reinterpret(value: Any, dtype: Any) -> Any:
 def condition(value: Any) -> Any:
     """``value`` as a boolean expression; a number counts as whether it is not zero."""
     expr = as_expr(value)
-    return expr if dtype_of(expr).kind == "bool" else convert(expr, "bool")
+    kind = dtype_of(expr)
+    return expr if kind.kind == "bool" else convert(expr, "bool", kind.lanes)
+
+
+def Not(value: Any) -> Any:
+    """Whether ``value`` is zero or false."""
+    if _is_number(value):
+        return not value
+    from tilelang.ir import nodes as ir
+
+    return ir.Not(condition(value))
+
+
+def _logical(name: str, python: Callable[[Any, Any], bool], meaning: str) -> Callable[[Any, Any], Any]:
+    def function(left: Any, right: Any) -> Any:
+        if _is_number(left) and _is_number(right):
+            return python(left, right)
+        from tilelang.ir import nodes as ir
+
+        return getattr(ir, name)(condition(left), condition(right))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Whether {meaning} hold."
+    return function
+
+
+And = _logical("And", lambda left, right: bool(left and right), "both conditions")
+Or = _logical("Or", lambda left, right: bool(left or right), "one of the two conditions or both")
 
 
 # Elementary functions ------------------------------------------------------------------------------------------------
@@ -213,7 +240,6 @@ _ELEMENTARY = [
     _Elementary("ceil", math.ceil, "The smallest whole number that is not less.", exact=True),
     _Elementary("floor", math.floor, "The largest whole number that is not greater.", exact=True),
     _Elementary("trunc", math.trunc, "The whole part, rounding towards zero.", exact=True),
-    _Elementary("round", _away_from_zero, "The nearest whole number, halves away from zero.", exact=True),
     _Elementary("nearbyint", builtins.round, "The nearest whole number, halves to even.", exact=True),
     _Elementary("atan2", math.atan2, "The angle of the point (second, first argument), in radians.", arity=2),
     _Elementary("fmod", math.fmod, "The remainder of division, with the sign of the dividend.", arity=2),
@@ -223,6 +249,24 @@ _ELEMENTARY = [
 
 for _row in _ELEMENTARY:
     globals()[_row.name] = _row.function()
+
+
+def round(value: Any, rounding_mode: str = "ties-to-even") -> Any:
+    """The nearest whole number; an integer is its own result.
+
+    Args:
+        value: a number or an expression.
+        rounding_mode: where halves go, ``"ties-to-even"`` or ``"ties-away-from-zero"``.
+    """
+    if rounding_mode not in _ROUNDED:
+        raise CompileError(f"T.round: rounding_mode={rounding_mode!r} is none of {', '.join(map(repr, _ROUNDED))}")
+    return _ROUNDED[rounding_mode](value)
+
+
+_ROUNDED: dict[str, Callable[[Any], Any]] = {
+    "ties-to-even": globals()["nearbyint"],
+    "ties-away-from-zero": _Elementary("round", _away_from_zero, "", exact=True).function(),
+}
 
 
 def _promoted(left: Any, right: Any) -> tuple[Any, Any]:

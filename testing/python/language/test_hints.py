@@ -33,6 +33,19 @@ def test_hints_change_nothing():
     assert torch.equal(run(main, a, out_idx=-1), a)
 
 
+def test_an_assumption_about_a_size_may_stand_before_the_kernel():
+    stride = T.dynamic("stride")
+
+    @T.prim_func
+    def main(A: T.StridedTensor((4, 8), (stride, 1), "int32"), B: T.Tensor((4, 8), "int32")):
+        T.assume(stride % 8 == 0)
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+
+    a = torch.arange(64, dtype=torch.int32).reshape(4, 16)[:, :8]
+    assert torch.equal(run(main, a, out_idx=-1), a)
+
+
 def test_layouts_change_nothing():
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):

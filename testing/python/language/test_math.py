@@ -45,7 +45,7 @@ UNARY = {
     "floor": (torch.floor, -9, 9),
     "trunc": (torch.trunc, -9, 9),
     "nearbyint": (torch.round, -9, 9),
-    "round": (lambda x: torch.copysign(torch.floor(x.abs() + 0.5), x), -9, 9),
+    "round": (torch.round, -9, 9),
 }
 N = 512
 
@@ -145,6 +145,23 @@ def test_cast_saturates_nothing_and_rounds_to_even():
     x = torch.tensor([1 + 2.0**-11, 1 + 3 * 2.0**-11, 65519.0, 70000.0] * (N // 4))
     y = run(elementwise(lambda v: T.float16(v), "float32", out="float16"), x, out_idx=-1)
     assert torch.equal(y, x.half())
+
+
+def test_where_halves_are_rounded_to():
+    x = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.4, 3.6] * (N // 8))
+    assert torch.equal(run(elementwise(T.round, "float32"), x, out_idx=-1), torch.round(x))
+    away = run(elementwise(lambda v: T.round(v, "ties-away-from-zero"), "float32"), x, out_idx=-1)
+    assert away[:8].tolist() == [-3, -2, -1, 1, 2, 3, 3, 4]
+    assert (T.round(2.5), T.round(2.5, "ties-away-from-zero")) == (2, 3)
+    with pytest.raises(CompileError, match="rounding_mode='up' is none of"):
+        T.round(2.5, "up")
+
+
+def test_logic():
+    x = torch.arange(N, dtype=torch.int32) % 4
+    y = run(elementwise(lambda v: T.And(T.Not(v == 1), T.Or(v > 2, T.Not(v))), "int32", out="bool"), x, out_idx=-1)
+    assert torch.equal(y, (x != 1) & ((x > 2) | (x == 0)))
+    assert (T.Not(0), T.And(1, 0), T.Or(1, 0)) == (True, False, True)
 
 
 def test_reinterpret_round_trip():

@@ -39,6 +39,21 @@ def test_eager_style():
     assert torch.equal(scale(a, factor=0.5)[1], a * 0.5)
 
 
+def test_the_only_block_index_may_be_unpacked():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(8, threads=32) as (bx,):
+            A[bx] = bx
+
+    assert torch.equal(run(main, out_idx=-1), torch.arange(8, dtype=torch.int32))
+
+
+def test_errors_are_what_python_calls_them():
+    with pytest.raises(ValueError, match="unknown dtype"):
+        T.cast(1, "float33")
+    assert issubclass(CompileError, ValueError) and issubclass(ArgumentError, RuntimeError)
+
+
 def test_factory_style_with_several_outputs():
     @tilelang.jit(out_idx=[1, -1], target="cpu")
     def split(N, dtype):

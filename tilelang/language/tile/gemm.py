@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import as_expr, is_symbolic
@@ -47,17 +48,20 @@ def gemm(
         C: (M, N); its element type is the accumulator's (float32 for float16, bfloat16 and float8; int32 for int8).
         policy: how the warps share C.
         clear_accum: start from zero instead of C's old value; a Python bool or a run-time condition.
-        k_pack: K steps packed in one instruction on targets that know it.
+        k_pack: K steps packed in one instruction on targets that know it, 1 or 2.
         wg_wait: warp-group products that may stay in flight; 0 completes the statement.
         mbar: barrier of the fifth-generation tensor cores.
 
     Raises:
         GemmShapeError, GemmDtypeError: the operands do not fit.
+        CompileError: another ``k_pack``.
     """
+    if type(k_pack) is not int or k_pack not in (1, 2):
+        raise CompileError(f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}")
     barrier = None if mbar is None else as_region(mbar, "T.gemm")
     _emit(
         Gemm(_operand(A), _operand(B), _operand(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
-             int(policy), "gemm", int(wg_wait), int(k_pack))
+             int(policy), "gemm", int(wg_wait), k_pack)
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class Reduction:
     def element(self, text: str, dtype: str) -> str:
         """An element of the source, ready to be combined."""
         value = converted(text, dtype, self.wide)
-        if not self.combine_kind.absolute:
+        if not self.combine_kind.absolute or self.wide.kind in ("uint", "bool"):
             return value
         return f"fabsf({value})" if self.wide == "float32" else f"fabs({value})" if self.wide.is_float else f"abs({value})"
 
