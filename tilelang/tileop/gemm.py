@@ -106,9 +106,17 @@ class GemmSparse(_MatrixProduct):
     policy: int = GemmWarpPolicy.Square
     wg_wait: int = 0
 
+    @property
+    def group(self) -> int:
+        """Consecutive elements of which half are kept: four, or two of 32 bits; each group has four bits of metadata."""
+        return 2 if canonical(self.a.dtype).bits == 32 else 4
+
     def check(self) -> None:
-        """Shapes must agree, A having half of K; dtypes as for :class:`Gemm`."""
+        """Shapes must agree, A having half of K and E four bits for each group; dtypes as for :class:`Gemm`."""
         self._check_ranks()
+        covered = self.group * (canonical(self.e.dtype).bits // 4)
+        if isinstance(self.k, int) and self.k % covered == 0:
+            self._expected("E", self.e, (self.m, self.k // covered), self.transpose_e)
         self._expected("A", self.a, (self.m, self.k // 2), self.transpose_a)
         self._expected("B", self.b, (self.k, self.n), self.transpose_b)
         check_gemm_dtypes(self.a.dtype, self.b.dtype, self.c.dtype)

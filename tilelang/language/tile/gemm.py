@@ -120,7 +120,8 @@ def gemm_sp(
 
     Args:
         A_sparse: the kept elements, (M, K / 2).
-        E: metadata, two bits for each kept element: its position in its group of four.
+        E: metadata, (M, K / 4 / groups a word): four bits for each group of four, the positions of its kept elements, ascending;
+            groups from the low bits of a word up. Of float32, one of two elements is kept: 0b0100 the first, 0b1110 the second.
         B, C: as in :func:`gemm`.
     """
     _emit(

@@ -1,7 +1,8 @@
 """``T.gemm_sp``: the sparse operand is expanded into a dense tile, and multiplied like any other.
 
 Each group of four consecutive K elements keeps two; four bits of metadata say where: two positions of two bits, the lower one
-first. A metadata element of w bits describes ``w / 4`` groups, from its low bits up.
+first. A group of two 32-bit elements keeps one, and the positions are those of its 16-bit halves. A metadata element of w bits
+describes ``w / 4`` groups, from its low bits up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tilelang.tileop.gemm import Gemm, GemmSparse
 @rule(GemmSparse)
 def lower_gemm_sparse(record: GemmSparse, scope: Scope) -> Any:
     """Expands A, then ``C (+)= op(A) op(B)``."""
-    m, k = as_int(record.m), as_int(record.k)
+    m, k, size = as_int(record.m), as_int(record.k), record.group
     dense = ir.decl_buffer((m, k), record.a.dtype, name="a_dense", layout=None, scope="local", data_alignment=64)
     groups_per_word = canonical(record.e.dtype).bits // 4
 
@@ -36,20 +37,21 @@ def lower_gemm_sparse(record: GemmSparse, scope: Scope) -> Any:
         code = ir.Var("code", "int32")
         bits = ir.Cast("int32", word(row, ir.FloorDiv(g, constant(groups_per_word))))
         shifted = bits >> (ir.FloorMod(g, constant(groups_per_word)) * 4)
-        first, second = code & 3, (code >> 2) & 3
+        first, second, none = code & 3, (code >> 2) & 3, zero(record.a.dtype)
 
         def store(place: Any) -> Any:
-            value = ir.Select(
-                first == place, kept(row, g * 2), ir.Select(second == place, kept(row, g * 2 + 1), zero(record.a.dtype))
-            )
-            return ir.BufferStore(dense, value, [row, g * 4 + place])
+            if size == 2:
+                value = ir.Select((second >> 1) == place, kept(row, g), none)
+            else:
+                value = ir.Select(first == place, kept(row, g * 2), ir.Select(second == place, kept(row, g * 2 + 1), none))
+            return ir.BufferStore(dense, value, [row, g * size + place])
 
-        return seq(ir.Bind(code, shifted), loop("place", 4, store))
+        return seq(ir.Bind(code, shifted), loop("place", size, store))
 
     product = Gemm(
         Region.whole(dense), record.b, record.c, record.clear_accum, transpose_b=record.transpose_b, policy=record.policy
     )
-    return seq(alloc(dense), nest([m, k // 4], group), lower_gemm(product, scope))
+    return seq(alloc(dense), nest([m, k // size], group), lower_gemm(product, scope))
 
 
 def _element(region: Region, row: Any, column: Any) -> Any:

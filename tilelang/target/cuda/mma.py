@@ -26,6 +26,7 @@ class Instruction:
         suffix: of the device function ``tl::mma_m<m>n<n>k<k>_<suffix>``.
         pack: A and B elements in one register of a lane (32 bits; 64 for float64).
         operand: element type that A and B are converted to before; their own where None.
+        sparse: whether A keeps one half of K, and metadata say which (``mma.sp``).
     """
 
     m: int
@@ -34,11 +35,17 @@ class Instruction:
     suffix: str
     pack: int
     operand: str | None = None
+    sparse: bool = False
 
     @property
     def function(self) -> str:
         """The device function."""
-        return f"tl::mma_m{self.m}n{self.n}k{self.k}_{self.suffix}"
+        return f"tl::mma_{'sp_' if self.sparse else ''}m{self.m}n{self.n}k{self.k}_{self.suffix}"
+
+    @property
+    def a_depth(self) -> int:
+        """Columns of A that are stored."""
+        return self.k // 2 if self.sparse else self.k
 
     @property
     def rows(self) -> int:
@@ -47,13 +54,18 @@ class Instruction:
 
     @property
     def halves(self) -> int:
-        """Registers of one row along K."""
+        """Registers of one column of B along K."""
         return self.k // (4 * self.pack)
+
+    @property
+    def a_halves(self) -> int:
+        """Registers of one row of A along K."""
+        return self.a_depth // (4 * self.pack)
 
     @property
     def a_elements(self) -> int:
         """Elements of A in one lane."""
-        return self.rows * self.halves * self.pack
+        return self.rows * self.a_halves * self.pack
 
     @property
     def b_elements(self) -> int:
@@ -86,6 +98,19 @@ _TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
     ("float8_e5m2", "float32"): (16, 8, 32, 4, 89),
 }
 
+_SPARSE: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
+    ("float16", "float32"): (16, 8, 32, 2, 80),
+    ("float16", "float16"): (16, 8, 32, 2, 80),
+    ("bfloat16", "float32"): (16, 8, 32, 2, 80),
+    ("float32", "float32"): (16, 8, 16, 1, 80),
+    ("tfloat32", "float32"): (16, 8, 16, 1, 80),
+    ("int8", "int32"): (16, 8, 64, 4, 80),
+    ("uint8", "int32"): (16, 8, 64, 4, 80),
+    ("float8_e4m3fn", "float32"): (16, 8, 64, 4, 89),
+    ("float8_e5m2", "float32"): (16, 8, 64, 4, 89),
+}
+"""The same for ``mma.sp``."""
+
 
 def instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
     """The instruction for element types of A, B and C on a compute capability; None where the tensor cores have none."""
@@ -98,11 +123,23 @@ def instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
         if canonical(a).is_float and canonical(a).bits == 8 and sm >= 80:
             return Instruction(16, 8, 16, "f32_f16", 2, "float16")
         return None
-    left = "tf32" if a == "float32" else _SHORT[a]
-    right = "tf32" if b == "float32" else _SHORT[b]
+    return Instruction(m, n, k, _suffix(a, b, c), pack)
+
+
+def sparse_instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
+    """The instruction for an A of which two of four (32-bit types: one of two) elements are kept; None where there is none."""
+    a, b, c = canonical(a), canonical(b), canonical(c)
+    row = _SPARSE.get((a, c))
+    if row is None or (b, c) not in _SPARSE or sm < row[-1]:
+        return None
+    m, n, k, pack, _ = row
+    return Instruction(m, n, k, _suffix(a, b, c), pack, sparse=True)
+
+
+def _suffix(a: str, b: str, c: str) -> str:
+    left, right = ("tf32" if dtype == "float32" else _SHORT[dtype] for dtype in (a, b))
     pair = left if left == right else f"{left}_{right}"
-    suffix = "f64" if c == "float64" else f"{_SHORT[c]}_{pair}"
-    return Instruction(m, n, k, suffix, pack)
+    return "f64" if c == "float64" else f"{_SHORT[c]}_{pair}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +188,11 @@ def accumulator_layout(rows: int, columns: int, unit: Instruction, grid: WarpGri
 
 
 def a_layout(rows: int, depth: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
-    """The fragment of A as (M, K)."""
-    tiles_m, tiles_k = rows // unit.m // grid.m, depth // unit.k
+    """The fragment of A as (M, K), ``depth`` columns of which are stored."""
+    tiles_m, tiles_k = rows // unit.m // grid.m, depth // unit.a_depth
     each, pack = unit.a_elements, unit.pack
     m = (on_thread(8, 4), on_register(unit.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, _WARP))
-    k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.halves, pack * unit.rows), on_register(tiles_k, each))
+    k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.a_halves, pack * unit.rows), on_register(tiles_k, each))
     return _layout((rows, depth), (m, k), (on_thread(grid.n, _WARP * grid.m),), grid, warps)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from tilelang.target.cuda import kernel_text
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.hopper_rules import HopperRules, uses_hopper
 from tilelang.target.cuda.kernel_text import KernelOptions, KernelState, new_state
+from tilelang.target.cuda.products import takes_sparse
 from tilelang.target.cuda.program import split_kernels
 from tilelang.target.cuda.tree import read_tree
 from tilelang.target.cuda.warp_specialize import specialize
@@ -69,7 +71,8 @@ def _specialize(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _read(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        state.tree = read_tree(state.kernel.body)
+        sparse = functools.partial(takes_sparse, threads=state.kernel.thread_count, target=state.target)
+        state.tree = read_tree(state.kernel.body, sparse)
     return kernels
 
 

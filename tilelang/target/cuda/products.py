@@ -18,12 +18,14 @@ from tilelang.target.cuda.mma import (
     accumulator_layout,
     b_layout,
     instruction,
+    sparse_instruction,
     transposed,
     warp_grid,
 )
 from tilelang.target.cuda.nest import Axis
 from tilelang.target.cuda.wgmma import WgmmaPlan, plan_gemm
 from tilelang.target.cuda.wgmma_layout import panel_layout
+from tilelang.tileop.gemm import Gemm, GemmSparse
 
 _WARP = 32
 
@@ -52,19 +54,19 @@ class Product:
 
 def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True) -> Product:
     """The way to compute ``op`` with the threads of its scope; ``wgmma`` allows warp group instructions where there are any."""
-    if wgmma and target.arch == "sm_90a" and type(op).__name__ == "Gemm" and _tiles_fit(op):
+    if wgmma and target.arch == "sm_90a" and isinstance(op, Gemm) and _tiles_fit(op):
         plan = plan_gemm(op, threads)
         if plan is not None:
             return _warp_group_product(op, plan)
-    unit = instruction(op.a.dtype, op.b.dtype, op.c.dtype, target.sm) if threads % _WARP == 0 else None
     m, n, k = (as_int(size) for size in (op.m, op.n, op.k))
-    if unit is None or k % unit.k or type(op).__name__ != "Gemm" or not _tiles_fit(op):
+    unit = _unit(op, threads, target)
+    if unit is None or k % unit.k or not _tiles_fit(op):
         return _scalar_product(op, m, n, threads)
     warps = threads // _WARP
     grid = warp_grid(m, n, unit, warps, op.policy)
     if grid is None:
         return _scalar_product(op, m, n, threads)
-    a, b = a_layout(m, k, unit, grid, warps), b_layout(k, n, unit, grid, warps)
+    a, b = a_layout(m, k // unit.k * unit.a_depth, unit, grid, warps), b_layout(k, n, unit, grid, warps)
     c = accumulator_layout(m, n, unit, grid, warps)
     fragments = [(op.c.buffer, c)]
     if op.a.scope == "local.fragment":
@@ -72,6 +74,21 @@ def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True) -> Prod
     if op.b.scope == "local.fragment":
         fragments.append((op.b.buffer, transposed(b) if op.transpose_b else b))
     return Product("mma", unit, grid, a, b, c, tuple(fragments))
+
+
+def _unit(op: Any, threads: int, target: Any) -> Instruction | None:
+    if threads % _WARP:
+        return None
+    choose = sparse_instruction if isinstance(op, GemmSparse) else instruction
+    return choose(op.a.dtype, op.b.dtype, op.c.dtype, target.sm)
+
+
+def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
+    """Whether the tensor cores read a sparse operand as it is; otherwise it has to be expanded."""
+    unit = _unit(op, threads, target)
+    if unit is None or not _tiles_fit(op) or op.e.scope == "local.fragment":
+        return False
+    return not (as_int(op.m) % unit.m or as_int(op.n) % unit.n or as_int(op.k) % unit.k)
 
 
 def _warp_group_product(op: Any, plan: WgmmaPlan) -> Product:

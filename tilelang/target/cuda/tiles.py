@@ -142,19 +142,24 @@ def _im2col(op: Im2Col, span: Any) -> Nest:
 
 
 def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
-    """A 2:4 sparse operand written out: of each four elements along K, the two kept ones at their places, zero elsewhere.
+    """A sparse operand written out: of each group of elements along K, the kept ones at their places, zero elsewhere.
 
-    Four bits of metadata a group: two positions of two bits, the lower one first; groups from the low bits of a word up.
+    Four bits of metadata a group, groups from the low bits of a word up. A group of four keeps two, whose positions are two bits
+    each, the lower one first; a group of two 32-bit elements keeps one, and the positions are those of its 16-bit halves.
     """
     row, column = ir.Var("i", "int32"), ir.Var("j", "int32")
-    words = canonical(op.e.dtype).bits // 4
-    group, place = column // 4, column % 4
+    words, size = canonical(op.e.dtype).bits // 4, op.group
+    group, place = column // size, column % size
     at = (group // words, row) if op.transpose_e else (row, group // words)
     word = ir.Cast("int32", _load_matrix(op.e, at))
     code = (word >> (group % words * 4)) & 15
-    kept = [_load_matrix(op.a, (index, row) if op.transpose_a else (row, index)) for index in (group * 2, group * 2 + 1)]
+    indices = [group * (size // 2) + number for number in range(size // 2)]
+    kept = [_load_matrix(op.a, (index, row) if op.transpose_a else (row, index)) for index in indices]
     zero = _typed(0, op.a.dtype)
-    value = ir.Select((code & 3) == place, kept[0], ir.Select((code >> 2) == place, kept[1], zero))
+    if size == 2:
+        value = ir.Select((code >> 3) == place, kept[0], zero)
+    else:
+        value = ir.Select((code & 3) == place, kept[0], ir.Select((code >> 2) == place, kept[1], zero))
     axes = (Axis(row, as_int(op.m)), Axis(column, as_int(op.k)))
     return Nest.build(axes, ir.BufferStore(dense, value, [row, column], span), span, "T.gemm_sp")
 

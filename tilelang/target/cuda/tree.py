@@ -5,7 +5,7 @@ Later steps walk this tree several times; it is far cheaper to walk than the IR 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -132,13 +132,14 @@ class TileTree:
     hints: list[tuple[Any, Any]] = field(default_factory=list)
 
 
-def read_tree(body: Any) -> TileTree:
-    """The tree of a kernel's body."""
-    return _Reader().read(body)
+def read_tree(body: Any, takes_sparse: Callable[[GemmSparse], bool] = lambda op: False) -> TileTree:
+    """The tree of a kernel's body; ``takes_sparse`` says which sparse products need no dense operand."""
+    return _Reader(takes_sparse).read(body)
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, takes_sparse: Callable[[GemmSparse], bool]) -> None:
+        self.takes_sparse = takes_sparse
         self.tree = TileTree(Sequence([]))
         self.temporaries = 0
 
@@ -208,9 +209,9 @@ class _Reader:
             return [Operator(op, span)]
         if is_elementwise(op):
             return [self.parallel(nest_of(op, span), op)]
-        if isinstance(op, GemmSparse):
+        if isinstance(op, GemmSparse) and not self.takes_sparse(op):
             return self.sparse_product(op, span)
-        if isinstance(op, Gemm) and op.c.scope != FRAGMENT:
+        if isinstance(op, (Gemm, GemmSparse)) and op.c.scope != FRAGMENT:
             return self.product(op, span)
         if isinstance(op, Reduce):
             return self.reduction(op, span)
