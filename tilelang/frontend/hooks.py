@@ -302,12 +302,12 @@ class Hooks:
 
     def floor_divide(self, left: Any, right: Any) -> Any:
         """``left // right``; a negative constant divisor is turned around, because TVM's simplifier fails on it."""
-        left, right = as_operand(left), as_operand(right)
+        left, right = _division(as_operand(left), as_operand(right))
         return (-left) // -_constant(right) if _is_negative_divisor(left, right) else left // right
 
     def modulo(self, left: Any, right: Any) -> Any:
         """``left % right``; see :meth:`floor_divide`."""
-        left, right = as_operand(left), as_operand(right)
+        left, right = _division(as_operand(left), as_operand(right))
         return -((-left) % -_constant(right)) if _is_negative_divisor(left, right) else left % right
 
     def power(self, left: Any, right: Any) -> Any:
@@ -394,7 +394,7 @@ class DynamicBranch(Branch):
 
 
 def _is_stale(frame: Frame, before: Any, value: Any) -> bool:
-    if isinstance(value, LocalVar) or is_buffer(value) or value is before:
+    if isinstance(value, (LocalVar, Unusable)) or is_buffer(value) or value is before:
         return False
     if isinstance(value, ir.PrimExpr):
         return True
@@ -443,6 +443,15 @@ def _boolean(value: Any) -> Any:
         if "int" in str(expr.ty)
         else ir.NE(expr, ir.FloatImm(str(expr.ty), 0.0))
     )
+
+
+def _division(left: Any, right: Any) -> tuple[Any, Any]:
+    """The operands of ``//`` and ``%``; a run-time float and the constant zero as the divisor are refused."""
+    if any(is_symbolic(value) and "float" in str(value.ty) for value in (left, right)):
+        raise CompileError("// and % of floating-point values", hint="use T.floor(a / b), T.fmod(a, b)")
+    if is_symbolic(left) and not is_symbolic(right) and _constant(right) == 0:
+        raise CompileError("division by zero", hint="the divisor of // and % is the constant 0 here")
+    return left, right
 
 
 def _is_negative_divisor(left: Any, right: Any) -> bool:

@@ -292,6 +292,23 @@ def test_values_are_immutable_snapshots():
     assert a.tolist() == [0, 5, 12, 0]
 
 
+def test_a_name_may_be_assigned_in_several_loops():
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            for row in T.serial(2):
+                for j in T.Parallel(8):
+                    twice = A[row, j] * 2
+                    B[row, j] = twice
+            for row in T.serial(2):
+                for j in T.Parallel(8):
+                    twice = A[row + 2, j] * 2
+                    B[row + 2, j] = twice
+
+    a = random((4, 8), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), a * 2)
+
+
 def test_containers_hold_values():
     class Box:
         content = None
