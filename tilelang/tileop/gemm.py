@@ -45,8 +45,11 @@ class _MatrixProduct(TileOp):
                 f"C is {shape_text(_matrix(self.c))}, K is {self.k}" + (f", transpose_{operand_name}=True" if transposed else ""),
             )
 
+    def _matrices(self) -> list[tuple[str, Region]]:
+        return [("A", self.a), ("B", self.b), ("C", self.c)]
+
     def _check_ranks(self) -> None:
-        for name, region in (("A", self.a), ("B", self.b), ("C", self.c)):
+        for name, region in self._matrices():
             if len(region.extents) < 2 or any(extent != 1 for extent in region.extents[:-2]):
                 raise GemmShapeError(name, shape_text(region.extents), "a matrix", "leading extents must be 1")
 
@@ -106,6 +109,9 @@ class GemmSparse(_MatrixProduct):
     policy: int = GemmWarpPolicy.Square
     wg_wait: int = 0
 
+    def _matrices(self) -> list[tuple[str, Region]]:
+        return [*super()._matrices(), ("E", self.e)]
+
     @property
     def group(self) -> int:
         """Consecutive elements of which half are kept: four, or two of 32 bits; each group has four bits of metadata."""
@@ -114,12 +120,12 @@ class GemmSparse(_MatrixProduct):
     def check(self) -> None:
         """Shapes must agree, A having half of K and E four bits for each group; dtypes as for :class:`Gemm`."""
         self._check_ranks()
-        covered = self.group * (canonical(self.e.dtype).bits // 4)
-        if isinstance(self.k, int) and self.k % covered == 0:
-            self._expected("E", self.e, (self.m, self.k // covered), self.transpose_e)
         self._expected("A", self.a, (self.m, self.k // 2), self.transpose_a)
         self._expected("B", self.b, (self.k, self.n), self.transpose_b)
         check_gemm_dtypes(self.a.dtype, self.b.dtype, self.c.dtype)
+        covered = self.group * (canonical(self.e.dtype).bits // 4)
+        if isinstance(self.k, int) and self.k % covered == 0:
+            self._expected("E", self.e, (self.m, self.k // covered), self.transpose_e)
 
 
 def check_gemm_dtypes(a: str, b: str, c: str) -> None:
