@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.floats import is_float
+from tilelang.ir.visit import walk_expr
 
 _analyzer: Any = None
 
 
+def involves_floats(expr: Any) -> bool:
+    """Whether an expression computes with floats anywhere, which TVM's analyzer takes for real numbers."""
+    return any(isinstance(node, ir.PrimExpr) and is_float(getattr(node, "ty", "")) for node in walk_expr(expr))
+
+
 def simplify(expr: Any) -> Any:
-    """``expr`` in its simplest form without assumptions about its variables."""
+    """``expr`` in its simplest form without assumptions about its variables; as it is where floats take part."""
     global _analyzer
-    if isinstance(expr, int):
+    if isinstance(expr, int) or involves_floats(expr):
         return expr
     if _analyzer is None:
         _analyzer = ir.Analyzer()

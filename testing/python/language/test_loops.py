@@ -231,3 +231,39 @@ def test_bad_loops():
         T.Parallel()
     with pytest.raises(CompileError, match="a run-time loop in a plain Python function"):
         list(T.serial(4))
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_bounds_of_a_loop_are_computed_once(target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=1):
+            n = T.alloc_var("int32", init=3)
+            for i in range(n):
+                n = n - 1
+                B[i] = 1
+            for i in range(A[0], A[1]):
+                A[0] = 7
+                A[1] = 7
+                B[i] = 2
+
+    b = torch.zeros(8, dtype=torch.int32)
+    run(main, torch.tensor([4, 6] + [0] * 6, dtype=torch.int32), b, target=target)
+    assert b.tolist() == [1, 1, 1, 0, 2, 2, 0, 0]
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_a_condition_on_memory_is_no_fact_once_memory_changes(target):
+    """The guard of the store stays, although the branch tested the variable before it changed."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=1):
+            x = T.alloc_var("int32", init=A[0])
+            if 0 <= x < 8:
+                x = x + A[1]
+                B[x] = 1
+
+    memory = torch.zeros(64, dtype=torch.int32)
+    run(main, torch.tensor([3, 40], dtype=torch.int32), memory[:8], target=target)
+    assert not memory.any()

@@ -11,7 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.c_stmt import CStatements
 from tilelang.target.cpu.c_types import c_type, vector_typedef
-from tilelang.target.cpu.codegen_llvm import ENTRY_LEVEL, Library, lower_module, object_code
+from tilelang.target.cpu.codegen_llvm import ENTRY_LEVEL, Library, lower_entry, object_code
 from tilelang.target.cpu.functions import FUNCTIONS
 from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.legalize import LegalProgram
@@ -130,4 +130,4 @@ def _packed_entry(source: CSource, context: Any) -> bytes:
         ]
 
     entry = packed_entry(source.program.signature, context.name, failed)
-    return object_code(lower_module(entry, context, packed=True), context, ENTRY_LEVEL)
+    return object_code(lower_entry(entry, context), context, ENTRY_LEVEL)

@@ -20,7 +20,6 @@ from tilelang.target.cpu.runtime_ll import runtime_text
 from tilelang.target.cpu.script import llvm_files
 from tilelang.target.cpu.toolchain import link_shared
 from tilelang.target.info import TargetInfo
-from tilelang.transform.falling_indices import hide_falling_indices
 
 KERNEL_LEVEL, ENTRY_LEVEL = 3, 0
 """LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (long code that runs once a call)."""
@@ -75,17 +74,18 @@ def _target(info: TargetInfo, level: int) -> Any:
 
 
 def lower_host(program: LegalProgram, context: Any) -> HostModule:
-    """TVM's passes up to code generation, for the kernel and for the checked entry."""
+    """TVM's passes up to code generation, for the kernel and for the checked entry.
+
+    The kernel meets no pass that simplifies expressions: TVM's analyzer takes floats for real numbers.
+    """
     func = program.func
     imported = helpers.llvm_text(program.helpers)
     if imported:
         zero = ir.IntImm("int32", 0)
         func = func.with_body(ir.AttrStmt(zero, "pragma_import_llvm", ir.StringImm(imported), func.body))
-    kernel = lower_module(func, context, packed=False)
-    if not context.packed:
-        return HostModule(kernel, None)
-    entry = packed_entry(program.signature, context.name, _pass_on)
-    return HostModule(kernel, lower_module(entry, context, packed=True))
+    kernel = _passed(func, context, [tirx.UnrollLoop(), tirx.LowerTVMBuiltin(), tirx.ConvertSSA()])
+    entry = lower_entry(packed_entry(program.signature, context.name, _pass_on), context) if context.packed else None
+    return HostModule(kernel, entry)
 
 
 def _pass_on(code: Any) -> Any:
@@ -94,22 +94,25 @@ def _pass_on(code: Any) -> Any:
     return ir.IfThenElse(code != 0, leave, None)
 
 
-def lower_module(func: Any, context: Any, packed: bool) -> Any:
-    """Flat buffers, checked arguments where the function is ``packed``, operators that LLVM code generation knows."""
-    target = _target(context.request.target, KERNEL_LEVEL)
-    module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(hide_falling_indices(func)))
+def lower_entry(func: Any, context: Any) -> Any:
+    """The entry of TVM's convention: it checks the arguments."""
     passes = [
         tirx.FlattenBuffer(),
-        tirx.UnrollLoop(),
-        *([tirx.AnnotateEntryFunc(), tirx.MakePackedAPI()] if packed else []),
-        # The parameters alone still name narrow formats, whose pointers LLVM code generation does not know.
+        tirx.AnnotateEntryFunc(),
+        tirx.MakePackedAPI(),
+        # The parameters name narrow formats, whose pointers LLVM code generation does not know.
         tirx.BF16StorageLegalize(),
         tirx.FP8StorageLegalize(),
         tirx.LowerTVMBuiltin(),
         tirx.LowerIntrin(),
-        # Simplification copies expressions, and with them the variables that they bind.
         tirx.ConvertSSA(),
     ]
+    return _passed(func, context, passes)
+
+
+def _passed(func: Any, context: Any, passes: list[Any]) -> Any:
+    target = _target(context.request.target, KERNEL_LEVEL)
+    module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(func))
     return tvm.transform.Sequential(passes)(module)
 
 

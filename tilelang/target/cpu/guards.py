@@ -56,9 +56,9 @@ class Guards:
             return self._operands(node, mutator)
         condition, then, otherwise = node.args
         guarded = self.loads(condition)
-        with self.scope.analyzer.constraint_scope(condition):
+        with self.scope.assuming(condition):
             then = self.loads(then)
-        with self.scope.analyzer.constraint_scope(ir.Not(condition)):
+        with self.scope.assuming(condition, holds=False):
             otherwise = self.loads(otherwise)
         return if_then_else(guarded, then, otherwise)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.target.cpu import formats
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.params import dynamic_names, kernel_params
@@ -63,7 +64,8 @@ def plain_entry(func: Any, name: str) -> Any:
 
 def _plain_param(param: Any) -> tuple[Any, Any]:
     if ir.is_buffer_var(param):
-        pointer = ir.Var(f"{param.name}_ptr", ir.ir.PointerType(ir.ir.PrimType(str(param.dtype))))
+        dtype = str(param.dtype)
+        pointer = ir.Var(f"{param.name}_ptr", ir.pointer_type(formats.STORAGE.get(dtype, dtype)))
         return pointer, ir.DeclBuffer(param, data=pointer)
     if not isinstance(param.ty, ir.ir.PrimType) or str(param.ty) == "handle":
         return param, None

@@ -17,6 +17,7 @@ from tilelang.errors import CompileError, TileLangError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.span import location_of
+from tilelang.target.cpu import facts
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.guards import Guards
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -73,9 +74,11 @@ class Scope:
 
     def proves(self, condition: Any) -> bool:
         """Whether ``condition`` holds for every value of the variables in scope."""
-        if isinstance(condition, bool):
-            return condition
-        return self.analyzer.can_prove(condition)
+        return facts.proves(self.analyzer, condition)
+
+    def assuming(self, condition: Any, holds: bool = True) -> Any:
+        """A context in which ``condition`` is known to hold, or not to."""
+        return facts.assuming(self.analyzer, condition, holds)
 
     def safe_value(self, buffer: Any) -> Any:
         """What an out-of-bounds read of ``buffer`` gives."""
@@ -140,11 +143,11 @@ class TileLowering(StmtRewriter):
 
     def visit_IfThenElse(self, node: Any) -> Any:
         condition = self.expr(node.condition)
-        with self.scope.analyzer.constraint_scope(node.condition):
+        with self.scope.assuming(node.condition):
             then = self.stmt(node.then_case)
         otherwise = None
         if node.else_case is not None:
-            with self.scope.analyzer.constraint_scope(ir.Not(node.condition)):
+            with self.scope.assuming(node.condition, holds=False):
                 otherwise = self.stmt(node.else_case)
         return ir.IfThenElse(condition, then, otherwise, node.span)
 

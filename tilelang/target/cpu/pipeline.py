@@ -21,6 +21,7 @@ from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.host import make_entry
 from tilelang.target.cpu.legalize import legalize
 from tilelang.target.cpu.lower import lower_tiles
+from tilelang.target.cpu.machine import lower_machine
 from tilelang.target.cpu.place import place_buffers
 from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
@@ -40,7 +41,8 @@ COMMON = (
 LLVM = (
     *COMMON,
     Step("make_entry", make_entry, "the function over plain C arguments"),
-    Step("lower_host", lower_host, "TVM's passes: flat buffers, argument checks, intrinsics of the target"),
+    Step("lower_machine", lower_machine, "flat buffers, the machine's division and intrinsics; nothing is simplified"),
+    Step("lower_host", lower_host, "TVM's passes: closures of parallel loops, the entry that checks arguments"),
     Step("generate", generate, "machine code and the shared library"),
 )
 

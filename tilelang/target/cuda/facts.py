@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant
+from tilelang.ir.expr import constant, involves_floats
 
 
 class Facts:
@@ -19,8 +19,9 @@ class Facts:
         self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)))
 
     def bind_value(self, var: Any, value: Any) -> None:
-        """``var == value``."""
-        self._analyzer.bind(var, value)
+        """``var == value``; nothing is known of a value that floats decide, which the analyzer takes for real numbers."""
+        if not involves_floats(value):
+            self._analyzer.bind(var, value)
 
     def simplify(self, expr: Any) -> Any:
         """The simplest form; integers stay integers."""
@@ -28,7 +29,7 @@ class Facts:
             return expr
         if isinstance(expr, (ir.Var, ir.IntImm)):
             return int(expr.value) if isinstance(expr, ir.IntImm) else expr
-        found = self._analyzer.simplify(expr)
+        found = expr if involves_floats(expr) else self._analyzer.simplify(expr)
         return int(found.value) if isinstance(found, ir.IntImm) else found
 
     def bounds(self, expr: Any) -> tuple[int, int]:
@@ -46,7 +47,7 @@ class Facts:
         """Whether a condition is certainly true."""
         if isinstance(condition, bool):
             return condition
-        return self._analyzer.can_prove(condition)
+        return not involves_floats(condition) and self._analyzer.can_prove(condition)
 
     def divisor(self, expr: Any) -> int:
         """The largest number that certainly divides the value; 0 where the value is 0."""

@@ -1,4 +1,4 @@
-"""Indices that fall with a loop variable reach the same elements after TVM has flattened the buffers."""
+"""Indices that fall with a loop variable reach the same elements on every buffer shape."""
 
 import pytest
 import torch

@@ -1,0 +1,68 @@
+"""Arithmetic on floats without identities that hold for real numbers only.
+
+TVM's operators fold as they build: ``x * 0.0`` and ``0.0 / x`` become ``0.0`` (infinities and NaN are lost), ``x + 0.0`` becomes
+``x`` (a negative zero stays one), ``x / 0.0`` is an error. :func:`install` replaces the four operators by forms that fold two
+constants and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.ir.prim import _ffi_api
+
+_OPERATORS = {"_OpAdd": tirx.Add, "_OpSub": tirx.Sub, "_OpMul": tirx.Mul, "_OpDiv": tirx.Div}
+_CONSTANT = (int, float, tirx.IntImm, tirx.FloatImm)
+
+
+def install() -> None:
+    """Makes TVM's operators on floats exact, once a process."""
+    for name, node in _OPERATORS.items():
+        operation = getattr(_ffi_api, name)
+        if not hasattr(operation, "folding"):
+            setattr(_ffi_api, name, _exact(operation, node))
+
+
+def is_float(dtype: Any) -> bool:
+    """Whether values of a type are floating-point numbers."""
+    return str(dtype).startswith(("float", "bfloat", "tfloat"))
+
+
+def _exact(folding: Callable, node: type) -> Callable:
+    def operation(a: Any, b: Any, span: Any = None) -> Any:
+        if node is tirx.Div and _is_zero(a, b):
+            # TVM neither builds nor prints a division by the constant; the product with infinity is the same for every ``a``.
+            return _ffi_api._OpMul(a, _number_like(b, math.copysign(math.inf, _number(b))), span)
+        result = folding(a, b, span)
+        folded = isinstance(a, _CONSTANT) and isinstance(b, _CONSTANT)
+        if folded or isinstance(result, node) or not is_float(result.ty):
+            return result
+        return node(_typed(a, result.ty), _typed(b, result.ty), span)
+
+    operation.folding = folding
+    return operation
+
+
+def _is_zero(a: Any, b: Any) -> bool:
+    """Whether ``a / b`` divides a float by the constant zero."""
+    if isinstance(b, (float, tirx.FloatImm)):
+        return _number(b) == 0
+    return isinstance(b, (int, tirx.IntImm)) and _number(b) == 0 and is_float(a.ty)
+
+
+def _number(value: Any) -> float:
+    return float(getattr(value, "value", value))
+
+
+def _number_like(value: Any, number: float) -> Any:
+    return tirx.FloatImm(value.ty, number) if isinstance(value, tirx.FloatImm) else number
+
+
+def _typed(value: Any, dtype: Any) -> Any:
+    """An operand in the type of the result."""
+    if isinstance(value, _CONSTANT):
+        return tirx.FloatImm(dtype, _number(value))
+    return value if value.ty == dtype else tirx.Cast(dtype, value)

@@ -1,0 +1,241 @@
+"""Step ``lower_machine``: what LLVM code generation knows, made here rather than by TVM's passes.
+
+Before: the legal program with its plain entry. After: buffers have one axis and the types of memory; divisions truncate;
+mathematical operators are LLVM's intrinsics; a comparison for inequality holds where an operand is NaN.
+
+TVM's own passes for this (``FlattenBuffer``, ``LowerIntrin``) ask an analyzer that takes floats for real numbers, gets falling
+indices such as ``(2 - i) % 8`` wrong and fails on some conditions. Nothing here needs more than whether an index is negative.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.floats import is_float
+from tilelang.target.cpu import formats, helpers
+from tilelang.target.cpu.legalize import LegalProgram
+from tilelang.target.cpu.rewriter import StmtRewriter
+
+_INTRINSICS = {
+    "tirx.sqrt": "llvm.sqrt",
+    "tirx.floor": "llvm.floor",
+    "prim.ceil": "llvm.ceil",
+    "tirx.trunc": "llvm.trunc",
+    "tirx.nearbyint": "llvm.nearbyint",
+    "tirx.fabs": "llvm.fabs",
+    "tirx.fma": "llvm.fma",
+    "tirx.popcount": "llvm.ctpop",
+}
+"""TVM's operator -> LLVM's intrinsic of the same meaning."""
+
+_MEMORY = {**formats.STORAGE, "bool": "int8"}
+"""Element type -> what lies in memory where that differs."""
+
+
+def lower_machine(program: LegalProgram, context: Any) -> LegalProgram:
+    """The program for LLVM."""
+    machine = _Machine()
+    func = program.func.with_body(machine.stmt(program.func.body))
+    return replace(program, func=func, helpers=tuple(dict.fromkeys((*program.helpers, *machine.helpers))))
+
+
+class _Machine(StmtRewriter):
+    """Rewrites statements; knows which variables are never negative."""
+
+    def __init__(self) -> None:
+        self.flat: dict[Any, Any] = {}
+        self.natural: set[Any] = set()
+        self.helpers: dict[str, None] = {}
+        self.handlers = [
+            (ir.Var, self._variable),
+            (ir.TensorLoad, self._load),
+            (ir.Call, self._call),
+            (ir.Let, self._let),
+            (ir.Add, self._add),
+            (ir.NE, self._unequal),
+            (ir.FloorDiv, self._divided),
+            (ir.FloorMod, self._divided),
+        ]
+
+    # Statements
+
+    def visit_For(self, node: Any) -> Any:
+        if node.step is None and self._is_natural(node.min):
+            self.natural.add(node.loop_var)
+        return super().visit_For(node)
+
+    def visit_Bind(self, node: Any) -> Any:
+        if self._is_natural(node.value):
+            self.natural.add(node.var)
+        return super().visit_Bind(node)
+
+    def visit_AllocBuffer(self, node: Any) -> Any:
+        return ir.AllocBuffer(self.buffer(node.buffer), node.annotations, node.span)
+
+    def visit_DeclBuffer(self, node: Any) -> Any:
+        flat = self.buffer(node.buffer)
+        data, pointer = self.expr(node.data), ir.pointer_type(str(flat.dtype))
+        if data.ty != pointer:
+            data = ir.Call(ir.Op.get("tirx.reinterpret"), [data], ret_ty=pointer)
+        return ir.DeclBuffer(flat, data=data, span=node.span)
+
+    def visit_BufferStore(self, node: Any) -> Any:
+        flat, value = self.buffer(node.buffer), self.expr(node.value)
+        if str(node.buffer.dtype) == "bool":
+            value = ir.Cast("int8", value)
+        return ir.BufferStore(flat, value, [self.offset(node.buffer, node.indices)], node.span)
+
+    # Buffers
+
+    def buffer(self, buffer: Any) -> Any:
+        """The buffer of one axis that stands for ``buffer``."""
+        found = self.flat.get(buffer)
+        if found is None:
+            sizes = [self.expr(size) for size in buffer.shape]
+            dtype = str(buffer.dtype)
+            found = self.flat[buffer] = ir.decl_buffer(
+                [math.prod(sizes[1:], start=sizes[0]) if sizes else 1],
+                _MEMORY.get(dtype, dtype),
+                name=buffer.name,
+                layout=None,
+                data_alignment=buffer.data_alignment,
+            )
+        return found
+
+    def offset(self, buffer: Any, indices: Any) -> Any:
+        """The index into the buffer of one axis; consecutive elements stay a ramp."""
+        *outer, last = [self.expr(index) for index in indices] or [ir.IntImm("int32", 0)]
+        ramp = last if isinstance(last, ir.Ramp) else None
+        parts = [*outer, last if ramp is None else ramp.base]
+        sizes, strides = [self.expr(size) for size in buffer.shape], [self.expr(stride) for stride in buffer.strides]
+        if strides:
+            total = sum((_times(part, stride) for part, stride in zip(parts[1:], strides[1:])), _times(parts[0], strides[0]))
+        else:
+            total = parts[0]
+            for part, size in zip(parts[1:], sizes[1:]):
+                total = _times(total, size) + part
+        return total if ramp is None else ir.Ramp(total, ramp.stride, ramp.lanes)
+
+    # Expressions
+
+    def expr(self, node: Any) -> Any:
+        if isinstance(node, (ir.IntImm, ir.FloatImm, ir.StringImm)):
+            return node
+        return tvm_ffi.structural_mutate(node, self.handlers)
+
+    def _variable(self, node: Any, mutator: Any) -> Any:
+        return self.buffer(node) if ir.is_buffer_var(node) else node
+
+    def _load(self, node: Any, mutator: Any) -> Any:
+        load = ir.BufferLoad(self.buffer(node.source), [self.offset(node.source, node.indices)])
+        return ir.NE(load, ir.IntImm("int8", 0)) if str(node.source.dtype) == "bool" else load
+
+    def _call(self, node: Any, mutator: Any) -> Any:
+        name = node.op.name if isinstance(node.op, ir.Op) else ""
+        if name == "tirx.address_of" and isinstance(node.args[0], ir.TensorLoad):
+            load = node.args[0]
+            place = ir.BufferLoad(self.buffer(load.source), [self.offset(load.source, load.indices)])
+            return ir.Call(node.op, [place], ret_ty=node.ty)
+        node = mutator.default_mutate(node)
+        if name in _INTRINSICS:
+            return _intrinsic(node.ty, _INTRINSICS[name], *node.args)
+        if name == "prim.clz":
+            return _intrinsic(node.ty, "llvm.ctlz", *node.args, ir.IntImm("bool", 0))
+        return node
+
+    def _let(self, node: Any, mutator: Any) -> Any:
+        if self._is_natural(node.value):
+            self.natural.add(node.var)
+        return mutator.default_mutate(node)
+
+    def _add(self, node: Any, mutator: Any) -> Any:
+        """A product that is added at once: one rounding where the machine has the instruction, as GPUs do it."""
+        node = mutator.default_mutate(node)
+        for product, other in ((node.b, node.a), (node.a, node.b)):
+            if isinstance(product, ir.Mul) and is_float(node.ty):
+                return _intrinsic(node.ty, "llvm.fmuladd", product.a, product.b, other)
+        return node
+
+    def _unequal(self, node: Any, mutator: Any) -> Any:
+        """LLVM code generation has an ordered comparison for ``!=``, which is false where an operand is NaN."""
+        floats = is_float(node.a.ty)
+        node = mutator.default_mutate(node)
+        return ir.Not(ir.EQ(node.a, node.b)) if floats else node
+
+    def _divided(self, node: Any, mutator: Any) -> Any:
+        """Division rounds down; the remainder goes with it. The machine's division truncates."""
+        quotient, natural = isinstance(node, ir.FloorDiv), self._is_natural(node.a) and self._is_natural(node.b)
+        node = mutator.default_mutate(node)
+        shifted = _shifted(node.a, node.b, quotient)
+        if shifted is not None:
+            return shifted
+        if natural:
+            return ir.Div(node.a, node.b) if quotient else ir.Mod(node.a, node.b)
+        name = f"tl_{'floordiv' if quotient else 'floormod'}_i{canonical(str(node.ty)).bits}"
+        self.helpers[name] = None
+        return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), node.a, node.b], ret_ty=node.ty)
+
+    def _is_natural(self, node: Any) -> bool:
+        """Whether an integer expression is certainly not negative (as long as nothing overflows)."""
+        if str(node.ty).startswith("uint"):
+            return True
+        if isinstance(node, ir.Var):
+            return node in self.natural
+        if isinstance(node, ir.IntImm):
+            return int(node.value) >= 0
+        if isinstance(node, (ir.Add, ir.Mul, ir.FloorDiv, ir.Min)):
+            return self._is_natural(node.a) and self._is_natural(node.b)
+        if isinstance(node, ir.FloorMod):
+            return self._is_natural(node.b)
+        if isinstance(node, ir.Max):
+            return self._is_natural(node.a) or self._is_natural(node.b)
+        if isinstance(node, ir.Cast):
+            return _widens(node) and self._is_natural(node.value)
+        return False
+
+
+def _widens(node: Any) -> bool:
+    """Whether a cast keeps every value that is not negative."""
+    source, target = canonical(str(node.value.ty)), canonical(str(node.ty))
+    return source.is_integer and target.is_integer and source.bits < target.bits + (source.kind == target.kind)
+
+
+def _times(a: Any, b: Any) -> Any:
+    """A product of indices in the wider of their types."""
+    if isinstance(b, ir.IntImm) and int(b.value) == 1:
+        return a
+    return constant(a) * constant(b)
+
+
+def _intrinsic(dtype: Any, name: str, *arguments: Any) -> Any:
+    return ir.tirx.call_llvm_pure_intrin(dtype, name, *arguments)
+
+
+def _shifted(a: Any, b: Any, quotient: bool) -> Any | None:
+    """The division by a power of two, which rounds down by itself."""
+    divisor = as_int(b)
+    if not isinstance(divisor, int) or divisor <= 0 or divisor & (divisor - 1):
+        return None
+    return a >> ir.IntImm(a.ty, divisor.bit_length() - 1) if quotient else a & ir.IntImm(a.ty, divisor - 1)
+
+
+for _bits in (8, 16, 32, 64):
+    for _name, _last in (
+        ("floordiv", "%c = sext i1 %up to {t}\n  %r = add {t} %q, %c"),
+        ("floormod", "%c = select i1 %up, {t} %b, {t} 0\n  %r = add {t} %m, %c"),
+    ):
+        _type = f"i{_bits}"
+        helpers.register(
+            f"tl_{_name}_{_type}",
+            f"define {_type} @tl_{_name}_{_type}({_type} %a, {_type} %b) alwaysinline {{\n"
+            f"  %q = sdiv {_type} %a, %b\n  %m = srem {_type} %a, %b\n  %some = icmp ne {_type} %m, 0\n"
+            f"  %x = xor {_type} %m, %b\n  %other = icmp slt {_type} %x, 0\n  %up = and i1 %some, %other\n"
+            f"  {_last.format(t=_type)}\n  ret {_type} %r\n}}",
+        )
