@@ -12,6 +12,9 @@ from tilelang.ir.region import Region
 from tilelang.tileop.thread import INTRINSICS, intrinsic_call
 
 
+_ADDRESS_OF = ir.Op.get("tirx.address_of")
+
+
 def effect(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> None:
     """Appends the statement ``tl.<name>(*args)``."""
     require_kernel(INTRINSICS[name].spelling).evaluate(intrinsic_call(name, *args, attrs=attrs))
@@ -47,7 +50,9 @@ def first(region: Region) -> Any:
 
 
 def address(target: Any, what: str) -> Any:
-    """The element load of the first element of a buffer or region."""
+    """The element load that names an address: of the first element of a buffer or region, or what ``T.access_ptr`` took."""
+    if isinstance(target, ir.Call) and target.op.same_as(_ADDRESS_OF):
+        return target.args[0]
     return target if isinstance(target, ir.TensorLoad) else first(as_region(target, what))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.language import calls
@@ -227,11 +228,6 @@ _ROWS = [
         "Makes the thread's earlier ``cp.async`` copies arrive at a barrier when they are complete.",
     ),
     # Asynchronous copies ----------------------------------------------------------------------------------------------
-    _Row(
-        "ptx_cp_async(dst: address, src: address, bytes: constant, predicate: predicate = None)",
-        "ptx_cp_async",
-        "Copies 4, 8 or 16 ``bytes`` from global to shared memory asynchronously; zeros where ``predicate`` is false.",
-    ),
     _Row("ptx_commit_group()", "ptx_commit_group", "Closes the group of the thread's ``cp.async`` copies so far."),
     _Row(
         "ptx_wait_group(num: constant)",
@@ -284,6 +280,27 @@ def _raw(name: str, meaning: str) -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = name
     call.__doc__ = meaning
     return call
+
+
+def ptx_cp_async(dst: Any, src: Any, num_elems: Any, predicate: Any = None) -> None:
+    """Copies elements from global to shared memory asynchronously, zeros where ``predicate`` is false.
+
+    Args:
+        dst, src: the first element of each, or its ``T.access_ptr``.
+        num_elems: how many elements of ``dst``'s type; 4, 8 or 16 bytes in all.
+
+    Raises:
+        CompileError: another size.
+    """
+    target, source = calls.address(dst, "T.ptx_cp_async"), calls.address(src, "T.ptx_cp_async")
+    count, kind = int(_constant(num_elems, "ptx_cp_async").value), canonical(str(target.source.dtype))
+    if count * kind.bits not in (32, 64, 128):
+        raise CompileError(
+            f"T.ptx_cp_async copies 4, 8 or 16 bytes; {count} elements of {kind} are {count * kind.bits / 8:g}",
+            hint="the third argument counts elements",
+        )
+    zeros = () if predicate is None else (_ARGUMENTS["predicate"](predicate, "ptx_cp_async"),)
+    calls.effect("ptx_cp_async", target, source, as_expr(count * kind.bits // 8), *zeros)
 
 
 def _raw_argument(value: Any, name: str) -> Any:

@@ -45,7 +45,7 @@ CALLS = {
     "barrier_arrive": lambda b, s, x: T.barrier_arrive(b[0]),
     "ptx_arrive_cluster_barrier": lambda b, s, x: T.ptx_arrive_cluster_barrier(b[0], 1),
     "cp_async_barrier_noinc": lambda b, s, x: T.cp_async_barrier_noinc(b[0]),
-    "ptx_cp_async": lambda b, s, x: T.ptx_cp_async(s[0], s[16], 16),
+    "ptx_cp_async": lambda b, s, x: T.ptx_cp_async(s[0], s[16], 4),
     "ptx_commit_group": lambda b, s, x: T.ptx_commit_group(),
     "ptx_wait_group": lambda b, s, x: T.ptx_wait_group(0),
     "fence_proxy_async": lambda b, s, x: T.fence_proxy_async(),
@@ -108,6 +108,15 @@ def test_thread_index_is_refused_on_the_cpu():
 
     with pytest.raises(CompileError, match="CPU"):
         tilelang.compile(main, target="cpu")
+
+
+def test_cp_async_counts_elements():
+    call = program(lambda b, s, x: T.ptx_cp_async(T.access_ptr(s[0], "w", 2), T.access_ptr(s, "r", offset=4), 2))
+    [emitted] = [e for stmt in walk(call.body) for root in statement_exprs(stmt) for e in walk_expr(root) if intrinsic_name(e)]
+    target, source, size = emitted.args
+    assert (int(target.indices[0]), int(source.indices[0]), int(size)) == (0, 4, 8)
+    with pytest.raises(CompileError, match="copies 4, 8 or 16 bytes; 16 elements of float32 are 64"):
+        program(lambda b, s, x: T.ptx_cp_async(s[0], s[16], 16))
 
 
 def test_results_with_side_effects_are_computed_once():
