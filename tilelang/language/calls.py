@@ -11,7 +11,6 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.tileop.thread import INTRINSICS, intrinsic_call
 
-
 _ADDRESS_OF = ir.Op.get("tirx.address_of")
 
 
