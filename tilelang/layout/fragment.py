@@ -144,6 +144,22 @@ class FragmentLayout:
             return self
         return FragmentLayout(self.shape, self.modes, merge_modes((*self.replicas, on_thread(threads // own, own))))
 
+    def reshape(self, shape: Sequence[int]) -> FragmentLayout | None:
+        """The same elements in row-major order as a tile of another shape, each in its thread and register.
+
+        None where the new axes do not come out of the modes, or the tile is padded inside.
+        """
+        if any(self.padded(axis) != extent for axis, extent in enumerate(self.shape)):
+            return None
+        rest = [mode for modes in reversed(self.modes) for mode in modes]
+        axes = []
+        for extent in reversed(shape):
+            taken, rest = split_modes(rest, extent)
+            if taken is None:
+                return None
+            axes.append(tuple(taken))
+        return None if rest else FragmentLayout(tuple(shape), tuple(reversed(axes)), self.replicas)
+
     def to_text(self) -> str:
         """Canonical text; :meth:`from_text` reads it."""
         axes = [[[m.extent, m.stride, m.unit[0]] for m in axis] for axis in (*self.modes, self.replicas)]
@@ -156,6 +172,25 @@ class FragmentLayout:
         names = {"t": THREAD, "r": REGISTER}
         axes = tuple(tuple(Mode(e, s, names[u]) for e, s, u in axis) for axis in fields["modes"])
         return FragmentLayout(tuple(fields["fragment"]), axes[:-1], axes[-1])
+
+
+def split_modes(modes: Sequence[Mode], extent: int) -> tuple[list[Mode] | None, list[Mode]]:
+    """The modes that make up the first ``extent`` steps, and the others; None where a mode straddles."""
+    taken, rest, left = [], list(modes), extent
+    while left > 1:
+        if not rest:
+            return None, []
+        mode = rest.pop(0)
+        if left % mode.extent == 0:
+            taken.append(mode)
+            left //= mode.extent
+        elif mode.extent % left == 0:
+            taken.append(Mode(left, mode.stride, mode.unit))
+            rest.insert(0, Mode(mode.extent // left, mode.stride * left, mode.unit))
+            left = 1
+        else:
+            return None, []
+    return taken, rest
 
 
 def merge_modes(modes: Sequence[Mode]) -> tuple[Mode, ...]:

@@ -144,8 +144,8 @@ class Generator:
         special = self.hopper.copy(self, node) if self.hopper is not None else None
         if special is not None:
             return special
-        if node in e.layouts.exchanges:
-            return self._exchange(node)
+        if self.divergent and node in e.layouts.staged:
+            raise e.layouts.staged[node]
         code = emit_nest(e, node, e.layouts.loops[node])
         if isinstance(node.op, Copy) and node.op.kind == "async":
             for leaf in code:

@@ -27,17 +27,21 @@ from tilelang.target.cuda.loop_layout import (
     private_loop,
     register_form,
 )
-from tilelang.target.cuda.nest import Nest
+from tilelang.target.cuda.nest import READ, WRITE, Nest
 from tilelang.target.cuda.products import Product, plan_product, shared_operand_layouts
+from tilelang.target.cuda.staging import accesses_of, can_stage, root_of, span_of, stage
 from tilelang.target.cuda.tiles import describe
 from tilelang.target.cuda.tma import is_candidate, natural_layout
-from tilelang.target.cuda.tree import FRAGMENT, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
+from tilelang.target.cuda.tree import FRAGMENT, Branch, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
 from tilelang.target.cuda.vectors import contiguous_axis, is_memory, shrink_to_threads, vector_width
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import AnnotateLayout
 from tilelang.tileop.reduce import Reduce
+
+_REPLICATED_BITS = 2048
+"""The largest tile that every thread keeps whole, because single elements of it are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,10 @@ class Layouts:
         memory: layout of each shared buffer.
         loops: distribution of each nest.
         products: how each matrix product is computed.
-        exchanges: copies between fragments whose threads differ; they go through shared memory.
         scopes: the threads that run each node.
         reducers: fragments of which each thread has its own partial values.
+        staged: copies between fragments and shared memory for statements that need elements in other threads, with the error to
+            raise where only some of the threads run one.
         origins: span of the statement that fixed a fragment.
     """
 
@@ -67,19 +72,32 @@ class Layouts:
     memory: dict[Any, Any] = field(default_factory=dict)
     loops: dict[Parallel, LoopLayout] = field(default_factory=dict)
     products: dict[Operator, Product] = field(default_factory=dict)
-    exchanges: set[Parallel] = field(default_factory=set)
     scopes: dict[Any, ThreadScope] = field(default_factory=dict)
     reducers: dict[Any, str] = field(default_factory=dict)
     origins: dict[Any, Any] = field(default_factory=dict)
+    staged: dict[Any, LayoutConflictError] = field(default_factory=dict)
 
 
 def infer(tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool = True, wgmma: bool = True) -> Layouts:
     """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
 
+    Statements that disagree about a fragment are rewritten to use copies in shared memory.
+
     Raises:
-        LayoutConflictError: two statements demand different layouts of a fragment.
+        LayoutConflictError: such a statement that cannot be rewritten.
     """
-    return _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle).solve()
+    staged: dict[Any, LayoutConflictError] = {}
+    while True:
+        solver = _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle)
+        layouts = solver.solve()
+        if not solver.conflicts:
+            layouts.staged = staged
+            return layouts
+        for node, found in solver.conflicts.items():
+            error = next(iter(found.values()))
+            if node in staged or not can_stage(node):
+                raise error
+            staged.update(dict.fromkeys(stage(tree, node, found), error))
 
 
 class _Solver:
@@ -91,7 +109,10 @@ class _Solver:
         self.products: list[Operator] = []
         self.scalars: list[Any] = []
         self.bulk: list[Any] = []  # shared tiles that the tensor memory accelerator moves
-        self.ranges: dict[Any, list[tuple[Any, int]]] = {}
+        self.views: dict[Any, list[Any]] = {}
+        for view in tree.aliases:
+            self.views.setdefault(root_of(tree, view), []).append(view)
+        self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
         self._visit(tree.root, ThreadScope(0, threads), [])
 
     def _visit(self, node: Any, scope: ThreadScope, loops: list) -> None:
@@ -104,7 +125,7 @@ class _Solver:
             if self.target.arch == "sm_90a" and isinstance(node.op, Copy) and node.op.src.scope.startswith("shared"):
                 if is_candidate(node.op.src, node.op.dst, self.facts):
                     self.bulk.append(node.op.src)
-        elif isinstance(node, Scalar):
+        elif isinstance(node, (Scalar, Branch)):
             self.scalars.append(node)
         elif isinstance(node, Operator):
             kinds = {Gemm: self.products, GemmSparse: self.products, Reduce: self.reductions}
@@ -126,6 +147,8 @@ class _Solver:
         self._shared_layouts()
         pending = dict.fromkeys(node for node in self.nests if self._touches_fragment(node))
         free = [node for node in self.nests if node not in pending]
+        self._propagate(pending)
+        self._replicate_indexed()
         self._propagate(pending)
         while pending:
             node = self._most_traffic(pending)
@@ -163,7 +186,8 @@ class _Solver:
         plan = plan_product(node.op, scope.count, self.target, self.wgmma and self._in_panels(node.op))
         self.out.products[node] = plan
         for buffer, layout in plan.fragments:
-            self._fix(buffer, layout, node.span)
+            self._fix(buffer, layout, node)
+            self._expect_layout(node, buffer)
 
     def _in_panels(self, op: Any) -> bool:
         """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""
@@ -182,15 +206,28 @@ class _Solver:
     def _is_panels(layout: Any, buffer: Any) -> bool:
         return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).bits) is not None
 
-    def _fix(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
+    def _fix(self, buffer: Any, layout: FragmentLayout, node: Any) -> None:
         old = self.out.fragments.get(buffer)
         if old is None:
-            self.out.fragments[buffer] = layout
-            self.out.origins[buffer] = span
-        elif old != layout and not (old.same_threads(layout) and old.registers == layout.registers):
-            raise LayoutConflictError(
-                buffer.name, location_of(self.out.origins[buffer]), "demands another layout than this statement"
-            ).at(location_of(span))
+            self._fix_views(buffer, layout, span_of(node))
+        if old is not None and old != layout and not (old.same_threads(layout) and old.registers == layout.registers):
+            self._conflict(node, buffer, "demands another layout than this statement")
+
+    def _fix_views(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
+        """Fixes a fragment and all that share its registers; nothing where the allocation itself has no such layout."""
+        root = root_of(self.tree, buffer)
+        found = {other: _same_registers(buffer, other, layout) for other in (root, *self.views.get(root, ()))}
+        if found[root] is not None:
+            self.out.fragments.update((other, same) for other, same in found.items() if same is not None)
+            self.out.origins.update(dict.fromkeys(found, span))
+
+    def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
+        error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
+        self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(span_of(node)))
+
+    def _expect_layout(self, node: Any, buffer: Any) -> None:
+        if self._is_fragment(buffer) and buffer not in self.out.fragments:
+            self._conflict(node, buffer, "as a view it has none of its own")
 
     def _shared_layouts(self) -> None:
         demanded = shared_operand_layouts(self.out.products) if self.swizzle else {}
@@ -267,7 +304,7 @@ class _Solver:
             shape = [as_int(extent) for extent in buffer.shape]
             layout = None if access.inner else fragment_from_loop(shape, access, loop)
             if layout is not None:
-                self._fix(buffer, layout.spread(self.out.scopes[node].count), node.span)
+                self._fix(buffer, layout.spread(self.out.scopes[node].count), node)
 
     def _reduce_forward(self, node: Operator) -> bool:
         op = node.op
@@ -281,8 +318,27 @@ class _Solver:
         shape = tuple(as_int(extent) for extent in op.dst.buffer.shape)
         if layout.shape != shape:
             return False
-        self._fix(op.dst.buffer, layout, node.span)
-        return True
+        self._fix(op.dst.buffer, layout, node)
+        return op.dst.buffer in self.out.fragments
+
+    def _replicate_indexed(self) -> None:
+        """Small fragments whose single elements all threads use are whole in every thread."""
+        for node in self.scalars:
+            for access in self._spread_accesses(node):
+                shape = [as_int(extent) for extent in access.buffer.shape]
+                layout = replicated(shape, self.out.scopes[node].count)
+                if layout.registers * canonical(str(access.buffer.dtype)).bits <= _REPLICATED_BITS:
+                    self._fix(access.buffer, layout, node)
+
+    def _spread_accesses(self, node: Any) -> list[Any]:
+        """What a statement outside of nests touches of fragments that are not (yet) whole in every thread."""
+        layouts = self.out.fragments
+        return [
+            access
+            for access in accesses_of(node)
+            if access.kind in (READ, WRITE) and self._is_fragment(access.buffer)
+            if access.buffer not in layouts or not is_private(layouts[access.buffer])
+        ]
 
     # Free choices ------------------------------------------------------------------------------------------------------
 
@@ -339,7 +395,7 @@ class _Solver:
         for buffer in self.tree.allocations:
             if self._is_fragment(buffer) and buffer not in self.out.fragments:
                 shape = [as_int(extent) for extent in buffer.shape]
-                self.out.fragments[buffer] = replicated(shape, self._threads())
+                self._fix_views(buffer, replicated(shape, self._threads()), None)
         for buffer in self.out.reducers:
             shape = [as_int(extent) for extent in buffer.shape]
             self.out.fragments[buffer] = replicated(shape, self._threads())
@@ -353,20 +409,31 @@ class _Solver:
             for access in node.nest.accesses:
                 if not self._is_fragment(access.buffer):
                     continue
-                layout = self.out.fragments[access.buffer]
-                if register_form(access.indices, layout, loop) is None and not is_private(layout):
-                    self._disagreement(node, access)
+                layout = self.out.fragments.get(access.buffer)
+                if layout is None or not _reaches(access, layout, loop):
+                    self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
+        for node in self.reductions:
+            for region in (node.op.src, node.op.dst):
+                self._expect_layout(node, region.buffer)
+        for node in self.scalars:
+            for access in self._spread_accesses(node):
+                self._conflict(node, access.buffer, "one element of it is needed by all threads")
 
-    def _disagreement(self, node: Parallel, access: Any) -> None:
-        fragments = {a.buffer for a in node.nest.accesses}
-        if isinstance(node.op, Copy) and len(fragments) == 2 and all(map(self._is_fragment, fragments)):
-            self.out.exchanges.add(node)
-            return
-        raise LayoutConflictError(
-            access.buffer.name,
-            location_of(self.out.origins.get(access.buffer)),
-            f"{describe(node.nest)} here needs its elements in other threads",
-        ).at(location_of(node.span))
+
+def _reaches(access: Any, layout: FragmentLayout, loop: LoopLayout) -> bool:
+    """Whether the threads that run a loop hold what they access, and a store reaches every copy of its element."""
+    if access.kind == READ and is_private(layout):
+        return True
+    return register_form(access.indices, layout, loop, access.kind != READ) is not None
+
+
+def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> FragmentLayout | None:
+    """The layout of ``other``, which shares registers with ``buffer``; None where it has none."""
+    if other.same_as(buffer):
+        return layout
+    if str(other.dtype) != str(buffer.dtype) or len(other.strides):
+        return None
+    return layout.reshape([as_int(extent) for extent in other.shape])
 
 
 def is_private(layout: FragmentLayout) -> bool:

@@ -290,23 +290,10 @@ def _local_declarations(state: KernelState) -> list[str]:
     written = _written_buffers(state) if state.tree.aliases else set()
     for buffer, source in state.tree.aliases.items():
         if not buffer.scope().startswith("shared"):
-            if e.layouts.fragments.get(e.root(buffer)) is not None:
-                _check_fragment_view(e, buffer)
             const = "const " if e.root(buffer) in state.kernel.func.params and e.root(buffer) not in written else ""
             dtype = const + c_type(str(buffer.dtype))
             lines.append(f"  {dtype}* {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>({e.buffer_text[source]});")
     return lines
-
-
-def _check_fragment_view(e: Emitter, buffer: Any) -> None:
-    from tilelang.target.cuda.inference import is_private
-
-    layout = e.layouts.fragments[e.root(buffer)]
-    if not is_private(layout):
-        raise CompileError(
-            f"{buffer.name} views a fragment that is spread over the threads",
-            hint="copy the fragment to shared memory and view that",
-        )
 
 
 def _elements(buffer: Any) -> int:

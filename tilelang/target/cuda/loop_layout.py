@@ -14,7 +14,7 @@ from typing import Any
 
 from tilelang.ir.expr import as_int
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
-from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread
+from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
 from tilelang.target.cuda.nest import Access, Nest, form_of
 
 
@@ -154,30 +154,11 @@ def _take_index(form, modes, size, variables, extents, index, found, hidden) -> 
             shift = form.offset
             found[var] = Dimension(var, tuple(rest), term.extent, shift)
             return True
-        taken, rest = _split_modes(rest, term.extent)
+        taken, rest = split_modes(rest, term.extent)
         if taken is None:
             return False
         found[var] = Dimension(var, tuple(taken), term.extent)
     return True
-
-
-def _split_modes(modes: Sequence[Mode], extent: int) -> tuple[list[Mode] | None, list[Mode]]:
-    """The modes that make up the first ``extent`` steps, and the others; None where a mode straddles."""
-    taken, rest, left = [], list(modes), extent
-    while left > 1:
-        if not rest:
-            return None, []
-        mode = rest.pop(0)
-        if left % mode.extent == 0:
-            taken.append(mode)
-            left //= mode.extent
-        elif mode.extent % left == 0:
-            taken.append(Mode(left, mode.stride, mode.unit))
-            rest.insert(0, Mode(mode.extent // left, mode.stride * left, mode.unit))
-            left = 1
-        else:
-            return None, []
-    return taken, rest
 
 
 def _over_replicas(axis: Any, replicas: tuple[Mode, ...], vector_hint: int) -> tuple[Dimension, tuple[Mode, ...]]:
@@ -335,10 +316,13 @@ def _gaps(digit: Digit, parts: list[tuple[int, int]]) -> list[Mode]:
 # The register of an element in a loop --------------------------------------------------------------------------------
 
 
-def register_form(access_indices: Sequence[Any], layout: FragmentLayout, loop: LoopLayout) -> Form | None:
+def register_form(
+    access_indices: Sequence[Any], layout: FragmentLayout, loop: LoopLayout, every_copy: bool = False
+) -> Form | None:
     """The register that holds an iteration's element, as a sum of the loop's register digits.
 
-    None where some iteration's element is not in the thread that runs it.
+    None where some iteration's element is not in the thread that runs it; with ``every_copy``, also where a thread that holds a
+    copy of the element does not run the iteration.
     """
     forms = loop.forms
     position = Form()
@@ -369,7 +353,7 @@ def register_form(access_indices: Sequence[Any], layout: FragmentLayout, loop: L
             return None
     if fixed or any(term.digit.unit == THREAD for term in position):
         return None
-    return position if _threads_agree(threads, layout, loop) else None
+    return position if _threads_agree(threads, layout, loop, every_copy) else None
 
 
 def _hidden_form(loop: LoopLayout, index: Any) -> Form | None:
@@ -391,7 +375,9 @@ def _same(a: Any, b: Any) -> bool:
     return a is b or a.same_as(b)
 
 
-def _threads_agree(threads: Mapping[tuple[Digit, int, int], int], layout: FragmentLayout, loop: LoopLayout) -> bool:
+def _threads_agree(
+    threads: Mapping[tuple[Digit, int, int], int], layout: FragmentLayout, loop: LoopLayout, every_copy: bool
+) -> bool:
     """Whether the fragment's thread modes are the loop's own thread digits, and its replicas cover all other threads."""
     covered, parts = 1, {}
     for (digit, low, extent), stride in threads.items():
@@ -407,7 +393,8 @@ def _threads_agree(threads: Mapping[tuple[Digit, int, int], int], layout: Fragme
         for digit, _ in digits:
             if digit.unit == THREAD:
                 free += _gaps(digit, sorted(parts.get(digit, [])))
-    return _offsets(free) <= _offsets(layout.replicas)
+    run, held = _offsets(free), _offsets(layout.replicas)
+    return run == held if every_copy else run <= held
 
 
 def _count(modes: Sequence[Mode]) -> int:

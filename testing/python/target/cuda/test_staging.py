@@ -1,0 +1,179 @@
+"""Statements that disagree about where a fragment's elements are: they run all the same, through shared memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate
+
+ARCHES = ("sm_80", "sm_90a")
+
+
+def _halves(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).half()
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_nest_reads_and_writes_an_accumulator_transposed(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float32"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            d = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.gemm(a, a, c, clear_accum=True)
+            T.gemm(a, a, d, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            for i, j in T.Parallel(64, 64):
+                c[i, j] = c[i, j] + d[j, i]
+            for i, j in T.Parallel(64, 64):
+                if i > j:
+                    d[j, i] = c[i, j]
+            T.copy(c, B)
+            T.copy(d, C)
+
+    a, b, c = _halves(64, 64), torch.zeros(64, 64), torch.zeros(64, 64)
+    simulate(main, a, b, c, arch=arch)
+    product = a.float() @ a.float()
+    both = product + product.T
+    torch.testing.assert_close(b, both, rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(c, product.tril() + both.triu(1), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_vectors_that_come_from_different_products_meet(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 32), "float16"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            b = T.alloc_shared((64, 32), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            d = T.alloc_fragment((64, 32), "float32")
+            rows, others = T.alloc_fragment((64,), "float32"), T.alloc_fragment((64,), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, a, c, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            T.gemm(a, b, d, clear_accum=True, policy=T.GemmWarpPolicy.FullCol)
+            T.reduce_sum(c, rows, dim=1)
+            T.reduce_max(d, others, dim=1)
+            for i in T.Parallel(64):
+                C[i] = rows[i] + others[i]
+
+    a, b, c = _halves(64, 64), _halves(64, 32, seed=1), torch.zeros(64)
+    simulate(main, a, b, c, arch=arch)
+    expected = (a.float() @ a.float()).sum(1) + (a.float() @ b.float()).max(1).values
+    torch.testing.assert_close(c, expected, rtol=1e-3, atol=5e-2)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("clear", [True, False])
+def test_one_accumulator_of_products_with_different_policies(arch, clear):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            p = T.alloc_fragment((64, 64), "float16")
+            T.copy(A, a)
+            T.gemm(a, a, c, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            T.copy(c, p)
+            T.gemm(a, p, c, clear_accum=clear, policy=T.GemmWarpPolicy.FullCol)
+            T.gemm(p, a, c, policy=T.GemmWarpPolicy.Square)
+            T.copy(c, B)
+
+    a, b = _halves(64, 64) / 8, torch.zeros(64, 64)
+    simulate(main, a, b, arch=arch)
+    product = a.float() @ a.float()
+    expected = (0 if clear else product) + a.float() @ product.half().float() + product.half().float() @ a.float()
+    torch.testing.assert_close(b, expected, rtol=1e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("size", [16, 512])
+def test_single_elements_of_a_fragment_steer_the_kernel(arch, size):
+    @T.prim_func
+    def main(M: T.Tensor((size,), "int32"), B: T.Tensor((size,), "int32")):
+        with T.Kernel(1, threads=128):
+            mask = T.alloc_fragment((size,), "int32")
+            total = T.alloc_fragment((size,), "int32")
+            T.copy(M, mask)
+            T.clear(total)
+            for k in T.serial(size // 2):
+                if mask[k] > 0:
+                    for i in T.Parallel(size):
+                        total[i] = total[i] + mask[k] * i
+                mask[k + 1] = mask[k] + mask[k + 1]
+            T.copy(total, B)
+
+    m = torch.randint(-3, 3, (size,), dtype=torch.int32, generator=torch.Generator().manual_seed(1))
+    b = torch.zeros(size, dtype=torch.int32)
+    simulate(main, m, b, arch=arch)
+    sums = m[: size // 2].cumsum(0)
+    torch.testing.assert_close(b, (sums.clamp(min=0).sum() * torch.arange(size)).int())
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_reshaped_accumulator_is_the_accumulator(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), W: T.Tensor((4, 16), "float32"), B: T.Tensor((64, 4), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            w = T.alloc_fragment((4, 16), "float32")
+            sums = T.alloc_fragment((64, 4), "float32")
+            heads = T.reshape(c, (64, 4, 16))
+            T.copy(A, a)
+            T.copy(W, w)
+            T.gemm(a, a, c, clear_accum=True, transpose_B=True)
+            for i, g, h in T.Parallel(64, 4, 16):
+                heads[i, g, h] = T.max(heads[i, g, h], 0) * w[g, h]
+            T.reduce_sum(heads, sums, dim=2)
+            T.copy(sums, B)
+
+    a, w, b = _halves(64, 64), torch.rand(4, 16), torch.zeros(64, 4)
+    simulate(main, a, w, b, arch=arch)
+    expected = ((a.float() @ a.float().T).relu().reshape(64, 4, 16) * w).sum(-1)
+    torch.testing.assert_close(b, expected, rtol=1e-3, atol=1e-2)
+
+
+def test_a_reshape_that_cuts_across_threads():
+    @T.prim_func
+    def main(A: T.Tensor((64, 48), "float16"), B: T.Tensor((48, 64), "float32"), R: T.Tensor((48,), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 48), "float16")
+            c = T.alloc_fragment((64, 48), "float32")
+            other = T.reshape(c, (48, 64))
+            rows = T.alloc_fragment((48,), "float32")
+            T.copy(A, a)
+            T.copy(a, c)
+            for i, j in T.Parallel(64, 48):
+                c[i, j] = c[i, j] * 2
+            for i, j in T.Parallel(48, 64):
+                other[i, j] = other[i, j] + i
+            T.copy(other, B)
+            T.reduce_sum(other, rows, dim=1)
+            T.copy(rows, R)
+
+    a, b, r = _halves(64, 48), torch.zeros(48, 64), torch.zeros(48)
+    simulate(main, a, b, r)
+    expected = (2 * a.float()).reshape(48, 64) + torch.arange(48.0)[:, None]
+    torch.testing.assert_close(b, expected)
+    torch.testing.assert_close(r, expected.sum(1))
+
+
+def test_a_gather_from_a_fragment():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), P: T.Tensor((256,), "int32"), B: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_fragment((256,), "float32"), T.alloc_fragment((256,), "float32")
+            T.copy(A, a)
+            for i in T.Parallel(256):
+                b[i] = a[P[i]]
+            T.copy(b, B)
+
+    a, b = torch.randn(256), torch.zeros(256)
+    order = torch.randperm(256, dtype=torch.int32)
+    simulate(main, a, order, b)
+    assert torch.equal(b, a[order.long()])
