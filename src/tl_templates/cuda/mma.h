@@ -94,10 +94,10 @@ TL_DEVICE void mma_m8n8k4_f64(void* accumulator, const void* left, const void* r
 }
 
 // Round a float to the nearest tf32 (the tensor cores drop the low bits otherwise).
-TL_DEVICE uint32_t cvt_tf32_f32(float value) {
+TL_DEVICE float round_tf32(float value) {
   uint32_t result;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(value));
-  return result;
+  return __uint_as_float(result);
 }
 
 }  // namespace tl

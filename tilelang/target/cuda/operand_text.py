@@ -55,8 +55,13 @@ class OperandText:
 
     @property
     def in_registers(self) -> bool:
-        """Whether the program holds it in a fragment of the right type."""
-        return self.o.region.scope == "local.fragment" and self.unit.operand is None
+        """Whether the program holds it in a fragment as the instruction takes it."""
+        return self.o.region.scope == "local.fragment" and self.unit.operand is None and not self.is_rounded
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether elements are rounded to tf32 on the way; the tensor core would drop their low bits."""
+        return str(self.o.region.dtype) == "float32"
 
     @property
     def storage(self) -> int:
@@ -84,7 +89,15 @@ class OperandText:
         """The loads of one step."""
         if self.in_registers:
             return []
-        return self.loader.load(self.storage) if self.loader is not None else self._element_loads()
+        lines = self.loader.load(self.storage) if self.loader is not None else self._element_loads()
+        return [*lines, *self._rounding()]
+
+    def _rounding(self) -> list[str]:
+        if not self.is_rounded:
+            return []
+        r, name = self.p.r, self.o.name
+        header = f"for (int {r} = 0; {r} < {self.o.count * self.storage}; ++{r})"
+        return ["#pragma unroll", f"{header} {name}[{r}] = tl::round_tf32({name}[{r}]);"]
 
     def _matrix_loader(self) -> MatrixLoader | None:
         region = self.o.region

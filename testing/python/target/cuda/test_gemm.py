@@ -109,3 +109,28 @@ def test_tfloat32_tiles_are_float32_operands(arch):
     a, b, c = _random((64, 32), "float32", 1), _random((32, 64), "float32", 2), torch.zeros(64, 64)
     simulate(main, a, b, c, arch=arch)
     torch.testing.assert_close(c, 2 * a @ b, rtol=1e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize("fragment", [False, True])
+def test_float32_is_rounded_to_tf32(fragment):
+    """tf32 keeps the upper 10 of the 23 bits of a fraction."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 32), "float32"), B: T.Tensor((32, 32), "float32"), C: T.Tensor((16, 32), "float32")):
+        with T.Kernel(1, threads=32):
+            A_shared = T.alloc_shared((16, 32), "float32")
+            A_local = T.alloc_fragment((16, 32), "float32")
+            B_shared = T.alloc_shared((32, 32), "float32")
+            C_local = T.alloc_fragment((16, 32), "float32")
+            T.copy(A, A_shared)
+            T.copy(A, A_local)
+            T.copy(B, B_shared)
+            T.gemm(A_local if fragment else A_shared, B_shared, C_local, clear_accum=True)
+            T.copy(C_local, C)
+
+    a, c = torch.full((16, 32), 1 + 0.75 / 1024), torch.zeros(16, 32)
+    a[1, 5] = -1 - 0.25 / 1024
+    simulate(main, a, torch.eye(32), c)
+    expected = torch.full_like(c, 1 + 1 / 1024)
+    expected[1, 5] = -1
+    torch.testing.assert_close(c, expected, rtol=0, atol=0)

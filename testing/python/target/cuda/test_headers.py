@@ -76,7 +76,7 @@ def test_a_prelude_names_only_the_families_in_use() -> None:
      "u[2] = tl::cvt_e4m3x2_f32(f[0], f[1]); f[2] = tl::cvt_f32x2_e5m2((uint16_t)u[1]).y;", "sm_80"),
     ("tl::mma_sp_m16n8k32_f32_f16<1>(f, i, i + 4, 3); tl::mma_sp_m16n8k64_s32_s8(i, i + 4, i + 8, 3);", "sm_80"),
     ("tl::mma_m8n8k4_f64(d, d + 2, d + 3); tl::mma_m16n8k256_s32_b1_xor(i, i + 4, i + 8); "
-     "f[0] = tl::cvt_tf32_f32(f[1]);", "sm_80"),
+     "f[0] = tl::round_tf32(f[1]);", "sm_80"),
     ("tl::mma_m16n8k32_f32_e4m3_e5m2(f, i, i + 4); tl::mma_m16n8k8_f16_f16(i, i + 4, i + 8);", "sm_89"),
     ("tl::stmatrix_x4_trans(f, i); tl::bulk_reduce_add_f32(f, f + 64, 64); tl::bulk_load(f, f + 4, 16, (uint64_t*)l);", "sm_90a"),
 ])  # fmt: skip
