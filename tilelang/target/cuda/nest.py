@@ -143,7 +143,7 @@ class _Collector:
         kind = None
         if name is not None and name.startswith("atomic_"):
             kind = UPDATE
-        elif op.endswith(".address_of"):
+        elif op.endswith(".address_of") or name == "ptx_cp_async":
             kind = ADDRESS
         if kind is not None and isinstance(arguments[0], ir.TensorLoad):
             target = arguments.pop(0)

@@ -236,6 +236,24 @@ def test_roles_and_barriers_by_hand() -> None:
     torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_tile_that_threads_load_by_cp_async_may_be_stored_by_the_accelerator(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float16"), B: T.Tensor((4, 64), "float16")):
+        with T.Kernel(1, threads=32):
+            row, column = T.get_thread_binding(0) // 8, T.get_thread_binding(0) % 8 * 8
+            tile = T.alloc_shared((4, 64), "float16")
+            T.ptx_cp_async(T.access_ptr(tile[row, column], "w", 8), T.access_ptr(A[row, column], "r", 8), 8)
+            T.ptx_commit_group()
+            T.ptx_wait_group(0)
+            T.sync_threads()
+            T.copy(tile, B)
+
+    a, b = torch.randn(4, 64).half(), torch.zeros(4, 64).half()
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(a, b)
+
+
 def test_products_left_in_flight_by_hand() -> None:
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
