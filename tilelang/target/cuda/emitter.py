@@ -27,7 +27,7 @@ _RESERVED = frozenset(
     """asm auto bool break case catch char class const continue default delete do double else enum explicit extern false float
     for friend goto half if inline int long new operator private protected public register return short signed sizeof static
     struct switch template this throw true try typedef typename uint union unsigned using virtual void volatile while tid tl
-    pool main""".split()
+    pool main warp_group_id""".split()
 )
 _INT32_LIMIT = 2**31
 

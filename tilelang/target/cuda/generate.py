@@ -24,7 +24,7 @@ from tilelang.target.cuda.scan_text import emit_scan
 from tilelang.target.cuda.schedule import plan_schedule
 from tilelang.target.cuda.tiles import nest_of
 from tilelang.target.cuda.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence
-from tilelang.target.cuda.wgmma import COMPLETE
+from tilelang.target.cuda.wgmma import COMPLETE, WARP_GROUP_NUMBER
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -113,11 +113,11 @@ class Generator:
         body = self.block(node.body)
         scope, e.scope = e.scope, outer
         first, last = scope.first // 128, (scope.first + scope.count) // 128
-        tests = [f"tl::warp_group() >= {first}"] if first else []
+        tests = [f"{WARP_GROUP_NUMBER} >= {first}"] if first else []
         if last * 128 < e.kernel.thread_count:
-            tests.append(f"tl::warp_group() < {last}")
+            tests.append(f"{WARP_GROUP_NUMBER} < {last}")
         if last - first == 1:
-            tests = [f"tl::warp_group() == {first}"]
+            tests = [f"{WARP_GROUP_NUMBER} == {first}"]
         return [ScopeCode(" && ".join(tests) or "true", body, scope.first, scope.count)]
 
     # Statements of a thread --------------------------------------------------------------------------------------------

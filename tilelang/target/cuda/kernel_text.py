@@ -25,6 +25,7 @@ from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.sync import insert_barriers
 from tilelang.target.cuda.tree import Parallel, Scalar, TileTree, walk
+from tilelang.target.cuda.wgmma import WARP_GROUP_NUMBER
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
 
 _SHARED_ALIGNMENT = 128
@@ -169,7 +170,8 @@ def plan_memory(state: KernelState) -> None:
         if buffer.scope() in ("shared", "shared.dyn") and buffer not in state.tree.aliases:
             sizes[buffer] = (_shared_bytes(e, buffer), state.options.shared_alignment)
     sizes.update(e.scratch)
-    state.plan = plan_shared(state.code, sizes, state.kernel.name, state.target)
+    barriers = {b: 8 * len(counts) for b, counts in _arrivals(state).items()}
+    state.plan = plan_shared(state.code, sizes, state.kernel.name, state.target, barriers)
 
 
 def _shared_bytes(e: Emitter, buffer: Any) -> int:
@@ -258,6 +260,8 @@ def _index_definitions(state: KernelState, text: str) -> list[str]:
     for (var, _), axis in zip(kernel.threads, "xyz"):
         if _mentions(text, e.var_text[var]):
             lines.append(f"  const int {e.var_text[var]} = threadIdx.{axis};")
+    if _mentions(text, WARP_GROUP_NUMBER):
+        lines.append(f"  const int {WARP_GROUP_NUMBER} = tl::warp_group();")
     if _mentions(text, "tid"):
         lines.append(f"  const int tid = {_thread_number(kernel)};")
     return lines
@@ -318,21 +322,20 @@ def _shared_declarations(state: KernelState) -> list[str]:
     return lines
 
 
+def _arrivals(state: KernelState) -> dict[Any, list[int]]:
+    """Each array of barriers with the arrivals that complete a phase of each of them."""
+    allocations = state.tree.allocations.items()
+    return {b: [as_int(count) for count in notes["tl.arrive_counts"]] for b, notes in allocations if b.scope() in _BARRIER_SCOPES}
+
+
 def _barriers(state: KernelState) -> list[str]:
     e = state.emitter
-    found = []
-    lines = []
-    for buffer, notes in state.tree.allocations.items():
-        if buffer.scope() in _BARRIER_SCOPES:
-            name = e.buffer_text[buffer]
-            counts = [as_int(count) for count in notes["tl.arrive_counts"]]
-            lines.append(f"  __shared__ __align__(8) uint64_t {name}[{len(counts)}];")
-            found.append((name, counts))
+    found = [(e.buffer_text[buffer], counts) for buffer, counts in _arrivals(state).items()]
     maps = [spec.name for spec in state.generator.hopper.descriptors.specs] if state.generator.hopper is not None else []
     if not found and not maps:
-        return lines
+        return []
     clusters = state.kernel.cluster_dims != (1, 1, 1)
-    return [*lines, *("  " + line for line in barrier_initialisation(found, clusters, maps))]
+    return ["  " + line for line in barrier_initialisation(found, clusters, maps)]
 
 
 def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tuple[list[str], list[tuple[str, str]], list[str]]:

@@ -28,6 +28,8 @@ _LIMITS: Mapping[int, int] = {
 }
 """Compute capability -> largest dynamic shared memory of a block in bytes (CUDA programming guide, technical specifications)."""
 
+_BARRIER_ALIGNMENT = 8
+
 
 @dataclass(frozen=True)
 class SharedPlan:
@@ -51,8 +53,10 @@ class SharedPlan:
         return first < second + other and second < first + size
 
 
-def plan_shared(root: Block, sizes: Mapping[Any, tuple[int, int]], kernel: str, target: Any) -> SharedPlan:
-    """Offsets for the buffers of ``sizes`` (bytes, alignment).
+def plan_shared(
+    root: Block, sizes: Mapping[Any, tuple[int, int]], kernel: str, target: Any, barriers: Mapping[Any, int] | None = None
+) -> SharedPlan:
+    """Offsets for the buffers of ``sizes`` (bytes, alignment), and behind them for barriers (bytes), which live throughout.
 
     Raises:
         SharedMemoryError: the pool does not fit the target.
@@ -65,6 +69,9 @@ def plan_shared(root: Block, sizes: Mapping[Any, tuple[int, int]], kernel: str, 
         busy = sorted(places[other] for other in places if _meet(spans[buffer], spans[other]))
         places[buffer] = (_first_gap(busy, size, align), size)
     total = max((offset + size for offset, size in places.values()), default=0)
+    for barrier, size in (barriers or {}).items():
+        places[barrier] = (-(-total // _BARRIER_ALIGNMENT) * _BARRIER_ALIGNMENT, size)
+        total = sum(places[barrier])
     limit = _LIMITS.get(target.sm, 101376)
     if total > limit:
         largest = ", ".join(f"{b.name} {sizes[b][0]}" for b in order[:4])

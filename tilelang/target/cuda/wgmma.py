@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
+from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.layout import FragmentLayout, TileLayout
 from tilelang.target.cuda.wgmma_layout import a_fragment_layout, accumulator_layout, panel_bytes_of, panel_widths
@@ -19,6 +20,9 @@ from tilelang.target.cuda.wgmma_text import ACCUMULATORS, K_OF, Wgmma, is_valid_
 from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 
 WARP_GROUP = 128
+WARP_GROUP_NUMBER = "warp_group_id"
+"""Name of the thread's warp group in a kernel."""
+
 ROWS = 64
 K_BYTES = 32
 """Bytes of K that one instruction contracts, whatever the type."""
@@ -216,8 +220,8 @@ def emit(
     group_row, group_column = _group_text(plan)
     lines = ["{"]
     if isinstance(a, SharedOperand):
-        lines.append(f"  const uint64_t a_tile = {a.descriptor(_plus(expr(a.start()), group_row, _group_step(a, rows)))};")
-    lines.append(f"  const uint64_t b_tile = {b.descriptor(_plus(expr(b.start()), group_column, _group_step(b, columns)))};")
+        lines.append(f"  const uint64_t a_tile = {_tile_descriptor(a, group_row, _group_step(a, rows), expr)};")
+    lines.append(f"  const uint64_t b_tile = {_tile_descriptor(b, group_column, _group_step(b, columns), expr)};")
     pinned = fence_operands(plan, c, a if isinstance(a, str) else None)
     lines += ["  " + line for line in pinned]
     lines.append("  tl::wgmma_fence();")
@@ -255,12 +259,24 @@ def fence_operands(plan: WgmmaPlan, c: str, a: str | None) -> list[str]:
 
 def _group_text(plan: WgmmaPlan) -> tuple[str | None, str | None]:
     """Which part of the rows and of the columns this warp group has, as text; None where there is one."""
-    group = "tl::warp_group()"
+    group = WARP_GROUP_NUMBER
     if plan.groups_n == 1:
         return (group if plan.groups_m > 1 else None), None
     if plan.groups_m == 1:
         return None, group
     return f"({group} % {plan.groups_m})", f"({group} / {plan.groups_m})"
+
+
+def _tile_descriptor(operand: SharedOperand, group: str | None, step: int, expr: Callable[[Any], str]) -> str:
+    """The descriptor of a group's part of a tile.
+
+    What changes from one iteration to the next (the slot of a ring) is added to the descriptor of what does not, which is then
+    computed once.
+    """
+    start = as_int(operand.start())
+    if isinstance(start, int):
+        return operand.descriptor(_plus(str(start), group, step))
+    return _advance(operand.descriptor(_plus("0", group, step)), expr(start))
 
 
 def _group_step(operand: SharedOperand, extent: int) -> int:

@@ -149,9 +149,9 @@ def attention(heads: int, length: Any, dim: int, *, block: tuple[int, int] = (64
                 T.copy(top, before)
                 T.reduce_max(scores, top, dim=1, clear=False)
                 for i in T.Parallel(bm):
-                    shrink[i] = T.exp2((before[i] - top[i]) * scale)
+                    shrink[i] = T.exp2(before[i] * scale - top[i] * scale)
                 for i, j in T.Parallel(bm, bn):
-                    scores[i, j] = T.exp2((scores[i, j] - top[i]) * scale)
+                    scores[i, j] = T.exp2(scores[i, j] * scale - top[i] * scale)
                 T.reduce_sum(scores, row_sum, dim=1)
                 for i in T.Parallel(bm):
                     total[i] = total[i] * shrink[i] + row_sum[i]

@@ -86,6 +86,7 @@ def run(gemm: Gemm, threads: int, clear: bool = False, panels: tuple[int, int] |
     c_type, a_type = C_TYPES[gemm.c.dtype], "half" if bits == 16 else "uint8_t" if bits == 8 else "float"
     body = f"""extern "C" __global__ void __launch_bounds__({threads}) product(const uint4* image, const uint* a, {c_type}* c) {{
       extern __shared__ __align__(1024) uchar pool[];
+      const int {wgmma.WARP_GROUP_NUMBER} = tl::warp_group();
       for (int i = threadIdx.x; i < {sum(map(torch.numel, images)) // 16}; i += {threads}) ((uint4*)pool)[i] = image[i];
       tl::fence_proxy_async();
       __syncthreads();

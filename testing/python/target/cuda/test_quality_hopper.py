@@ -1,0 +1,83 @@
+"""What good code for sm_90a has, counted from machine code and by the simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang
+from testing.python.target.cuda.programs import matmul
+from testing.python.target.cuda.support import cuda, source
+from testing.python.target.cuda.test_hopper import attention
+from tilelang.execution.simulated import last_reports
+from tilelang.target.cuda.toolchain import compile_device, sass
+
+
+class Built:
+    """A kernel's machine code.
+
+    Attributes:
+        counts: opcode family -> instructions of the whole kernel.
+        loop: the instructions of its main loop.
+    """
+
+    def __init__(self, program: Any, fast_math: bool = False):
+        text = source(program, "sm_90a", {"tl.enable_fast_math": fast_math})
+        binary = compile_device(text, "sm_90a", flags=("--use_fast_math",) if fast_math else ())
+        (function,) = sass.functions(binary.cubin).values()
+        (used,) = binary.resources.values()
+        assert used.stack_bytes == used.spill_store_bytes == used.spill_load_bytes == 0
+        assert "serialized" not in binary.log and "setmaxnreg" not in binary.log
+        self.counts = function.counts()
+        self.loop = function.main_loop("HGMMA")
+
+    def of(self, family: str) -> int:
+        """Instructions of a family in the main loop."""
+        return sum(instruction.family == family for instruction in self.loop)
+
+
+def totals(program: Any, *tensors: torch.Tensor) -> Any:
+    """Counters of one run on the simulator."""
+    with tilelang.simulator(strict=True, counters=True):
+        tilelang.compile(program, target=cuda("sm_90a"))(*tensors)
+    return last_reports()[0].counters.total
+
+
+@pytest.mark.parametrize(("tile", "threads", "stages", "products", "loads", "most"), [
+    ((128, 128, 32), 128, 3, 4, 3, 44), ((128, 128, 64), 128, 3, 8, 3, 54), ((128, 256, 64), 256, 3, 8, 5, 56),
+    ((128, 128, 64), 256, 4, 4, 3, 42),
+])  # fmt: skip
+def test_the_main_loop_of_a_product(tile: Any, threads: int, stages: int, products: int, loads: int, most: int) -> None:
+    built = Built(matmul(1024, 1024, 1024, tile, stages=stages, threads=threads))
+    assert built.of("HGMMA") == products
+    assert built.counts["UTMALDG"] == loads
+    assert built.of("BAR") == built.of("MEMBAR") == built.of("FENCE") == 0
+    assert len(built.loop) <= most
+
+
+@pytest.mark.parametrize(("dim", "causal", "products", "most"), [
+    (64, False, 12, 430), (64, True, 12, 565), (128, False, 16, 475), (128, True, 16, 605),
+])  # fmt: skip
+def test_the_main_loop_of_flash_attention(dim: int, causal: bool, products: int, most: int) -> None:
+    built = Built(attention(2, 4096, dim, block=(128, 128), threads=256, causal=causal), fast_math=True)
+    assert built.of("HGMMA") == products
+    assert built.counts["UTMALDG"] == 2 * dim // 64
+    assert built.of("BAR") == built.of("MEMBAR") == built.of("FENCE") == built.of("LDGDEPBAR") == 0
+    assert len(built.loop) <= most
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_products_have_no_bank_conflicts(transpose_a: bool, transpose_b: bool) -> None:
+    a, b, c = torch.randn(128, 128).half(), torch.randn(128, 128).half(), torch.zeros(128, 128).half()
+    options = {"transpose_a": transpose_a, "transpose_b": transpose_b, "out": "float16", "through_shared": True}
+    assert totals(matmul(128, 128, 128, (128, 128, 64), stages=3, **options), a, b, c)["bank_conflicts"] == 0
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash_attention_has_no_bank_conflicts(dim: int, causal: bool) -> None:
+    tensors = [torch.randn(1, 256, 1, dim).half() for _ in range(4)]
+    assert totals(attention(1, 256, dim, block=(128, 128), threads=256, causal=causal), *tensors)["bank_conflicts"] == 0

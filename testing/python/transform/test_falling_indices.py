@@ -1,0 +1,29 @@
+"""Indices that fall with a loop variable reach the same elements after TVM has flattened the buffers."""
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_falling_indices(target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=1):
+            for i in range(6, 0, -2):
+                A[(i + 6) % 8] = 100 + i
+            for i in T.serial(3):
+                B[(20 - i * 2) // 8] += 1
+                B[(2 - i) % 8] += A[(7 - i) // 2]
+
+    a, b = torch.arange(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    want_a, want_b = list(range(8)), [0] * 8
+    for i in range(6, 0, -2):
+        want_a[(i + 6) % 8] = 100 + i
+    for i in range(3):
+        want_b[(20 - i * 2) // 8] += 1
+        want_b[(2 - i) % 8] += want_a[(7 - i) // 2]
+    tilelang.compile(main, target=target)(a, b)
+    assert a.tolist() == want_a and b.tolist() == want_b
