@@ -52,6 +52,8 @@ _ALIASES: Mapping[str, str] = {
     "uint": "uint32",
     "long": "int64",
     "boolean": "bool",
+    "short": "int16",
+    "ptr": "int64",  # an element of a table of addresses: T.Tensor((n,), T.ptr)
 }
 
 _VECTOR = re.compile(r"^(.*\D|.*_e\dm\d(?:fn)?|\D+\d+)x(\d+)$")

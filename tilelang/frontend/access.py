@@ -114,7 +114,7 @@ def as_region(value: Any, what: str = "a tile operator") -> Region:
     if isinstance(value, Region):
         return value
     if isinstance(value, LocalVar):
-        return Region.whole(value.buffer)
+        value = value.expr()
     if is_buffer(value):
         return Region.whole(value)
     if isinstance(value, ir.TensorRegion):

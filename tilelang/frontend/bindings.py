@@ -30,7 +30,7 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
     value = as_operand(value)
     scalar = isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value))
     if isinstance(before, LocalVar) and scalar:
-        assign_subscript(before.buffer, 0, value)
+        assign_subscript(before.buffer, before.indices, value)
         return before
     return kept(builder, name, value) if type(value) in (list, tuple, dict) else settled(builder, name, value)
 

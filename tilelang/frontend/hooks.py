@@ -18,6 +18,7 @@ from tilelang.frontend.builder import Builder, Frame, current, sequence
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.values import LocalVar, Unusable, as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import simplify
 from tilelang.ir.span import user_location
 from tilelang.tileop.thread import INTRINSICS, intrinsic_call, intrinsic_name
 
@@ -241,6 +242,7 @@ class Hooks:
         from tilelang.language.debug import device_assert
 
         test = as_operand(test)
+        test = simplify(test) if is_symbolic(test) else test
         text = "" if message is None else str(message())
         if is_symbolic(test):
             device_assert(test, text)

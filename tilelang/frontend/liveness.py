@@ -38,6 +38,15 @@ def assigned_names(body: Iterable[ast.stmt]) -> set[str]:
     return found
 
 
+def declared_names(body: Iterable[ast.stmt]) -> set[str]:
+    """Names that ``body`` annotates without giving them a value: ``A: T.Tensor(...)``."""
+    return {
+        node.target.id
+        for node in _walk(body)
+        if isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Name)
+    }
+
+
 def target_names(body: Iterable[ast.stmt], assignments: bool = True, nested: bool = True) -> set[str]:
     """Names that ``body`` binds: by loops, ``with``, imports and definitions, and by assignments where those are asked for.
 

@@ -1,14 +1,25 @@
-"""Macros: functions that may use the whole language and are traced into each program that calls them."""
+"""Macros: functions that may use the whole language and are traced into each program that calls them.
+
+Scalars are passed by value, as between Python functions: assigning to a parameter leaves the caller's variable alone. A
+parameter annotated ``T.Ref`` names the caller's variable or element itself. Buffers are never copied.
+"""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+from tilelang.errors import CompileError
+
+
+class Ref:
+    """Annotation of a macro's parameter that stands for the caller's variable, element or slice: ``x: T.Ref``."""
+
 
 class Macro:
-    """A function whose body is traced where it is called; its arguments are passed as they are."""
+    """A function whose body is traced where it is called."""
 
     def __init__(self, function: Callable[..., Any]):
         self.function = function
@@ -20,11 +31,45 @@ class Macro:
         from tilelang.frontend.rewrite import rewrite
 
         builder = current(f"macro {self.function.__name__}")
+        bound = self.signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = self._passed(builder, name, value)
         with builder.inlining():
-            return rewrite(self.function, HOOKS)(*args, **kwargs)
+            return rewrite(self.function, HOOKS)(*bound.args, **bound.kwargs)
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters of the function."""
+        return inspect.signature(self.function)
+
+    def _passed(self, builder: Any, name: str, value: Any) -> Any:
+        from tilelang.frontend.bindings import settled
+        from tilelang.ir import nodes as ir
+
+        if self.signature.parameters[name].annotation in (Ref, ir.Var, "T.Ref", "T.Var"):
+            return _reference(builder, name, value)
+        is_barrier = isinstance(value, ir.TensorLoad) and value.source.scope().endswith("barrier")
+        return value if is_barrier else settled(builder, name, value)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _reference(builder: Any, name: str, value: Any) -> Any:
+    from tilelang.frontend.access import is_buffer
+    from tilelang.frontend.bindings import settled
+    from tilelang.frontend.values import ElementRef, LocalVar
+    from tilelang.ir import nodes as ir
+    from tilelang.ir.region import Region
+
+    if isinstance(value, (LocalVar, Region)) or is_buffer(value):
+        return value
+    if isinstance(value, ir.TensorLoad):
+        return ElementRef(value.source, tuple(settled(builder, "index", index) for index in value.indices))
+    raise CompileError(
+        f"parameter {name} is T.Ref: it takes a T.alloc_var, an element or a slice, not {type(value).__name__}",
+        hint="a value that the macro only reads needs no annotation",
+    )
 
 
 def macro(function: Callable[..., Any] | None = None, **_: Any) -> Any:

@@ -12,14 +12,14 @@ from tilelang.errors import CompileError, Location, TileLangError, TraceError, c
 from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
 from tilelang.frontend.builder import Builder, activate, current
 from tilelang.frontend.hooks import HOOKS
-from tilelang.frontend.rewrite import rewrite
+from tilelang.frontend.rewrite import declared_arguments, rewrite
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.values import as_expr
 from tilelang.frontend.verify import verify_scopes
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.span import traceback_location
-from tilelang.language.tensors import PointerSpec, TensorSpec
+from tilelang.language.tensors import TensorSpec, declared_pointer
 
 _PYTHON_SCALARS = {int: DType("int32"), float: DType("float32"), bool: DType("bool")}
 
@@ -79,7 +79,7 @@ def const_value(name: str, dtype: DType) -> Any:
     """The value of ``T.const(name)``: a variable while the signature is probed, then the integer."""
     builder = current("T.const")
     state: EagerState | None = getattr(builder, "eager", None)
-    if state is None:
+    if state is None or (state.consts is not None and name not in state.consts):
         raise CompileError("T.const only works in an eager program", hint="use T.dynamic, or a Python argument")
     return state.const(name, dtype)
 
@@ -129,8 +129,9 @@ def _parameter(name: str, annotation: Any) -> Any:
     """
     if isinstance(annotation, TensorSpec):
         return declare_buffer(name, annotation)
-    if isinstance(annotation, PointerSpec):
-        return ir.Var(name, ir.pointer_type(str(annotation.dtype)))
+    pointer = declared_pointer(annotation)
+    if pointer is not None:
+        return ir.Var(name, ir.pointer_type(str(pointer.dtype)))
     if annotation in _PYTHON_SCALARS:
         annotation = _PYTHON_SCALARS[annotation]
     if isinstance(annotation, (str, DType)) or type(annotation).__name__ == "dtype":
@@ -238,9 +239,14 @@ def prim_func(function: Callable[..., Any] | None = None, **_: Any) -> Any:
 def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
     annotations = _annotations(function, names)
     parameters = inspect.signature(function).parameters
-    builder = Builder()
+    builder, state = _eager_builder(function, {})
+    declared = declared_arguments(function)
     values = {}
     for name in parameters:
+        builder.unique(name)
+        if name not in annotations and name in declared:
+            values[name] = Placeholder(name)
+            continue
         if name not in annotations:
             raise CompileError(
                 f"parameter {name} of {function.__name__} has no annotation",
@@ -249,12 +255,11 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
             )
         try:
             with activate(builder):
-                values[name] = _parameter(name, annotations[name])
+                values[name] = state.params[name] = _parameter(name, annotations[name])
         except TileLangError as error:
             raise error.at(_definition_location(function)) from error.__cause__
-        builder.unique(name)
     _run(function, values, builder)
-    return _finish(function.__name__, list(values.values()), builder)
+    return _finish(function.__name__, [state.params[name] for name in parameters], builder)
 
 
 def _definition_location(function: Callable[..., Any]) -> Any:
@@ -278,7 +283,7 @@ def _eager_arguments(function: Callable[..., Any], fixed: Mapping[str, Any], sta
         annotation = annotations.get(name)
         if name in fixed:
             values[name] = fixed[name]
-        elif isinstance(annotation, (TensorSpec, PointerSpec, DType)):
+        elif isinstance(annotation, (TensorSpec, DType)) or declared_pointer(annotation) is not None:
             values[name] = state.declare(name, annotation)
         elif parameter.default is not inspect.Parameter.empty:
             values[name] = parameter.default
@@ -330,8 +335,9 @@ def _signature_param(name: str, param: Any, annotation: Any) -> SignatureParam:
         shape = tuple(to_dim(size) for size in param.shape)
         strides = None if annotation.strides is None else tuple(to_dim(s) for s in param.strides)
         return SignatureParam(name, "tensor", str(annotation.dtype), shape, strides)
-    if isinstance(annotation, PointerSpec):
-        return SignatureParam(name, "pointer", str(annotation.dtype))
+    pointer = declared_pointer(annotation)
+    if pointer is not None:
+        return SignatureParam(name, "pointer", str(pointer.dtype))
     return SignatureParam(name, "scalar", str(param.ty))
 
 

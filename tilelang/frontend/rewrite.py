@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilelang.errors import Location, SourceUnavailableError, UnsupportedSyntaxError
-from tilelang.frontend.liveness import assigned_names, carried_names, target_names
+from tilelang.frontend.liveness import assigned_names, carried_names, declared_names, target_names
 
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
@@ -56,6 +56,16 @@ def rewrite(function: Callable[..., Any], hooks: Any) -> Callable[..., Any]:
     traced = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
     traced.__kwdefaults__ = function.__kwdefaults__
     return traced
+
+
+def declared_arguments(function: Callable[..., Any]) -> frozenset[str]:
+    """The parameters that the function's body declares (``A: T.Tensor(...)``); none where the source is not known."""
+    code = function.__code__
+    try:
+        declared = declared_names(_definition(code).body)
+    except SourceUnavailableError:
+        return frozenset()
+    return frozenset(declared) & frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
 @lru_cache(maxsize=1024)

@@ -75,9 +75,11 @@ class LocalVar(ExprLike):
         self.buffer = buffer
         self.fresh = True
 
+    indices: tuple[Any, ...] = (0,)
+
     def expr(self) -> Any:
         """A load of the variable."""
-        return self.buffer[0]
+        return self.buffer[self.indices]
 
     @property
     def dtype(self) -> DType:
@@ -86,6 +88,17 @@ class LocalVar(ExprLike):
 
     def __getitem__(self, index: Any) -> Any:
         return self.buffer[as_operand(index)]
+
+
+class ElementRef(LocalVar):
+    """An element of a buffer that a macro's parameter names (``x: T.Ref``): reading it loads, assigning to it stores."""
+
+    __slots__ = ("indices",)
+
+    def __init__(self, buffer: Any, indices: tuple[Any, ...]):
+        self.buffer = buffer
+        self.indices = indices
+        self.fresh = False
 
 
 class DynamicSize(ExprLike):

@@ -27,6 +27,7 @@ from tilelang.errors import ArgumentError
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
+from tilelang.language.tensors import TensorSpec, declared_pointer
 
 if TYPE_CHECKING:
     from tilelang.jit.function import JitFunction
@@ -99,7 +100,7 @@ class EagerFunction:
         runtime, fixed = {}, {}
         for name, parameter in self.parameters.items():
             if name in given:
-                is_runtime = name in self.declared or hasattr(given[name], "data_ptr")
+                is_runtime = name in self.declared or hasattr(given[name], "data_ptr") or isinstance(given[name], TensorSpec)
                 (runtime if is_runtime else fixed)[name] = given[name]
             elif parameter.default is not inspect.Parameter.empty and name not in self.declared:
                 fixed[name] = parameter.default
@@ -189,9 +190,8 @@ class EagerFunction:
 
 def _declares_runtime(annotation: Any) -> bool:
     from tilelang.dtypes import DType
-    from tilelang.language.tensors import PointerSpec, TensorSpec
 
-    return isinstance(annotation, (TensorSpec, PointerSpec, DType))
+    return isinstance(annotation, (TensorSpec, DType)) or declared_pointer(annotation) is not None
 
 
 def _plain_signature(signature: EagerSignature) -> tuple:

@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from tilelang import dtypes as _dtypes
-from tilelang.frontend.macro import macro
+from tilelang.frontend.macro import Ref, macro
 from tilelang.language.policy import GemmWarpPolicy
 from tilelang.language.tensors import (
     Buffer,
@@ -31,6 +31,7 @@ from tilelang.language.tensors import (
 _MODULES: dict[str, str] = {
     # module -> the names that it gives
     "tilelang.frontend.program": "prim_func",
+    "tilelang.ir.nodes": "Var PrimExpr",
     "tilelang.language.kernel": (
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"
@@ -53,8 +54,8 @@ _MODULES: dict[str, str] = {
         " if_then_else Select isnan isinf isfinite likely And Or Not"
     ),
     "tilelang.language.integers": (
-        "ceildiv floordiv floormod truncdiv truncmod div shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not"
-        " popcount clz"
+        "ceildiv align_up floordiv floormod truncdiv truncmod div shift_left shift_right bitwise_and bitwise_or bitwise_xor"
+        " bitwise_not popcount clz"
     ),
     "tilelang.language.limits": "infinity max_value min_value",
     "tilelang.language.fastmath": (
@@ -102,7 +103,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Buffer", "FragmentBuffer", "GemmWarpPolicy", "LocalBuffer", "SharedBuffer", "StridedTensor", "Tensor", "const",
+    "Buffer", "FragmentBuffer", "GemmWarpPolicy", "LocalBuffer", "Ref", "SharedBuffer", "StridedTensor", "Tensor", "const",
     "contiguous", "dtype", "dynamic", "empty", "macro", "make_tensor", "ptr", "symbolic", *_HOME, *_dtypes.all_names,
 ]  # fmt: skip
 

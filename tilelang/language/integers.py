@@ -54,6 +54,12 @@ def _tvm(name: str) -> Callable[..., Any]:
 
 
 ceildiv = _integer("ceildiv", lambda a, b: -(-a // b), lambda a, b: (a + (b - 1)) // b, "``a / b`` rounded up (``b`` positive).")
+align_up = _integer(
+    "align_up",
+    lambda a, b: -(-a // b) * b,
+    lambda a, b: (a + (b - 1)) // b * b,
+    "The next multiple of ``b`` (positive) from ``a`` on.",
+)
 floordiv = _integer("floordiv", operator.floordiv, _tvm("floordiv"), "``a / b`` rounded down.")
 floormod = _integer("floormod", operator.mod, _tvm("floormod"), "The remainder of :func:`floordiv`, with the sign of ``b``.")
 truncdiv = _integer("truncdiv", _truncdiv, _tvm("truncdiv"), "``a / b`` rounded towards zero, as in C.")

@@ -387,9 +387,9 @@ max = _extremum("max", builtins.max, "largest")
 min = _extremum("min", builtins.min, "smallest")
 
 
-def clamp(value: Any, low: Any, high: Any) -> Any:
-    """``value`` limited to ``low`` … ``high``."""
-    return min(max(value, low), high)
+def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
+    """``dst`` limited to ``min_val`` … ``max_val``."""
+    return min(max(dst, min_val), max_val)
 
 
 def if_then_else(test: Any, then: Any, otherwise: Any) -> Any:

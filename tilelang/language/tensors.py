@@ -90,6 +90,11 @@ def ptr(dtype: Any = "float32", storage_scope: str = "global", **_: Any) -> Poin
     return PointerSpec(canonical(dtype))
 
 
+def declared_pointer(annotation: Any) -> PointerSpec | None:
+    """The pointer that an annotation declares: ``T.ptr("float16")``, or plain ``T.ptr``; None where it is something else."""
+    return annotation if isinstance(annotation, PointerSpec) else ptr() if annotation is ptr else None
+
+
 def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
     """A tensor of ``shape`` at ``pointer``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
 
@@ -98,6 +103,7 @@ def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any =
     """
     from tilelang.frontend.builder import current
     from tilelang.frontend.program import declare_buffer
+    from tilelang.frontend.values import as_expr
     from tilelang.ir import nodes as ir
 
     if isinstance(pointer, ir.Call) and pointer.op.name == "tirx.buffer_data":
@@ -107,6 +113,8 @@ def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any =
     builder = current("T.make_tensor")
     spec = TensorSpec(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides))
     buffer = declare_buffer(builder.take_name("tensor"), spec)
+    if not isinstance(pointer, ir.Var):
+        pointer = builder.bind("address", as_expr(pointer, "int64"))
     builder.emit(ir.DeclBuffer(buffer, data=pointer, span=builder.span()))
     return buffer
 

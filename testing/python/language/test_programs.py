@@ -460,3 +460,79 @@ def test_shapes_of_eager_arguments_must_agree():
 
     with pytest.raises(ArgumentError, match="B: axis 0 is 5, but N is 4 in A"):
         add(torch.zeros(4), torch.zeros(5))
+
+
+def test_a_program_may_declare_its_arguments_in_its_body():
+    @T.prim_func
+    def main(A, B):
+        m = T.dynamic("m")
+        A: T.Tensor((m,), "float32")
+        B: T.Tensor((m,), "float32")
+        with T.Kernel(m, threads=32) as i:
+            B[i] = A[i] + 1
+
+    a = random((5,), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), a + 1)
+
+
+def test_a_declared_program_returns_what_it_allocates():
+    @T.prim_func
+    def main(A):
+        m = T.dynamic("m")
+        A: T.Tensor((m,), "float32")
+        B = T.empty((m * 2 + 1,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.serial(m * 2 + 1):
+                B[i] = A[i % m]
+        return B
+
+    a = random((5,), torch.float32)
+    assert torch.equal(tilelang.compile(main, target="cpu")(a), a.repeat(3)[:11])
+
+
+def test_an_eager_program_is_compiled_for_declarations_of_its_tensors():
+    @tilelang.jit(target="cpu")
+    def double(A, B):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        B: T.Tensor((N,), "float32")
+        with T.Kernel(N, threads=32) as i:
+            B[i] = A[i] * 2
+
+    kernel = double.compile(T.Tensor((6,)), T.Tensor((6,)))
+    a, b = random((6,), torch.float32), torch.zeros(6)
+    kernel(a, b)
+    assert torch.equal(b, a * 2)
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_tables_of_addresses(target):
+    @T.prim_func
+    def gather(table: T.Tensor((2,), T.ptr), out: T.Tensor((2, 8), "float16")):
+        with T.Kernel(2, threads=1) as i:
+            row = T.make_tensor(table[i], (8,), "float16")
+            for j in T.serial(8):
+                out[i, j] = row[j]
+
+    rows = [random((8,), torch.float16) for _ in range(2)]
+    table = torch.tensor([row.data_ptr() for row in rows])
+    assert torch.equal(tilelang.compile(gather, out_idx=-1, target=target)(table), torch.stack(rows))
+
+
+def test_tensors_at_pointer_arguments_are_declared_before_the_kernel():
+    @T.prim_func
+    def copied(a: T.ptr, b: T.ptr, n: T.int32):
+        A = T.make_tensor(a, (n,), "float16")
+        B = T.make_tensor(b, (n,), "float16")
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((64,), "float16")
+            T.copy(A[0:64], tile)
+            T.copy(tile, B[0])
+
+    a, b = random((40,), torch.float16), torch.zeros(40, dtype=torch.float16)
+    tilelang.compile(copied, target="cpu")(a, b, 40)
+    assert torch.equal(a, b)
+    c = torch.zeros_like(a)
+    with tilelang.simulator():
+        tilelang.compile(copied, target={"kind": "cuda", "arch": "sm_80"})(a, c, 40)
+    assert torch.equal(a, c)

@@ -373,6 +373,10 @@ class Emitter:
     def _continue(self, stmt: Any, owner: str | None) -> list[str]:
         return ["continue;"]
 
+    def _tensor_at(self, stmt: Any, owner: str | None) -> list[str]:
+        kind = c_type(str(stmt.buffer.dtype))
+        return [f"{kind}* {self.name(stmt.buffer)} = reinterpret_cast<{kind}*>({self.text(stmt.data)});"]
+
     def _nothing(self, stmt: Any, owner: str | None) -> list[str]:
         return []
 
@@ -421,7 +425,7 @@ _STATEMENTS = {
     "Continue": Emitter._continue,
     "AssertStmt": Emitter._nothing,
     "AllocBuffer": Emitter._nothing,
-    "DeclBuffer": Emitter._nothing,
+    "DeclBuffer": Emitter._tensor_at,
 }
 
 

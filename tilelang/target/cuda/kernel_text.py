@@ -143,10 +143,8 @@ def _declare_names(state: KernelState) -> None:
         e.divergent_vars.add(var)
     for var, value in kernel.bindings:
         e.var_text[var] = f"({e.text(value)})"
-    for buffer in [*state.tree.allocations, *state.tree.aliases]:
+    for buffer in [*state.tree.allocations, *state.tree.aliases, *state.tree.pointers]:
         e.buffer_text[buffer] = e.names.take(buffer.name)
-    for buffer, pointer in state.tree.pointers.items():
-        e.buffer_text[buffer] = e.var_text[pointer]
 
 
 def dimension_variables(func: Any) -> list[Any]:

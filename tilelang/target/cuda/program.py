@@ -58,7 +58,7 @@ def split_kernels(func: Any) -> list[Kernel]:
     """
     name = str(func.attrs["global_symbol"])
     found: list[Kernel] = []
-    _collect(func.body, func, [], found)
+    _collect(func.body, func, [], [], found)
     if not found:
         raise CompileError(f"{name} has no kernel", hint="open one: with T.Kernel(...) as ...:")
     if len(found) == 1:
@@ -70,20 +70,23 @@ def _renamed(kernel: Kernel, name: str) -> Kernel:
     return Kernel(name, kernel.func, kernel.blocks, kernel.cluster, kernel.threads, kernel.body, kernel.bindings)
 
 
-def _collect(stmt: Any, func: Any, bindings: list, found: list[Kernel]) -> None:
+def _collect(stmt: Any, func: Any, bindings: list, views: list, found: list[Kernel]) -> None:
+    """Finds the kernels in ``stmt``; the values and views that the host declares before one are known in it."""
     if isinstance(stmt, ir.SeqStmt):
         for child in stmt.seq:
-            _collect(child, func, bindings, found)
+            _collect(child, func, bindings, views, found)
     elif isinstance(stmt, ir.Bind):
         bindings.append((stmt.var, stmt.value))
+    elif isinstance(stmt, ir.DeclBuffer):
+        views.append(stmt)
     elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
-        found.append(_kernel(stmt, func, tuple(bindings)))
+        found.append(_kernel(stmt, func, tuple(bindings), views))
     elif isinstance(stmt, ir.AttrStmt):
-        _collect(stmt.body, func, bindings, found)
+        _collect(stmt.body, func, bindings, views, found)
     elif isinstance(stmt, ir.For) and isinstance(as_int(stmt.extent), int):
         for step in range(as_int(stmt.extent)):
             value = ir.IntImm(str(stmt.loop_var.ty), as_int(stmt.min) + step)
-            _collect(stmt.body, func, [*bindings, (stmt.loop_var, value)], found)
+            _collect(stmt.body, func, [*bindings, (stmt.loop_var, value)], views, found)
     elif isinstance(stmt, (ir.AssertStmt, ir.AllocBuffer)) or _is_nothing(stmt):
         return
     else:
@@ -98,10 +101,11 @@ def _is_nothing(stmt: Any) -> bool:
     return isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.IntImm)
 
 
-def _kernel(stmt: Any, func: Any, bindings: tuple) -> Kernel:
+def _kernel(stmt: Any, func: Any, bindings: tuple, views: list) -> Kernel:
     groups: dict[str, list] = {"blockIdx": [], "clusterCtaIdx": [], "threadIdx": []}
     while isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
         family = str(stmt.node.thread_tag).partition(".")[0]
         groups[family].append((stmt.node.var, as_int(stmt.value)))
         stmt = stmt.body
-    return Kernel("", func, tuple(groups["blockIdx"]), tuple(groups["clusterCtaIdx"]), tuple(groups["threadIdx"]), stmt, bindings)
+    body = ir.SeqStmt([*views, stmt]) if views else stmt
+    return Kernel("", func, tuple(groups["blockIdx"]), tuple(groups["clusterCtaIdx"]), tuple(groups["threadIdx"]), body, bindings)

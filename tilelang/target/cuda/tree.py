@@ -121,7 +121,7 @@ class TileTree:
         root: its statements.
         allocations: every buffer of the kernel with the annotations of its allocation.
         aliases: a buffer that views another -> that other.
-        pointers: a tensor over a pointer argument -> the argument.
+        pointers: a tensor at an address -> the variable that holds the address.
         hints: the hints of the kernel, in order, with their spans.
     """
 

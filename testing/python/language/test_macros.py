@@ -1,0 +1,96 @@
+"""Macros: what a parameter is to the caller, and macros that open kernels."""
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import CompileError
+
+from .support import run
+
+
+@T.macro
+def becomes_one(x):
+    x = 1  # noqa: F841
+
+
+@T.macro
+def one_more(x):
+    x += 1
+    return x
+
+
+@T.macro
+def becomes_eight(x: T.Ref):
+    x = 7
+    x += 1
+
+
+def test_scalars_are_passed_by_value():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            x = T.alloc_var("int32", init=3)
+            becomes_one(x)
+            A[0] = x
+            A[1] = one_more(x)
+            A[2] = x
+            A[3] = 5
+            becomes_one(A[3])
+            one_more(A[3])
+
+    a = torch.zeros(4, dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [3, 4, 3, 5]
+
+
+def test_a_reference_is_the_variable_or_element():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            x = T.alloc_var("int32", init=3)
+            becomes_eight(x)
+            A[0] = x
+            becomes_eight(A[1])
+            x = 2
+            becomes_eight(A[x])
+
+    a = torch.zeros(4, dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [8, 8, 8, 0]
+
+
+def test_a_reference_to_a_number_is_an_error():
+    with pytest.raises(CompileError, match="parameter x is T.Ref"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1, threads=1):
+                becomes_eight(1)
+
+
+def test_a_macro_may_open_the_kernel_and_allocate_the_result():
+    @T.macro
+    def copied(A):
+        M, N = A.shape
+        B = T.empty(M, N, dtype=A.dtype)
+        assert M == B.shape[0], "the sizes agree"
+        with T.Kernel(M, threads=32) as i:
+            T.copy(A[i, :], B[i, :])
+        return B
+
+    @tilelang.jit(target="cpu")
+    def fixed(A):
+        A: T.Tensor((4, 8), "float32")
+        return copied(A)
+
+    @tilelang.jit(target="cpu")
+    def free(A):
+        M = T.dynamic("M")
+        A: T.Tensor((M, 8), "float32")
+        return copied(A)
+
+    a = torch.arange(32.0).reshape(4, 8)
+    assert torch.equal(fixed(a), a)
+    assert torch.equal(free(a), a)
