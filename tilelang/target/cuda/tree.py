@@ -173,11 +173,11 @@ class _Reader:
             self.tree.allocations[stmt.buffer] = {str(k): v for k, v in (stmt.annotations or {}).items()}
             return []
         if isinstance(stmt, ir.DeclBuffer):
-            if isinstance(stmt.data, ir.Var):
-                self.tree.pointers[stmt.buffer] = stmt.data
-            else:
+            if not isinstance(stmt.data, ir.Var):
                 self.tree.aliases[stmt.buffer] = stmt.data.args[0]
-            return []
+                return []
+            self.tree.pointers[stmt.buffer] = stmt.data
+            return [Scalar(stmt)]
         return [Scalar(stmt)]
 
     def loop(self, stmt: Any) -> Loop:
