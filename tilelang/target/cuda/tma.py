@@ -71,19 +71,21 @@ def is_candidate(source: Region, target: Region, facts: Facts, layout: Any = Non
     if sides is None:
         return False
     outer, inner, _ = sides
-    if not (_tensor_fits(outer, facts) and _tile_axes(outer, inner) is not None and _region_is_whole(inner, facts)):
+    if not _tensor_fits(outer, facts) or _tile_axes(outer, inner) is None:
         return False
-    return _fitting_box(outer, inner, natural_layout(inner) if layout is None else layout) is not None
+    return _fitting_box(outer, inner, natural_layout(inner) if layout is None else layout, facts) is not None
 
 
-def _fitting_box(outer: Region, inner: Region, layout: Any) -> list[int] | None:
+def _fitting_box(outer: Region, inner: Region, layout: Any, facts: Facts) -> list[int] | None:
     """Extents of one operation that fills a part of a tile of that layout; None where no operation does."""
     bits = canonical(outer.dtype).bits
     width = panel_bytes_of(layout, bits)
     if width is None and layout != row_major([int(extent) for extent in inner.buffer.shape]):
         return None
     axes = _tile_axes(outer, inner)
-    return None if axes is None else _box(outer, axes, inner, bits, width)
+    if axes is None or not _region_fits(inner, None if width is None else width * 8 // bits, facts):
+        return None
+    return _box(outer, axes, inner, bits, width)
 
 
 def natural_layout(region: Region) -> TileLayout:
@@ -112,7 +114,7 @@ def plan_copy(
     dtype = canonical(outer.dtype)
     if reduction is not None and (load or dtype not in _REDUCTIONS[reduction]):
         return None
-    axes, box = _tile_axes(outer, inner), _fitting_box(outer, inner, layout)
+    axes, box = _tile_axes(outer, inner), _fitting_box(outer, inner, layout, facts)
     assert axes is not None and box is not None
     spec = TensorMapSpec(
         name=name,
@@ -180,12 +182,16 @@ def _tile_axes(outer: Region, inner: Region) -> list[int] | None:
     return global_axes if global_axes and global_axes[-1] == len(outer.extents) - 1 else None
 
 
-def _region_is_whole(inner: Region, facts: Facts) -> bool:
-    """Whether the shared region is a run of whole tiles: single indices along leading axes, then whole axes."""
+def _region_fits(inner: Region, panel: int | None, facts: Facts) -> bool:
+    """Whether boxes fill the shared region: of a row-major tile whole axes, of panels (in elements) whole panels and any rows
+    from a multiple of eight on, over which the swizzle repeats. Leading axes may be single indices."""
     axes = list(zip(inner.mins, inner.extents, inner.buffer.shape))
-    while axes and as_int(axes[0][1]) == 1:
+    while len(axes) > 1 and as_int(axes[0][1]) == 1:
         axes = axes[1:]
-    return bool(axes) and all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes)
+    if panel is None or len(axes) < 2:
+        return all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes)
+    (row, _, _), (column, columns, _) = axes[-2:]
+    return facts.divisible(row, 8) and facts.divisible(column, panel) and as_int(columns) % panel == 0
 
 
 def _box(outer: Region, axes: list[int], inner: Region, bits: int, width: int | None) -> list[int] | None:

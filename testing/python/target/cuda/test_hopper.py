@@ -10,6 +10,7 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import CompileError
 from tilelang.target.cuda.toolchain import compile_device, sass
 
 
@@ -329,3 +330,50 @@ def test_dependent_launch() -> None:
     a, c = random(128, dtype="float32"), torch.zeros(128)
     simulate(main, a, c, arch="sm_90a")
     assert torch.equal(c, a * 2)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (32, 128), (8, 64), (64, 192)])
+def test_a_part_of_a_tile_is_loaded_and_stored_by_hand(rows: int, columns: int) -> None:
+    """Whole panels, from a multiple of eight rows on."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), C: T.Tensor((64, 256), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 256), "float16")
+            full = T.alloc_barrier([128] * 2)
+            T.clear(tile)
+            T.fence_proxy_async()
+            T.sync_threads()
+            for j in T.unroll(256 // columns if 256 % columns == 0 else 1):
+                T.tma_copy(
+                    A[64 - rows : 64, j * columns : (j + 1) * columns],
+                    tile[64 - rows : 64, j * columns : (j + 1) * columns],
+                    barrier=full[0],
+                )
+            T.barrier_arrive(full[0])
+            T.barrier_wait(full[0], 0)
+            T.tma_copy(tile[0:64, 64:256], C[0:64, 64:256])
+            T.tma_store_arrive()
+            T.tma_store_wait()
+
+    a, c = random(64, 256), torch.zeros(64, 256, dtype=torch.float16)
+    simulate(main, a, c, arch="sm_90a")
+    want = torch.zeros_like(a)
+    loaded = 256 if 256 % columns == 0 else columns
+    want[64 - rows :, 64:loaded] = a[64 - rows :, 64:loaded]
+    assert torch.equal(c, want)
+
+
+def test_a_part_of_a_panel_cannot_be_loaded() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            full = T.alloc_barrier(128)
+            T.tma_copy(A[0:64, 0:24], tile[0:64, 0:24], barrier=full)
+            T.barrier_arrive(full)
+            T.barrier_wait(full, 0)
+            T.copy(tile, C)
+
+    with pytest.raises(CompileError, match="T.tma_copy"):
+        source(main, "sm_90a")
