@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import types
 
 import pytest
 
 import tilelang
+from tilelang.errors import CompileError
 
 
 @pytest.mark.parametrize(("n", "power"), [(0, 1), (1, 1), (2, 2), (3, 4), (64, 64), (65, 128)])
@@ -38,3 +40,34 @@ assert DataType(T.float16).bits == 16 and tvm.tirx is tirx
 def test_the_package_does_not_load_tvm():
     program = "import sys, tilelang, tilelang.language; sys.exit('tvm' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_modules_that_programs_import():
+    from tilelang.contrib.nvcc import get_target_compute_version, parse_compute_version
+    from tilelang.cuda.intrinsics import make_mma_swizzle_layout
+    from tilelang.language.dtypes import dtype, float16
+    from tilelang.language.fp8 import determine_fp8_type, determine_torch_fp8_type
+    from tilelang.transform import PassConfigKey
+
+    assert parse_compute_version(get_target_compute_version({"kind": "cuda", "arch": "sm_90a"})) == (9, 0)
+    assert isinstance(float16, dtype) and PassConfigKey is tilelang.PassConfigKey
+    assert determine_fp8_type() == "float8_e4m3fn" and determine_torch_fp8_type("e5m2").itemsize == 1
+    assert make_mma_swizzle_layout(types.SimpleNamespace(shape=(16, 64), dtype="float16")).shape == (16, 64)
+
+
+def test_a_callback_on_generated_code_is_refused():
+    from tilelang.engine.callback import register_cuda_postproc_callback
+
+    with pytest.raises(CompileError, match="cannot be replaced by a callback"):
+        register_cuda_postproc_callback(lambda code, target: code)
+
+
+def test_layouts_become_pictures(tmp_path):
+    from tilelang.layout import Fragment, make_full_bank_swizzled_layout
+    from tilelang.tools import plot_layout
+
+    fragment = Fragment((8, 8), lambda i, j: (i * 4 + j // 2, j % 2))
+    picture = plot_layout(fragment, str(tmp_path), "fragment").read_text()
+    assert picture.count("<rect") == 64 and ">T31:1<" in picture
+    swizzled = plot_layout(make_full_bank_swizzled_layout(8, 64, 16), str(tmp_path), "memory").read_text()
+    assert f'y="{36 + 22}">72<' in swizzled  # row 1 begins with its second chunk of eight

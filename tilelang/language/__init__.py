@@ -35,9 +35,9 @@ _MODULES: dict[str, str] = {
     "tilelang.language.kernel": (
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"
-        " get_cluster_size get_cluster_id get_cluster_extent"
+        " get_cluster_size get_cluster_id get_cluster_extent thread_binding"
     ),
-    "tilelang.language.loops": "serial Serial unroll Unroll vectorized Vectorized Parallel Pipelined Persistent grid",
+    "tilelang.language.loops": "serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid",
     "tilelang.language.allocate": (
         "alloc_shared alloc_fragment alloc_local alloc_var alloc_barrier alloc_cluster_barrier alloc_tmem alloc_reducer"
         " alloc_global alloc_buffer"
@@ -80,6 +80,7 @@ _MODULES: dict[str, str] = {
         " annotate_min_blocks_per_sm assume set_max_nreg inc_max_nreg dec_max_nreg annotate_producer_reg_dealloc"
         " annotate_consumer_reg_alloc no_set_max_nreg disable_warp_group_reg_alloc"
     ),
+    "tilelang.language.thread_reduce": "comm_reducer tvm_thread_allreduce tvm_warp_shuffle",
     "tilelang.language.debug": "print device_assert device_assert_with_msg",
     "tilelang.language.random": "rng_init rng_rand rng_rand_float",
     "tilelang.language.customize": "reshape view dp4a loop_break any_of all_of linear_index index_to_coordinates",

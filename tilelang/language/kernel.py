@@ -9,7 +9,8 @@ from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, requi
 from tilelang.frontend.program import ProbeDone
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
+from tilelang.ir.expr import as_int, same
+from tilelang.tileop.text import expr_text
 
 _AXES = "xyz"
 
@@ -139,6 +140,25 @@ def _info(what: str) -> KernelInfo:
 def get_thread_binding(dim: int = 0) -> Any:
     """The thread's index in its block along x, y or z (``dim`` 0, 1 or 2)."""
     return _info("T.get_thread_binding").threads[dim]
+
+
+def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") -> Any:
+    """``start`` plus the index of the thread (or block): ``tx = T.thread_binding(0, 128, thread="threadIdx.x")``.
+
+    Raises:
+        CompileError: the range is not as long as the kernel has threads (or blocks) along that axis.
+    """
+    low, high = (0, start) if stop is None else (start, stop)
+    info = _info("T.thread_binding")
+    kind, _, axis = thread.partition(".")
+    places = {"threadIdx": (info.threads, info.thread_extents), "blockIdx": (info.blocks, info.block_extents)}
+    if kind not in places or axis not in _AXES or _AXES.index(axis) >= len(places[kind][0]):
+        raise CompileError(f"T.thread_binding: the kernel has no {thread!r}")
+    indices, extents = places[kind]
+    place = _AXES.index(axis)
+    if not same(as_expr(high) - as_expr(low), as_expr(extents[place])):
+        raise CompileError(f"T.thread_binding: {thread} has {expr_text(as_expr(extents[place]))} values in this kernel")
+    return low + indices[place]
 
 
 def get_thread_bindings() -> list[Any]:

@@ -110,6 +110,7 @@ def grid(*extents: Any) -> LoopSpec:
 
 Serial = serial
 Unroll = unroll
+parallel = Parallel
 Vectorized = vectorized
 
 

@@ -12,6 +12,7 @@ from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
+from tilelang.language.thread_reduce import reduce_scope
 
 _WARP_GROUP_THREADS = 128
 
@@ -45,6 +46,10 @@ ws = WarpSpecialize
 @contextmanager
 def attr(node: Any, attr_key: str, value: Any) -> Iterator[None]:
     """Attaches an attribute to the statements of the body: ``with T.attr(node, "pragma", 1): …``."""
+    if attr_key == "reduce_scope":
+        with reduce_scope(node):
+            yield
+        return
     builder = current("T.attr")
     span = builder.span()
     target = ir.IntImm("int32", 0) if node is None else ir.StringImm(node) if isinstance(node, str) else node

@@ -6,6 +6,12 @@ This package imports neither TVM nor torch.
 from tilelang.layout.draw import draw
 from tilelang.layout.fragment import Fragment, FragmentLayout, Mode, on_register, on_thread, replicated
 from tilelang.layout.memory import IndexLayout, Layout, MemoryLayout, TileLayout, memory_layout_from_text, row_major
+from tilelang.layout.panels import (
+    make_full_bank_swizzled_layout,
+    make_half_bank_swizzled_layout,
+    make_quarter_bank_swizzled_layout,
+    panel_layout,
+)
 from tilelang.layout.swizzle import conflicts, make_swizzled_layout, padded, swizzled
 
 __all__ = [
@@ -19,11 +25,15 @@ __all__ = [
     "conflicts",
     "draw",
     "from_text",
+    "make_full_bank_swizzled_layout",
+    "make_half_bank_swizzled_layout",
+    "make_quarter_bank_swizzled_layout",
     "make_swizzled_layout",
     "memory_layout_from_text",
     "on_register",
     "on_thread",
     "padded",
+    "panel_layout",
     "replicated",
     "row_major",
     "swizzled",

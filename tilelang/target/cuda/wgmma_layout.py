@@ -10,37 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
-from tilelang.layout.memory import Swizzle
+from tilelang.layout.panels import panel_layout
 
 PANEL_BYTES = (128, 64, 32)
 """Widths of swizzled panels, widest first."""
-
-_CHUNK_BYTES = 16
-
-
-def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> TileLayout:
-    """Tiles of the last two axes in swizzled panels; leading axes (pipeline stages, batches) hold one tile each.
-
-    Args:
-        shape: extents, the last one contiguous and a whole number of panels.
-        panel_bytes: 128, 64 or 32.
-    """
-    rows, columns = shape[-2], shape[-1]
-    width = panel_bytes * 8 // element_bits
-    if columns % width:
-        raise ValueError(f"rows of {columns} elements are not whole panels of {width}")
-    if rows % 8:
-        raise ValueError(f"{rows} rows are not whole groups of 8, over which the swizzle repeats")
-    row_modes = ((rows, width),)
-    column_modes = ((width, 1),) if columns == width else ((width, 1), (columns // width, rows * width))
-    leading, stride = [], rows * columns
-    for extent in reversed(shape[:-2]):
-        leading.append(((extent, stride),))
-        stride *= extent
-    bits = (panel_bytes // _CHUNK_BYTES).bit_length() - 1
-    position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1
-    swizzle = Swizzle(len(shape) - 2, bits, 3 - bits, position)
-    return TileLayout(tuple(shape), (*reversed(leading), row_modes, column_modes), swizzle)
 
 
 def panel_widths(shape: Sequence[int], element_bits: int) -> list[int]:

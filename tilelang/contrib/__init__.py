@@ -1,0 +1,1 @@
+"""Helpers around the compiler under the names that programs import them by."""

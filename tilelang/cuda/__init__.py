@@ -1,0 +1,1 @@
+"""What programs for CUDA import beside the language."""

@@ -1,0 +1,19 @@
+"""Hooks on generated code, which this compiler does not have: the text of a kernel is part of what its cache key stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.errors import CompileError
+
+
+def register_cuda_postproc_callback(func: Callable[..., Any] | None = None, override: bool = True) -> Any:
+    """Refused.
+
+    Raises:
+        CompileError: always.
+    """
+    raise CompileError(
+        "generated code cannot be replaced by a callback", hint="T.import_source and T.call_extern add CUDA code to a program"
+    )

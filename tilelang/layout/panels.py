@@ -1,0 +1,73 @@
+"""Panels: tiles cut along their contiguous axis into pieces of 128, 64 or 32 bytes, each swizzled by the hardware's rule.
+
+A panel holds all rows of one piece. The same bytes are what the tensor memory accelerator writes, what a matrix descriptor
+reads, K-major or M/N-major, and free of bank conflicts for ldmatrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.layout.memory import Swizzle, TileLayout
+
+_CHUNK_BYTES = 16
+
+
+def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> TileLayout:
+    """Tiles of the last two axes in swizzled panels; leading axes (pipeline stages, batches) hold one tile each.
+
+    Args:
+        shape: extents, the last one contiguous and a whole number of panels.
+        panel_bytes: 128, 64 or 32.
+    """
+    rows, columns = shape[-2], shape[-1]
+    width = panel_bytes * 8 // element_bits
+    if columns % width:
+        raise ValueError(f"rows of {columns} elements are not whole panels of {width}")
+    if rows % 8:
+        raise ValueError(f"{rows} rows are not whole groups of 8, over which the swizzle repeats")
+    row_modes = ((rows, width),)
+    column_modes = ((width, 1),) if columns == width else ((width, 1), (columns // width, rows * width))
+    leading, stride = [], rows * columns
+    for extent in reversed(shape[:-2]):
+        leading.append(((extent, stride),))
+        stride *= extent
+    bits = (panel_bytes // _CHUNK_BYTES).bit_length() - 1
+    position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1
+    swizzle = Swizzle(len(shape) - 2, bits, 3 - bits, position)
+    return TileLayout(tuple(shape), (*reversed(leading), row_modes, column_modes), swizzle)
+
+
+def _bank_swizzled(name: str, panel_bytes: int, what: tuple[Any, ...]) -> TileLayout:
+    """The layout of a buffer, or of (rows, columns, element bits)."""
+    if len(what) == 3:
+        shape, bits = [int(size) for size in what[:2]], int(what[2])
+    else:
+        from tilelang.dtypes import canonical
+
+        shape, bits = [int(size) for size in what[0].shape], canonical(str(what[0].dtype)).bits
+    try:
+        return panel_layout(shape, bits, panel_bytes)
+    except ValueError as error:
+        raise CompileError(f"{name}: {error}") from None
+
+
+def make_full_bank_swizzled_layout(*what: Any) -> TileLayout:
+    """Panels of 128 bytes, for a shared buffer or for ``(rows, columns, element_bits)``.
+
+    Raises:
+        CompileError: rows that are no whole panels, or not groups of eight.
+    """
+    return _bank_swizzled("make_full_bank_swizzled_layout", 128, what)
+
+
+def make_half_bank_swizzled_layout(*what: Any) -> TileLayout:
+    """Panels of 64 bytes; see :func:`make_full_bank_swizzled_layout`."""
+    return _bank_swizzled("make_half_bank_swizzled_layout", 64, what)
+
+
+def make_quarter_bank_swizzled_layout(*what: Any) -> TileLayout:
+    """Panels of 32 bytes; see :func:`make_full_bank_swizzled_layout`."""
+    return _bank_swizzled("make_quarter_bank_swizzled_layout", 32, what)
