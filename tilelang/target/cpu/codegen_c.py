@@ -49,15 +49,16 @@ def emit_c(program: LegalProgram, context: Any) -> CSource:
     statements = CStatements(context.name)
     parameters = [_parameter(statements, param) for param in func.params]
     body = list(statements.lines(func.body, 1))
-    functions = [_function(statements, name) for name in program.functions]
+    called = [_part(statements, part.func) for part in program.parts]
+    functions = [_function(statements, name) for name in program.all_functions]
     vectors = [vector_typedef(dtype) for dtype in statements.expr.vectors]
-    own = [helpers.c_text(program.helpers)] if helpers.c_text(program.helpers) else []
+    own = [helpers.c_text(program.all_helpers)] if helpers.c_text(program.all_helpers) else []
     entry = [f"int32_t {context.name}_call({', '.join(parameters)}) {{", *body, "}"]
-    workspace = [WORKSPACE] if "tl_workspace" in program.helpers else []
+    workspace = [WORKSPACE] if "tl_workspace" in program.all_helpers else []
     imported = [str(program.signature.attrs["tl.import_source"])] if "tl.import_source" in (program.signature.attrs or {}) else []
     parts = [
         PRELUDE, *workspace, *vectors, "", *statements.expr.definitions.values(), *functions, *own, *imported, "",
-        *statements.tasks, *entry,
+        *called, *statements.tasks, *entry,
     ]  # fmt: skip
     return CSource("\n".join(parts) + "\n", tuple(statements.failures), program)
 
@@ -70,6 +71,15 @@ def _parameter(statements: CStatements, param: Any) -> str:
     kind = statements.expr.type(param.ty)
     statements.visible[param] = kind
     return f"{kind} {statements.expr.names(param)}"
+
+
+def _part(statements: CStatements, func: Any) -> str:
+    """A function that the kernel calls."""
+    statements.visible = {}
+    distinct = "restrict " if func.attrs.get("tirx.noalias", False) else ""
+    parameters = [_parameter(statements, param).replace("* ", f"* {distinct}") for param in func.params]
+    head = f"static __attribute__((noinline)) int32_t {func.attrs['global_symbol']}({', '.join(parameters) or 'void'}) {{"
+    return "\n".join([head, *statements.lines(func.body, 1), "}", ""])
 
 
 def _function(statements: CStatements, name: str) -> str:

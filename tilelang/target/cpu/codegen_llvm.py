@@ -78,12 +78,12 @@ def lower_host(program: LegalProgram, context: Any) -> HostModule:
 
     The kernel meets no pass that simplifies expressions: TVM's analyzer takes floats for real numbers.
     """
-    func = program.func
-    imported = helpers.llvm_text(program.helpers)
+    func, parts = program.func, [part.func for part in program.parts]
+    imported = helpers.llvm_text(program.all_helpers)
     if imported:
         zero = ir.IntImm("int32", 0)
         func = func.with_body(ir.AttrStmt(zero, "pragma_import_llvm", ir.StringImm(imported), func.body))
-    kernel = _passed(func, context, [tirx.UnrollLoop(), tirx.LowerTVMBuiltin(), tirx.ConvertSSA()])
+    kernel = _passed([func, *parts], context, [tirx.UnrollLoop(), tirx.LowerTVMBuiltin(), tirx.ConvertSSA()])
     entry = lower_entry(packed_entry(program.signature, context.name, _pass_on), context) if context.packed else None
     return HostModule(kernel, entry)
 
@@ -107,12 +107,13 @@ def lower_entry(func: Any, context: Any) -> Any:
         tirx.LowerIntrin(),
         tirx.ConvertSSA(),
     ]
-    return _passed(func, context, passes)
+    return _passed([func], context, passes)
 
 
-def _passed(func: Any, context: Any, passes: list[Any]) -> Any:
+def _passed(functions: list[Any], context: Any, passes: list[Any]) -> Any:
     target = _target(context.request.target, KERNEL_LEVEL)
-    module = tirx.BindTarget(target.with_host(target))(tvm.IRModule.from_expr(func))
+    module = tvm.IRModule({str(func.attrs["global_symbol"]): func for func in functions})
+    module = tirx.BindTarget(target.with_host(target))(module)
     return tvm.transform.Sequential(passes)(module)
 
 

@@ -19,7 +19,16 @@ from tilelang.target.params import dynamic_names, kernel_params
 
 def make_entry(program: LegalProgram, context: Any) -> LegalProgram:
     """The program as the function over plain C arguments; what the caller sees is kept as :attr:`LegalProgram.signature`."""
-    return replace(program, func=plain_entry(program.func, context.name), signature=program.func)
+    parts = tuple(replace(part, func=plain_part(part.func)) for part in program.parts)
+    return replace(program, func=plain_entry(program.func, context.name), signature=program.func, parts=parts)
+
+
+def plain_part(func: Any) -> Any:
+    """A function that the kernel calls, over pointers and scalars as they are."""
+    converted = [_plain_param(param) if ir.is_buffer_var(param) else (param, None) for param in func.params]
+    params, binds = zip(*converted) if converted else ((), ())
+    body = seq(binds, func.body, ir.tirx.Return(ir.IntImm("int32", 0)))
+    return ir.PrimFunc(params, body, ir.ir.PrimType("int32"), func.attrs)
 
 
 def packed_entry(func: Any, name: str, failed: Any) -> Any:

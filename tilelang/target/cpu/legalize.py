@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
@@ -32,27 +32,40 @@ from tilelang.target.cpu.rewriter import StmtRewriter
 
 @dataclass(frozen=True)
 class LegalProgram:
-    """The program after legalisation.
+    """The program from legalisation on.
 
     Attributes:
         func: the function.
         functions: names of the scalar functions (:data:`~tilelang.target.cpu.functions.FUNCTIONS`) that C code must define.
         helpers: names of the helper functions (:mod:`~tilelang.target.cpu.helpers`) that it calls.
         signature: once the entry has plain arguments, the function with the parameters that the user wrote.
+        parts: the functions that it calls (:mod:`~tilelang.target.cpu.outline`).
     """
 
     func: Any
-    functions: tuple[str, ...]
-    helpers: tuple[str, ...] = field(default=())
+    functions: tuple[str, ...] = ()
+    helpers: tuple[str, ...] = ()
     signature: Any = None
+    parts: tuple[LegalProgram, ...] = ()
+
+    @property
+    def all_functions(self) -> tuple[str, ...]:
+        """The scalar functions of the kernel and its parts."""
+        return tuple(dict.fromkeys(name for program in (self, *self.parts) for name in program.functions))
+
+    @property
+    def all_helpers(self) -> tuple[str, ...]:
+        """The helper functions of the kernel and its parts."""
+        return tuple(dict.fromkeys(name for program in (self, *self.parts) for name in program.helpers))
 
     def script(self) -> str:
         """Printed IR."""
-        return self.func.script()
+        return "\n".join(program.func.script() for program in (self, *self.parts))
 
 
-def legalize(func: Any, context: Any) -> LegalProgram:
+def legalize(program: LegalProgram, context: Any) -> LegalProgram:
     """The program in legal form."""
+    func = program.func
     legalizer = Legalizer(context)
     aliases = legalizer.declare_parameters(func.params)
     params, rounded = legalizer.declare_scalars(func.params)
@@ -82,15 +95,13 @@ class Legalizer(StmtRewriter):
     # Buffers
 
     def declare_parameters(self, params: Any) -> list[Any]:
-        """The aliases of the parameters with narrow element types."""
+        """The aliases of the parameters that expressions name by other types or in another scope."""
         aliases = []
         for param in params:
-            if ir.is_buffer_var(param) and str(param.dtype) in formats.STORAGE:
+            if ir.is_buffer_var(param) and not _is_legal(param):
                 alias = self.storage(param)
                 pointer = ir.Call(
-                    ir.Op.get("tirx.reinterpret"),
-                    [ir.buffer_data(param)],
-                    ret_ty=ir.ir.PointerType(ir.ir.PrimType(str(alias.dtype))),
+                    ir.Op.get("tirx.reinterpret"), [ir.buffer_data(param)], ret_ty=ir.pointer_type(str(alias.dtype))
                 )
                 aliases.append(ir.DeclBuffer(alias, data=pointer))
         return aliases
@@ -229,8 +240,7 @@ class Legalizer(StmtRewriter):
         found = self.buffers.get(buffer)
         if found is not None:
             return found
-        stays = str(buffer.dtype) not in formats.STORAGE and buffer.scope() in ("", "global")
-        return buffer if stays else self.storage(buffer)
+        return buffer if _is_legal(buffer) else self.storage(buffer)
 
     def indices(self, buffer: Any, indices: Any) -> list[Any]:
         """Legal indices; of a tensor that may have 2**31 elements or more, in 64 bits, so that the offset does not wrap."""
@@ -323,6 +333,11 @@ class Legalizer(StmtRewriter):
 
     def _same(self, node: Any) -> Any:
         return node
+
+
+def _is_legal(buffer: Any) -> bool:
+    """Whether a buffer can be named as it is."""
+    return str(buffer.dtype) not in formats.STORAGE and buffer.scope() in ("", "global")
 
 
 def extern_call(name: str, arguments: Any, result: str, pure: bool = True) -> Any:

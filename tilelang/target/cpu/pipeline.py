@@ -22,6 +22,7 @@ from tilelang.target.cpu.host import make_entry
 from tilelang.target.cpu.legalize import legalize
 from tilelang.target.cpu.lower import lower_tiles
 from tilelang.target.cpu.machine import lower_machine
+from tilelang.target.cpu.outline import each, outline
 from tilelang.target.cpu.place import place_buffers
 from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
@@ -34,14 +35,15 @@ COMMON = (
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels become parallel loops over blocks"),
     Step("lower_random", lower_random, "each block that draws random numbers gets a generator state"),
     Step("lower_exits", lower_exits, "neither code generator has break and continue"),
-    Step("legalize", legalize, "narrow formats, elementary functions and intrinsics become plain arithmetic"),
-    Step("place_buffers", place_buffers, "small buffers on the stack, large ones in the thread's workspace"),
+    Step("outline", outline, "compilers take more than linear time in a function's length; equal parts are compiled once"),
+    Step("legalize", each(legalize), "narrow formats, elementary functions and intrinsics become plain arithmetic"),
+    Step("place_buffers", each(place_buffers), "small buffers on the stack, large ones in the thread's workspace"),
 )
 
 LLVM = (
     *COMMON,
     Step("make_entry", make_entry, "the function over plain C arguments"),
-    Step("lower_machine", lower_machine, "flat buffers, the machine's division and intrinsics; nothing is simplified"),
+    Step("lower_machine", each(lower_machine), "flat buffers, the machine's division and intrinsics; nothing is simplified"),
     Step("lower_host", lower_host, "TVM's passes: closures of parallel loops, the entry that checks arguments"),
     Step("generate", generate, "machine code and the shared library"),
 )

@@ -20,7 +20,9 @@ from tilelang.target.cpu.rewriter import StmtRewriter
 STACK_BYTES = 96 * 1024
 """What the buffers of one block may take of the stack; threads of a pool have 2 MiB or more."""
 
-_LARGEST_ON_STACK = 48 * 1024
+LARGEST_ON_STACK = 48 * 1024
+"""What one buffer may."""
+
 _LINE = 64
 _ON_STACK = "disable_lower_builtin"
 
@@ -57,7 +59,7 @@ class _Planner(StmtRewriter):
 
     def visit_AllocBuffer(self, node: Any) -> Any:
         size = buffer_bytes(node.buffer)
-        if isinstance(size, int) and size <= _LARGEST_ON_STACK and self.stack + size <= STACK_BYTES:
+        if isinstance(size, int) and size <= LARGEST_ON_STACK and self.stack + size <= STACK_BYTES:
             self.stack += size
             return node
         self.offsets[node.buffer] = self.workspace

@@ -1,0 +1,136 @@
+"""Long kernels become functions: same results, and no more code for the compiler than there are different parts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.target.cpu import outline, pipeline
+from tilelang.target.cpu.context import CpuContext, vector_unit
+from tilelang.target.info import parse_target
+from tilelang.target.request import CompileRequest
+from tilelang.transform.pipeline import run
+
+TARGETS = ["llvm", "c"]
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """Kernels are long, and parts complete, much earlier."""
+    monkeypatch.setattr(outline, "LONG", 60)
+    monkeypatch.setattr(outline, "PART", 16)
+
+
+def _outlined(func):
+    request = CompileRequest(parse_target("c"), backend="tvm_ffi")
+    context = CpuContext(request, "main", vector_unit(request.target))
+    return run(pipeline.C, func, context, stop_after="outline").value
+
+
+def products(count):
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "float16"), B: T.Tensor((32, 32), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            A_shared = T.alloc_shared((32, 32), "float16")
+            B_shared = T.alloc_shared((32, 32), "float16")
+            total = T.alloc_fragment((32, 32), "float32")
+            T.copy(A, A_shared)
+            T.copy(B, B_shared)
+            T.clear(total)
+            for _ in [*range(count)]:
+                T.gemm(A_shared, B_shared, total)
+            T.copy(total, C)
+
+    return main
+
+
+def mixed(count, dtype="bfloat16"):
+    """Copies, views, branches, loops, run-time sizes and bindings, all of them long."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n, 64), dtype), B: T.Tensor((n, 64), "float32"), k: T.int32, scale: T.float32):
+        with T.Kernel(T.ceildiv(n, 16), threads=64) as bx:
+            tile = T.alloc_shared((16, 64), dtype)
+            flat = T.reshape(tile, (1024,))
+            total = T.alloc_fragment((16, 64), "float32")
+            steps = T.alloc_var("int32", init=0)
+            T.clear(total)
+            T.copy(A[bx * 16, 0], tile)
+            for turn in [*range(count)]:
+                if k > turn:
+                    for i in T.Parallel(1024):
+                        flat[i] = flat[i] * 0.5
+                    steps = steps + 1
+                else:
+                    for i, j in T.Parallel(16, 64):
+                        tile[i, j] = tile[i, j] + scale
+                bound = A[bx * 16, turn % 64]
+                for i, j in T.Parallel(16, 64):
+                    total[i, j] += tile[i, j] * bound + steps
+            T.copy(total, B[bx * 16, 0])
+
+    return main
+
+
+def _mixed_reference(a, count, k, scale):
+    n = a.shape[0]
+    tile, total, steps = a.clone(), torch.zeros(n, 64), 0
+    for turn in range(count):
+        if k > turn:
+            tile, steps = (tile.float() * 0.5).to(a.dtype), steps + 1
+        else:
+            tile = (tile.float() + scale).to(a.dtype)
+        bound = a[torch.arange(n) // 16 * 16, turn % 64].float()[:, None]
+        total += tile.float() * bound + steps
+    return total
+
+
+def test_equal_parts_are_one_function():
+    few, many = _outlined(products(6)), _outlined(products(24))
+    assert len(few.parts) == len(many.parts) <= 4
+
+
+def test_a_short_kernel_stays_one_function():
+    assert _outlined(products(0)).parts == ()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products(target):
+    a, b, c = torch.randn(32, 32).half(), torch.randn(32, 32).half(), torch.empty(32, 32)
+    tilelang.compile(products(6), target=target)(a, b, c)
+    torch.testing.assert_close(c, 6 * (a.float() @ b.float()), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_views_branches_and_runtime_sizes(target, dtype):
+    count = 8
+    program = mixed(count, dtype)
+    assert len(_outlined(program).parts) > 3
+    a = torch.randn(37, 64).to(getattr(torch, dtype))
+    padded = torch.cat([a, torch.zeros(11, 64, dtype=a.dtype)])
+    b = torch.empty(37, 64)
+    tilelang.compile(program, target=target)(a, b, 4, 0.25)
+    torch.testing.assert_close(b, _mixed_reference(padded, count, 4, 0.25)[:37], rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_assertions_leave_the_kernel(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), k: T.int32):
+        with T.Kernel(1, threads=64) as _:
+            for turn in [*range(20)]:
+                for i in T.Parallel(64):
+                    A[i] = A[i] + 1.0
+                T.device_assert(k != turn, "stopped")
+
+    kernel = tilelang.compile(main, target=target)
+    whole, stopped = torch.zeros(64), torch.zeros(64)
+    kernel(whole, -1)
+    assert whole.eq(20).all()
+    with pytest.raises(RuntimeError, match="stopped"):
+        kernel(stopped, 12)
+    assert stopped.eq(13).all()

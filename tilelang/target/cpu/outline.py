@@ -1,0 +1,169 @@
+"""Step ``outline``: the statements of a long kernel become functions of a bounded length.
+
+Before: loops over the user's element types. After: where a kernel weighs more than :data:`LONG`, calls of functions over its
+parts. Compilers take more than linear time in the length of a function: LLVM needed 9 s for 50 unrolled products of
+64 x 64 x 64 in one function, gcc 24 s for 500 short loops. Parts that are equal up to the names of what they touch are one
+function, so a product that a program unrolls a thousand times is legalised and compiled once.
+
+A part takes pointers to the buffers that it shares with the rest and the values of its free variables. A buffer that one part
+alone uses is allocated there, as far as the stack holds it. Statements that leave the kernel stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import any_statement, walk
+from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.legalize import LegalProgram
+from tilelang.target.cpu.place import LARGEST_ON_STACK, STACK_BYTES, buffer_bytes
+from tilelang.target.cpu.rewriter import StmtRewriter
+
+Step = Callable[[LegalProgram, Any], LegalProgram]
+
+LONG = 1500
+"""Weight of a kernel from which on it is divided."""
+
+PART = 64
+"""Weight from which on a part is complete."""
+
+_LEAVES = (ir.AssertStmt, ir.tirx.Return)
+"""What returns from the function that it stands in."""
+
+
+def outline(func: Any, context: Any) -> LegalProgram:
+    """The program with its long sequences divided."""
+    outliner = _Outliner(context.name)
+    body = outliner.stmt(func.body) if weight(func.body) > LONG else func.body
+    return LegalProgram(func.with_body(body), parts=tuple(map(LegalProgram, outliner.parts)))
+
+
+def each(step: Step) -> Step:
+    """A step on a program and on each of its parts."""
+
+    def run(program: LegalProgram, context: Any) -> LegalProgram:
+        return replace(step(program, context), parts=tuple(step(part, context) for part in program.parts))
+
+    return run
+
+
+def weight(stmt: Any) -> int:
+    """About how much code a compiler makes of a statement."""
+    return sum(4 if isinstance(node, ir.For) else 1 for node in walk(stmt) if not isinstance(node, ir.SeqStmt))
+
+
+class _Outliner(StmtRewriter):
+    """Divides the sequences of one program.
+
+    Attributes:
+        parts: the functions made so far, over buffers and scalars.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.parts: list[Any] = []
+        self.alike: dict[int, list[Any]] = {}
+        self.views: set[Any] = set()
+
+    def visit_DeclBuffer(self, node: Any) -> Any:
+        self.views.add(node.buffer)
+        return node
+
+    def visit_SeqStmt(self, node: Any) -> Any:
+        if weight(node) <= PART:
+            return node
+        statements = [self.stmt(child) if weight(child) > LONG else child for child in node.seq]
+        self.views.update(stmt.buffer for stmt in statements if isinstance(stmt, ir.DeclBuffer))
+        runs = list(_runs(statements))
+        users = Counter(var for run in runs for var in set(_variables(run)))
+        return seq([self.call(run, users) if _movable(run[-1]) else run for run in runs])
+
+    def call(self, run: list[Any], users: Mapping[Any, int]) -> list[Any]:
+        """The call of the function that a run of statements becomes, after the allocations that others use, too."""
+        kept, free = [], STACK_BYTES
+        for stmt in run:
+            if isinstance(stmt, ir.AllocBuffer):
+                size = buffer_bytes(stmt.buffer)
+                if users[stmt.buffer] == 1 and isinstance(size, int) and size <= min(free, LARGEST_ON_STACK):
+                    free -= size
+                else:
+                    kept.append(stmt)
+        body = seq([stmt for stmt in run if stmt not in kept])
+        params = list(_free(body))
+        func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
+        if self.views.isdisjoint(params):
+            func = func.with_attr("tirx.noalias", True)
+        name = ir.StringImm(str(self._known(func).attrs["global_symbol"]))
+        passed = [ir.buffer_data(param) if ir.is_buffer_var(param) else param for param in params]
+        return [*kept, ir.Evaluate(ir.Call(ir.Op.get("tirx.call_extern"), [name, *passed], ret_ty="int32"))]
+
+    def _known(self, func: Any) -> Any:
+        """The part equal to ``func``; a new one where there is none yet."""
+        alike = self.alike.setdefault(tvm_ffi.structural_hash(func), [])
+        for bare, part in alike:
+            if tvm_ffi.structural_equal(func, bare):
+                return part
+        part = func.with_attr("global_symbol", f"{self.name}_part{len(self.parts)}")
+        alike.append((func, part))
+        self.parts.append(part)
+        return part
+
+
+def _movable(stmt: Any) -> bool:
+    """Whether a statement defines nothing that a later one names, and returns from nothing."""
+    if isinstance(stmt, (ir.DeclBuffer, ir.Bind)):
+        return False
+    return isinstance(stmt, ir.AllocBuffer) or not any_statement(stmt, lambda node: isinstance(node, _LEAVES))
+
+
+def _runs(statements: list[Any]) -> Iterator[list[Any]]:
+    """Statements to move together, and those that stay, each by itself.
+
+    A run ends where it is long enough; one that allocates, before the next allocation, so that operators stay whole.
+    """
+    run: list[Any] = []
+    length, allocates = 0, False
+    for stmt in statements:
+        allocation = isinstance(stmt, ir.AllocBuffer)
+        complete = length >= PART and (allocation or not allocates) or length >= 4 * PART
+        if run and (complete or not _movable(stmt)):
+            yield run
+            run, length, allocates = [], 0, False
+        if not _movable(stmt):
+            yield [stmt]
+            continue
+        run.append(stmt)
+        length, allocates = length + weight(stmt), allocates or allocation
+    if run:
+        yield run
+
+
+def _variables(root: Any) -> list[Any]:
+    """The variables that statements name, in order, each once; those of the sizes of buffers, too."""
+    found: dict[Any, None] = {}
+    for stmt in root if isinstance(root, list) else [root]:
+        tvm_ffi.structural_walk(stmt, [(ir.Var, found.setdefault)])
+    for buffer in filter(ir.is_buffer_var, list(found)):
+        for size in (*buffer.shape, *buffer.strides):
+            tvm_ffi.structural_walk(size, [(ir.Var, found.setdefault)])
+    return list(found)
+
+
+def _free(body: Any) -> list[Any]:
+    """The variables of a body that it does not define, in order."""
+    defined: set[Any] = set()
+    for stmt in walk(body):
+        if isinstance(stmt, ir.For):
+            defined.add(stmt.loop_var)
+        elif isinstance(stmt, ir.Bind):
+            defined.add(stmt.var)
+        elif isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
+            defined.add(stmt.buffer)
+    tvm_ffi.structural_walk(body, [(ir.Let, lambda let: defined.add(let.var))])
+    return [var for var in _variables(body) if var not in defined]
