@@ -9,11 +9,23 @@ TL_DEVICE int nibble_u(const void* base, int64_t index) {
 }
 TL_DEVICE int nibble_s(const void* base, int64_t index) { return (nibble_u(base, index) ^ 8) - 8; }
 
+// An integer as a four-bit element holds it.
+TL_DEVICE int wrap_nibble_u(int value) { return value & 15; }
+TL_DEVICE int wrap_nibble_s(int value) { return ((value & 15) ^ 8) - 8; }
+
 // Not atomic: the two elements of a byte belong to one thread.
 TL_DEVICE void set_nibble(void* base, int64_t index, int value) {
   uint8_t* byte = static_cast<uint8_t*>(base) + (index >> 1);
   const int shift = static_cast<int>(index & 1) * 4;
   *byte = static_cast<uint8_t>((*byte & ~(15 << shift)) | ((value & 15) << shift));
+}
+
+// The same where neighbours may belong to other threads; `base` lies at a multiple of four bytes.
+TL_DEVICE void set_nibble_atomic(void* base, int64_t index, int value) {
+  uint32_t* word = static_cast<uint32_t*>(base) + (index >> 3);
+  const int shift = static_cast<int>(index & 7) * 4;
+  atomicAnd(word, ~(15u << shift));
+  atomicOr(word, static_cast<uint32_t>(value & 15) << shift);
 }
 
 }  // namespace tl

@@ -48,6 +48,26 @@ def is_packed(dtype: str) -> bool:
     return canonical(dtype).bits == 4
 
 
+def value_type(dtype: str) -> str:
+    """The C++ type of a value outside of memory."""
+    return "int" if canonical(dtype).base in ("int4", "uint4") else c_type(dtype)
+
+
+def packed_element(base: str, index: str, dtype: str) -> str:
+    """C++ text that reads a four-bit element."""
+    return f"tl::nibble_{'s' if canonical(dtype).kind == 'int' else 'u'}({base}, {index})"
+
+
+def packed_store(element: str, value: str, alone: bool) -> str:
+    """C++ text that stores to where ``element``, a :func:`packed_element`, reads.
+
+    Args:
+        alone: whether no other thread stores to the same byte at that time.
+    """
+    place = element[element.index("(") + 1 : -1]
+    return f"tl::set_nibble{'' if alone else '_atomic'}({place}, {value});"
+
+
 def byte_count(elements: int, dtype: str) -> int:
     """Bytes of some elements in memory."""
     return (elements * canonical(dtype).bits + 7) // 8
@@ -55,6 +75,10 @@ def byte_count(elements: int, dtype: str) -> int:
 
 def converted(text: str, source: str, target: str) -> str:
     """C++ text that converts a value; types that only know float pass through it."""
+    source, target = canonical(source), canonical(target)
+    if target.base in ("int4", "uint4"):
+        return f"tl::wrap_nibble_{'s' if target.kind == 'int' else 'u'}({converted(text, source, 'int32')})"
+    source = canonical("int32") if source.base in ("int4", "uint4") else source
     if c_type(source) == c_type(target):
         return text
     if target == "bool":

@@ -13,7 +13,7 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
-from tilelang.target.cuda.element_types import c_type, is_packed
+from tilelang.target.cuda.element_types import c_type, is_packed, packed_element, packed_store, value_type
 from tilelang.target.cuda.expr import ExprPrinter
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.inference import Layouts, ThreadScope
@@ -85,6 +85,7 @@ class Emitter:
         shared_buffers, local_buffers: tiles and fragments that code generation added.
         divergent_vars: values that differ between the threads of a warp.
         tracked: tensors that the kernel both writes and reads.
+        shares_bytes: whether neighbouring four-bit elements may be stored by different threads.
     """
 
     kernel: Any
@@ -107,6 +108,7 @@ class Emitter:
     local_buffers: list[Any] = field(default_factory=list)
     divergent_vars: set[Any] = field(default_factory=set)
     tracked: set[Any] = field(default_factory=set)
+    shares_bytes: bool = False
 
     def __post_init__(self) -> None:
         self.printer = ExprPrinter(self.var_text, self.element, self.place, self.intrinsic, self.facts, self.fast_math)
@@ -163,8 +165,7 @@ class Emitter:
         if scope == "local.var":
             return self.name(buffer) if buffer not in self.tree.aliases else f"{self.name(buffer)}[0]"
         if is_packed(str(buffer.dtype)):
-            sign = "s" if str(buffer.dtype).startswith("int") else "u"
-            return f"tl::nibble_{sign}({self.name(buffer)}, {self.offset(buffer, indices)})"
+            return packed_element(self.name(buffer), self.offset(buffer, indices), str(buffer.dtype))
         return f"{self.name(buffer)}[{self.offset(buffer, indices)}]"
 
     def missing(self, buffer: Any) -> str:
@@ -291,7 +292,8 @@ class Emitter:
     def _store(self, stmt: Any, owner: str | None) -> list[str]:
         indices = list(stmt.indices)
         if is_packed(str(stmt.buffer.dtype)):
-            line = f"tl::set_nibble({self.name(stmt.buffer)}, {self.offset(stmt.buffer, indices)}, {self.text(stmt.value)});"
+            alone = not self.shares_bytes or stmt.buffer.scope().startswith("local")
+            line = packed_store(self.place(stmt.buffer, indices), self.text(stmt.value), alone)
         else:
             line = f"{self.place(stmt.buffer, indices)} = {self.text(stmt.value)};"
         tests = [self.bounds_guard(stmt.buffer, indices)]
@@ -330,7 +332,7 @@ class Emitter:
             self.facts.bind_value(stmt.var, stmt.value)
         if any(var in self.divergent_vars for var in _variables(stmt.value)):
             self.divergent_vars.add(stmt.var)
-        return [f"const {c_type(str(stmt.var.ty))} {name} = {value};"]
+        return [f"const {value_type(str(stmt.var.ty))} {name} = {value};"]
 
     def _if(self, stmt: Any, owner: str | None) -> list[str]:
         lines = [f"if ({self.text(stmt.condition)}) {{", *self.body(stmt.then_case, owner)]

@@ -285,8 +285,9 @@ def _local_declarations(state: KernelState) -> list[str]:
         elif scope in ("local.fragment", "local"):
             layout = e.layouts.fragments.get(buffer)
             count = layout.registers if layout is not None else _elements(buffer)
+            zero = " = {}" if is_packed(dtype) else ""  # elements are stored one by one, beside what is there
             count = (count + 1) // 2 if is_packed(dtype) else count
-            lines.append(f"  alignas(16) {c_type(dtype)} {name}[{count}];")
+            lines.append(f"  alignas(16) {c_type(dtype)} {name}[{count}]{zero};")
         elif not scope.startswith("shared"):
             raise CompileError(f"{buffer.name} has scope {scope}, which CUDA kernels do not have")
     written = _written_buffers(state) if state.tree.aliases else set()

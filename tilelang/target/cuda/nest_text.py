@@ -14,7 +14,7 @@ from tilelang.ir import nodes as ir
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.code import Code, leaf_of
-from tilelang.target.cuda.element_types import VECTOR_TYPES, byte_count, c_type, is_packed
+from tilelang.target.cuda.element_types import VECTOR_TYPES, byte_count, c_type, is_packed, packed_element
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.nest import READ, UPDATE, WRITE, Access, mentions
@@ -197,8 +197,11 @@ class _NestText:
         if move is not None:
             return move
         if self.width == 1:
+            self.e.shares_bytes = True
             with _Overrides(self):
-                return self.e.statement(self.nest.body, self._owner())
+                lines = self.e.statement(self.nest.body, self._owner())
+            self.e.shares_bytes = False
+            return lines
         return self._staged_body()
 
     def _move(self) -> list[str] | None:
@@ -331,7 +334,7 @@ class _NestText:
         dtype = str(buffer.dtype)
         size = byte_count(self.width, dtype)
         count = size if is_packed(dtype) else self.width
-        return f"alignas({size}) {c_type(dtype)} {name}[{count}];"
+        return f"alignas({size}) {c_type(dtype)} {name}[{count}]{' = {}' if is_packed(dtype) else ''};"
 
     def _stage_load(self, access: Access) -> list[str]:
         e, indices = self.e, list(access.indices)
@@ -411,7 +414,8 @@ class _NestText:
         if buffer.scope() == FRAGMENT and buffer in self.e.layouts.fragments:
             form = register_form(indices, self.e.layouts.fragments[buffer], self.loop)
             if form is not None:
-                return f"{self.e.name(buffer)}[{self._form_text(form)}]"
+                name, register, dtype = self.e.name(buffer), self._form_text(form), str(buffer.dtype)
+                return packed_element(name, register, dtype) if is_packed(dtype) else f"{name}[{register}]"
             return original(buffer, indices)
         if self.lane is not None and is_memory(buffer):
             var = self.nest.axes[self.place].var
@@ -422,7 +426,7 @@ class _NestText:
             stage = self.stages.get(kind + key)
             if stage is not None:
                 if is_packed(str(buffer.dtype)):
-                    return f"tl::nibble_{'s' if str(buffer.dtype).startswith('int') else 'u'}({stage}, {self.lane})"
+                    return packed_element(stage, self.lane, str(buffer.dtype))
                 return f"{stage}[{self.lane}]"
         return original(buffer, indices)
 

@@ -70,6 +70,7 @@ def test_a_prelude_names_only_the_families_in_use() -> None:
     ("f[0] = tl::fast_exp(f[1]) + tl::ieee_add<2>(f[2], f[3]) + tl::ieee_fma(f[1], f[2], f[3]) + tl::fast_tanh(f[4]);", "sm_80"),
     ("tl::cluster_sync(); *tl::cluster_map(i, 1) = tl::cluster_rank(); tl::pdl_wait(); tl::pdl_trigger();", "sm_90a"),
     ("uint8_t* p = (uint8_t*)i; i[0] = tl::nibble_s(p, 5) + tl::nibble_u(p, 6); tl::set_nibble(p, 7, i[1]);", "sm_80"),
+    ("tl::set_nibble_atomic(i, 7, tl::wrap_nibble_s(i[1]) + tl::wrap_nibble_u(i[2]));", "sm_80"),
     ("dim3 x = tl::rasterize_row<8>(); dim3 y = tl::rasterize_column<4>(); i[x.x] = y.y;", "sm_80"),
     ("tl::grid_sync((uint*)i); tl::named_barrier_sync(1, 64); tl::named_barrier_arrive(2, 96); tl::sync_warp();", "sm_80"),
     ("uint* u = (uint*)i; u[0] = tl::cvt_f16x2_f32(f[0], f[1]); u[1] = tl::cvt_bf16x2_f32(f[0], f[1]); "

@@ -1,0 +1,133 @@
+"""What differs between sm_80, sm_86, sm_89 and sm_90a: float8 products, and how much shared memory a block may have."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.programs import matmul
+from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import SharedMemoryError
+
+KIB = 1024
+
+
+def _mixed(left, right, arch):
+    """C = A @ B for operands of two float8 types."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), left), B: T.Tensor((64, 64), right), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_shared = T.alloc_shared((64, 64), left)
+            B_shared = T.alloc_shared((64, 64), right)
+            C_local = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_shared)
+            T.copy(B, B_shared)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True, clear_accum=True)
+            T.copy(C_local, C)
+
+    a, b = (torch.randn(64, 64).to(getattr(torch, dtype)) for dtype in (left, right))
+    c = torch.zeros(64, 64)
+    simulate(main, a, b, c, arch=arch)
+    torch.testing.assert_close(c, a.float() @ b.float().T, rtol=1e-3, atol=1e-3)
+    return set(re.findall(r"tl::(mma_m\w+|wgmma_m\w+)", source(main, arch)))
+
+
+@pytest.mark.parametrize("left", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("right", ["float8_e4m3fn", "float8_e5m2"])
+def test_float8_products(left, right):
+    names = [name.removeprefix("float8_").removesuffix("fn") for name in (left, right)]
+    pair = names[0] if left == right else "_".join(names)
+    assert _mixed(left, right, "sm_89") == {f"mma_m16n8k32_f32_{pair}"}
+    for arch in ("sm_80", "sm_86"):
+        assert _mixed(left, right, arch) == {"mma_m16n8k16_f32_f16"}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90a"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "float64"])
+def test_one_product_on_every_architecture(arch, dtype):
+    accumulate = {"int8": "int32", "float64": "float64"}.get(dtype, "float32")
+    kind = getattr(torch, dtype)
+    a, b = (torch.randint(-4, 5, (96, 96)).to(kind) for _ in range(2))
+    c = torch.zeros(96, 96, dtype=getattr(torch, accumulate))
+    simulate(matmul(96, 96, 96, (64, 32, 32), dtype=dtype, accumulate=accumulate, stages=3), a, b, c, arch=arch)
+    assert torch.equal(c, (a.double() @ b.double()).to(c.dtype))
+
+
+def _keeps(size):
+    """A kernel with one tile of ``size`` bytes."""
+
+    @T.prim_func
+    def main(A: T.Tensor((size // 4,), "float32"), B: T.Tensor((size // 4,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((size // 4,), "float32")
+            T.copy(A, tile)
+            for i in T.Parallel(size // 4):
+                B[i] = tile[size // 4 - 1 - i]
+
+    return main
+
+
+@pytest.mark.parametrize("arch, limit", [("sm_80", 163), ("sm_86", 99), ("sm_89", 99), ("sm_90a", 227)])
+def test_shared_memory_of_a_block(arch, limit):
+    source(_keeps(limit * KIB), arch)
+    with pytest.raises(SharedMemoryError) as caught:
+        source(_keeps((limit + 1) * KIB), arch)
+    text = str(caught.value)
+    assert f"needs {(limit + 1) * KIB} bytes" in text and f"{arch} has {limit * KIB}" in text and "tile" in text
+    assert len(text.splitlines()) < 15
+
+
+def test_a_pipeline_that_fits_sm_80_only():
+    program = matmul(512, 512, 512, (128, 128, 64), stages=4)
+    source(program, "sm_80")
+    with pytest.raises(SharedMemoryError, match="fewer pipeline stages"):
+        source(program, "sm_86")
+
+
+@pytest.mark.parametrize("left, right", [("int4", "int4"), ("uint4", "uint4"), ("int4", "uint4")])
+def test_four_bit_products(left, right):
+    @T.prim_func
+    def main(A: T.Tensor((32, 128), "int8"), B: T.Tensor((24, 128), "int8"), C: T.Tensor((32, 24), "int32")):
+        with T.Kernel(1, threads=64):
+            A_shared = T.alloc_shared((32, 128), left)
+            B_shared = T.alloc_shared((24, 128), right)
+            C_local = T.alloc_fragment((32, 24), "int32")
+            T.copy(A, A_shared)
+            for i, j in T.Parallel(24, 128):
+                B_shared[i, j] = T.cast(B[i, j], right)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True, clear_accum=True)
+            T.copy(C_local, C)
+
+    low = {"int4": -8, "uint4": 0}
+    a, b = (torch.randint(low[kind], low[kind] + 16, (rows, 128), dtype=torch.int8) for kind, rows in ((left, 32), (right, 24)))
+    expected = (a.long() @ b.long().T).int()
+    c = torch.zeros(32, 24, dtype=torch.int32)
+    simulate(main, a, b, c)
+    assert torch.equal(c, expected)
+    short = "s4" if left == right == "int4" else "u4" if left == right else "s4_u4"
+    assert f"mma_m16n8k64_s32_{short}" in source(main)
+
+
+def test_neighbouring_four_bit_elements_of_different_threads():
+    """Elements that share a byte keep each other's value, whichever thread stores them; values wrap as in four bits."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 32), "int32"), B: T.Tensor((16, 32), "int32"), C: T.Tensor((16, 32), "int32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((16, 32), "int4")
+            local = T.alloc_fragment((16, 32), "int4")
+            T.clear(tile)
+            for i, j in T.Parallel(16, 32):
+                tile[i, 31 - j] = T.cast(A[i, j], "int4")
+                local[i, j] = T.cast(A[i, j] + 1, "int4")
+            for i, j in T.Parallel(16, 32):
+                B[i, j] = T.cast(tile[i, j], "int32")
+                C[i, j] = T.cast(local[i, j], "int32")
+
+    a, b, c = torch.randint(-40, 40, (16, 32), dtype=torch.int32), *(torch.zeros(16, 32, dtype=torch.int32) for _ in range(2))
+    simulate(main, a, b, c)
+    assert torch.equal(b, ((a.flip(1) + 8) % 16 - 8).int()) and torch.equal(c, ((a + 9) % 16 - 8).int())
