@@ -174,12 +174,16 @@ class _Solver:
                 self.out.reducers[buffer] = _text(notes["tl.reducer_op"])
 
     def _annotations(self) -> None:
+        """What the user fixed; memory that has several shapes is left row-major, as they must mean the same bytes."""
+        views = set(self.tree.aliases) | set(self.tree.aliases.values())
         for hint, span in self.tree.hints:
             if isinstance(hint, AnnotateLayout):
-                layout = from_text(hint.layout)
-                table = self.out.fragments if isinstance(layout, FragmentLayout) else self.out.memory
-                table[hint.buffer.buffer] = layout
-                self.out.origins[hint.buffer.buffer] = span
+                layout, buffer = from_text(hint.layout), hint.buffer.buffer
+                if isinstance(layout, FragmentLayout):
+                    self._fix_views(buffer, layout, span)
+                elif buffer not in views:
+                    self.out.memory[buffer] = layout
+                    self.out.origins[buffer] = span
 
     def _product(self, node: Operator) -> None:
         scope = self.out.scopes[node]
