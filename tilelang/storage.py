@@ -13,6 +13,9 @@ PACKED_DTYPES: Mapping[str, tuple[str, ...]] = {
 }
 """Types of half a byte, and the torch dtypes that hold two of them an element (along the last axis)."""
 
+_BYTES: Mapping[str, tuple[str, ...]] = {"uint1": ("bool", "uint8")}
+"""Other types that torch lacks, and the torch dtypes of the same size that hold them."""
+
 DLPACK_TYPES: Mapping[str, tuple[int, int, int]] = {
     # torch dtype name -> (DLDataTypeCode, bits, lanes) of DLPack 1.1
     **{f"int{bits}": (0, bits, 1) for bits in (8, 16, 32, 64)},
@@ -28,11 +31,12 @@ DLPACK_TYPES: Mapping[str, tuple[int, int, int]] = {
 
 def storage_dtypes(param: KernelParam) -> tuple[str, ...]:
     """Names of the torch dtypes that a tensor parameter accepts, the one for outputs first."""
-    return PACKED_DTYPES.get(param.dtype) or (str(param.dtype),)
+    return PACKED_DTYPES.get(param.dtype) or _BYTES.get(param.dtype) or (str(param.dtype),)
 
 
 def storage_shape(param: KernelParam) -> tuple[Dim, ...]:
     """The shape of the torch tensor that holds ``param``: half-byte types are stored two in one element."""
     if param.dtype in PACKED_DTYPES and param.shape:
-        return (*param.shape[:-1], ("ceildiv", param.shape[-1], 2))
+        last = param.shape[-1]
+        return (*param.shape[:-1], (last + 1) // 2 if isinstance(last, int) else ("ceildiv", last, 2))
     return param.shape

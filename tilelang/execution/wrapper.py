@@ -79,6 +79,7 @@ def _build(signature: CallSignature, text: str, names: dict[str, Any], surroundi
         "as_integer": as_integer,
         "as_float": as_float,
         "Tensor": torch.Tensor,
+        "byte": torch.uint8,
         "c_void_p": ctypes.c_void_p,
         "empty": surroundings.allocate or torch.empty,
         "default_device": torch.device(signature.device),
@@ -156,7 +157,7 @@ class _Text:
     def packed(self) -> str:
         """Text that leaves tensor checks to the native entry."""
         simple = all(
-            param.kind == "tensor" and param.strides is None and self._alignment(i) == 1
+            param.kind == "tensor" and param.strides is None and self._alignment(i) == 1 and not self._in_bytes(i)
             for i, param in enumerate(self.signature.params)
         )
         if simple and not self.signature.allocated:
@@ -173,11 +174,12 @@ class _Text:
                 self._refuse_unless(f"not v{index}.data_ptr() % {self._alignment(index)}")
             if self.signature.params[index].strides is not None:
                 self._refuse_unless(f"not v{index}.is_neg()")
+            if self._in_bytes(index):
+                self._refuse_unless(f"v{index}.dtype in dtypes{index}")
         if self.signature.allocated:
             self._bind_sizes(check=False)
             self._allocate()
-        values = ", ".join(f"c_void_p(p{i})" if p.kind == "pointer" else f"v{i}" for i, p in enumerate(self.signature.params))
-        self._emit(f"native({values})")
+        self._emit(f"native({', '.join(map(self._packed_value, range(len(self.signature.params))))})")
         return self._finish()
 
     def pointers(self, with_stream: bool) -> str:
@@ -211,6 +213,16 @@ class _Text:
 
     def _inputs(self, kind: str) -> list[int]:
         return [i for i in self.signature.inputs if self.signature.params[i].kind == kind]
+
+    def _packed_value(self, index: int) -> str:
+        if self.signature.params[index].kind == "pointer":
+            return f"c_void_p(p{index})"
+        return f"v{index}.view(byte)" if self._in_bytes(index) else f"v{index}"
+
+    def _in_bytes(self, index: int) -> bool:
+        """Whether a tensor's elements are less than a byte: it is handed over as bytes, whichever torch dtype holds them."""
+        param = self.signature.params[index]
+        return param.kind == "tensor" and canonical(param.dtype).bits < 8
 
     def _alignment(self, index: int) -> int:
         param = self.signature.params[index]

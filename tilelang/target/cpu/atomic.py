@@ -126,9 +126,9 @@ for _suffix, _llvm_order, _c_order in dict.fromkeys(_ORDERS.values()):
 
 
 def _address(legalizer: Any, load: Any) -> Any:
-    indices = legalizer.indices(load.source, load.indices)
-    place = ir.BufferLoad(legalizer.access(load.source), indices)
-    return ir.Call(ir.Op.get("tirx.address_of"), [place], ret_ty="handle")
+    if canonical(str(load.source.dtype)).bits < 8:
+        raise UnsupportedOnCpuError(f"an atomic access of {load.source.dtype}", "use a type of a byte or more")
+    return ir.Call(ir.Op.get("tirx.address_of"), [legalizer.place(load)], ret_ty="handle")
 
 
 def _suffix_of(node: Any) -> str:

@@ -1,8 +1,8 @@
-"""Number formats that are stored narrow and computed wide: float16, bfloat16, float8.
+"""Number formats that are stored narrow and computed wide: float16, bfloat16, float8, float4.
 
 A value of such a type is held as float32 in expressions and as an unsigned integer in memory. Rounding is to nearest, ties to
-even; float8_e4m3fn, which has no infinity, saturates at its largest value; a float8_e5m2 or float16 overflow is infinity: what
-``torch.Tensor.to`` does.
+even; float8_e4m3fn and float4_e2m1fn, which have no infinity, saturate at their largest value (so does a NaN in float4); a
+float8_e5m2 or float16 overflow is infinity: what ``torch.Tensor.to`` does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import struct
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu.functions import bits, f32, is_nan, let, scalar_function, select, u32
 
@@ -19,20 +20,26 @@ STORAGE = {
     "bfloat16": "uint16",
     "float8_e4m3fn": "uint8",
     "float8_e5m2": "uint8",
+    "float4_e2m1fn": "uint8",
+    "int4": "uint8",
+    "uint4": "uint8",
+    "uint1": "uint8",
 }
-"""Narrow format -> the integer type that holds it in memory."""
+"""Narrow format -> the integer type that holds it in memory; of some, :mod:`~tilelang.target.cpu.packed` says how."""
 
 WIDEN = {
     "float16": "tl_f16_to_f32",
     "bfloat16": "tl_bf16_to_f32",
     "float8_e4m3fn": "tl_e4m3_to_f32",
     "float8_e5m2": "tl_e5m2_to_f32",
+    "float4_e2m1fn": "tl_e2m1_to_f32",
 }
 NARROW = {
     "float16": "tl_f32_to_f16",
     "bfloat16": "tl_f32_to_bf16",
     "float8_e4m3fn": "tl_f32_to_e4m3",
     "float8_e5m2": "tl_f32_to_e5m2",
+    "float4_e2m1fn": "tl_f32_to_e2m1",
 }
 """Names of the conversion functions in :data:`~tilelang.target.cpu.functions.FUNCTIONS`."""
 
@@ -42,6 +49,7 @@ _LAYOUTS = {
     "bfloat16": (7, 127, 3.3895313892515355e38, math.inf),
     "float8_e4m3fn": (3, 7, 448.0, 448.0),
     "float8_e5m2": (2, 15, 57344.0, math.inf),
+    "float4_e2m1fn": (1, 1, 6.0, 6.0),
     "float32": (23, 127, 3.4028234663852886e38, math.inf),
 }
 
@@ -49,7 +57,8 @@ _LAYOUTS = {
 def round_constant(value: float, dtype: str) -> float:
     """A Python float rounded to a format."""
     if dtype not in _LAYOUTS or value == 0 or not math.isfinite(value):
-        return math.copysign(448.0, value) if dtype == "float8_e4m3fn" and math.isinf(value) else value
+        saturates = math.isinf(value) and math.isfinite(_LAYOUTS.get(dtype, (0, 0, 0.0, math.inf))[3])
+        return math.copysign(_LAYOUTS[dtype][3], value) if saturates else value
     mantissa, bias, largest, overflow = _LAYOUTS[dtype]
     exponent = max(math.frexp(value)[1] - 1, 1 - bias)
     quantum = math.ldexp(1.0, exponent - mantissa)
@@ -64,7 +73,7 @@ def bit_pattern(value: float, dtype: str) -> int:
 
 def _encode(value: float, dtype: str) -> int:
     mantissa, bias, _, _ = _LAYOUTS[dtype]
-    width = {"uint8": 8, "uint16": 16}[STORAGE[dtype]]
+    width = canonical(dtype).bits
     sign = (1 << (width - 1)) if math.copysign(1.0, value) < 0 else 0
     if math.isnan(value):
         return sign | ((1 << (width - 1)) - 1)
@@ -111,7 +120,12 @@ def _e4m3_to_f32(x: Any) -> Any:
     return _small_to_f32(x, mantissa=3, bias=7, width=8, infinity=False)
 
 
-def _small_to_f32(x: Any, mantissa: int, bias: int, width: int, infinity: bool) -> Any:
+@scalar_function("tl_e2m1_to_f32", ("uint8",), "float32")
+def _e2m1_to_f32(x: Any) -> Any:
+    return _small_to_f32(x, mantissa=1, bias=1, width=4, infinity=False, nan=False)
+
+
+def _small_to_f32(x: Any, mantissa: int, bias: int, width: int, infinity: bool, nan: bool = True) -> Any:
     """Shifts the fields into place; subnormals are converted as integers, so that no float32 subnormal is ever formed."""
     magnitude_mask = (1 << (width - 1)) - 1
     shift = 23 - mantissa
@@ -123,7 +137,7 @@ def _small_to_f32(x: Any, mantissa: int, bias: int, width: int, infinity: bool) 
         if infinity:
             special = (m << u32(shift)) | u32(0x7F800000)
             normal = select(exponent == u32(top), special, normal)
-        else:
+        elif nan:
             normal = select(m == u32(magnitude_mask), u32(0x7FC00000), normal)
         small = bits(ir.Cast("float32", bits(m, "int32")) * f32(2.0 ** (1 - bias - mantissa)), "uint32")
         magnitude = select(exponent == u32(0), small, normal)
@@ -148,10 +162,15 @@ def _f32_to_e4m3(x: Any) -> Any:
     return _f32_to_small(x, "float8_e4m3fn", mantissa=3, bias=7, overflow_bits=0x7E, nan_bits=0x7F)
 
 
+@scalar_function("tl_f32_to_e2m1", ("float32",), "uint8")
+def _f32_to_e2m1(x: Any) -> Any:
+    return _f32_to_small(x, "float4_e2m1fn", mantissa=1, bias=1, overflow_bits=0x7, nan_bits=0x7)
+
+
 def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: int, nan_bits: int) -> Any:
     """Rounds the mantissa by an integer addition; below the smallest normal, by adding a float that aligns the last bit."""
     storage = STORAGE[dtype]
-    width = 8 if storage == "uint8" else 16
+    width = canonical(dtype).bits
     shift = 23 - mantissa
     smallest_normal = (127 + 1 - bias) << 23
     half = (1 << (shift - 1)) - 1

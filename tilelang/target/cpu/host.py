@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.target.cpu import formats
+from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.params import dynamic_names, kernel_params
@@ -33,13 +34,21 @@ def plain_part(func: Any) -> Any:
 
 def packed_entry(func: Any, name: str, failed: Any) -> Any:
     """The checked entry: calls ``<name>_call``; ``failed(code)`` are the statements that report its return code."""
-    arguments = [ir.StringImm(f"{name}_call"), *map(_passed, func.params)]
+    params = [_as_bytes(param) for param in func.params]
+    arguments = [ir.StringImm(f"{name}_call"), *map(_passed, params)]
     sizes = _dynamic_vars(func)
     arguments += [ir.Cast("int64", sizes[dynamic]) for dynamic in dynamic_names(kernel_params(func))]
     arguments.append(ir.Call(ir.Op.get("tirx.reinterpret"), [ir.IntImm("uint64", 0)], ret_ty="handle"))
     code = ir.Var("code", "int32")
     call = ir.Call(ir.Op.get("tirx.call_extern"), arguments, ret_ty="int32")
-    return ir.PrimFunc(list(func.params), seq(ir.Bind(code, call), failed(code))).with_attr("global_symbol", name)
+    return ir.PrimFunc(params, seq(ir.Bind(code, call), failed(code))).with_attr("global_symbol", name)
+
+
+def _as_bytes(param: Any) -> Any:
+    """A tensor of less than a byte an element, as the tensor of bytes that callers hand over."""
+    if not ir.is_buffer_var(param) or canonical(str(param.dtype)).bits >= 8:
+        return param
+    return ir.decl_buffer(packed.memory_shape(param), "uint8", name=param.name, layout=None, data_alignment=1)
 
 
 def _passed(param: Any) -> Any:

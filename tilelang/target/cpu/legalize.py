@@ -20,7 +20,7 @@ from tilelang.errors import TileLangError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
-from tilelang.target.cpu import formats
+from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import is_no_op, seq
 from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
@@ -114,8 +114,8 @@ class Legalizer(StmtRewriter):
             if dtype not in formats.STORAGE:
                 passed.append(param)
                 continue
-            passed.append(ir.Var(param.name, "float32"))
-            self.narrow_vars[param] = ir.Var(f"{param.name}_{dtype}", "float32")
+            passed.append(ir.Var(param.name, _held(dtype)))
+            self.narrow_vars[param] = ir.Var(f"{param.name}_{dtype}", _held(dtype))
             rounded.append(ir.Bind(self.narrow_vars[param], self.widen(self.narrow(passed[-1], dtype), dtype)))
         return passed, rounded
 
@@ -126,7 +126,7 @@ class Legalizer(StmtRewriter):
             dtype = str(buffer.dtype)
             _refuse_unheld(dtype)
             found = ir.decl_buffer(
-                [self.expr(size) for size in buffer.shape],
+                [self.expr(size) for size in packed.memory_shape(buffer)],
                 formats.STORAGE.get(dtype, dtype),
                 name=buffer.name,
                 strides=[self.expr(stride) for stride in buffer.strides] or None,
@@ -156,18 +156,29 @@ class Legalizer(StmtRewriter):
         return super().stmt(node)
 
     def visit_BufferStore(self, node: Any) -> Any:
-        buffer = self.access(node.buffer)
+        buffer, dtype = self.access(node.buffer), str(node.buffer.dtype)
         indices = self.indices(node.buffer, node.indices)
-        return ir.BufferStore(buffer, self.stored(node.value, str(node.buffer.dtype)), indices, node.span)
+        value = self.stored(node.value, dtype)
+        if dtype not in packed.PACKED:
+            return ir.BufferStore(buffer, value, indices, node.span)
+        indices, shift = packed.place(indices)
+        byte = ir.BufferLoad(buffer, indices)
+        if node.buffer.scope() not in ("", "global"):
+            return ir.BufferStore(buffer, packed.replaced(byte, shift, value), indices, node.span)
+        address = ir.Call(ir.Op.get("tirx.address_of"), [byte], ret_ty="handle")
+        call = self.helper("tl_set_nibble", [address, packed.kept(shift), value << shift], "int32")
+        return ir.Evaluate(call, node.span)
 
     def stored(self, value: Any, dtype: str) -> Any:
         """The bits to store for ``value`` in an element of ``dtype``; a conversion to the same format is not done twice."""
         if dtype not in formats.STORAGE:
             return self.expr(value)
+        if dtype in packed.HELD:
+            return packed.code_of(self.expr(value), dtype)
         while isinstance(value, ir.Cast) and str(value.ty) == dtype and str(value.value.ty) != dtype:
             return self.narrow(self.to_f32(value.value), dtype)
         if isinstance(value, ir.TensorLoad) and str(value.ty) == dtype:
-            return ir.BufferLoad(self.access(value.source), self.indices(value.source, value.indices))
+            return self.code(value)
         if isinstance(value, ir.FloatImm):
             return self.constant_bits(float(value.value), dtype)
         if _is_conditional(value):
@@ -185,7 +196,7 @@ class Legalizer(StmtRewriter):
         value = self.expr(node.value)
         self.weights[node.var] = weight(value, self.weights)
         if str(node.var.ty) in formats.STORAGE:
-            self.narrow_vars[node.var] = ir.Var(node.var.name, "float32")
+            self.narrow_vars[node.var] = ir.Var(node.var.name, _held(str(node.var.ty)))
             return ir.Bind(self.narrow_vars[node.var], value, node.span)
         return ir.Bind(node.var, value, node.span)
 
@@ -215,13 +226,17 @@ class Legalizer(StmtRewriter):
         return extern_call(name, arguments, result, pure)
 
     def widen(self, value: Any, dtype: str) -> Any:
-        """The float32 value of the bits of a narrow format."""
+        """The value that the bits of a narrow format stand for: float32, or a small integer."""
+        if dtype in packed.HELD:
+            return packed.value_of(value, dtype)
         if dtype == "float16" and not self.context.emits_c:
             return formats.hardware_f16_to_f32(value)
         return self.call(formats.WIDEN[dtype], value)
 
     def narrow(self, value: Any, dtype: str) -> Any:
-        """The bits of a float32 value rounded to a narrow format."""
+        """The bits of a float32 value rounded to a narrow format, or of a small integer."""
+        if dtype in packed.HELD:
+            return packed.code_of(value, dtype)
         if dtype == "float16" and not self.context.emits_c:
             return formats.hardware_f32_to_f16(value)
         return self.call(formats.NARROW[dtype], value)
@@ -265,6 +280,8 @@ class Legalizer(StmtRewriter):
 
     def _immediate(self, node: Any) -> Any:
         dtype = str(node.ty)
+        if dtype in packed.HELD:
+            return ir.IntImm(packed.HELD[dtype], int(node.value))
         if dtype in formats.STORAGE:
             return ir.FloatImm("float32", formats.round_constant(float(node.value), dtype))
         return node
@@ -276,12 +293,16 @@ class Legalizer(StmtRewriter):
                 return _float_extreme(left, right, kind)
             if tvm_ffi.structural_equal(node.a, node.b):
                 return is_nan(left) if kind is ir.NE else ir.Not(is_nan(left))
-        return kind(left, right)
+        result = kind(left, right)
+        leaves_range = str(node.ty) in packed.HELD and kind in _ARITHMETIC
+        return packed.wrapped(result, str(node.ty)) if leaves_range else result
 
     def _cast(self, node: Any) -> Any:
         source, target = str(node.value.ty), str(node.ty)
         _refuse_unheld(target)
         value = self.expr(node.value)
+        if target in packed.HELD:
+            return packed.converted(value, target)
         if target in formats.STORAGE:
             value = value if str(value.ty) == "float32" else ir.Cast("float32", value)
             return value if source == target else self.widen(self.narrow(value, target), target)
@@ -291,8 +312,21 @@ class Legalizer(StmtRewriter):
 
     def _load(self, node: Any) -> Any:
         dtype = str(node.source.dtype)
-        load = ir.BufferLoad(self.access(node.source), self.indices(node.source, node.indices))
-        return self.widen(load, dtype) if dtype in formats.STORAGE else load
+        return self.widen(self.code(node), dtype) if dtype in formats.STORAGE else self.place(node)
+
+    def place(self, node: Any) -> Any:
+        """The load of the memory element that an element of a buffer lies in."""
+        indices = self.indices(node.source, node.indices)
+        if str(node.source.dtype) in packed.PACKED:
+            indices, _ = packed.place(indices)
+        return ir.BufferLoad(self.access(node.source), indices)
+
+    def code(self, node: Any) -> Any:
+        """The bits of an element of a narrow type."""
+        if str(node.source.dtype) not in packed.PACKED:
+            return self.place(node)
+        indices, shift = packed.place(self.indices(node.source, node.indices))
+        return packed.code_at(ir.BufferLoad(self.access(node.source), indices), shift)
 
     def _select(self, node: Any) -> Any:
         return ir.Select(self.expr(node.condition), self.expr(node.true_value), self.expr(node.false_value))
@@ -304,11 +338,15 @@ class Legalizer(StmtRewriter):
             return ir.EQ(ir.Cast("int32", inner), ir.IntImm("int32", 0))
         return ir.Not(inner)
 
+    def _complement(self, node: Any) -> Any:
+        result, dtype = ir.tirx.BitwiseNot(self.expr(node.a)), str(node.ty)
+        return packed.wrapped(result, dtype) if dtype in packed.HELD else result
+
     def _let(self, node: Any) -> Any:
         value = self.expr(node.value)
         self.weights[node.var] = weight(value, self.weights)
         if str(node.var.ty) in formats.STORAGE:
-            self.narrow_vars[node.var] = ir.Var(node.var.name, "float32")
+            self.narrow_vars[node.var] = ir.Var(node.var.name, _held(str(node.var.ty)))
         return ir.Let(self.narrow_vars.get(node.var, node.var), value, self.expr(node.body))
 
     def _ramp(self, node: Any) -> Any:
@@ -322,6 +360,8 @@ class Legalizer(StmtRewriter):
         found = MATH.get(name)
         if found is not None:
             return found(self, node)
+        if name == "tirx.address_of" and isinstance(node.args[0], ir.TensorLoad):
+            return ir.Call(node.op, [self.place(node.args[0])], ret_ty=node.ty)
         arguments = [self.expr(argument) for argument in node.args]
         if name.startswith("tirx.call_") and isinstance(node.args[0], ir.StringImm) and node.args[0].value in HELPERS:
             self.helpers[str(node.args[0].value)] = None
@@ -346,11 +386,14 @@ def extern_call(name: str, arguments: Any, result: str, pure: bool = True) -> An
     return ir.Call(ir.Op.get(op), [ir.StringImm(name), *arguments], ret_ty=result)
 
 
+def _held(dtype: str) -> str:
+    """The type of a narrow format's values in expressions."""
+    return packed.HELD.get(dtype, "float32")
+
+
 def _refuse_unheld(dtype: str) -> None:
-    """Raises where no register or memory type of a CPU holds values of a type: parts of a byte, vectors of narrow formats."""
+    """Raises where no register or memory type of a CPU holds values of a type: vectors of narrow formats."""
     found = canonical(dtype)
-    if found.bits < 8:
-        raise UnsupportedOnCpuError(f"an element of type {dtype}", "hold such values in int8 or uint8, and unpack them by shifts")
     if found.lanes > 1 and found.base in formats.STORAGE:
         raise UnsupportedOnCpuError(f"a vector of type {dtype}", "use T.vectorized or T.Parallel over scalars")
 
@@ -390,6 +433,7 @@ def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
 
 
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)
+_ARITHMETIC = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.FloorDiv, ir.tirx.LShift)
 _FLOAT_CARE = (ir.Max, ir.Min, ir.EQ, ir.NE)
 _LEAVES = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm)
 _BINARY = frozenset(
@@ -403,7 +447,7 @@ _EXPRESSIONS: dict[type, Callable[[Legalizer, Any], Any]] = {
     ir.TensorLoad: Legalizer._load,
     ir.Select: Legalizer._select,
     ir.Not: Legalizer._not,
-    ir.tirx.BitwiseNot: lambda legalizer, node: type(node)(legalizer.expr(node.a)),
+    ir.tirx.BitwiseNot: Legalizer._complement,
     ir.Let: Legalizer._let,
     ir.Ramp: Legalizer._ramp,
     ir.Broadcast: Legalizer._broadcast,

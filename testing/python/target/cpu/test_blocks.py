@@ -182,19 +182,6 @@ def test_a_static_index_out_of_range_is_refused():
         build(main)
 
 
-def test_parts_of_a_byte_are_refused():
-    @T.prim_func
-    def main(Y: T.Tensor((16,), "int32")):
-        with T.Kernel(1, threads=128):
-            halves = T.alloc_local((16,), "int4")
-            for i in T.Parallel(16):
-                Y[i] = halves[i]
-
-    with pytest.raises(UnsupportedOnCpuError, match="int4") as caught:
-        build(main)
-    assert "test_blocks.py:" in str(caught.value)
-
-
 @on_both
 def test_the_plain_entry_is_callable_from_c(target, tmp_path):
     n = T.dynamic("n")

@@ -1,0 +1,99 @@
+"""Types of less than a byte: int4, uint4, float4_e2m1fn with two elements a byte, the even one in the low half; uint1 with one.
+
+In memory there are bytes; rows of an odd length end with half a byte unused, as the torch tensors that hold them do. In
+expressions an integer of such a type is held in 8 bits, and every operation wraps it to its own range.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import UnsupportedOnCpuError
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.target.cpu import helpers
+
+HELD = {"int4": "int8", "uint4": "uint8", "uint1": "uint8"}
+"""Small integer -> the type of its values in expressions."""
+
+PACKED = frozenset({"int4", "uint4", "float4_e2m1fn"})
+"""Types of which two elements share a byte of memory."""
+
+helpers.register(
+    "tl_set_nibble",
+    # Threads may write the two halves of a byte of a tensor at the same time: neither update touches the other half.
+    "define i32 @tl_set_nibble(ptr %p, i8 %keep, i8 %bits) alwaysinline {\n"
+    "  %a = atomicrmw and ptr %p, i8 %keep monotonic\n  %b = atomicrmw or ptr %p, i8 %bits monotonic\n  ret i32 0\n}",
+    "static inline int32_t tl_set_nibble(uint8_t* place, uint8_t keep, uint8_t bits) {\n"
+    "  __atomic_fetch_and(place, keep, __ATOMIC_RELAXED);\n  __atomic_fetch_or(place, bits, __ATOMIC_RELAXED);\n  return 0;\n}",
+)
+
+
+def memory_shape(buffer: Any) -> list[Any]:
+    """The shape of the bytes that hold ``buffer``.
+
+    Raises:
+        UnsupportedOnCpuError: packed elements with strides.
+    """
+    shape = list(buffer.shape)
+    if str(buffer.dtype) not in PACKED or not shape:
+        return shape
+    if len(buffer.strides):
+        raise UnsupportedOnCpuError(f"a strided tensor of {buffer.dtype}", "pass it contiguous, declared T.Tensor")
+    last = as_int(shape[-1])
+    return [*shape[:-1], constant((last + 1) // 2)]
+
+
+def place(indices: list[Any]) -> tuple[list[Any], Any]:
+    """Where an element lies: the indices of its byte, and by how many bits it is shifted there (uint8)."""
+    *outer, last = indices
+    one = ir.IntImm(last.ty, 1)
+    return [*outer, last >> one], ir.Cast("uint8", (last & one) << ir.IntImm(last.ty, 2))
+
+
+def code_at(byte: Any, shift: Any) -> Any:
+    """The four bits of an element."""
+    return (byte >> shift) & _u8(15)
+
+
+def replaced(old: Any, shift: Any, code: Any) -> Any:
+    """The byte ``old`` with an element set."""
+    return (old & kept(shift)) | (code << shift)
+
+
+def kept(shift: Any) -> Any:
+    """The bits of a byte that belong to the other element."""
+    return _u8(0xF0) >> shift
+
+
+def value_of(code: Any, dtype: str) -> Any:
+    """The small integer whose bits are ``code`` (uint8)."""
+    return wrapped(code, dtype) if dtype == "int4" else code
+
+
+def code_of(value: Any, dtype: str) -> Any:
+    """The bits of a small integer, as uint8."""
+    mask = _u8((1 << canonical(dtype).bits) - 1)
+    return (value if str(value.ty) == "uint8" else ir.Cast("uint8", value)) & mask
+
+
+def wrapped(value: Any, dtype: str) -> Any:
+    """An integer of 8 bits modulo the range of a small type, as the type that holds it."""
+    code = code_of(value, dtype)
+    if dtype != "int4":
+        return code
+    eight = ir.IntImm("int8", 8)
+    return ir.tirx.BitwiseXor(ir.Cast("int8", code), eight) - eight
+
+
+def converted(value: Any, dtype: str) -> Any:
+    """A number of any type as a small integer: floats are truncated first, integers wrap around."""
+    source = str(value.ty)
+    if source.startswith("float"):
+        value = ir.Cast("int32", value)
+    return wrapped(value, dtype)
+
+
+def _u8(value: int) -> Any:
+    return ir.IntImm("uint8", value)
