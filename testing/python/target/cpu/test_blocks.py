@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import BufferIndexError, ThreadsOnCpuError, UnsupportedOnCpuError
+from tilelang.errors import BufferIndexError, ThreadsOnCpuError
 
 from .support import build, on_both
 
