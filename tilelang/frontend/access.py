@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.errors import BufferIndexError, CompileError
+from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
+from tilelang.frontend.signs import from_the_end
 from tilelang.frontend.values import ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -43,11 +45,14 @@ def index_expr(value: Any) -> Any:
 
 
 def _checked(buffer: Any, axis: int, index: Any) -> Any:
+    """The index of an axis; one that is certainly negative counts from the end, as in Python."""
     expr = index_expr(index)
     known, size = as_int(expr), as_int(buffer.shape[axis])
-    if isinstance(known, int) and (known < 0 or (isinstance(size, int) and known >= size)):
-        raise BufferIndexError.out_of_range(buffer.name, axis, known, size)
-    return expr
+    if isinstance(known, int):
+        if isinstance(size, int) and not -size <= known < size:
+            raise BufferIndexError.out_of_range(buffer.name, axis, known, size)
+        return expr if known >= 0 else as_expr(known + size)
+    return from_the_end(expr, buffer.shape[axis], current().ranges)
 
 
 def _range(buffer: Any, axis: int, item: Any) -> tuple[Any, Any]:
@@ -56,12 +61,19 @@ def _range(buffer: Any, axis: int, item: Any) -> tuple[Any, Any]:
         return as_int(_checked(buffer, axis, item)), 1
     if item.step not in (None, 1):
         raise CompileError(f"a slice of {buffer.name} must have step 1")
-    low = 0 if item.start is None else as_int(index_expr(item.start))
-    high = size if item.stop is None else as_int(index_expr(item.stop))
-    for bound in (low, high):
-        if isinstance(bound, int) and bound < 0:
-            raise BufferIndexError.out_of_range(buffer.name, axis, bound, size)
+    low = 0 if item.start is None else _bound(buffer, axis, item.start)
+    high = size if item.stop is None else _bound(buffer, axis, item.stop)
     return low, as_int(as_expr(high) - as_expr(low))
+
+
+def _bound(buffer: Any, axis: int, bound: Any) -> Any:
+    """The start or the end of a slice; a negative number counts from the end of the axis."""
+    known, size = as_int(index_expr(bound)), as_int(buffer.shape[axis])
+    if not isinstance(known, int) or known >= 0:
+        return known
+    if isinstance(size, int) and known < -size:
+        raise BufferIndexError.out_of_range(buffer.name, axis, known, size)
+    return known + size
 
 
 def subscript(buffer: Any, key: Any) -> Any:
@@ -85,13 +97,31 @@ def assign_subscript(buffer: Any, key: Any, value: Any) -> None:
     target = subscript(buffer, key)
     span = builder.span()
     if isinstance(target, Region):
+        if isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:
+            _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))
+            return
         stmt = fill_or_copy(target, value)
         stmt.check()
         builder.emit(stmt.to_stmt(span))
         return
-    lanes = max((int(index.ty.dtype.lanes) for index in target.indices), default=1)
-    expr = convert(as_expr(value, str(buffer.dtype)), str(buffer.dtype), lanes)
-    builder.emit(ir.BufferStore(buffer, expr, list(target.indices), span))
+    count = max(map(lanes.lanes_of, target.indices), default=1)
+    expr = convert(as_expr(value, str(buffer.dtype)), str(buffer.dtype), count)
+    if count == 1:
+        builder.emit(ir.BufferStore(buffer, expr, list(target.indices), span))
+        return
+
+    def place(position: Any) -> list[Any]:
+        return [lanes.element_index(builder, buffer, axis, index, position) for axis, index in enumerate(target.indices)]
+
+    lanes.store(builder, buffer, place, expr)
+
+
+def _assign_lanes(target: Region, value: Any) -> None:
+    """``A[i : i + 4] = vector``."""
+    count = lanes.lanes_of(value)
+    if target.shape != (count,):
+        raise CompileError(f"a vector of {count} elements does not fit {target.buffer.name}'s region {target.shape}")
+    lanes.store(current(), target.buffer, lambda position: list(map(as_expr, target.index([position]))), value)
 
 
 def fill_or_copy(target: Region, value: Any) -> Any:

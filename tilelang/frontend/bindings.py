@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.frontend import lanes
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.values import ExprLike, LocalVar, as_operand
@@ -59,6 +60,8 @@ def settled(builder: Builder, name: str, value: Any) -> Any:
     fixed = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm, ir.TensorRegion)
     if not isinstance(value, ir.PrimExpr) or isinstance(value, fixed) or str(value.ty) == "handle" or _is_small_index(value):
         return value
+    if lanes.lanes_of(value) > 1:
+        return lanes.held(builder, name, value) if reads_memory(value) else value
     return builder.bind(name, value)
 
 

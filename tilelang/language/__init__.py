@@ -57,6 +57,9 @@ _MODULES: dict[str, str] = {
         "ceildiv align_up floordiv floormod truncdiv truncmod div shift_left shift_right bitwise_and bitwise_or bitwise_xor"
         " bitwise_not popcount clz"
     ),
+    "tilelang.language.vectors": (
+        "Ramp Broadcast Shuffle ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128"
+    ),
     "tilelang.language.limits": "infinity max_value min_value",
     "tilelang.language.fastmath": (
         "__exp __exp10 __log __log2 __log10 __sin __cos __tan __pow fast_rcp ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp"

@@ -58,6 +58,8 @@ class KernelFrame:
             size = ir.Cast("int32", size) if str(size.ty) != "int32" else size
             domain = ir.Range.from_min_extent(ir.IntImm("int32", 0), size)
             out.append((ir.IterVar(domain, var, ir.IterVar.ThreadIndex, f"{tag}.{axis}"), size))
+            known = as_int(size)
+            builder.ranges[var] = (0, known - 1 if isinstance(known, int) else None)
             variables.append(var)
         return variables
 

@@ -115,6 +115,15 @@ def reinterpret(value: Any, dtype: Any) -> Any:
         raise CompileError(
             f"T.reinterpret: {source} has {source.bits * source.lanes} bits, {target} has {target.bits * target.lanes}"
         )
+    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".reinterpret"):
+        return reinterpret(expr.args[0], target)
+    if source == target:
+        return expr
+    if source.lanes > 1 and target.lanes == 1:
+        from tilelang.frontend.builder import current
+        from tilelang.frontend.lanes import joined_bits
+
+        return joined_bits(current("T.reinterpret"), expr, str(target))
     return ir.tirx.reinterpret(str(target), expr)
 
 

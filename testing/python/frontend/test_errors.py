@@ -104,13 +104,13 @@ def test_index_out_of_range():
                 A[8] = 1.0  # <- error
 
 
-def test_negative_index():
-    with error_at_mark(BufferIndexError, "index -1"):
+def test_index_before_the_start():
+    with error_at_mark(BufferIndexError, "index -9"):
 
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
-                A[0] = A[-1]  # <- error
+                A[0] = A[-9]  # <- error
 
 
 def test_too_many_indices():

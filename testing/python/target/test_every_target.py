@@ -50,3 +50,90 @@ def test_negated_booleans(threads, target):
 
     a = torch.arange(256) % 3 == 0
     assert torch.equal(run(main, target, a), ~a)
+
+
+@every_target
+def test_negative_indices_count_from_the_end(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 16), "int32"), B: T.Tensor((2, 16), "int32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A[-1, -4:], B[0, -4:])
+            T.copy(A[-2, :-4], B[0, :-4])
+            for i in T.serial(1, 17):
+                B[-1, -i] = A[0, -i] * 10
+
+    a = torch.arange(128, dtype=torch.int32).reshape(8, 16)
+    b = run(main, target, a)
+    assert torch.equal(b[0], torch.cat([a[-2, :-4], a[-1, -4:]])) and torch.equal(b[1], a[0] * 10)
+
+
+@every_target
+def test_vector_indices_that_cross_the_start(target):
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32"), B: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1, threads=1):
+            for t in T.serial(4):
+                B[t, T.Ramp(0, 1, 4)] = A[T.Ramp(t - 2, 1, 4)]
+
+    a = torch.arange(32.0)
+    assert torch.equal(run(main, target, a), torch.stack([torch.roll(a, 2 - t)[:4] for t in range(4)]))
+
+
+@every_target
+def test_vectors_are_values(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float16"), B: T.Tensor((64,), "float16")):
+        with T.Kernel(4, threads=32) as bx:
+            for t in T.serial(2):
+                at = T.Ramp(bx * 16 + t * 8, 1, 8)
+                v = A[at]
+                B[at] = T.max(v * v + T.Broadcast(T.float16(1), 8), T.cast(A[at], "float16x8") / 2)
+            first = bx * 16
+            B[first : first + 2] = T.Shuffle([B[T.Ramp(first, 1, 4)]], [3, 2])
+
+    a = torch.arange(64).half() / 8
+    expected = a * a + 1
+    expected[0::16], expected[1::16] = (a * a + 1)[3::16], (a * a + 1)[2::16]
+    assert torch.equal(run(main, target, a), expected)
+
+
+@every_target
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int8])
+def test_accesses_of_many_bits(dtype, target):
+    name = str(dtype).removeprefix("torch.")
+    count = 16 // dtype.itemsize
+
+    @T.prim_func
+    def main(A: T.Tensor((4, count), name), B: T.Tensor((4, count), name)):
+        with T.Kernel(4, threads=32) as bx:
+            loaded = T.ldg128(A[bx, 0], pred=bx < 3)
+            halves = T.reinterpret(loaded, "uint64x2")
+            T.stg64(B[bx, 0], T.Shuffle([halves], [1]))
+            T.stg64(B[bx, count // 2 : count], T.Shuffle([halves], [0]), pred=bx < 4)
+
+    a = torch.arange(1, 4 * count + 1).reshape(4, count).to(dtype)
+    expected = torch.roll(a, count // 2, dims=1)
+    expected[3] = 0
+    assert torch.equal(run(main, target, a), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_four_bit_integers_wrap_around(dtype, arch):
+    signed = dtype == "int4"
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), dtype), C: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(64):
+                B[i] = T.cast(A[i], dtype) * T.cast(A[i] + 1, dtype)
+            for i in T.Parallel(64):
+                C[i] = T.cast(T.cast(A[i], dtype), "int32")
+
+    a = torch.arange(-32, 32, dtype=torch.int32) * 16777217
+    b, c = torch.zeros(32, dtype=torch.int8 if signed else torch.uint8), torch.empty_like(a)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=cuda(arch))(a, b, c)
+    nibbles = torch.stack([b.view(torch.uint8) & 15, b.view(torch.uint8) >> 4], 1).reshape(-1)
+    assert torch.equal(nibbles, ((a * (a + 1)) & 15).to(torch.uint8))
+    assert torch.equal(c, ((a & 15) ^ 8) - 8 if signed else a & 15)

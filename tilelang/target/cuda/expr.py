@@ -83,7 +83,7 @@ class ExprPrinter:
             left, right = converted(left, dtype, "float32"), converted(right, dtype, "float32")
             return self._narrow(f"({left} {symbol} {right})", expr, dtype)
         if dtype.is_integer and dtype.bits < 32 and str(expr.ty) == dtype:
-            return f"{c_type(dtype)}({left} {symbol} {right})"
+            return converted(f"({left} {symbol} {right})", "int32", dtype)
         return f"({left} {symbol} {right})"
 
     def _narrow(self, text: str, expr: Any, dtype: str) -> str:
@@ -182,7 +182,8 @@ class ExprPrinter:
         return f"{_plain(expr.op.name)}({text})"
 
     def _bitwise_not(self, expr: Any) -> str:
-        return f"{c_type(str(expr.ty))}(~{self.text(expr.a)})"
+        dtype, text = canonical(str(expr.ty)), f"(~{self.text(expr.a)})"
+        return converted(text, "int32", dtype) if dtype.bits < 32 else f"{c_type(dtype)}{text}"
 
     def _reinterpret(self, expr: Any) -> str:
         return f"tl::bit_cast<{c_type(str(expr.ty))}>({self.text(expr.args[0])})"

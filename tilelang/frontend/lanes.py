@@ -1,0 +1,171 @@
+"""Vector values: every vector is taken apart into its lanes before it becomes a statement.
+
+``C[T.Ramp(i, 1, 4)] = A[T.Ramp(j, 1, 4)] * 2`` becomes a vectorised loop over four scalar assignments, so that no later stage
+knows vectors. A vector that a name holds is read when it is bound: its lanes become variables, the vector a ``Shuffle`` of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.frontend.builder import Builder
+from tilelang.frontend.signs import bounds_of
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import operands, walk_expr
+from tilelang.tileop.thread import intrinsic_name
+
+
+def lanes_of(expr: Any) -> int:
+    """How many elements a value has."""
+    return canonical(str(expr.ty)).lanes
+
+
+def held(builder: Builder, name: str, value: Any) -> Any:
+    """A vector whose lanes are computed here and do not change afterwards."""
+    parts = [builder.bind(name, lane(builder, value, position)) for position in range(lanes_of(value))]
+    return ir.Shuffle(parts, [ir.IntImm("int32", position) for position in range(len(parts))])
+
+
+def store(builder: Builder, buffer: Any, place: Callable[[Any], list[Any]], value: Any) -> None:
+    """Assigns each lane of ``value`` to the element of ``buffer`` whose indices ``place`` gives for the lane."""
+    count, span = lanes_of(value), builder.span()
+    if any(isinstance(node, ir.TensorLoad) and node.source.same_as(buffer) for node in walk_expr(value)):
+        value = held(builder, "lane", value)
+    if any(isinstance(node, ir.Shuffle) for node in walk_expr(value)):
+        for position in range(count):
+            builder.emit(ir.BufferStore(buffer, lane(builder, value, position), place(ir.IntImm("int32", position)), span))
+        return
+    index, zero, extent = ir.Var(builder.unique("lane"), "int32"), ir.IntImm("int32", 0), ir.IntImm("int32", count)
+    builder.ranges[index] = (0, count - 1)
+    with builder.scope("loop", lambda body: ir.For(index, zero, extent, ir.ForKind.VECTORIZED, body, span=span)):
+        builder.emit(ir.BufferStore(buffer, lane(builder, value, index), place(index), span))
+
+
+def lane(builder: Builder, expr: Any, position: Any) -> Any:
+    """The scalar that lane ``position`` (a number, or the variable of a loop over the lanes) of a value is."""
+    if lanes_of(expr) == 1:
+        return expr
+    rule = _RULES.get(type(expr))
+    if rule is not None:
+        return rule(builder, expr, position)
+    parts = [lane(builder, part, position) for part in operands(expr)]
+    if len(parts) == 2 and hasattr(expr, "b"):
+        return type(expr)(*parts)
+    raise CompileError(f"{type(expr).__name__} of vectors ({expr.ty}) is not supported", hint="loop over the elements")
+
+
+def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position: Any) -> Any:
+    """An index of one lane; a lane that may be negative counts from the end of its axis."""
+    if lanes_of(index) == 1:
+        return index
+    scalar, size = lane(builder, index, position), buffer.shape[axis]
+    low, high = bounds_of(scalar, builder.ranges)
+    if low is not None and low >= 0:
+        return scalar
+    if high is not None and high < 0:
+        return scalar + size
+    return ir.Select(scalar < 0, scalar + size, scalar)
+
+
+def _load(builder: Builder, expr: Any, position: Any) -> Any:
+    if canonical(str(expr.source.dtype)).lanes > 1:
+        raise CompileError(f"{expr.source.name} has vectors as its elements", hint="declare it with the scalar type")
+    indices = [element_index(builder, expr.source, axis, index, position) for axis, index in enumerate(expr.indices)]
+    return ir.BufferLoad(expr.source, indices, expr.span)
+
+
+def _ramp(builder: Builder, expr: Any, position: Any) -> Any:
+    return expr.base + expr.stride * position
+
+
+def _broadcast(builder: Builder, expr: Any, position: Any) -> Any:
+    return expr.value
+
+
+def pick(builder: Builder, vectors: Sequence[Any], index: int) -> Any:
+    """The element at ``index`` of vectors (or scalars) put one after the other."""
+    for part in vectors:
+        if index < lanes_of(part):
+            return lane(builder, part, index)
+        index -= lanes_of(part)
+    raise CompileError("an index is beyond the vectors' elements")
+
+
+def _shuffle(builder: Builder, expr: Any, position: Any) -> Any:
+    return pick(builder, expr.vectors, int(expr.indices[int(position)].value))
+
+
+def _cast(builder: Builder, expr: Any, position: Any) -> Any:
+    return ir.Cast(canonical(str(expr.ty)).base, lane(builder, expr.value, position))
+
+
+def _unary(builder: Builder, expr: Any, position: Any) -> Any:
+    return type(expr)(lane(builder, expr.a, position))
+
+
+def _select(builder: Builder, expr: Any, position: Any) -> Any:
+    return ir.Select(*(lane(builder, part, position) for part in (expr.condition, expr.true_value, expr.false_value)))
+
+
+def _call(builder: Builder, expr: Any, position: Any) -> Any:
+    name = expr.op.name if isinstance(expr.op, ir.Op) else ""
+    if name.endswith(".reinterpret"):
+        return _reinterpreted(builder, expr, position)
+    if not name.startswith(("tirx.", "prim.")) and intrinsic_name(expr) is None:
+        raise CompileError(f"{name or expr.op} gives a vector, which has no lanes of its own")
+    arguments = [lane(builder, arg, position) for arg in expr.args]
+    return ir.Call(expr.op, arguments, attrs=expr.attrs, ret_ty=canonical(str(expr.ty)).base)
+
+
+def _reinterpreted(builder: Builder, expr: Any, position: Any) -> Any:
+    """A lane of bits that are read as another type: part of a lane of the source, or several of them."""
+    (source,) = expr.args
+    from_, to = canonical(str(source.ty)), canonical(str(expr.ty))
+    if from_.bits == to.bits:
+        return _bits(lane(builder, source, position), to.base)
+    if from_.bits > to.bits:
+        share = from_.bits // to.bits
+        whole = _bits(lane(builder, source, position // share), f"uint{from_.bits}")
+        shift = ir.Cast(f"uint{from_.bits}", _expr(position % share * to.bits))
+        return _bits(ir.Cast(f"uint{to.bits}", whole >> shift), to.base)
+    share, wide = to.bits // from_.bits, f"uint{to.bits}"
+    parts = (_bits(lane(builder, source, position * share + part), f"uint{from_.bits}") for part in range(share))
+    return _bits(_joined([ir.Cast(wide, part) for part in parts], from_.bits, wide), to.base)
+
+
+def joined_bits(builder: Builder, source: Any, dtype: str) -> Any:
+    """A vector's bits as one scalar."""
+    bits, wide = canonical(str(source.ty)).bits, f"uint{canonical(dtype).bits}"
+    parts = (_bits(lane(builder, source, part), f"uint{bits}") for part in range(lanes_of(source)))
+    return _bits(_joined([ir.Cast(wide, part) for part in parts], bits, wide), dtype)
+
+
+def _joined(parts: list[Any], bits: int, wide: str) -> Any:
+    result = parts[0]
+    for position, part in enumerate(parts[1:], 1):
+        result = result | (part << ir.IntImm(wide, position * bits))
+    return result
+
+
+def _bits(scalar: Any, dtype: str) -> Any:
+    return scalar if str(scalar.ty) == dtype else ir.tirx.reinterpret(dtype, scalar)
+
+
+def _expr(value: Any) -> Any:
+    return ir.IntImm("int32", value) if isinstance(value, int) else value
+
+
+_RULES: Mapping[type, Callable[[Builder, Any, Any], Any]] = {
+    ir.TensorLoad: _load,
+    ir.Ramp: _ramp,
+    ir.Broadcast: _broadcast,
+    ir.Shuffle: _shuffle,
+    ir.Cast: _cast,
+    ir.Not: _unary,
+    ir.BitwiseNot: _unary,
+    ir.Select: _select,
+    ir.Call: _call,
+}
