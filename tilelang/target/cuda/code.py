@@ -94,12 +94,17 @@ class BranchCode:
 
 @dataclass(eq=False, slots=True)
 class ScopeCode:
-    """Code for some threads of the block, ``count`` from ``first``, which have a barrier of their own."""
+    """Code for some threads of the block, ``count`` from ``first``.
+
+    Attributes:
+        barrier: the text of a barrier of these threads; empty where they order what they do by themselves.
+    """
 
     condition: str
     body: Block
     first: int
     count: int
+    barrier: str
 
 
 Code = Union[Leaf, Barrier, Wait, Block, LoopCode, BranchCode, ScopeCode]
@@ -127,6 +132,20 @@ def children(code: Code) -> list[Code]:
     if isinstance(code, BranchCode):
         return [code.then] + ([code.otherwise] if code.otherwise is not None else [])
     return []
+
+
+def roles_at(items: list[Code], position: int) -> list[ScopeCode]:
+    """The longest run of scopes from a position on that have no thread in common: they run side by side."""
+    found: list[ScopeCode] = []
+    for code in items[position:]:
+        if not isinstance(code, ScopeCode) or any(_share_threads(code, other) for other in found):
+            break
+        found.append(code)
+    return found
+
+
+def _share_threads(a: ScopeCode, b: ScopeCode) -> bool:
+    return a.first < b.first + b.count and b.first < a.first + a.count
 
 
 def render(code: Code, indent: int = 1, barrier: str = "__syncthreads();") -> list[str]:
@@ -159,7 +178,6 @@ def _render(code: Code, indent: int, barrier: str) -> Iterator[str]:
             yield from _render(code.otherwise, indent + 1, barrier)
         yield pad + "}"
     elif isinstance(code, ScopeCode):
-        own = f"tl::named_barrier_sync({1 + code.first // 128}, {code.count});"
         yield f"{pad}if ({code.condition}) {{"
-        yield from _render(code.body, indent + 1, own)
+        yield from _render(code.body, indent + 1, code.barrier)
         yield pad + "}"

@@ -10,12 +10,13 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
+from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, LoopCode, ScopeCode, Wait, leaf_of
 from tilelang.target.cuda.debug_text import emit_debug
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.intrinsics import named_barrier_text
 from tilelang.target.cuda.loop_layout import loop_from_fragment
-from tilelang.target.cuda.nest import Access
+from tilelang.target.cuda.nest import READ, Access
 from tilelang.target.cuda.nest_text import emit_nest
 from tilelang.target.cuda.pipeline_text import emit_pipeline
 from tilelang.target.cuda.product_text import emit_product
@@ -23,7 +24,7 @@ from tilelang.target.cuda.reduce_text import emit_finalize, emit_reduce
 from tilelang.target.cuda.scan_text import emit_scan
 from tilelang.target.cuda.schedule import plan_schedule
 from tilelang.target.cuda.tiles import nest_of
-from tilelang.target.cuda.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence
+from tilelang.target.cuda.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.target.cuda.wgmma import COMPLETE, WARP_GROUP_NUMBER
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
@@ -41,6 +42,8 @@ class Generator:
         hopper: rules of what only sm_90a has, or None.
         max_registers: whether the kernel moves registers between its warps.
         divergent: whether only some threads run what is being generated.
+        by_thread: whether statements outside of tile operators are each thread's own.
+        barriers: hardware number of the named barrier of each scope, and the numbers that the program uses.
     """
 
     def __init__(self, emitter: Emitter, hopper: Any = None):
@@ -48,6 +51,8 @@ class Generator:
         self.hopper = hopper
         self.max_registers = False
         self.divergent = False
+        self.by_thread = False
+        self.barriers: dict[Any, int] = {}
 
     def block(self, sequence: Sequence) -> Block:
         """The code of statements in order."""
@@ -104,21 +109,31 @@ class Generator:
         return self.emitter.accesses(ir.Evaluate(condition))
 
     def _scope(self, node: Scope) -> list[Code]:
-        if self.hopper is not None and node.stmt.attr_key == "tl.single_thread":
-            return self.hopper.single_thread(self, node)
-        if node.stmt.attr_key != "tl.warp_group":
+        if node.threads is None:
+            if self.hopper is not None and node.stmt.attr_key == "tl.single_thread":
+                return self.hopper.single_thread(self, node)
             return self.block(node.body).items
         e = self.emitter
         outer, e.scope = e.scope, e.layouts.scopes[node]
+        by_thread, self.by_thread = self.by_thread, self.by_thread or node.by_thread
         body = self.block(node.body)
+        self.by_thread = by_thread
         scope, e.scope = e.scope, outer
-        first, last = scope.first // 128, (scope.first + scope.count) // 128
-        tests = [f"{WARP_GROUP_NUMBER} >= {first}"] if first else []
-        if last * 128 < e.kernel.thread_count:
-            tests.append(f"{WARP_GROUP_NUMBER} < {last}")
-        if last - first == 1:
-            tests = [f"{WARP_GROUP_NUMBER} == {first}"]
-        return [ScopeCode(" && ".join(tests) or "true", body, scope.first, scope.count)]
+        orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
+        barrier = "" if orders_itself else self._barrier(scope)
+        return [ScopeCode(_membership(scope, outer), body, scope.first, scope.count, barrier)]
+
+    def _barrier(self, scope: Any) -> str:
+        """A barrier of the threads of a scope; its hardware number is one that the program does not use."""
+        if scope.count % 32:
+            return f"__syncwarp(0x{(1 << scope.count) - 1 << scope.first % 32:x}u);"
+        if not self.barriers:
+            self.barriers = {None: 0, **{number: number for number in _own_barriers(self.emitter.tree.root)}}
+        key = (scope.first, scope.count)
+        if key not in self.barriers:
+            taken = set(self.barriers.values())
+            self.barriers[key] = next(number for number in range(15, 0, -1) if number not in taken)
+        return f"tl::named_barrier_sync({self.barriers[key]}, {scope.count});"
 
     # Statements of a thread --------------------------------------------------------------------------------------------
 
@@ -134,13 +149,22 @@ class Generator:
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         reads, writes = e.accesses(stmt)
-        owner = None if self.divergent or e.names_thread(stmt) else f"{e.thread} == 0"
+        owner = None if self.divergent or self.by_thread or e.names_thread(stmt) else f"{e.thread} == 0"
         return [leaf_of(e.statement(stmt, owner), reads, writes)]
+
+    def _refuse_divergence(self) -> None:
+        if self.divergent:
+            raise CompileError(
+                "a tile operator below a condition that only some threads meet",
+                hint="let the condition depend on the thread's number alone, so that its threads can share the work",
+            )
 
     # Nests -------------------------------------------------------------------------------------------------------------
 
     def _parallel(self, node: Parallel) -> list[Code]:
         e = self.emitter
+        if _is_shared_out(node, e.layouts.loops[node]):
+            self._refuse_divergence()
         special = self.hopper.copy(self, node) if self.hopper is not None else None
         if special is not None:
             return special
@@ -183,6 +207,8 @@ class Generator:
 
     def _operator(self, node: Operator) -> list[Code]:
         rule = _OPERATORS.get(type(node.op))
+        if isinstance(node.op, (Gemm, GemmSparse, Reduce, Scan, FinalizeReducer)):
+            self._refuse_divergence()
         if rule is None:
             raise CompileError(f"{type(node.op).__name__} is not supported on CUDA")
         return rule(self, node)
@@ -251,6 +277,38 @@ def _reshaped(layout: Any, shape: tuple[int, ...]) -> Any:
     modes = iter(axis for axis, extent in zip(layout.modes, layout.shape) if extent != 1)
     axes = tuple(() if extent == 1 else next(modes) for extent in shape)
     return FragmentLayout(tuple(shape), axes, layout.replicas)
+
+
+def _is_shared_out(node: Parallel, loop: Any) -> bool:
+    """Whether the threads of a scope share the iterations of a nest, or one of them stores for all."""
+    split = any(mode.unit == THREAD for dim in loop.dims for mode in dim.modes)
+    return split or any(a.kind != READ and not a.buffer.scope().startswith("local") for a in node.nest.accesses)
+
+
+def _membership(scope: Any, outer: Any) -> str:
+    """The C++ condition that a thread of ``outer`` is in ``scope``, by the largest unit that both are made of."""
+    end, outer_end = scope.first + scope.count, outer.first + outer.count
+    unit, rank = next((n, rank) for n, rank in _RANKS if scope.first % n == 0 and (end % n == 0 or end == outer_end))
+    first, last = scope.first // unit, -(-end // unit)
+    if last - first == 1 and end != outer_end:
+        return f"{rank} == {first}"
+    tests = [f"{rank} >= {first}"] if scope.first > outer.first else []
+    tests += [f"{rank} < {last}"] if end < outer_end else []
+    return " && ".join(tests) or "true"
+
+
+_RANKS = ((128, WARP_GROUP_NUMBER), (32, "tl::warp_rank()"), (1, "tid"))
+"""Threads of a unit and the text of its number, largest first."""
+
+
+def _own_barriers(root: Sequence) -> set[int]:
+    """Numbers of the named barriers that the program uses itself."""
+    found = set()
+    for node in walk(root):
+        call = node.stmt.value if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) else None
+        if intrinsic_name(call) in ("sync_threads", "named_barrier_arrive") and call.args:
+            found.add(as_int(call.args[0]))
+    return {number for number in found if isinstance(number, int)}
 
 
 _RULES: Mapping[type, Callable[[Generator, Any], list[Code]]] = {

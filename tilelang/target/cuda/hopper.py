@@ -72,6 +72,7 @@ def emit_product(emitter: Emitter, node: Any) -> Leaf:
     lines = wgmma.emit(
         plan, left, _operand(emitter, op.b, op), emitter.name(op.c.buffer),
         expr=emitter.simple, clear=_clear_text(emitter, op.clear_accum), wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm",
+        first_group=emitter.scope.first // wgmma.WARP_GROUP,
     )  # fmt: skip
     roots = [emitter.root(buffer) for buffer in shared]
     return Leaf(lines, frozenset(roots), async_reads=frozenset(roots))
@@ -174,4 +175,6 @@ def bulk_store(emitter: Emitter, descriptors: Descriptors, node: Any, read_later
 
 def _elected(scope: ThreadScope, lines: list[str]) -> list[str]:
     """Lines that one thread of a scope runs."""
+    if scope.count % WARP:
+        return [f"if (tid == {scope.first}) {{", *("  " + line for line in lines), "}"]
     return [f"if (tl::warp_rank() == {scope.first // WARP} && tl::elect_one()) {{", *("  " + line for line in lines), "}"]

@@ -117,9 +117,8 @@ class _Solver:
 
     def _visit(self, node: Any, scope: ThreadScope, loops: list) -> None:
         self.out.scopes[node] = scope
-        if isinstance(node, Scope) and node.stmt.attr_key == "tl.warp_group":
-            scope = warp_group_scope(as_int(node.stmt.value))
-            self.out.scopes[node] = scope
+        if isinstance(node, Scope) and node.threads is not None:
+            scope = self.out.scopes[node] = ThreadScope(*node.threads)
         if isinstance(node, Parallel):
             self.nests.append(node)
             if self.target.arch == "sm_90a" and isinstance(node.op, Copy) and node.op.src.scope.startswith("shared"):
@@ -187,7 +186,9 @@ class _Solver:
 
     def _product(self, node: Operator) -> None:
         scope = self.out.scopes[node]
-        plan = plan_product(node.op, scope.count, self.target, self.wgmma and self._in_panels(node.op))
+        plan = plan_product(
+            node.op, scope.count, self.target, self.wgmma and scope.first % 128 == 0 and self._in_panels(node.op)
+        )
         self.out.products[node] = plan
         for buffer, layout in plan.fragments:
             self._fix(buffer, layout, node)
@@ -443,12 +444,6 @@ def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> Fragment
 def is_private(layout: FragmentLayout) -> bool:
     """Whether every thread holds the whole tile, so that any index is at hand."""
     return all(mode.unit == "register" for modes in layout.modes for mode in modes)
-
-
-def warp_group_scope(mask: int) -> ThreadScope:
-    """The threads of the warp groups in a bit mask (neighbouring groups)."""
-    first = (mask & -mask).bit_length() - 1
-    return ThreadScope(128 * first, 128 * bin(mask).count("1"))
 
 
 def _swizzled(buffer: Any) -> Any:

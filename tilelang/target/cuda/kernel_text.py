@@ -24,6 +24,7 @@ from tilelang.target.cuda.nest import Nest
 from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.sync import insert_barriers
+from tilelang.target.cuda.thread_scopes import check_fragments
 from tilelang.target.cuda.tree import Parallel, Scalar, TileTree, walk
 from tilelang.target.cuda.wgmma import WARP_GROUP_NUMBER
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
@@ -96,6 +97,7 @@ def infer_layouts(state: KernelState) -> None:
     """Fills in the emitter with the layouts."""
     kernel, tree, options = state.kernel, state.tree, state.options
     layouts = infer(tree, kernel.thread_count, state.target, state.facts, options.swizzle, options.wgmma)
+    check_fragments(tree.root, layouts)
     safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
     state.emitter = Emitter(
         kernel, state.target, tree, layouts, state.facts, safe, options.guarded, options.fast_math, options.use_async,

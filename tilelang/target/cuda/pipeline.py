@@ -12,6 +12,7 @@ from tilelang.target.cuda.hopper_rules import HopperRules, uses_hopper
 from tilelang.target.cuda.kernel_text import KernelOptions, KernelState, new_state
 from tilelang.target.cuda.products import takes_sparse
 from tilelang.target.cuda.program import split_kernels
+from tilelang.target.cuda.thread_scopes import split_threads
 from tilelang.target.cuda.tree import read_tree
 from tilelang.target.cuda.warp_specialize import specialize
 from tilelang.target.request import CompileRequest
@@ -73,6 +74,7 @@ def _read(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
         sparse = functools.partial(takes_sparse, threads=state.kernel.thread_count, target=state.target)
         state.tree = read_tree(state.kernel.body, sparse)
+        split_threads(state.tree.root, state.kernel)
     return kernels
 
 

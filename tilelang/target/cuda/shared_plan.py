@@ -1,7 +1,7 @@
 """Where each shared buffer lies: offsets in one pool, by liveness.
 
 Two buffers may share bytes where one is last used before the other is first used. A buffer that a loop touches lives through the
-whole loop unless the first thing that the loop does to it is to fill it.
+whole loop unless the first thing that the loop does to it is to fill it. What threads side by side use is alive together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
-from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, Slot, children, owner
+from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, Slot, children, owner, roles_at
 
 _LIMITS: Mapping[int, int] = {
     75: 65536,
@@ -119,8 +119,24 @@ def _walk(code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
             old = spans.get(buffer, (start, clock))
             spans[buffer] = (min(old[0], start), max(old[1], clock))
         return clock + 1
-    for child in children(code):
-        clock = _walk(child, clock, spans)
+    items = children(code)
+    while items:
+        together = roles_at(items, 0)
+        if len(together) > 1:
+            clock = _side_by_side(together, clock, spans)
+        else:
+            clock = _walk(items[0], clock, spans)
+        items = items[max(1, len(together)) :]
+    return clock
+
+
+def _side_by_side(scopes: list[Any], clock: int, spans: dict[Any, tuple[int, int]]) -> int:
+    start = clock
+    inner: dict[Any, tuple[int, int]] = {}
+    for scope in scopes:
+        clock = _walk(scope, clock, inner)
+    for buffer in inner:
+        spans[buffer] = (min(spans.get(buffer, (start, clock))[0], start), clock)
     return clock
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Leaf, LoopCode, ScopeCode, Wait, leaves, owner
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Leaf, LoopCode, ScopeCode, Wait, leaves, owner, roles_at
 
 
 @dataclass
@@ -71,7 +71,7 @@ class _Inserter:
     def block(self, block: Block, pending: _Pending) -> None:
         position = 0
         while position < len(block.items):
-            roles = _roles(block.items, position)
+            roles = roles_at(block.items, position)
             added = self.roles(roles, pending) if roles else self.item(block.items[position], pending)
             block.items[position:position] = added
             position += max(1, len(roles)) + len(added)
@@ -79,7 +79,8 @@ class _Inserter:
     def roles(self, scopes: list[ScopeCode], pending: _Pending) -> list[Code]:
         """Handles neighbouring scopes of different threads, which run side by side: what orders them is the program's own."""
         for scope in scopes:
-            self.block(scope.body, _Pending())
+            if scope.barrier:
+                self.block(scope.body, _Pending())
         return self.leaf(_summary(Block([scope.body for scope in scopes])), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
@@ -147,20 +148,6 @@ class _Inserter:
         return []
 
 
-def _roles(items: list[Code], position: int) -> list[ScopeCode]:
-    """The longest run of scopes from a position on that have no thread in common."""
-    found: list[ScopeCode] = []
-    for code in items[position:]:
-        if not isinstance(code, ScopeCode) or any(_share_threads(code, other) for other in found):
-            break
-        found.append(code)
-    return found
-
-
-def _share_threads(a: ScopeCode, b: ScopeCode) -> bool:
-    return a.first < b.first + b.count and b.first < a.first + a.count
-
-
 def _summary(code: Code) -> Leaf:
     """All accesses of some code as one leaf."""
     found = list(leaves(code))
@@ -169,5 +156,5 @@ def _summary(code: Code) -> Leaf:
         frozenset().union(*(leaf.reads for leaf in found)),
         frozenset().union(*(leaf.writes for leaf in found)),
         frozenset().union(*(leaf.copies for leaf in found)),
-        frozenset().union(*(leaf.async_reads for leaf in found)),
+        async_reads=frozenset().union(*(leaf.async_reads for leaf in found)),
     )

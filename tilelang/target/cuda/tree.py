@@ -77,10 +77,17 @@ class Repeat:
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """An attribute around statements (``T.ws``, ``T.attr``)."""
+    """Statements in an attribute (``T.ws``, ``T.attr``), or of some threads.
+
+    Attributes:
+        threads: (first, count) of the threads that run them, where not all do.
+        by_thread: whether statements outside of tile operators are each thread's own, and not the scope's.
+    """
 
     stmt: Any
     body: Sequence
+    threads: tuple[int, int] | None = None
+    by_thread: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -168,7 +175,8 @@ class _Reader:
         if isinstance(stmt, ir.While):
             return [Repeat(stmt, self.block(stmt.body))]
         if isinstance(stmt, ir.AttrStmt):
-            return [Scope(stmt, self.block(stmt.body))]
+            groups = warp_groups(as_int(stmt.value)) if stmt.attr_key == "tl.warp_group" else None
+            return [Scope(stmt, self.block(stmt.body), groups)]
         if isinstance(stmt, ir.AllocBuffer):
             self.tree.allocations[stmt.buffer] = {str(k): v for k, v in (stmt.annotations or {}).items()}
             return []
@@ -277,6 +285,12 @@ class _Reader:
         tile = Region.whole(buffer)
         work = op.replace(src=tile, dst=tile)
         return [self.copy(op.src, tile, span), Operator(work, span), self.copy(tile, op.dst, span)]
+
+
+def warp_groups(mask: int) -> tuple[int, int]:
+    """First thread and number of threads of the warp groups in a bit mask (neighbouring groups)."""
+    first = (mask & -mask).bit_length() - 1
+    return 128 * first, 128 * bin(mask).count("1")
 
 
 def flattened(stmt: Any) -> list[Any]:

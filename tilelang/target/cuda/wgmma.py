@@ -204,6 +204,7 @@ def emit(
     clear: str | None = None,
     wait: bool = True,
     name: str = "",
+    first_group: int = 0,
 ) -> list[str]:
     """The C++ lines of a product.
 
@@ -214,10 +215,11 @@ def emit(
         clear: None to add to C, ``"true"`` to overwrite it, else the text of a condition.
         wait: whether the product is complete at the end; otherwise a later ``wgmma_wait`` completes it.
         name: suffix of local names, unique in the enclosing scope where ``wait`` is False.
+        first_group: number of the first warp group that takes part.
     """
     instruction = plan.instruction
     rows, columns = plan.m // plan.groups_m, plan.n // plan.groups_n
-    group_row, group_column = _group_text(plan)
+    group_row, group_column = _group_text(plan, first_group)
     lines = ["{"]
     if isinstance(a, SharedOperand):
         lines.append(f"  const uint64_t a_tile = {_tile_descriptor(a, group_row, _group_step(a, rows), expr)};")
@@ -257,9 +259,9 @@ def fence_operands(plan: WgmmaPlan, c: str, a: str | None) -> list[str]:
     return lines
 
 
-def _group_text(plan: WgmmaPlan) -> tuple[str | None, str | None]:
+def _group_text(plan: WgmmaPlan, first: int) -> tuple[str | None, str | None]:
     """Which part of the rows and of the columns this warp group has, as text; None where there is one."""
-    group = WARP_GROUP_NUMBER
+    group = WARP_GROUP_NUMBER if first == 0 else f"({WARP_GROUP_NUMBER} - {first})"
     if plan.groups_n == 1:
         return (group if plan.groups_m > 1 else None), None
     if plan.groups_m == 1:

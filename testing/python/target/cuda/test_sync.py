@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 import tilelang.language as T
 from testing.python.target.cuda.support import source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
-from tilelang.target.cuda.code import Barrier, Block, BranchCode, LoopCode, Wait, leaf_of
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, LoopCode, ScopeCode, Wait, leaf_of
+from tilelang.target.cuda.shared_plan import plan_shared
 from tilelang.target.cuda.sync import insert_barriers
+from tilelang.target.info import parse_target
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    name: str
 
 
 def _kinds(block):
@@ -88,10 +97,24 @@ def test_conflicting_fragments_where_threads_part_name_both_statements():
             T.copy(A, a)
             T.gemm(a, a, c, clear_accum=True)
             T.gemm(a, a, d, clear_accum=True)
-            if T.get_thread_binding() < 77:
+            if T.get_thread_binding() < 64:
                 for i, j in T.Parallel(64, 64):
                     c[i, j] = c[i, j] + d[j, i]
             T.copy(c, B)
 
-    with pytest.raises(LayoutConflictError, match=r"no layout of fragment \w+ suits every statement"):
+    with pytest.raises(LayoutConflictError, match=r"no layout of fragment \w+ suits every statement: threads 0 to 63 run this"):
         source(main)
+
+
+def test_what_threads_side_by_side_use_does_not_share_memory():
+    scopes = [
+        ScopeCode("a", Block([leaf_of(["x"], writes="s")]), 0, 128, "barrier();"),
+        ScopeCode("b", Block([leaf_of(["y"], writes="t")]), 128, 128, "barrier();"),
+    ]
+    sizes = {_Buffer(name): (1024, 128) for name in "st"}
+    s, t = sizes
+    for scope, buffer in zip(scopes, sizes):
+        scope.body.items[0].writes = frozenset([buffer])
+    assert not plan_shared(Block(scopes), sizes, "kernel", parse_target({"kind": "cuda", "arch": "sm_80"})).overlap(s, t)
+    later = Block([scopes[0], leaf_of(["z"]), scopes[1]])
+    assert plan_shared(later, sizes, "kernel", parse_target({"kind": "cuda", "arch": "sm_80"})).overlap(s, t)

@@ -1,0 +1,203 @@
+"""Conditions on the thread's number around tile operators: the threads that meet one share the operator's work."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import CompileError, LayoutConflictError
+
+ARCHS = ("sm_80", "sm_90a")
+
+
+def halves(condition):
+    """Doubles the first 64 rows in the threads that meet ``condition`` of 256, and negates the others in the rest."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float32"), B: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding(0)
+            tile = T.alloc_shared((64, 64), "float32")
+            other = T.alloc_shared((64, 64), "float32")
+            if condition(tx):
+                T.copy(A[0:64, :], tile)
+                for i, j in T.Parallel(64, 64):
+                    tile[i, j] = tile[i, j] * 2
+                T.copy(tile, B[0:64, :])
+            else:
+                T.copy(A[64:128, :], other)
+                for i, j in T.Parallel(64, 64):
+                    other[i, j] = -other[i, j]
+                T.copy(other, B[64:128, :])
+
+    return main
+
+
+CONDITIONS = {
+    "first half": lambda tx: tx < 128,
+    "second half": lambda tx: tx >= 128,
+    "warps": lambda tx: tx // 32 < 2,
+    "warp group": lambda tx: T.get_warp_group_idx() == 1,
+    "range": lambda tx: T.And(tx >= 0, tx <= 31) if hasattr(T, "And") else tx <= 31,
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_the_threads_of_a_branch_share_its_tiles(name: str, arch: str) -> None:
+    a, b = torch.randn(128, 64), torch.zeros(128, 64)
+    simulate(halves(CONDITIONS[name]), a, b, arch=arch)
+    assert torch.equal(b[:64], a[:64] * 2) and torch.equal(b[64:], -a[64:])
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_three_roles_with_products_and_reductions(arch: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((2, 64, 64), "float32"), sums: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=384):
+            tx = T.get_thread_binding(0)
+            tile = T.alloc_shared((64, 64), "float16")
+            product = T.alloc_fragment((64, 64), "float32")
+            other = T.alloc_fragment((64, 64), "float32")
+            values = T.alloc_fragment((64, 64), "float32")
+            total = T.alloc_fragment((64,), "float32")
+            T.copy(A, tile)
+            if tx < 128:
+                T.gemm(tile, tile, product, clear_accum=True)
+                T.copy(product, C[0, :, :])
+            elif tx < 256:
+                T.gemm(tile, tile, other, transpose_B=True, clear_accum=True)
+                T.copy(other, C[1, :, :])
+            elif tx >= 256:
+                T.copy(tile, values)
+                T.reduce_sum(values, total, dim=1)
+                T.copy(total, sums)
+
+    a, c, sums = torch.randn(64, 64).half(), torch.zeros(2, 64, 64), torch.zeros(64)
+    simulate(main, a, c, sums, arch=arch)
+    torch.testing.assert_close(c, torch.stack([a.float() @ a.float(), a.float() @ a.float().T]), rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(sums, a.float().sum(1), rtol=1e-3, atol=1e-3)
+
+
+def test_two_warp_groups_that_are_not_the_first_share_a_product() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=384):
+            left = T.alloc_shared((128, 64), "float16")
+            right = T.alloc_shared((64, 64), "float16")
+            product = T.alloc_fragment((128, 64), "float32")
+            T.copy(A, left)
+            T.copy(B, right)
+            if T.get_thread_binding(0) >= 128:
+                T.gemm(left, right, product, clear_accum=True)
+                T.copy(product, C)
+
+    a, b, c = torch.randn(128, 64).half(), torch.randn(64, 64).half(), torch.zeros(128, 64)
+    simulate(main, a, b, c, arch="sm_90a")
+    torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-2)
+    assert "wgmma" in source(main, arch="sm_90a")
+
+
+def test_one_thread_copies_a_tile() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=64):
+            if T.get_thread_binding(0) == 40:
+                T.copy(A, B)
+
+    a, b = torch.randn(8), torch.zeros(8)
+    simulate(main, a, b)
+    assert torch.equal(a, b)
+
+
+def test_statements_beside_tile_operators_are_each_threads_own() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32"), count: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=128):
+            if T.get_thread_binding(0) < 64:
+                T.copy(A, B)
+                T.atomic_add(count[0], 1)
+
+    a, b, count = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    simulate(main, a, b, count)
+    assert torch.equal(a, b) and int(count) == 64
+
+
+def test_a_condition_of_the_block_beside_one_of_threads() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((2, 64), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            if T.get_thread_binding(0) < 64 and bx == 1:
+                T.copy(A[bx, :], B[bx, :])
+
+    a, b = torch.randn(2, 64), torch.zeros(2, 64)
+    simulate(main, a, b)
+    assert torch.equal(b[1], a[1]) and not b[0].any()
+
+
+def partial_product(condition):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            product = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, tile)
+            if condition(T.get_thread_binding(0), A):
+                T.gemm(tile, tile, product, clear_accum=True)
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        (lambda tx, A: tx < 16, "threads 0 to 15 meet"),
+        (lambda tx, A: tx % 2 == 0, "only some threads between others meet"),
+        (lambda tx, A: A[0, tx % 64] > 0, "only some threads meet"),
+    ],
+)
+def test_a_tile_operator_needs_threads_that_can_share_it(condition, message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        source(partial_product(condition))
+
+
+def test_elements_of_a_fragment_stay_in_the_threads_that_hold_them() -> None:
+    def program(first: int, count: int):
+        @T.prim_func
+        def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+            with T.Kernel(1, threads=256):
+                tx = T.get_thread_binding(0)
+                tile = T.alloc_shared((64, 64), "float16")
+                product = T.alloc_fragment((64, 64), "float32")
+                T.copy(A, tile)
+                T.clear(product)
+                if tx >= first and tx < first + count:
+                    T.gemm(tile, tile, product)
+                    T.copy(product, C)
+
+        return main
+
+    a, c = torch.randn(64, 64).half(), torch.zeros(64, 64)
+    simulate(program(0, 128), a, c)
+    torch.testing.assert_close(c, a.float() @ a.float(), rtol=1e-3, atol=1e-2)
+    with pytest.raises(LayoutConflictError, match="threads 0 to 255 run this, and its elements are in threads 128 to 255"):
+        source(program(128, 128))
+
+
+def test_two_warp_groups_may_each_have_a_copy_of_a_fragment() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((2, 64, 64), "float32"), B: T.Tensor((2, 64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            part = T.alloc_fragment((64, 64), "float32")
+            if T.get_thread_binding(0) < 128:
+                T.copy(A[0, :, :], part)
+                T.copy(part, B[0, :, :])
+            else:
+                T.copy(A[1, :, :], part)
+                T.copy(part, B[1, :, :])
+
+    a, b = torch.randn(2, 64, 64), torch.zeros(2, 64, 64)
+    simulate(main, a, b)
+    assert torch.equal(a, b)
