@@ -61,6 +61,13 @@ def test_flags_reach_the_compiler() -> None:
         compile_device('#ifdef SEEN\n#error "flag was seen"\n#endif\n', "sm_80", flags=("-DSEEN",))
 
 
+def test_flags_of_nvcc_are_understood_by_every_compiler() -> None:
+    flags = ["-O3", "-Wno-deprecated-declarations", "--expt-relaxed-constexpr", "--ptxas-options=-v,--register-usage-level=10"]
+    binary = compile_device(SOURCE, "sm_80", compiler="nvrtc", flags=[*flags, "-DNDEBUG"])
+    assert "--ptxas-options=--register-usage-level=10" in binary.options and "-DNDEBUG" in binary.options
+    assert binary.resources["product"].registers
+
+
 def test_spills_and_stack_are_read_from_the_report() -> None:
     report = """ptxas info    : Compiling entry function 'k' for 'sm_90a'
 ptxas info    : Function properties for k

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import time
 from collections.abc import Sequence
 
@@ -24,6 +25,23 @@ _ROOTED_NAME = f"/{SOURCE_NAME}"
 
 _SUCCESS = 0
 _BASE_OPTIONS = ("--std=c++17", "--generate-line-info", "--ptxas-options=-v")
+
+
+_ONLY_NVCC = re.compile(r"-O\d|-W.*|--expt-(relaxed-constexpr|extended-lambda)|--threads.*|-Xcompiler=.*|--compiler-options=.*")
+"""Options that say how nvcc drives the host compiler and its own front end; NVRTC knows none of them and needs none."""
+_ASSEMBLER = re.compile(r"(--ptxas-options|-Xptxas)=(.*)")
+
+
+def translated(flags: Sequence[str]) -> list[str]:
+    """nvcc's options as NVRTC takes them: without those of the host compiler, one option of the assembler at a time."""
+    found: list[str] = []
+    for flag in flags:
+        assembler = _ASSEMBLER.fullmatch(flag)
+        if assembler is not None:
+            found += [f"--ptxas-options={option}" for option in assembler.group(2).split(",")]
+        elif not _ONLY_NVCC.fullmatch(flag):
+            found.append(flag)
+    return [flag for flag in found if flag not in _BASE_OPTIONS]
 
 
 @functools.cache
@@ -50,13 +68,13 @@ def version() -> str:
 
 
 def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
-    """Compiles CUDA C++ for ``arch`` (``"sm_90a"``).
+    """Compiles CUDA C++ for ``arch`` (``"sm_90a"``); ``flags`` are nvcc's.
 
     Raises:
         DeviceCompileError: the source does not compile; the message is the compiler's first error.
         ToolchainMissingError: NVRTC is not installed.
     """
-    options = (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *flags)
+    options = (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *translated(flags))
     start = time.perf_counter()
     library = _library()
     program = ctypes.c_void_p()
