@@ -88,8 +88,8 @@ def empty_tensor(spec: TensorSpec) -> Any:
     """The buffer of ``T.empty`` or ``T.alloc_global``: a parameter that the call allocates."""
     builder = current("T.empty")
     state: EagerState | None = getattr(builder, "eager", None)
-    if state is not None and state.consts is None:
-        raise ProbeDone
+    if state is not None:
+        state.allocates = True
     buffer = declare_buffer(builder.take_name("out"), spec)
     builder.allocated_params.append(buffer)
     return buffer
@@ -100,10 +100,14 @@ class EagerState:
 
     Args:
         consts: the value of each ``T.const``; None while probing.
+
+    Attributes:
+        allocates: whether a tensor has been allocated.
     """
 
     def __init__(self, consts: Mapping[str, int] | None):
         self.consts = consts
+        self.allocates = False
         self.declared: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
         self.const_vars: dict[str, Any] = {}
@@ -310,6 +314,10 @@ def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignat
         _run(function, _declared(function, fixed, state, builder), builder)
     except ProbeDone:
         pass
+    except TileLangError:
+        # After the first T.empty a program may compute with sizes that are not known yet; declarations rarely follow there.
+        if not state.allocates:
+            raise
     params = tuple(
         _signature_param(name, state.params[name], state.declared[name])
         for name in inspect.signature(function).parameters

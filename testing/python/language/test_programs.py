@@ -536,3 +536,20 @@ def test_tensors_at_pointer_arguments_are_declared_before_the_kernel():
     with tilelang.simulator():
         tilelang.compile(copied, target={"kind": "cuda", "arch": "sm_80"})(a, c, 40)
     assert torch.equal(a, c)
+
+
+def test_an_eager_program_may_declare_arguments_after_its_outputs():
+    @tilelang.jit(target="cpu")
+    def add(A, B, block=32):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        C = T.empty((N,), "float32")
+        B: T.Tensor((N,), "float32")
+        assert int(N) > 0
+        with T.Kernel(1, threads=block):
+            for i in T.Parallel(N):
+                C[i] = A[i] + B[i]
+        return C
+
+    a = random((5,), torch.float32)
+    assert torch.equal(add(a, a), a + a)
