@@ -137,3 +137,18 @@ def test_four_bit_integers_wrap_around(dtype, arch):
     nibbles = torch.stack([b.view(torch.uint8) & 15, b.view(torch.uint8) >> 4], 1).reshape(-1)
     assert torch.equal(nibbles, ((a * (a + 1)) & 15).to(torch.uint8))
     assert torch.equal(c, ((a & 15) ^ 8) - 8 if signed else a & 15)
+
+
+@every_target
+@pytest.mark.parametrize("scope", ["global", "shared", "fragment"])
+def test_one_element_stored_to_a_row(scope, target):
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32"), B: T.Tensor((16, 16), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = {"shared": T.alloc_shared, "fragment": T.alloc_fragment}.get(scope, T.alloc_shared)((16,), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(16, 16):
+                B[i, j] = A[i] if scope == "global" else tile[i]
+
+    a = torch.arange(16.0)
+    assert torch.equal(run(main, target, a), a[:, None].expand(16, 16))

@@ -246,9 +246,8 @@ class _NestText:
             if form is None or (self.width > 1 and not self._adjacent(form)):
                 return None
             return f"&{self.e.name(buffer)}[{self._form_text(form)}]"
-        if not is_memory(buffer):
-            return None
-        return self.e.address(buffer, indices)
+        moves = self.width == 1 or mentions(indices[-1], {self.nest.axes[self.place].var: 0})
+        return self.e.address(buffer, indices) if is_memory(buffer) and moves else None
 
     def _adjacent(self, form: Form) -> bool:
         for term in form:
