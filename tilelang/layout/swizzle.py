@@ -16,7 +16,7 @@ _GROUPS = 8
 """16-byte bank groups in one pass over the 128 bytes of banks."""
 
 
-def swizzled(shape: Sequence[int], element_bits: int, step: int = 0) -> TileLayout:
+def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, apart: int = 0) -> TileLayout:
     """Rows of a tile with their 16-byte chunks XORed by the row, so that columns of chunks have no bank conflict.
 
     Args:
@@ -24,6 +24,7 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0) -> TileLayo
         element_bits: bits of one element.
         step: ``log2`` of how many neighbouring chunks one row of the access covers: 0 for ``ldmatrix``, 1 where eight
             4-byte elements of one row are read together.
+        apart: ``log2`` of the distance of the rows of one access.
 
     Returns:
         The layout; without a swizzle where none is needed or the row is not a whole number of chunks.
@@ -40,6 +41,7 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0) -> TileLayo
     if bits <= 0:
         return plain
     shift = max(0, 3 - step - bits) if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
+    shift = min(shift + apart, 4 - bits) if apart else shift
     position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1 + step
     return TileLayout(plain.shape, plain.modes, Swizzle(len(shape) - 2, bits, shift, position))
 

@@ -33,6 +33,28 @@ TL_LDMATRIX(, "")
 TL_LDMATRIX(_trans, ".trans")
 #undef TL_LDMATRIX
 
+// A 32 x 16 block of bytes, transposed: of the even rows (matrices 0 and 2) and the odd ones (1 and 3) of sixteen each, a lane
+// gets two neighbouring columns of two rows. A permutation makes of them four consecutive rows of one column. _rows: the registers
+// of an m16 operand whose rows g and g + 8 are the columns 2g and 2g + 1; _columns: those of two n8 operands likewise.
+TL_DEVICE void ldmatrix_bytes_rows(void* registers, const void* row) {
+  uint32_t even_odd[4];
+  ldmatrix_x4_trans(even_odd, row);
+  uint32_t* r = static_cast<uint32_t*>(registers);
+  r[0] = __byte_perm(even_odd[0], even_odd[1], 0x6240);
+  r[1] = __byte_perm(even_odd[0], even_odd[1], 0x7351);
+  r[2] = __byte_perm(even_odd[2], even_odd[3], 0x6240);
+  r[3] = __byte_perm(even_odd[2], even_odd[3], 0x7351);
+}
+TL_DEVICE void ldmatrix_bytes_columns(void* registers, const void* row) {
+  uint32_t even_odd[4];
+  ldmatrix_x4_trans(even_odd, row);
+  uint32_t* r = static_cast<uint32_t*>(registers);
+  r[0] = __byte_perm(even_odd[0], even_odd[1], 0x6240);
+  r[1] = __byte_perm(even_odd[2], even_odd[3], 0x6240);
+  r[2] = __byte_perm(even_odd[0], even_odd[1], 0x7351);
+  r[3] = __byte_perm(even_odd[2], even_odd[3], 0x7351);
+}
+
 #if __CUDA_ARCH__ >= 900
 #define TL_STMATRIX(SUFFIX, MODIFIER)                                                                      \
   TL_DEVICE void stmatrix_x1##SUFFIX(void* row, const void* registers) {                                   \

@@ -187,12 +187,23 @@ class _Solver:
     def _product(self, node: Operator) -> None:
         scope = self.out.scopes[node]
         plan = plan_product(
-            node.op, scope.count, self.target, self.wgmma and scope.first % 128 == 0 and self._in_panels(node.op)
-        )
+            node.op, scope.count, self.target, self.wgmma and scope.first % 128 == 0 and self._in_panels(node.op),
+            self._may_pair(node.op),
+        )  # fmt: skip
         self.out.products[node] = plan
         for buffer, layout in plan.fragments:
             self._fix(buffer, layout, node)
             self._expect_layout(node, buffer)
+
+    def _may_pair(self, op: Any) -> bool:
+        """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
+        kinds = {
+            (other.op.transpose_a, other.op.transpose_b, other.op.a.dtype, other.op.a.scope, other.op.b.scope)
+            for other in self.products
+            if other.op.c.buffer == op.c.buffer
+        }
+        annotated = {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
+        return len(kinds) == 1 and op.c.buffer not in annotated
 
     def _in_panels(self, op: Any) -> bool:
         """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""

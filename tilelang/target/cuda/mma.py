@@ -178,13 +178,35 @@ def _preference(grid: WarpGrid, rows: int, columns: int, unit: Instruction, poli
     return (pairs, -(height + width), grid.m)
 
 
-def accumulator_layout(rows: int, columns: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
-    """The fragment of C."""
+def accumulator_layout(
+    rows: int, columns: int, unit: Instruction, grid: WarpGrid, warps: int, pairs: tuple[bool, bool] = (False, False)
+) -> FragmentLayout:
+    """The fragment of C.
+
+    Args:
+        pairs: whether neighbours along M (N) belong to one lane, see :func:`reads_pairs`: along M rows eight apart of the
+            instruction, along N columns of two instructions.
+    """
     tiles_m, tiles_n = rows // unit.m // grid.m, columns // unit.n // grid.n
     each = unit.c_elements
-    m = (on_thread(8, 4), on_register(unit.rows, 2), on_register(tiles_m, each * tiles_n), on_thread(grid.m, _WARP))
-    n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each), on_thread(grid.n, _WARP * grid.m))
+    m = (on_thread(8, 4), on_register(unit.rows, 2))
+    n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each))
+    if pairs[0]:
+        m = m[::-1]
+    if pairs[1]:
+        n = (on_register(2, each), on_register(2, 1), on_thread(4, 1), on_register(tiles_n // 2, 2 * each))
+    m = (*m, on_register(tiles_m, each * tiles_n), on_thread(grid.m, _WARP))
+    n = (*n, on_thread(grid.n, _WARP * grid.m))
     return _layout((rows, columns), (m, n), (), grid, warps)
+
+
+def reads_pairs(bits: int, along_k: bool, unit: Instruction) -> bool:
+    """Whether a shared operand is best read two neighbours along M or N at a time, which then are one lane's.
+
+    So it is where M or N is contiguous and ``ldmatrix`` cannot transpose the elements: a transposing ``ldmatrix`` of pairs of
+    bytes, or a load of two 32-bit elements, replaces two to eight loads of single ones.
+    """
+    return not along_k and bits in (8, 32) and unit.operand is None and not unit.sparse
 
 
 def a_layout(rows: int, depth: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:

@@ -28,6 +28,7 @@ class Operand:
         depth: elements along K that one step takes.
         each: elements in one lane of a tile.
         is_a: A or B.
+        paired: whether neighbours along M or N belong to one lane: rows eight apart of A's tile, or two tiles of B.
     """
 
     region: Any
@@ -40,6 +41,7 @@ class Operand:
     depth: int
     each: int
     is_a: bool
+    paired: bool = False
 
 
 class OperandText:
@@ -89,7 +91,10 @@ class OperandText:
         """The loads of one step."""
         if self.in_registers:
             return []
-        lines = self.loader.load(self.storage) if self.loader is not None else self._element_loads()
+        if self.loader is not None:
+            lines = self.loader.load(self.storage)
+        else:
+            lines = self._pair_loads() or self._element_loads()
         return [*lines, *self._rounding()]
 
     def _rounding(self) -> list[str]:
@@ -105,7 +110,8 @@ class OperandText:
         bits = canonical(region.dtype).bits
         if not region.scope.startswith("shared") or self.unit.operand is not None or bits > 32:
             return None
-        if not isinstance(layout, TileLayout) or (bits != 16 and not self.o.along_k):
+        bytewise = bits == 8 and self.o.paired
+        if not isinstance(layout, TileLayout) or not (bits == 16 or self.o.along_k or bytewise):
             return None
         chunk = _CHUNK_BYTES * 8 // bits
         if layout.vector < chunk or layout.modes[-1][0][1] != 1 or len(layout.modes[-1]) > 1 or len(layout.modes[-2]) > 1:
@@ -114,6 +120,40 @@ class OperandText:
         if not self.e.facts.divisible(row_min, 8) or not self.e.facts.divisible(column_min, chunk):
             return None
         return MatrixLoader(self.p, self.o, layout, chunk)
+
+    def _pair_loads(self) -> list[str] | None:
+        """Loads of two neighbouring 32-bit elements each; None where they may not be adjacent."""
+        e, p, o = self.e, self.p, self.o
+        layout = e.layouts.memory.get(o.region.buffer)
+        if not o.paired or canonical(o.region.dtype).bits != 32 or not isinstance(layout, TileLayout) or layout.vector < 2:
+            return None
+        if not e.facts.divisible(o.region.mins[-1], 2):
+            return None
+        tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
+        e.var_text.update({tile: p.i, part: p.r})
+        count, each = (o.count, o.each) if o.is_a else (o.count // 2, 2 * o.each)
+        e.facts.bind_range(tile, count)
+        e.facts.bind_range(part, each // 2)
+        column = o.warp * (o.count * o.rows) + tile * 16 + p.lane // 4 * 2
+        row = p.step * o.depth + part * 4 + p.lane % 4
+        indices = [*o.region.mins[:-2], o.region.mins[-2] + row, o.region.mins[-1] + column]
+        indices = [ir.IntImm("int32", index) if isinstance(index, int) else index for index in indices]
+        source = f"*reinterpret_cast<const float2*>({e.address(o.region.buffer, indices)})"
+        if o.is_a:
+            move = [f"*reinterpret_cast<float2*>(&{o.name}[{p.i} * {each} + {p.r} * 2]) = {source};"]
+        else:
+            value = e.names.take("pair")
+            low, high = (f"{o.name}[{p.i} * {each} + {at}{p.r}]" for at in ("", f"{o.each} + "))
+            move = [f"const float2 {value} = {source};", f"{low} = {value}.x, {high} = {value}.y;"]
+        return [
+            "#pragma unroll",
+            f"for (int {p.i} = 0; {p.i} < {count}; ++{p.i}) {{",
+            "  #pragma unroll",
+            f"  for (int {p.r} = 0; {p.r} < {each // 2}; ++{p.r}) {{",
+            *("    " + line for line in move),
+            "  }",
+            "}",
+        ]
 
     def _element_loads(self) -> list[str]:
         """One load an element, for types and orders that ldmatrix does not have."""
@@ -124,9 +164,11 @@ class OperandText:
         e.facts.bind_range(tile, o.count)
         e.facts.bind_range(part, o.each)
         rows = unit.rows if o.is_a else 1
-        row = o.warp * (o.count * o.rows) + tile * o.rows + p.lane // 4
-        if rows > 1:
-            row = row + part // unit.pack % rows * 8
+        row = o.warp * (o.count * o.rows)
+        if o.paired:
+            row = row + (tile * 16 + part // unit.pack % 2 if o.is_a else tile // 2 * 16 + tile % 2) + p.lane // 4 * 2
+        else:
+            row = row + tile * o.rows + p.lane // 4 + (part // unit.pack % rows * 8 if rows > 1 else 0)
         column = p.step * o.depth + part // (unit.pack * rows) * (4 * unit.pack) + p.lane % 4 * unit.pack
         if unit.pack > 1:
             column = column + part % unit.pack
@@ -158,12 +200,16 @@ class MatrixLoader:
     def __init__(self, product: Any, operand: Operand, layout: TileLayout, chunk: int):
         self.p, self.operand, self.layout, self.chunk = product, operand, layout, chunk
         self.base = f"{operand.name}_base"
+        self.bytewise = operand.paired and not operand.along_k
 
     def _origin(self) -> tuple[Any, Any]:
         """Row and column of this lane's address in the first tile of the first step, in memory's axes."""
         lane, o = self.p.lane, self.operand
         start = o.warp * (o.count * o.rows)
-        if o.halves == 4 and o.along_k:
+        if self.bytewise:
+            # Two matrices are the even and the odd rows of sixteen: together they hold four neighbours along K for each lane.
+            row, column = lane // 16 * 16 + lane % 8 * 2 + lane // 8 % 2, 0
+        elif o.halves == 4 and o.along_k:
             row, column = lane % 8, lane // 8 * self.chunk
         elif o.halves == 4:
             row, column = lane, 0
@@ -212,6 +258,11 @@ class MatrixLoader:
         """The loads of all tiles of one step, each ``storage`` C++ elements."""
         o, i, j = self.operand, self.p.i, self.p.j
         suffix = "" if o.along_k else "_trans"
+        if self.bytewise:
+            kind, each = ("rows", storage) if o.is_a else ("columns", 2 * storage)
+            count = o.count if o.is_a else o.count // 2
+            call = f"tl::ldmatrix_bytes_{kind}(&{o.name}[{i} * {each}], {self._address(i, 16)});"
+            return ["#pragma unroll", f"for (int {i} = 0; {i} < {count}; ++{i})", f"  {call}"]
         if o.is_a or o.halves == 4:
             call = f"tl::ldmatrix_x4{suffix}(&{o.name}[{i} * {storage}], {self._address(i, o.rows)});"
             return ["#pragma unroll", f"for (int {i} = 0; {i} < {o.count}; ++{i})", f"  {call}"]

@@ -58,8 +58,21 @@ class _MmaText:
         a_name, b_name = names.take("a"), names.take("b")
         self.steps = as_int(op.k) // unit.k
         self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
-        a = Operand(op.a, a_name, tiles_m, unit.m, warp_m, not op.transpose_a, unit.a_halves, unit.a_depth, unit.a_elements, True)
-        b = Operand(op.b, b_name, tiles_n, unit.n, warp_n, op.transpose_b, unit.halves, unit.k, unit.b_elements, False)
+        a_paired, b_paired = plan.pairs
+        a = Operand(
+            op.a,
+            a_name,
+            tiles_m,
+            unit.m,
+            warp_m,
+            not op.transpose_a,
+            unit.a_halves,
+            unit.a_depth,
+            unit.a_elements,
+            True,
+            a_paired,
+        )
+        b = Operand(op.b, b_name, tiles_n, unit.n, warp_n, op.transpose_b, unit.halves, unit.k, unit.b_elements, False, b_paired)
         self.a, self.b = OperandText(self, a), OperandText(self, b)
         self.metadata = MetadataText(self, warp_m, tiles_m) if unit.sparse else None
 

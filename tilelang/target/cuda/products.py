@@ -18,6 +18,7 @@ from tilelang.target.cuda.mma import (
     accumulator_layout,
     b_layout,
     instruction,
+    reads_pairs,
     sparse_instruction,
     transposed,
     warp_grid,
@@ -40,6 +41,7 @@ class Product:
         a, b, c: layouts of the fragments that hold A as (M, K), B as (K, N) and C while they are multiplied.
         fragments: (buffer, layout) that the product demands of the program's own fragments.
         wgmma: how warp groups compute it, where they do.
+        pairs: whether A (B) is read two neighbours along M (N) at a time.
     """
 
     kind: str
@@ -50,10 +52,16 @@ class Product:
     c: FragmentLayout
     fragments: tuple[tuple[Any, FragmentLayout], ...]
     wgmma: WgmmaPlan | None = None
+    pairs: tuple[bool, bool] = (False, False)
 
 
-def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True) -> Product:
-    """The way to compute ``op`` with the threads of its scope; ``wgmma`` allows warp group instructions where there are any."""
+def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True, pairs: bool = True) -> Product:
+    """The way to compute ``op`` with the threads of its scope.
+
+    Args:
+        wgmma: allows warp group instructions where there are any.
+        pairs: allows layouts of C that suit an operand read in pairs.
+    """
     if wgmma and target.arch == "sm_90a" and isinstance(op, Gemm) and _tiles_fit(op):
         plan = plan_gemm(op, threads)
         if plan is not None:
@@ -67,13 +75,23 @@ def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True) -> Prod
     if grid is None:
         return _scalar_product(op, m, n, threads)
     a, b = a_layout(m, k // unit.k * unit.a_depth, unit, grid, warps), b_layout(k, n, unit, grid, warps)
-    c = accumulator_layout(m, n, unit, grid, warps)
+    paired = _pairs(op, unit, grid) if pairs else (False, False)
+    c = accumulator_layout(m, n, unit, grid, warps, paired)
     fragments = [(op.c.buffer, c)]
     if op.a.scope == "local.fragment":
         fragments.append((op.a.buffer, transposed(a) if op.transpose_a else a))
     if op.b.scope == "local.fragment":
         fragments.append((op.b.buffer, transposed(b) if op.transpose_b else b))
-    return Product("mma", unit, grid, a, b, c, tuple(fragments))
+    return Product("mma", unit, grid, a, b, c, tuple(fragments), pairs=paired)
+
+
+def _pairs(op: Any, unit: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
+    """Which operands are read in pairs."""
+    found = [
+        region.scope.startswith("shared") and reads_pairs(canonical(region.dtype).bits, along_k, unit)
+        for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b))
+    ]
+    return found[0], found[1] and as_int(op.n) // unit.n // grid.n % 2 == 0
 
 
 def _unit(op: Any, threads: int, target: Any) -> Instruction | None:
@@ -150,4 +168,4 @@ def operand_layout(buffer: Any, along_k: bool) -> Any:
     bits = canonical(str(buffer.dtype)).bits
     if bits == 64 or (bits == 32 and not along_k):
         return swizzled(shape, bits, step=1)
-    return swizzled(shape, bits) if bits >= 4 else row_major(shape)
+    return swizzled(shape, bits, apart=0 if along_k or bits != 8 else 1) if bits >= 4 else row_major(shape)

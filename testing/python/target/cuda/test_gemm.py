@@ -7,7 +7,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 
 
 def _random(shape, dtype, seed):
@@ -134,3 +134,36 @@ def test_float32_is_rounded_to_tf32(fragment):
     expected = torch.full_like(c, 1 + 1 / 1024)
     expected[1, 5] = -1
     torch.testing.assert_close(c, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype, arch", [("int8", "sm_80"), ("float32", "sm_80"), ("float8_e4m3fn", "sm_89"), ("int8", "sm_90a")])
+@pytest.mark.parametrize("transpose_a, transpose_b", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    "shape, tile", [((128, 128, 96), (64, 128, 64)), ((70, 100, 40), (48, 24, 32)), ((64, 80, 64), (32, 40, 32))]
+)
+def test_operands_contiguous_along_m_or_n(dtype, arch, transpose_a, transpose_b, shape, tile):
+    """They are read in pairs where the warps' tiles have pairs, whatever the layout of the shared tile."""
+    accumulate = "int32" if dtype == "int8" else "float32"
+    _check(*shape, tile, arch, dtype=dtype, accumulate=accumulate, transpose_a=transpose_a, transpose_b=transpose_b, relu=True)
+
+
+def test_products_of_both_orders_into_one_tile():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "int8"), B: T.Tensor((64, 64), "int8"), C: T.Tensor((64, 64), "int32")):
+        with T.Kernel(1, threads=128):
+            A_shared = T.alloc_shared((64, 64), "int8")
+            B_shared = T.alloc_shared((64, 64), "int8")
+            C_local = T.alloc_fragment((64, 64), "int32")
+            T.copy(A, A_shared)
+            T.copy(B, B_shared)
+            T.clear(C_local)
+            T.gemm(A_shared, B_shared, C_local)
+            T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.gemm(A_shared, B_shared, C_local, transpose_A=True)
+            T.copy(C_local, C)
+
+    a, b, c = _random((64, 64), "int8", 1), _random((64, 64), "int8", 2), torch.zeros(64, 64, dtype=torch.int32)
+    simulate(main, a, b, c)
+    x, y = a.long(), b.long()
+    assert torch.equal(c.long(), x @ y + x @ y.T + x.T @ y)
+    assert "exchange" not in source(main)

@@ -12,6 +12,7 @@ from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import cuda, source
 from tilelang.execution.simulated import last_reports
 from tilelang.target.cuda.toolchain import compile_device
+from tilelang.target.cuda.toolchain.sass import functions
 
 
 def _totals(program, *tensors):
@@ -64,3 +65,13 @@ def test_the_whole_product_compiles_without_local_memory():
     for dtype, accumulate in (("float16", "float32"), ("int8", "int32"), ("float32", "float32")):
         binary = compile_device(source(matmul(512, 512, 512, (64, 64, 32), dtype=dtype, accumulate=accumulate)), "sm_80")
         assert binary.resources["main_kernel"].stack_bytes == 0
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+def test_bytes_contiguous_along_n_have_no_single_loads(transpose_a):
+    """A (32 x 16) block of bytes is one transposing ldmatrix and four permutations."""
+    program = matmul(128, 128, 128, (128, 128, 64), dtype="int8", accumulate="int32", transpose_a=transpose_a)
+    a, b = (torch.randint(-8, 8, (128, 128), dtype=torch.int8) for _ in range(2))
+    assert _totals(program, a, b, torch.zeros(128, 128, dtype=torch.int32))["bank_conflicts"] == 0
+    counts = next(iter(functions(compile_device(source(program), "sm_80").cubin).values())).counts()
+    assert counts["LDSM"] == 16 and counts["IMMA"] == 64 and counts["PRMT"] == (64 if transpose_a else 32) and counts["LDS"] < 8
