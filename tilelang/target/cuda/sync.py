@@ -4,7 +4,8 @@ The code is walked in program order with the accesses since the last barrier. A 
 was read or written, gets a barrier before it; one that touches a buffer which an asynchronous copy fills gets a wait as well.
 Buffers conflict where their bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice:
 what is pending at the end of an iteration is pending at the start of the next. What threads wrote and an asynchronous unit reads
-(wgmma, TMA stores) gets a proxy fence before its barrier.
+(wgmma, TMA stores) gets a proxy fence before its barrier; where threads of another scope wrote it, the program's own barrier
+orders the two, and the readers fence after it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Leaf, LoopCode, ScopeCode, Wait, leaves, owner, roles_at
 
+_FENCE = "tl::fence_proxy_async();"
+
 
 @dataclass
 class _Pending:
@@ -24,15 +27,18 @@ class _Pending:
     writes: set[Any] = field(default_factory=set)
     copies: set[Any] = field(default_factory=set)
     unfenced: set[Any] = field(default_factory=set)  # written by threads since the last fence for asynchronous units
+    foreign: frozenset[Any] = frozenset()  # written by threads of other scopes, at any time
+    fenced: bool = False  # whether nothing but asynchronous reads came since the last fence
 
     def copy(self) -> _Pending:
-        return _Pending(set(self.reads), set(self.writes), set(self.copies), set(self.unfenced))
+        return _Pending(set(self.reads), set(self.writes), set(self.copies), set(self.unfenced), self.foreign, self.fenced)
 
     def join(self, other: _Pending) -> None:
         self.reads |= other.reads
         self.writes |= other.writes
         self.copies |= other.copies
         self.unfenced |= other.unfenced
+        self.fenced &= other.fenced
 
     def barrier(self) -> None:
         self.reads.clear()
@@ -78,9 +84,12 @@ class _Inserter:
 
     def roles(self, scopes: list[ScopeCode], pending: _Pending) -> list[Code]:
         """Handles neighbouring scopes of different threads, which run side by side: what orders them is the program's own."""
+        summaries = {scope: _summary(scope) for scope in scopes}
         for scope in scopes:
+            others = [summary for other, summary in summaries.items() if other is not scope]
+            foreign = frozenset(owner(buffer) for leaf in others for buffer in leaf.writes | leaf.copies)
             if scope.barrier:
-                self.block(scope.body, _Pending())
+                self.block(scope.body, _Pending(foreign=foreign))
         return self.leaf(_summary(Block([scope.body for scope in scopes])), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
@@ -109,9 +118,14 @@ class _Inserter:
             pending.writes |= pending.copies
             pending.copies.clear()
         if self.any_overlap(map(owner, code.async_reads), pending.unfenced):
-            added += [Leaf(["tl::fence_proxy_async();"]), Barrier()]
+            added += [Leaf([_FENCE]), Barrier()]
             pending.unfenced.clear()
             pending.barrier()
+        if not code.async_reads:
+            pending.fenced = code.lines == [_FENCE]
+        elif not pending.fenced and self.any_overlap(map(owner, code.async_reads), pending.foreign):
+            added.append(Leaf([_FENCE]))
+            pending.fenced = True
         if self.any_overlap(touched, pending.writes) or self.any_overlap(written, pending.reads):
             added.append(Barrier())
             pending.barrier()

@@ -201,3 +201,33 @@ def test_two_warp_groups_may_each_have_a_copy_of_a_fragment() -> None:
     a, b = torch.randn(2, 64, 64), torch.zeros(2, 64, 64)
     simulate(main, a, b)
     assert torch.equal(a, b)
+
+
+def test_a_product_of_what_other_threads_copied_is_behind_a_proxy_fence() -> None:
+    """A ring by hand: threads copy by cp.async and arrive on mbarriers, a warp group multiplies."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 128), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding(0)
+            ring = T.alloc_shared((2, 64, 64), "float16")
+            product = T.alloc_fragment((64, 64), "float32")
+            ready = T.alloc_barrier([128, 128])
+            if tx < 128:
+                T.clear(product)
+                for k in T.serial(2):
+                    T.barrier_wait(ready[k], 0)
+                    T.gemm(ring[k, :, :], ring[k, :, :], product, transpose_B=True)
+                T.copy(product, C)
+            else:
+                for k in T.serial(2):
+                    for r in T.serial(4):
+                        row, column = r * 16 + (tx - 128) // 8, tx % 8 * 8
+                        T.ptx_cp_async(T.access_ptr(ring[k, row, column]), T.access_ptr(A[row, k * 64 + column]), 8)
+                    T.cp_async_barrier_noinc(ready[k])
+
+    a, c = torch.randn(64, 128).half(), torch.zeros(64, 64)
+    simulate(main, a, c, arch="sm_90a")
+    torch.testing.assert_close(c, a.float() @ a.float().T, rtol=1e-3, atol=1e-2)
+    text = source(main, arch="sm_90a")
+    assert text.count("tl::fence_proxy_async()") == 1 and "__syncthreads" not in text[text.index("mbarrier_wait") :]
