@@ -26,7 +26,6 @@ from tilelang.target.cpu.emit import is_no_op, seq
 from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
-from tilelang.target.cpu.nesting import C_LIBRARY, MAX_INLINE_WEIGHT, weight
 from tilelang.target.cpu.rewriter import StmtRewriter
 
 
@@ -90,7 +89,6 @@ class Legalizer(StmtRewriter):
         self.span: Any = None
         self.functions: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
-        self.weights: dict[Any, int] = {}
 
     # Buffers
 
@@ -194,7 +192,6 @@ class Legalizer(StmtRewriter):
 
     def visit_Bind(self, node: Any) -> Any:
         value = self.expr(node.value)
-        self.weights[node.var] = weight(value, self.weights)
         if str(node.var.ty) in formats.STORAGE:
             self.narrow_vars[node.var] = ir.Var(node.var.name, _held(str(node.var.ty)))
             return ir.Bind(self.narrow_vars[node.var], value, node.span)
@@ -208,14 +205,8 @@ class Legalizer(StmtRewriter):
     # Conversions
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """A scalar function of :data:`FUNCTIONS`: inline for LLVM, a call for C.
-
-        TVM's passes replace variables by their values, so functions of functions grow as a product; from a certain size on the
-        C library's function is called instead.
-        """
+        """A scalar function of :data:`FUNCTIONS`: inline for LLVM, a call for C."""
         if not self.context.emits_c:
-            if name in C_LIBRARY and sum(weight(argument, self.weights) for argument in arguments) > MAX_INLINE_WEIGHT:
-                return C_LIBRARY[name](*arguments)
             return inline(name, arguments, scale_by_instruction if self.context.vectors.bits == 512 else None)
         self.functions[name] = None
         return extern_call(name, arguments, FUNCTIONS[name].result)
@@ -344,7 +335,6 @@ class Legalizer(StmtRewriter):
 
     def _let(self, node: Any) -> Any:
         value = self.expr(node.value)
-        self.weights[node.var] = weight(value, self.weights)
         if str(node.var.ty) in formats.STORAGE:
             self.narrow_vars[node.var] = ir.Var(node.var.name, _held(str(node.var.ty)))
         return ir.Let(self.narrow_vars.get(node.var, node.var), value, self.expr(node.body))

@@ -21,6 +21,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.floats import is_float
 from tilelang.target.cpu import formats, helpers
 from tilelang.target.cpu.legalize import LegalProgram
+from tilelang.target.cpu.lets import LetLowering
 from tilelang.target.cpu.rewriter import StmtRewriter
 
 _INTRINSICS = {
@@ -42,7 +43,7 @@ _MEMORY = {**formats.STORAGE, "bool": "int8"}
 def lower_machine(program: LegalProgram, context: Any) -> LegalProgram:
     """The program for LLVM."""
     machine = _Machine()
-    func = program.func.with_body(machine.stmt(program.func.body))
+    func = program.func.with_body(LetLowering().stmt(machine.stmt(program.func.body)))
     return replace(program, func=func, helpers=tuple(dict.fromkeys((*program.helpers, *machine.helpers))))
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import tvm_ffi
@@ -27,11 +28,11 @@ from tilelang.target.cpu.rewriter import StmtRewriter
 
 Step = Callable[[LegalProgram, Any], LegalProgram]
 
-LONG = 1500
+LONG = 500
 """Weight of a kernel from which on it is divided."""
 
-PART = 64
-"""Weight from which on a part is complete."""
+PART = 200
+"""Weight from which on a part is complete: enough to pay for a call, little enough for a compiler."""
 
 _LEAVES = (ir.AssertStmt, ir.tirx.Return)
 """What returns from the function that it stands in."""
@@ -76,26 +77,26 @@ class _Outliner(StmtRewriter):
         return node
 
     def visit_SeqStmt(self, node: Any) -> Any:
-        if weight(node) <= PART:
-            return node
         statements = [self.stmt(child) if weight(child) > LONG else child for child in node.seq]
         self.views.update(stmt.buffer for stmt in statements if isinstance(stmt, ir.DeclBuffer))
         runs = list(_runs(statements))
-        users = Counter(var for run in runs for var in set(_variables(run)))
-        return seq([self.call(run, users) if _movable(run[-1]) else run for run in runs])
+        users = Counter(var for run in runs for var in run.variables)
+        return seq([self.call(run, users) if run.movable else run.statements for run in runs])
 
-    def call(self, run: list[Any], users: Mapping[Any, int]) -> list[Any]:
-        """The call of the function that a run of statements becomes, after the allocations that others use, too."""
-        kept, free = [], STACK_BYTES
-        for stmt in run:
+    def call(self, run: _Run, users: Mapping[Any, int]) -> list[Any]:
+        """The call of the function that a run becomes, after the allocations that others use, too."""
+        kept, own, free = [], [], STACK_BYTES
+        for stmt in run.statements:
             if isinstance(stmt, ir.AllocBuffer):
                 size = buffer_bytes(stmt.buffer)
-                if users[stmt.buffer] == 1 and isinstance(size, int) and size <= min(free, LARGEST_ON_STACK):
-                    free -= size
-                else:
+                if users[stmt.buffer] > 1 or not isinstance(size, int) or size > min(free, LARGEST_ON_STACK):
                     kept.append(stmt)
-        body = seq([stmt for stmt in run if stmt not in kept])
-        params = list(_free(body))
+                    continue
+                free -= size
+            own.append(stmt)
+        body = seq(own)
+        inside = _defined(body)
+        params = [var for var in run.variables if var not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
         if self.views.isdisjoint(params):
             func = func.with_attr("tirx.noalias", True)
@@ -115,48 +116,64 @@ class _Outliner(StmtRewriter):
         return part
 
 
-def _movable(stmt: Any) -> bool:
+@dataclass
+class _Run:
+    """Neighbouring statements.
+
+    Attributes:
+        movable: they become a function; otherwise it is one statement that stays.
+        weight: of all of them.
+        allocates: some are allocations.
+    """
+
+    statements: list[Any]
+    movable: bool
+    weight: int = 0
+    allocates: bool = False
+
+    @cached_property
+    def variables(self) -> list[Any]:
+        """The variables that they name, in order, each once; those of the sizes of buffers, too."""
+        found: dict[Any, None] = {}
+        for stmt in self.statements:
+            tvm_ffi.structural_walk(stmt, [(ir.Var, found.setdefault)])
+        for buffer in filter(ir.is_buffer_var, list(found)):
+            for size in (*buffer.shape, *buffer.strides):
+                tvm_ffi.structural_walk(size, [(ir.Var, found.setdefault)])
+        return list(found)
+
+    def is_complete(self, following: Any) -> bool:
+        """Whether ``following`` begins another run: where this is long enough, operators staying whole."""
+        between = isinstance(following, ir.AllocBuffer) or not self.allocates
+        return self.weight >= PART and between or self.weight >= 4 * PART
+
+
+def _runs(statements: list[Any]) -> Iterator[_Run]:
+    run = _Run([], True)
+    for stmt in statements:
+        movable = _is_movable(stmt)
+        if run.statements and (not movable or run.is_complete(stmt)):
+            yield run
+            run = _Run([], True)
+        if movable:
+            run.statements.append(stmt)
+            run.weight += weight(stmt)
+            run.allocates |= isinstance(stmt, ir.AllocBuffer)
+        else:
+            yield _Run([stmt], False)
+    if run.statements:
+        yield run
+
+
+def _is_movable(stmt: Any) -> bool:
     """Whether a statement defines nothing that a later one names, and returns from nothing."""
     if isinstance(stmt, (ir.DeclBuffer, ir.Bind)):
         return False
     return isinstance(stmt, ir.AllocBuffer) or not any_statement(stmt, lambda node: isinstance(node, _LEAVES))
 
 
-def _runs(statements: list[Any]) -> Iterator[list[Any]]:
-    """Statements to move together, and those that stay, each by itself.
-
-    A run ends where it is long enough; one that allocates, before the next allocation, so that operators stay whole.
-    """
-    run: list[Any] = []
-    length, allocates = 0, False
-    for stmt in statements:
-        allocation = isinstance(stmt, ir.AllocBuffer)
-        complete = length >= PART and (allocation or not allocates) or length >= 4 * PART
-        if run and (complete or not _movable(stmt)):
-            yield run
-            run, length, allocates = [], 0, False
-        if not _movable(stmt):
-            yield [stmt]
-            continue
-        run.append(stmt)
-        length, allocates = length + weight(stmt), allocates or allocation
-    if run:
-        yield run
-
-
-def _variables(root: Any) -> list[Any]:
-    """The variables that statements name, in order, each once; those of the sizes of buffers, too."""
-    found: dict[Any, None] = {}
-    for stmt in root if isinstance(root, list) else [root]:
-        tvm_ffi.structural_walk(stmt, [(ir.Var, found.setdefault)])
-    for buffer in filter(ir.is_buffer_var, list(found)):
-        for size in (*buffer.shape, *buffer.strides):
-            tvm_ffi.structural_walk(size, [(ir.Var, found.setdefault)])
-    return list(found)
-
-
-def _free(body: Any) -> list[Any]:
-    """The variables of a body that it does not define, in order."""
+def _defined(body: Any) -> set[Any]:
+    """The variables that statements define."""
     defined: set[Any] = set()
     for stmt in walk(body):
         if isinstance(stmt, ir.For):
@@ -166,4 +183,4 @@ def _free(body: Any) -> list[Any]:
         elif isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
             defined.add(stmt.buffer)
     tvm_ffi.structural_walk(body, [(ir.Let, lambda let: defined.add(let.var))])
-    return [var for var in _variables(body) if var not in defined]
+    return defined

@@ -24,7 +24,7 @@ LARGEST_ON_STACK = 48 * 1024
 """What one buffer may."""
 
 _LINE = 64
-_ON_STACK = "disable_lower_builtin"
+ON_STACK = "disable_lower_builtin"
 
 
 def place_buffers(program: LegalProgram, context: Any) -> LegalProgram:
@@ -79,7 +79,7 @@ class _Placer(StmtRewriter):
     def visit_AllocBuffer(self, node: Any) -> Any:
         offset = self.offsets.get(node.buffer)
         if offset is None:
-            return ir.AllocBuffer(node.buffer, {**node.annotations, _ON_STACK: ir.IntImm("bool", 1)}, node.span)
+            return ir.AllocBuffer(node.buffer, {**node.annotations, ON_STACK: ir.IntImm("bool", 1)}, node.span)
         pointer = ir.ir.PointerType(ir.ir.PrimType(str(node.buffer.dtype)))
         data = extern_call("tl_workspace", [self.total, constant(offset, "int64")], pointer, pure=False)
         return ir.DeclBuffer(node.buffer, data=data, span=node.span)

@@ -1,0 +1,94 @@
+"""Values that an expression names (``Let``) become local variables: what remains for LLVM code generation has no ``Let``.
+
+TVM's code generator tells its analyzer the value of every bound variable, and the analyzer simplifies it with all earlier ones
+in place: two bindings inside each other may contradict one another, and functions of functions grow as a product. A variable in
+memory is nothing that it looks at; LLVM keeps it in a register.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.place import ON_STACK
+from tilelang.target.cpu.rewriter import StmtRewriter
+
+
+class LetLowering(StmtRewriter):
+    """Puts the statements that compute named values before the statement that uses them.
+
+    What only one arm of a conditional expression names is computed under its condition. The condition of ``while`` is left as
+    it is, as it is evaluated again in each iteration.
+    """
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []
+        self.values: dict[Any, Any] = {}
+        self.handlers = [(ir.Var, self._variable), (ir.Let, self._let), (ir.Call, self._call)]
+
+    def stmt(self, node: Any) -> Any:
+        outer, self.before = self.before, []
+        lowered = super().stmt(node)
+        before, self.before = self.before, outer
+        return seq(before, lowered)
+
+    def visit_While(self, node: Any) -> Any:
+        return ir.While(node.condition, self.stmt(node.body), node.span)
+
+    def visit_Bind(self, node: Any) -> Any:
+        if not _is_scalar_float(node.var.ty):
+            return super().visit_Bind(node)
+        value = self.expr(node.value)
+        store, self.values[node.var] = self._local(str(node.var.name), node.var.ty)
+        return store(value)
+
+    def expr(self, node: Any) -> Any:
+        if isinstance(node, (ir.IntImm, ir.FloatImm, ir.StringImm)):
+            return node
+        return tvm_ffi.structural_mutate(node, self.handlers)
+
+    def _variable(self, node: Any, mutator: Any) -> Any:
+        return self.values.get(node, node)
+
+    def _let(self, node: Any, mutator: Any) -> Any:
+        value = self.expr(node.value)
+        store, self.values[node.var] = self._local(str(node.var.name), node.var.ty)
+        self.before.append(store(value))
+        return self.expr(node.body)
+
+    def _call(self, node: Any, mutator: Any) -> Any:
+        if not isinstance(node.op, ir.Op) or node.op.name != "prim.if_then_else":
+            return mutator.default_mutate(node)
+        condition = self.expr(node.args[0])
+        (then, then_value), (other, other_value) = map(self._arm, node.args[1:])
+        if not then and not other:
+            return ir.Call(node.op, [condition, then_value, other_value], ret_ty=node.ty)
+        store, load = self._local("chosen", node.ty)
+        self.before.append(ir.IfThenElse(condition, seq(then, store(then_value)), seq(other, store(other_value))))
+        return load
+
+    def _arm(self, node: Any) -> tuple[list[Any], Any]:
+        outer, self.before = self.before, []
+        value = self.expr(node)
+        before, self.before = self.before, outer
+        return before, value
+
+    def _local(self, name: str, dtype: Any) -> tuple[Any, Any]:
+        """A new variable: how it is stored, and its load."""
+        is_bool = str(dtype) == "bool"
+        held = "int8" if is_bool else str(dtype)
+        buffer = ir.decl_buffer((1,), held, name=name, layout=None, data_alignment=8)
+        first = [ir.IntImm("int32", 0)]
+        self.before.append(ir.AllocBuffer(buffer, {ON_STACK: ir.IntImm("bool", 1)}))
+        load = ir.BufferLoad(buffer, first)
+        return (
+            lambda value: ir.BufferStore(buffer, ir.Cast(held, value) if is_bool else value, first),
+            ir.NE(load, ir.IntImm(held, 0)) if is_bool else load,
+        )
+
+
+def _is_scalar_float(dtype: Any) -> bool:
+    return str(dtype) in ("float32", "float64")
