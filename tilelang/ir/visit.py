@@ -6,7 +6,7 @@ only look at statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -20,54 +20,53 @@ _BINARY = (
 
 def children(stmt: Any) -> list[Any]:
     """The statements directly inside ``stmt``."""
-    if isinstance(stmt, ir.SeqStmt):
-        return list(stmt.seq)
-    if isinstance(stmt, ir.IfThenElse):
-        return [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else [])
-    body = getattr(stmt, "body", None)
-    return [body] if body is not None else []
+    found = _CHILDREN.get(type(stmt))
+    return found(stmt) if found is not None else []
 
 
 def statement_exprs(stmt: Any) -> list[Any]:
     """The expressions that ``stmt`` itself evaluates (not those of statements inside it)."""
-    if isinstance(stmt, ir.Evaluate):
-        return [stmt.value]
-    if isinstance(stmt, ir.BufferStore):
-        return [stmt.buffer, *stmt.indices, stmt.value]
-    if isinstance(stmt, ir.Bind):
-        return [stmt.value]
-    if isinstance(stmt, ir.For):
-        return [stmt.min, stmt.extent]
-    if isinstance(stmt, (ir.While, ir.IfThenElse, ir.AssertStmt)):
-        return [stmt.condition]
-    if isinstance(stmt, ir.AttrStmt):
-        return [stmt.value] if isinstance(stmt.value, ir.PrimExpr) else []
-    return []
+    found = _EVALUATED.get(type(stmt))
+    return found(stmt) if found is not None else []
 
 
 def operands(expr: Any) -> list[Any]:
     """The expressions directly inside ``expr``."""
-    if isinstance(expr, _BINARY):
-        return [expr.a, expr.b]
-    if isinstance(expr, ir.TensorLoad):
-        return [expr.source, *expr.indices]
-    if isinstance(expr, ir.TensorRegion):
-        return [expr.source, *(part for r in expr.region for part in (r.min, r.extent))]
-    if isinstance(expr, ir.Call):
-        return [arg for arg in expr.args if isinstance(arg, ir.PrimExpr)]
-    if isinstance(expr, (ir.Cast, ir.Broadcast)):
-        return [expr.value]
-    if isinstance(expr, (ir.Not, ir.BitwiseNot)):
-        return [expr.a]
-    if isinstance(expr, ir.Select):
-        return [expr.condition, expr.true_value, expr.false_value]
-    if isinstance(expr, ir.Ramp):
-        return [expr.base, expr.stride]
-    if isinstance(expr, ir.Let):
-        return [expr.value, expr.body]
-    if isinstance(expr, ir.Shuffle):
-        return [*expr.vectors, *expr.indices]
-    return []
+    found = _OPERANDS.get(type(expr))
+    return found(expr) if found is not None else []
+
+
+# Tables, because ``isinstance`` of TVM's classes is a Python call wherever the answer is no.
+
+_Parts = Mapping[type, Callable[[Any], list[Any]]]
+
+_CHILDREN: _Parts = {
+    ir.SeqStmt: lambda stmt: list(stmt.seq),
+    ir.IfThenElse: lambda stmt: [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else []),
+    **dict.fromkeys((ir.For, ir.While, ir.AttrStmt), lambda stmt: [stmt.body]),
+}
+
+_EVALUATED: _Parts = {
+    ir.Evaluate: lambda stmt: [stmt.value],
+    ir.BufferStore: lambda stmt: [stmt.buffer, *stmt.indices, stmt.value],
+    ir.Bind: lambda stmt: [stmt.value],
+    ir.For: lambda stmt: [stmt.min, stmt.extent],
+    **dict.fromkeys((ir.While, ir.IfThenElse, ir.AssertStmt), lambda stmt: [stmt.condition]),
+    ir.AttrStmt: lambda stmt: [stmt.value] if isinstance(stmt.value, ir.PrimExpr) else [],
+}
+
+_OPERANDS: _Parts = {
+    **dict.fromkeys(_BINARY, lambda expr: [expr.a, expr.b]),
+    ir.TensorLoad: lambda expr: [expr.source, *expr.indices],
+    ir.TensorRegion: lambda expr: [expr.source, *(part for r in expr.region for part in (r.min, r.extent))],
+    ir.Call: lambda expr: [arg for arg in expr.args if isinstance(arg, ir.PrimExpr)],
+    **dict.fromkeys((ir.Cast, ir.Broadcast), lambda expr: [expr.value]),
+    **dict.fromkeys((ir.Not, ir.BitwiseNot), lambda expr: [expr.a]),
+    ir.Select: lambda expr: [expr.condition, expr.true_value, expr.false_value],
+    ir.Ramp: lambda expr: [expr.base, expr.stride],
+    ir.Let: lambda expr: [expr.value, expr.body],
+    ir.Shuffle: lambda expr: [*expr.vectors, *expr.indices],
+}
 
 
 def walk_expr(expr: Any) -> Iterator[Any]:
