@@ -38,12 +38,20 @@ def _exact(folding: Callable, node: type) -> Callable:
             return _ffi_api._OpMul(a, _number_like(b, math.copysign(math.inf, _number(b))), span)
         result = folding(a, b, span)
         folded = isinstance(a, _CONSTANT) and isinstance(b, _CONSTANT)
-        if folded or isinstance(result, node) or not is_float(result.ty):
+        if folded or isinstance(result, node) or not is_float(result.ty) or _is_neutral(a, b, node):
             return result
         return node(_typed(a, result.ty), _typed(b, result.ty), span)
 
     operation.folding = folding
     return operation
+
+
+def _is_neutral(a: Any, b: Any, node: type) -> bool:
+    """Whether one operand leaves every value of the other as it is: ``x * 1``, ``x / 1``, ``x - 0``."""
+    if node is tirx.Sub:
+        return isinstance(b, _CONSTANT) and _number(b) == 0 and math.copysign(1.0, _number(b)) > 0
+    constants = (a, b) if node is tirx.Mul else (b,)
+    return node is not tirx.Add and any(isinstance(value, _CONSTANT) and _number(value) == 1 for value in constants)
 
 
 def _is_zero(a: Any, b: Any) -> bool:

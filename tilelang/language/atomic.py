@@ -104,8 +104,16 @@ def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
             hint="copy the value to a buffer of the destination's type first",
         )
     if return_prev:
-        return calls.value(name, target, source, dtype=f"{target.source.dtype}x{lanes}", attrs={"memory_order": "relaxed"})
+        old = [
+            calls.value("atomic_add", *_shifted(lane, target, source), attrs={"memory_order": "relaxed"}) for lane in range(lanes)
+        ]
+        return ir.Shuffle(old, [ir.IntImm("int32", lane) for lane in range(lanes)])
     return calls.effect(name, target, source, attrs={"memory_order": "relaxed"})
+
+
+def _shifted(lane: int, *loads: Any) -> list[Any]:
+    """The elements that lie ``lane`` places after the given ones."""
+    return [ir.BufferLoad(load.source, [*list(load.indices)[:-1], load.indices[-1] + lane]) for load in loads]
 
 
 def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError, CopyShapeError
 
@@ -110,3 +111,24 @@ def test_tiles_must_have_one_shape():
         def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 T.atomic_add(A[0:4], B)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("target", ["cpu", "c", "simulator"])
+def test_consecutive_updates_give_the_old_values(target, lanes, dtype):
+    add, name = (T.atomic_addx2 if lanes == 2 else T.atomic_addx4), str(dtype).removeprefix("torch.")
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), name), B: T.Tensor((64,), name), C: T.Tensor((64,), name)):
+        with T.Kernel(1, threads=16):
+            for i in T.Parallel(64 // lanes):
+                C[i * lanes : i * lanes + lanes] = add(A[i * lanes], B[i * lanes], return_prev=True)
+
+    a, b, c = torch.arange(64).to(dtype), torch.ones(64, dtype=dtype), torch.zeros(64, dtype=dtype)
+    if target == "simulator":
+        with tilelang.simulator(strict=True):
+            tilelang.compile(main, target={"kind": "cuda", "arch": "sm_80"})(a, b, c)
+    else:
+        tilelang.compile(main, target=target)(a, b, c)
+    assert torch.equal(c, torch.arange(64).to(dtype)) and torch.equal(a, c + 1)
