@@ -62,6 +62,9 @@ CALLS: Mapping[str, AsyncCall] = {
 }
 """Intrinsics without a rule of their own."""
 
+PRODUCT_WAITS = ("wait_wgmma", "warpgroup_wait")
+"""Those of them that wait for products in flight."""
+
 
 def call_text(emitter: Any, call: Any) -> str | None:
     """The C++ text of an intrinsic of this family; None for any other expression.
@@ -89,7 +92,7 @@ def call_text(emitter: Any, call: Any) -> str | None:
     if special is not None:
         return special(list(call.args), emitter)
     assert row is not None
-    constants = [_constant(call.args[at], spelling) for at in row.constants]
+    constants = [constant_argument(call, at) for at in row.constants]
     arguments = (
         _address(arg, emitter) if at in row.places else emitter.text(arg)
         for at, arg in enumerate(call.args)
@@ -105,10 +108,15 @@ def _address(load: Any, emitter: Any) -> str:
     return emitter.address(load.source, list(load.indices))
 
 
-def _constant(expr: Any, spelling: str) -> int:
-    value = as_int(expr)
+def constant_argument(call: Any, at: int) -> int:
+    """An argument of an intrinsic that must be known at compile time.
+
+    Raises:
+        CompileError: it is not.
+    """
+    value = as_int(call.args[at])
     if not isinstance(value, int):
-        raise CompileError(f"{spelling} needs an argument that is known at compile time")
+        raise CompileError(f"{INTRINSICS[intrinsic_name(call)].spelling} needs an argument that is known at compile time")
     return value
 
 

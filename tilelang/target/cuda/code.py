@@ -44,7 +44,13 @@ class Leaf:
 
 @dataclass(eq=False, slots=True)
 class Barrier:
-    """Every thread of the scope waits for all others."""
+    """Every thread of the scope waits for all others.
+
+    Attributes:
+        fence: whether what they wrote is for an asynchronous unit (wgmma, the tensor memory accelerator).
+    """
+
+    fence: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -158,6 +164,7 @@ def _render(code: Code, indent: int, barrier: str) -> Iterator[str]:
     if isinstance(code, Leaf):
         yield from (pad + line for line in code.lines)
     elif isinstance(code, Barrier):
+        yield from [pad + "tl::fence_proxy_async();"] * code.fence
         yield pad + barrier
     elif isinstance(code, Wait):
         yield f"{pad}tl::cp_async_wait<{code.pending}>();"

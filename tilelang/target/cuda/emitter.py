@@ -85,6 +85,7 @@ class Emitter:
         shared_buffers, local_buffers: tiles and fragments that code generation added.
         divergent_vars: values that differ between the threads of a warp.
         tracked: tensors that the kernel both writes and reads.
+        descriptors: the kernel's tensor maps so far; None where the target has none.
         shares_bytes: whether neighbouring four-bit elements may be stored by different threads.
     """
 
@@ -109,6 +110,7 @@ class Emitter:
     divergent_vars: set[Any] = field(default_factory=set)
     tracked: set[Any] = field(default_factory=set)
     shares_bytes: bool = False
+    descriptors: Any = None
 
     def __post_init__(self) -> None:
         self.printer = ExprPrinter(self.var_text, self.element, self.place, self.intrinsic, self.facts, self.fast_math)
@@ -325,6 +327,9 @@ class Emitter:
         return self.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
 
     def _bind(self, stmt: Any, owner: str | None) -> list[str]:
+        if intrinsic_name(stmt.value) == "create_tma_descriptor":  # it is a parameter of the kernel, not a value
+            self.var_text[stmt.var] = self.text(stmt.value)
+            return []
         name = self.names.take(stmt.var.name)
         value = self.text(stmt.value)
         self.var_text[stmt.var] = name

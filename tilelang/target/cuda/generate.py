@@ -11,6 +11,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.fragment import THREAD
+from tilelang.target.cuda.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, LoopCode, ScopeCode, Wait, leaf_of
 from tilelang.target.cuda.debug_text import emit_debug
 from tilelang.target.cuda.emitter import Emitter
@@ -146,6 +147,8 @@ class Generator:
             return [Barrier()]
         if name == "thread_return":
             return [leaf_of(["return;"])]
+        if name in PRODUCT_WAITS and self.hopper is not None:
+            return self.hopper.wait(self, constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         reads, writes = e.accesses(stmt)

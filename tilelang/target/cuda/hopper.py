@@ -5,6 +5,7 @@ The plans are made in :mod:`wgmma` and :mod:`tma`; here they meet a kernel's nam
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,17 +32,21 @@ class Descriptors:
 
     def take(self, plan: tma.TmaPlan) -> tma.TmaPlan:
         """The plan over the kernel's descriptor of that description."""
+        return replace(plan, spec=self.take_spec(plan.spec))
+
+    def take_spec(self, spec: Any) -> Any:
+        """The kernel's descriptor of a description, whatever its name."""
         for known in self.specs:
-            if replace(plan.spec, name=known.name) == known:
-                return replace(plan, spec=known)
-        taken = {spec.name for spec in self.specs}
-        base = name = f"{plan.spec.tensor}_map"
+            if replace(spec, name=known.name) == known:
+                return known
+        taken = {known.name for known in self.specs}
+        base = name = f"{spec.tensor}_map"
         number = 1
         while name in taken:
             number += 1
             name = f"{base}_{number}"
-        self.specs.append(replace(plan.spec, name=name))
-        return replace(plan, spec=self.specs[-1])
+        self.specs.append(replace(spec, name=name))
+        return self.specs[-1]
 
 
 def can_multiply(emitter: Emitter, node: Any) -> bool:
@@ -55,6 +60,20 @@ def can_multiply(emitter: Emitter, node: Any) -> bool:
             if not wgmma.tile_is_aligned(operand, emitter.facts.divisible):
                 return False
     return True
+
+
+def stays_in_flight(op: Any) -> bool:
+    """Whether a product is started only; something later waits for it."""
+    return op.wg_wait == IN_FLIGHT or op.kind != "gemm"
+
+
+def accumulator_fences(emitter: Emitter, nodes: Iterable[Any]) -> list[str]:
+    """Lines that keep the compiler from reading the accumulators of some products before."""
+    found: dict[Any, list[str]] = {}
+    for node in nodes:
+        buffer = node.op.c.buffer
+        found[buffer] = wgmma.fence_operands(emitter.layouts.products[node].wgmma, emitter.name(buffer), None)
+    return [line for lines in found.values() for line in lines]
 
 
 def emit_product(emitter: Emitter, node: Any) -> Leaf:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.target.cuda.code import BranchCode, Code
-from tilelang.target.cuda.hopper import WARP, Descriptors, bulk_store, emit_bulk_copy, emit_product
+from tilelang.target.cuda.code import BranchCode, Code, leaf_of
+from tilelang.target.cuda.hopper import (
+    WARP,
+    Descriptors,
+    accumulator_fences,
+    bulk_store,
+    emit_bulk_copy,
+    emit_product,
+    stays_in_flight,
+)
 from tilelang.target.cuda.nest import UPDATE, WRITE
 from tilelang.target.cuda.tree import Operator, Parallel, walk
 from tilelang.tileop.copy import AtomicTile, Copy
@@ -29,6 +37,7 @@ class HopperRules:
         self.descriptors = Descriptors()
         self._single = False
         self._read: set[Any] | None = None
+        self._started: list[Any] = []
 
     def single_thread(self, generator: Any, node: Any) -> list[Code]:
         """The statements of one thread of the scope."""
@@ -44,7 +53,20 @@ class HopperRules:
 
     def product(self, generator: Any, node: Any) -> list[Code]:
         """A product planned for warp groups."""
+        if stays_in_flight(node.op):
+            self._started.append(node)
         return [emit_product(generator.emitter, node)]
+
+    def wait(self, generator: Any, pending: int) -> list[Code]:
+        """The program's own wait for products: the accumulators of those that are complete then are valid after it.
+
+        With none pending those are all, also the ones that a loop started in its iteration before.
+        """
+        layouts, scope = generator.emitter.layouts, generator.emitter.scope
+        products = [node for node, plan in layouts.products.items() if plan.wgmma is not None and stays_in_flight(node.op)]
+        done = products if pending == 0 else self._started[:-pending]
+        done = [node for node in done if layouts.scopes[node] == scope]
+        return [leaf_of([f"tl::wgmma_wait<{pending}>();", *accumulator_fences(generator.emitter, done)])]
 
     def copy(self, generator: Any, node: Any) -> list[Code] | None:
         """A copy or atomic tile to global memory that the accelerator does; None where the threads do it."""

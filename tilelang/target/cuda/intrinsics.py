@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
-from tilelang.target.cuda import async_calls
+from tilelang.target.cuda import async_calls, tma_calls
 from tilelang.target.cuda.element_types import converted
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+from tilelang.tileop.thread import intrinsic_name
 
 RNG_STATE = "rng_state"
 """The thread's random generator; a kernel whose text names it declares it (see :data:`RNG_DECLARATION`)."""
@@ -41,8 +40,6 @@ def intrinsic_text(emitter: Any, call: Any) -> str | None:
     rule = _RULES.get(name) if name is not None else None
     if rule is None:
         return async_calls.call_text(emitter, call)
-    if name in _UNSUPPORTED:
-        raise CompileError(f"{INTRINSICS[name].spelling} cannot be used inside a kernel", None, _UNSUPPORTED[name])
     return rule(call, emitter)
 
 
@@ -232,11 +229,6 @@ def _fence_operand(call: Any, emitter: Any) -> str:
     return f"tl::wgmma_fence_operand<{count}>({_place(call, 0, emitter)} + {emitter.text(call.args[1])})"
 
 
-_UNSUPPORTED: Mapping[str, str] = dict.fromkeys(
-    ("create_tma_descriptor", "tma_load", "tma_store"), "descriptors are made by the host: copy tiles with T.tma_copy"
-)
-"""Intrinsics that have no text, and what to do instead."""
-
 _FAST = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")
 
 _RULES: Mapping[str, Rule] = {
@@ -278,7 +270,7 @@ _RULES: Mapping[str, Rule] = {
     "ptx_ldmatrix": _matrix_load,
     "ptx_stmatrix": _matrix_store,
     "ptx_mma": _matrix_product,
-    **{name: _function(name) for name in _UNSUPPORTED},
+    **tma_calls.RULES,
 }
 """Intrinsics by name; ``sync_threads`` and ``thread_return`` depend on where they stand and are written with the statements."""
 

@@ -87,6 +87,7 @@ def _infer(kernels: Kernels, context: CudaContext) -> Kernels:
 def _generate(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
         rules = HopperRules(context.options.tma) if uses_hopper(state.target) else None
+        state.emitter.descriptors = None if rules is None else rules.descriptors
         state.generator = Generator(state.emitter, rules)
         state.code = state.generator.block(state.tree.root)
     return kernels

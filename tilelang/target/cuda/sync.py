@@ -4,8 +4,8 @@ The code is walked in program order with the accesses since the last barrier. A 
 was read or written, gets a barrier before it; one that touches a buffer which an asynchronous copy fills gets a wait as well.
 Buffers conflict where their bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice:
 what is pending at the end of an iteration is pending at the start of the next. What threads wrote and an asynchronous unit reads
-(wgmma, TMA stores) gets a proxy fence before its barrier; where threads of another scope wrote it, the program's own barrier
-orders the two, and the readers fence after it.
+(wgmma, TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where there is none; where
+threads of another scope wrote it, the program's own barrier orders the two, and the readers fence after it.
 """
 
 from __future__ import annotations
@@ -67,12 +67,20 @@ def insert_barriers(root: Block, overlap: Callable[[Any, Any], bool]) -> None:
     Args:
         overlap: whether two shared buffers share bytes.
     """
-    _Inserter(overlap).block(root, _Pending())
+    asynchronous = {owner(buffer) for leaf in leaves(root) for buffer in leaf.async_reads}
+    _Inserter(overlap, asynchronous).block(root, _Pending())
 
 
 class _Inserter:
-    def __init__(self, overlap: Callable[[Any, Any], bool]):
+    """Walks the code.
+
+    Attributes:
+        asynchronous: buffers that an asynchronous unit reads somewhere.
+    """
+
+    def __init__(self, overlap: Callable[[Any, Any], bool], asynchronous: set[Any]):
         self.overlap = overlap
+        self.asynchronous = asynchronous
 
     def block(self, block: Block, pending: _Pending) -> None:
         position = 0
@@ -97,7 +105,7 @@ class _Inserter:
         if isinstance(code, Leaf):
             return self.leaf(code, pending)
         if isinstance(code, Barrier):
-            pending.barrier()
+            self.barrier(code, pending)
         elif isinstance(code, Wait):
             pending.complete(code)
         elif isinstance(code, Block):
@@ -117,23 +125,27 @@ class _Inserter:
             added.append(Wait(0))
             pending.writes |= pending.copies
             pending.copies.clear()
-        if self.any_overlap(map(owner, code.async_reads), pending.unfenced):
-            added += [Leaf([_FENCE]), Barrier()]
-            pending.unfenced.clear()
-            pending.barrier()
+        ordered = not self.any_overlap(touched, pending.writes) and not self.any_overlap(written, pending.reads)
+        if not ordered or self.any_overlap(code.async_reads, pending.unfenced):
+            added.append(Barrier())
+            self.barrier(added[-1], pending)
         if not code.async_reads:
             pending.fenced = code.lines == [_FENCE]
         elif not pending.fenced and self.any_overlap(map(owner, code.async_reads), pending.foreign):
             added.append(Leaf([_FENCE]))
             pending.fenced = True
-        if self.any_overlap(touched, pending.writes) or self.any_overlap(written, pending.reads):
-            added.append(Barrier())
-            pending.barrier()
         pending.reads |= code.reads
         pending.writes |= code.writes
         pending.copies |= code.copies
-        pending.unfenced.update(map(owner, written))
+        pending.unfenced |= written
         return added
+
+    def barrier(self, code: Barrier, pending: _Pending) -> None:
+        """What was written is fenced here where an asynchronous unit may read it; copies that are not complete yet are not."""
+        ready = {buffer for buffer in pending.unfenced - pending.copies if self.any_overlap([buffer], self.asynchronous)}
+        code.fence |= bool(ready)
+        pending.unfenced -= ready
+        pending.barrier()
 
     def any_overlap(self, left: Any, right: Any) -> bool:
         return any(self.overlap(a, b) for a in left for b in right)
@@ -146,6 +158,7 @@ class _Inserter:
         before = pending.copy()
         for _ in range(2):
             self.block(code.body, pending)
+            pending.unfenced = set(map(owner, pending.unfenced))
         pending.join(before)
         pending.forget_slots(code.carried)
         pending.reads |= code.carried

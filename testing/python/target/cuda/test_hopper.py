@@ -273,6 +273,38 @@ def test_products_left_in_flight_by_hand() -> None:
     torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
 
 
+def test_what_a_wait_completes_is_not_read_before_it() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((128, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            A_shared = T.alloc_shared((128, 64), "float16")
+            B_shared = T.alloc_shared((64, 64), "float16")
+            first = T.alloc_fragment((64, 64), "float32")
+            second = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, A_shared)
+            T.copy(B, B_shared)
+            for _i in T.serial(2):
+                T.wgmma_gemm(A_shared[0:64, :], B_shared, first, clear_accum=True)
+                T.gemm(A_shared[64:128, :], B_shared, second, clear_accum=True, wg_wait=-1)
+                T.wait_wgmma(1)
+                for r, c in T.Parallel(64, 64):
+                    first[r, c] = first[r, c] * 2
+                T.wait_wgmma(0)
+            T.copy(first, C[0:64, :])
+            T.copy(second, C[64:128, :])
+
+    a, b, c = random(128, 64, seed=1), random(64, 64, seed=2), torch.zeros(128, 64)
+    simulate(main, a, b, c, arch="sm_90a")
+    want = a.float() @ b.float()
+    want[:64] *= 2
+    torch.testing.assert_close(c, want, rtol=1e-3, atol=1e-3)
+    lines = [line.strip() for line in source(main, "sm_90a").splitlines()]
+    fences = [f"tl::wgmma_fence_operand<32>({name});" for name in ("first", "second")]
+    one, both = lines.index("tl::wgmma_wait<1>();"), lines.index("tl::wgmma_wait<0>();")
+    assert lines[one + 1] == fences[0] and lines[one + 2] != fences[1]
+    assert lines[both + 1 : both + 3] == fences
+
+
 def test_a_tile_for_every_block_of_a_cluster() -> None:
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((2, 64, 64), "float16")):

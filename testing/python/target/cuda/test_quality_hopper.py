@@ -57,6 +57,15 @@ def test_the_main_loop_of_a_product(tile: Any, threads: int, stages: int, produc
     assert len(built.loop) <= most
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_by_the_threads_cost_one_barrier_a_step(stages: int) -> None:
+    program = matmul(1024, 1024, 1024, (128, 128, 32), stages=stages)
+    text = source(program, "sm_90a", {"tl.disable_warp_specialized": True})
+    loop = text[text.index("for (int ko") :]
+    step = loop[: loop.index("wgmma_wait")]
+    assert step.count("__syncthreads();") == step.count("tl::fence_proxy_async();") == 1
+
+
 @pytest.mark.parametrize(("dim", "causal", "products", "most"), [
     (64, False, 12, 430), (64, True, 12, 565), (128, False, 16, 475), (128, True, 16, 605),
 ])  # fmt: skip

@@ -1,0 +1,36 @@
+"""Fences between what threads write and what an asynchronous unit reads, on hand-made code trees."""
+
+from __future__ import annotations
+
+from tilelang.target.cuda.code import Barrier, Block, Leaf, leaf_of
+from tilelang.target.cuda.sync import insert_barriers
+
+
+def _kinds(block):
+    return [type(item).__name__ for item in block.items]
+
+
+def _same(a, b):
+    return a == b
+
+
+def test_a_fence_shares_the_next_barrier():
+    products = [Leaf(["product"], frozenset("s"), async_reads=frozenset("s")) for _ in range(2)]
+    block = Block([leaf_of(["w"], writes="s"), Barrier(), *products])
+    insert_barriers(block, _same)
+    assert _kinds(block) == ["Leaf", "Barrier", "Leaf", "Leaf"]
+    assert block.items[1].fence
+
+
+def test_a_fence_gets_a_barrier_where_none_follows():
+    product = Leaf(["product"], frozenset("s"), async_reads=frozenset("s"))
+    block = Block([leaf_of(["w"], writes="s"), leaf_of(["w"], writes="t"), product])
+    insert_barriers(block, _same)
+    assert _kinds(block) == ["Leaf", "Leaf", "Barrier", "Leaf"]
+    assert block.items[2].fence
+
+
+def test_what_only_threads_read_is_not_fenced():
+    block = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
+    insert_barriers(block, _same)
+    assert not block.items[1].fence

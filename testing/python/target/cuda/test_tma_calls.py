@@ -1,0 +1,78 @@
+"""T.create_tma_descriptor, T.tma_load and T.tma_store, with every number written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import CompileError
+from tilelang.layout import make_swizzled_layout
+
+FLOAT16 = 6
+MODES = (0, 3, 2, 0)  # not interleaved, swizzled by 128 bytes, 128 bytes to the L2 cache, zeros outside
+
+
+def copy_tile(rows: int, columns: int, at: tuple[int, int], numbers: Any = None, modes: tuple = MODES) -> Any:
+    """Copies a tile of 64 x 64 of A to the same place of C, through shared memory."""
+    numbers = numbers or (columns, rows, 2, columns * 2, 64, 64, 1, 1)
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "float16"), C: T.Tensor((rows, columns), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.annotate_layout({tile: make_swizzled_layout(tile)})
+            full = T.alloc_barrier(1)
+            source_map = T.create_tma_descriptor(FLOAT16, 2, A, *numbers, *modes)
+            if T.get_thread_binding() == 0:
+                T.mbarrier_expect_tx(full, 64 * 64 * 2)
+                T.tma_load(source_map, full[0], tile[0, 0], at[1], at[0])
+                T.mbarrier_arrive(full)
+            T.mbarrier_wait_parity(full, 0)
+            for i, j in T.Parallel(64, 64):
+                tile[i, j] = tile[i, j] + T.float16(1)
+            T.fence_proxy_async()
+            T.sync_threads()
+            if T.get_thread_binding() == 0:
+                T.tma_store(T.create_tma_descriptor(FLOAT16, 2, C, *numbers, *modes), tile, at[1], at[0])
+                T.tma_store_arrive()
+                T.tma_store_wait(0)
+
+    return main
+
+
+@pytest.mark.parametrize(("rows", "columns", "at"), [(64, 64, (0, 0)), (128, 192, (64, 128)), (100, 72, (64, 32))])
+def test_a_tile_there_and_back(rows: int, columns: int, at: tuple[int, int]) -> None:
+    a, c = torch.randn(rows, columns).half(), torch.zeros(rows, columns, dtype=torch.float16)
+    simulate(copy_tile(rows, columns, at), a, c, arch="sm_90a")
+    want = torch.zeros_like(a)
+    part = (slice(at[0], at[0] + 64), slice(at[1], at[1] + 64))
+    want[part] = a[part] + 1
+    assert torch.equal(c, want)
+
+
+def test_equal_descriptors_are_one() -> None:
+    text = source(copy_tile(64, 64, (0, 0)), "sm_90a")
+    assert text.count("CUtensorMap A_map") == text.count("CUtensorMap C_map") == 1
+    assert "tl::tma_load_2d(" in text and "tl::tma_store_2d(C_map" in text
+
+
+@pytest.mark.parametrize(("numbers", "modes", "message"), [
+    ((64, 64, 4, 128, 64, 64, 1, 1), MODES, "the innermost stride must be 2 bytes"),
+    ((64, 64, 2, 100, 64, 64, 1, 1), MODES, "strides must be multiples of 16 bytes"),
+    ((64, 64, 2, 128, 64, 512, 1, 1), MODES, "extents of the box are 1 to 256"),
+    ((64, 64, 2, 128, 128, 64, 1, 1), MODES, "rows of the box are 256 bytes"),
+    ((64, 64, 2, 128, 64, 64, 1, 1), (0, 7, 2, 0), "no mode 7"),
+    ((64, 64, 2, 128, 64, 64, 1), MODES, "do not fit together"),
+])  # fmt: skip
+def test_numbers_that_the_driver_would_refuse(numbers: tuple, modes: tuple, message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        source(copy_tile(64, 64, (0, 0), numbers, modes), "sm_90a")
+
+
+def test_other_architectures_have_no_descriptors() -> None:
+    with pytest.raises(CompileError, match="needs sm_90"):
+        source(copy_tile(64, 64, (0, 0)), "sm_80")
