@@ -152,3 +152,75 @@ def test_one_element_stored_to_a_row(scope, target):
 
     a = torch.arange(16.0)
     assert torch.equal(run(main, target, a), a[:, None].expand(16, 16))
+
+
+@every_target
+def test_statements_that_write_the_same_tensor_are_ordered(target):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=128):
+            B[7] = -2.0
+            T.clear(B)
+            for i in T.Parallel(255):
+                B[i + 1] = A[i]
+            B[100] = -1.0
+
+    a = torch.arange(256.0)
+    expected = torch.cat([torch.zeros(1), a[:255]])
+    expected[100] = -1
+    assert torch.equal(run(main, target, a), expected)
+
+
+@every_target
+@pytest.mark.parametrize("length", [0, 5, 64])
+def test_slices_of_run_time_length(length, target):
+    total = T.dynamic("total")
+
+    @T.prim_func
+    def main(A: T.Tensor((total, 8), "float32"), ends: T.Tensor((1,), "int32"), B: T.Tensor((80, 8), "float16")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64, 8), "float32")
+            T.fill(B, -1.0)
+            T.copy(A[2 : 2 + ends[0], :], tile)
+            T.copy(tile, B[0:64, :])
+            T.copy(tile, B[64 : 64 + T.min(ends[0], 6), :])
+
+    a = torch.arange(70 * 8.0).reshape(70, 8)
+    expected = torch.full((80, 8), -1.0)
+    expected[:64] = 0
+    expected[:length] = a[2 : 2 + length]
+    expected[64 : 64 + min(length, 6)] = expected[: min(length, 6)]
+    got = run(main, target, a, torch.tensor([length], dtype=torch.int32))
+    assert torch.equal(got, expected.half())
+
+
+@every_target
+def test_copies_of_shared_tiles_convert(target):
+    @T.prim_func
+    def main(A: T.Tensor((128, 64), "float16"), B: T.Tensor((128, 64), "bfloat16")):
+        with T.Kernel(2, threads=128) as bx:
+            half, single = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float32")
+            for _ in T.Pipelined(2, num_stages=2):
+                T.copy(A[bx * 64, 0], single)
+                T.copy(single, half)
+            T.copy(half, B[bx * 64, 0])
+
+    a = torch.arange(128 * 64.0).reshape(128, 64).half() / 8
+    assert torch.equal(run(main, target, a), a.bfloat16())
+
+
+@every_target
+def test_tiles_copied_over_what_other_statements_wrote(target):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            T.copy(A, tile)
+            T.clear(B)
+            T.copy(tile, B)
+            B[63, 63] = 5.0
+
+    a = torch.arange(64 * 64.0).reshape(64, 64).half()
+    expected = a.clone()
+    expected[63, 63] = 5
+    assert torch.equal(run(main, target, a), expected)

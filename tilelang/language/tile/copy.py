@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
+from tilelang.language.math import And, convert, if_then_else
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 
 
@@ -30,6 +34,31 @@ def _pair(src: Any, dst: Any, what: str) -> tuple[Region, Region]:
     return as_region(src, what), as_region(dst, what)
 
 
+def _is_clipped(source: Region, target: Region) -> bool:
+    """Whether one side has run-time extents where the other's are fixed."""
+    pairs = list(zip(source.shape, target.shape))
+    return len(source.shape) == len(target.shape) and any(isinstance(a, int) != isinstance(b, int) for a, b in pairs)
+
+
+def _clipped(source: Region, target: Region) -> None:
+    """The copy as a nest over the fixed extents: what is beyond the source's reads as zero, beyond the target's stays."""
+    from tilelang.language.loops import Parallel
+
+    builder = require_kernel("T.copy")
+    pairs = list(zip(source.shape, target.shape))
+    fixed = [a if isinstance(a, int) else b for a, b in pairs]
+    frame, indices = replace(Parallel(*fixed), many=True).open(builder, ("row", "column") if len(fixed) == 2 else ())
+    span = builder.span()
+    readable = [index < a for index, (a, b) in zip(indices, pairs) if isinstance(b, int) and not isinstance(a, int)]
+    writable = [index < b for index, (a, b) in zip(indices, pairs) if isinstance(a, int) and not isinstance(b, int)]
+    value = convert(ir.BufferLoad(source.buffer, list(map(as_expr, source.index(indices)))), target.dtype)
+    if readable:
+        value = if_then_else(reduce(And, readable), value, as_expr(0, target.dtype))
+    store = ir.BufferStore(target.buffer, value, list(map(as_expr, target.index(indices))), span)
+    builder.emit(ir.IfThenElse(reduce(And, writable), store, None, span) if writable else store)
+    builder.close(frame)
+
+
 def copy(
     src: Any,
     dst: Any,
@@ -45,7 +74,8 @@ def copy(
 
     ``src`` and ``dst`` are buffers, slices (``A[i:i + 64, :]``), or an element where a region starts, its extents taken from
     the other side (``T.copy(A[by * 64, k * 32], A_shared)``). What lies outside of the source reads as zero, what lies
-    outside of the destination is not written.
+    outside of the destination is not written. A slice whose length is only known at run time may be copied to or from a tile
+    of fixed size: the rest of the tile is zero, or is not written.
 
     Args:
         coalesced_width: elements of one vector access.
@@ -57,6 +87,9 @@ def copy(
         CopyShapeError: the extents differ (axes of length one aside).
     """
     source, target = _pair(src, dst, "T.copy")
+    if _is_clipped(source, target):
+        _clipped(source, target)
+        return
     layout = None if loop_layout is None else loop_layout.to_text()
     disable_tma = disable_tma or (prefer_instruction is not None and prefer_instruction != "tma")
     _emit(

@@ -84,7 +84,7 @@ class Emitter:
         scratch: bytes and alignment of shared scratch buffers.
         shared_buffers, local_buffers: tiles and fragments that code generation added.
         divergent_vars: values that differ between the threads of a warp.
-        tracked: tensors that the kernel both writes and reads.
+        tracked: tensors that the kernel both writes and reads, or writes in several places.
         descriptors: the kernel's tensor maps so far; None where the target has none.
         shares_bytes: whether neighbouring four-bit elements may be stored by different threads.
     """
@@ -395,7 +395,7 @@ class Emitter:
         return reads, writes
 
     def is_tile(self, buffer: Any) -> bool:
-        """Whether barriers guard a buffer: a shared tile (mbarriers order themselves), or a tensor written and read here."""
+        """Whether barriers guard a buffer: a shared tile (mbarriers order themselves), or a tensor whose accesses meet."""
         return buffer.scope() in ("shared", "shared.dyn") or buffer in self.tracked
 
     def is_guarded(self, access: Access) -> bool:

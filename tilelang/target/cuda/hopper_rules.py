@@ -75,7 +75,8 @@ class HopperRules:
             return None
         if op.dst.scope not in ("global", "") or not e.is_shared(op.src.buffer):
             return None
-        leaf = bulk_store(e, self.descriptors, node, op.dst.buffer in self._read_tensors(e.tree.root))
+        ordered = op.dst.buffer in self._read_tensors(e.tree.root) or e.root(op.dst.buffer) in e.tracked
+        leaf = bulk_store(e, self.descriptors, node, ordered)
         return None if leaf is None else [leaf]
 
     def _read_tensors(self, root: Any) -> set[Any]:

@@ -20,13 +20,14 @@ from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import ThreadScope, infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE
-from tilelang.target.cuda.nest import Nest
+from tilelang.target.cuda.nest import READ, WRITE, Nest
 from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.sync import insert_barriers
 from tilelang.target.cuda.thread_scopes import check_fragments
 from tilelang.target.cuda.tree import Parallel, Scalar, TileTree, walk
 from tilelang.target.cuda.wgmma import WARP_GROUP_NUMBER
+from tilelang.tileop.copy import Copy
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
 
 _SHARED_ALIGNMENT = 128
@@ -108,9 +109,9 @@ def infer_layouts(state: KernelState) -> None:
 
 
 def _exchanged_tensors(tree: TileTree, e: Emitter) -> set[Any]:
-    """Tensors through which the kernel's threads may hand values to one another."""
+    """Tensors whose accesses barriers must order: those written and read, and those that different threads write."""
     reads: set[Any] = set()
-    writes: set[Any] = set()
+    writers: dict[Any, set[Any]] = {}
     for node in walk(tree.root):
         if isinstance(node, Parallel):
             accesses = node.nest.accesses
@@ -119,9 +120,20 @@ def _exchanged_tensors(tree: TileTree, e: Emitter) -> set[Any]:
         else:
             continue
         for access in accesses:
-            if access.buffer.scope() in ("global", "") and access.kind in ("read", "write"):
-                (reads if access.kind == "read" else writes).add(e.root(access.buffer))
-    return reads & writes
+            if access.buffer.scope() not in ("global", ""):
+                continue
+            if access.kind == READ:
+                reads.add(e.root(access.buffer))
+            elif access.kind == WRITE:
+                writers.setdefault(e.root(access.buffer), set()).add(node)
+    return {buffer for buffer, nodes in writers.items() if buffer in reads or _may_overwrite(nodes)}
+
+
+def _may_overwrite(writers: set[Any]) -> bool:
+    """Whether some of the statements may write what others wrote; several copies are taken to write different parts."""
+    nests = [node for node in writers if isinstance(node, Parallel)]
+    copies = [node for node in nests if isinstance(node.op, Copy)]
+    return bool(nests) and len(writers) > max(1, len(copies))
 
 
 def _declare_names(state: KernelState) -> None:

@@ -68,7 +68,7 @@ class TmaPlan:
 def is_candidate(source: Region, target: Region, facts: Facts, layout: Any = None) -> bool:
     """Whether a copy can use the accelerator if the shared buffer gets ``layout``, by default its natural one."""
     sides = _sides(source, target)
-    if sides is None:
+    if sides is None or source.dtype != target.dtype:
         return False
     outer, inner, _ = sides
     if not _tensor_fits(outer, facts) or _tile_axes(outer, inner) is None:
