@@ -103,11 +103,14 @@ class DType(str):
         """The ``torch.dtype`` of the same name."""
         return to_torch(self)
 
-    def __call__(self, value: Any) -> Any:
-        """Converts ``value`` to this type: a cast of an expression, or a typed constant of a number."""
-        from tilelang.language.math import cast
+    def __call__(self, *value: Any) -> Any:
+        """Converts ``value`` to this type: a cast of an expression, or a typed constant of a number.
 
-        return cast(value, self)
+        Without a value it is a new immutable variable, which ``T.let`` gives its value.
+        """
+        from tilelang.language.math import cast, variable
+
+        return cast(*value, self) if value else variable(self)
 
 
 def _split(name: str) -> tuple[str, int]:

@@ -17,7 +17,7 @@ from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import CompileOptions, output_positions, resolve_options, toolchain
+from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
 
@@ -66,7 +66,8 @@ def lower(
     """Compiles a traced program without the cache and without loading it; see :func:`compile`."""
     try:
         options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags)
-        func = _with_outputs(_program(func), options)
+        options = annotated_options(_program(func), options)
+        func = _with_outputs(func, options)
         return compile_program(func, request_of(func, options))
     except TileLangError as error:
         raise concise(error) from None
@@ -129,7 +130,8 @@ def kernel_of(
         source: links the call that led here, so that the next process finds the kernel without tracing.
         metadata: kept with the artifact and part of its key (an eager program's signature).
     """
-    func = _with_outputs(_program(func), options)
+    options = annotated_options(_program(func), options)
+    func = _with_outputs(func, options)
     request = request_of(func, options)
     key = _key(func, options, request, metadata)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,6 +102,22 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
         near = difflib.get_close_matches(unknown[0], list(known_names()), n=1)
         raise CompileError(f"unknown pass configuration {unknown[0]!r}", hint=f"did you mean {near[0]!r}?" if near else None)
     return named
+
+
+def annotated_options(func: Any, options: CompileOptions) -> CompileOptions:
+    """The options with what the program itself asks for (``T.annotate_pass_configs``, ``T.annotate_compile_flags``)."""
+    attrs = func.attrs or {}
+    configs = _config_names(json.loads(attrs["tl.pass_configs"])) if "tl.pass_configs" in attrs else {}
+    flags = tuple(json.loads(attrs["tl.compile_flags"])) if "tl.compile_flags" in attrs else ()
+    if not configs and not flags:
+        return options
+    asked = [configs.pop(name, False) for name in _DUMP_IR]
+    return dataclasses.replace(
+        options,
+        pass_configs={**configs, **options.pass_configs},
+        compile_flags=(*options.compile_flags, *(part for flag in flags for part in shlex.split(flag))),
+        dump_ir=any(asked) or options.dump_ir,
+    )
 
 
 @lru_cache(maxsize=8)

@@ -35,9 +35,12 @@ _MODULES: dict[str, str] = {
     "tilelang.language.kernel": (
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"
-        " get_cluster_size get_cluster_id get_cluster_extent thread_binding"
+        " get_cluster_size get_cluster_id get_cluster_extent thread_binding launch_thread annotate_pass_configs"
+        " annotate_compile_flags"
     ),
-    "tilelang.language.loops": "serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid",
+    "tilelang.language.loops": (
+        "While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid"
+    ),
     "tilelang.language.allocate": (
         "alloc_shared alloc_fragment alloc_local alloc_var alloc_barrier alloc_cluster_barrier alloc_tmem alloc_reducer"
         " alloc_global alloc_buffer"
@@ -54,7 +57,7 @@ _MODULES: dict[str, str] = {
         " if_then_else Select isnan isinf isfinite likely And Or Not"
     ),
     "tilelang.language.integers": (
-        "ceildiv align_up floordiv floormod truncdiv truncmod div shift_left shift_right bitwise_and bitwise_or bitwise_xor"
+        "__ffs ceildiv align_up floordiv floormod truncdiv truncmod div shift_left shift_right bitwise_and bitwise_or bitwise_xor"
         " bitwise_not popcount clz"
     ),
     "tilelang.language.vectors": (
@@ -75,9 +78,9 @@ _MODULES: dict[str, str] = {
         " ptx_commit_group ptx_wait_group fence_proxy_async ptx_fence_barrier_init tma_load tma_store tma_store_arrive"
         " tma_store_wait warpgroup_arrive warpgroup_commit_batch warpgroup_wait wait_wgmma warpgroup_fence_operand"
         " cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster pdl_trigger pdl_sync"
-        " ptx_ldmatrix ptx_stmatrix ptx_mma create_tma_descriptor"
+        " __ldg __fns ptx_ldmatrix ptx_stmatrix ptx_mma create_tma_descriptor"
     ),
-    "tilelang.language.scopes": "ws WarpSpecialize attr address_of access_ptr call_extern evaluate",
+    "tilelang.language.scopes": "ws WarpSpecialize attr let address_of access_ptr call_extern evaluate",
     "tilelang.language.hints": (
         "use_swizzle annotate_layout annotate_safe_value annotate_l2_hit_ratio annotate_restrict_buffers"
         " annotate_min_blocks_per_sm assume set_max_nreg inc_max_nreg dec_max_nreg annotate_producer_reg_dealloc"

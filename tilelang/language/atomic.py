@@ -7,6 +7,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.loops import LoopSpec
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
@@ -41,6 +42,17 @@ def _tile(op: str, dst: Any, value: Any, order: str, use_tma: bool) -> None:
     builder.emit(operator.to_stmt(builder.span()))
 
 
+def _everywhere(op: str, target: Any, value: Any, order: str) -> None:
+    """Every element of a tile is updated by one scalar."""
+    names = tuple(f"i{axis}" for axis in range(len(target.extents)))
+    spec = LoopSpec("PARALLEL", tuple((0, extent, 1) for extent in target.extents), {"tl.parallel": len(names)}, many=True)
+    builder = require_kernel(f"T.atomic_{op}")
+    frame, indices = spec.open(builder, names)
+    load = ir.BufferLoad(target.buffer, [as_expr(low) + index for low, index in zip(target.mins, indices)])
+    calls.effect(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
+    builder.close(frame)
+
+
 def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev: bool, use_tma: bool = False) -> Any:
     what = f"T.atomic_{op}"
     order = _order(what, memory_order, _UPDATE_ORDERS)
@@ -48,6 +60,8 @@ def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev
         if return_prev:
             raise CompileError(f"{what}: return_prev=True needs a single element, not a tile")
         return _tile(op, dst, value, order, use_tma)
+    if not return_prev and calls.is_tile(dst) and any(extent != 1 for extent in as_region(dst, what).extents):
+        return _everywhere(op, as_region(dst, what), value, order)
     load = calls.element(dst, what)
     emit = calls.value if return_prev else calls.effect
     return emit(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})

@@ -10,7 +10,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.values import as_expr
 from tilelang.language.math import abs as absolute
-from tilelang.language.math import dtype_of, max, min, operands
+from tilelang.language.math import cast, dtype_of, max, min, operands
 from tilelang.tileop.thread import intrinsic_call
 
 _ROUNDING = {"rn": "to nearest even", "rz": "towards zero", "ru": "up", "rd": "down"}
@@ -85,7 +85,7 @@ def _ieee(name: str, intrinsic: str, arity: int, meaning: str) -> Callable[..., 
             raise CompileError(f"T.{name}: rounding_mode={rounding_mode!r} is none of {', '.join(modes)}")
         exprs = _floats(name, tuple(args))
         if dtype_of(exprs[0]).bits < 32:
-            raise CompileError(f"T.{name} takes float32 or float64, got {dtype_of(exprs[0])}")
+            return _ieee_of_halves(name, intrinsic, exprs, rounding_mode)
         return intrinsic_call(intrinsic, *exprs, attrs={"rounding": rounding_mode})
 
     function.__name__ = function.__qualname__ = name
@@ -96,6 +96,16 @@ def _ieee(name: str, intrinsic: str, arity: int, meaning: str) -> Callable[..., 
         rounding_mode: {choices}.
     """
     return function
+
+
+def _ieee_of_halves(name: str, intrinsic: str, exprs: list[Any], rounding_mode: str) -> Any:
+    """A 16-bit operation: float32 has more than twice their digits, so that rounding its result once more changes nothing."""
+    if rounding_mode != "rn":
+        raise CompileError(f"T.{name} of {dtype_of(exprs[0])} rounds to nearest only, not rounding_mode={rounding_mode!r}")
+    if intrinsic == "ieee_fma":
+        return intrinsic_call("fma", *exprs)
+    wide = intrinsic_call(intrinsic, *(cast(expr, "float32") for expr in exprs), attrs={"rounding": "rn"})
+    return cast(wide, dtype_of(exprs[0]))
 
 
 for _name, (_intrinsic, _python, _meaning) in _FAST.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.language.math import dtype_of, operands
+from tilelang.language.math import cast, dtype_of, if_then_else, operands
 
 _WORD = 32
 """Bits of a Python integer where a function needs a width: it stands for an int32."""
@@ -53,6 +53,14 @@ def _tvm(name: str) -> Callable[..., Any]:
     return build
 
 
+def _first_set(value: Any) -> Any:
+    from tilelang.ir import nodes as ir
+
+    kind = str(value.ty)
+    position = dtype_of(value).bits - ir.tirx.clz(value & (~value + ir.IntImm(kind, 1)))
+    return if_then_else(value == 0, 0, cast(position, "int32"))
+
+
 ceildiv = _integer("ceildiv", lambda a, b: -(-a // b), lambda a, b: (a + (b - 1)) // b, "``a / b`` rounded up (``b`` positive).")
 align_up = _integer(
     "align_up",
@@ -80,6 +88,13 @@ bitwise_xor = _integer("bitwise_xor", operator.xor, operator.xor, "The bits that
 bitwise_not = _integer("bitwise_not", operator.invert, operator.invert, "Every bit flipped.", arity=1)
 popcount = _integer(
     "popcount", lambda a: bin(a & ((1 << _WORD) - 1)).count("1"), _tvm("popcount"), "How many bits are set.", arity=1
+)
+__ffs = _integer(
+    "__ffs",
+    lambda a: (a & -a).bit_length(),
+    _first_set,
+    "The position of the lowest set bit, counted from 1; 0 without one.",
+    arity=1,
 )
 clz = _integer(
     "clz",

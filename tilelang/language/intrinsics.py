@@ -99,12 +99,12 @@ _DEFAULTS = {"None": None, "0": 0, "True": 1, "32": 32, "FULL": FULL_MASK}
 _ROWS = [
     # Threads of a block, blocks of a grid -----------------------------------------------------------------------------
     _Row(
-        "sync_threads(barrier_id: constant = None, arrive_count: constant = None)",
+        "sync_threads(barrier_id: index = None, arrive_count: index = None)",
         "sync_threads",
         "Waits for every thread of the block, or for ``arrive_count`` threads at named barrier ``barrier_id``.",
     ),
     _Row(
-        "named_barrier_arrive(barrier_id: constant, thread_count: constant)",
+        "named_barrier_arrive(barrier_id: index, thread_count: index)",
         "named_barrier_arrive",
         "Arrives at a named barrier that ``thread_count`` threads complete, without waiting.",
     ),
@@ -160,10 +160,16 @@ _ROWS = [
     _Row(
         "ballot_sync(predicate: predicate, mask: mask = FULL)",
         "ballot_sync",
-        "The lanes of ``mask`` with a true ``predicate``, as uint32 bits.",
+        "The lanes of ``mask`` with a true ``predicate``, as the low bits of a uint64.",
     ),
-    _Row("ballot(predicate: predicate)", "ballot_sync", "The lanes of the warp with a true ``predicate``, as uint32 bits."),
-    _Row("activemask()", "activemask", "The lanes that run this instruction now, as uint32 bits."),
+    _Row("ballot(predicate: predicate)", "ballot_sync", "The lanes of the warp with a true ``predicate``, as bits of a uint64."),
+    _Row("activemask()", "activemask", "The lanes that run this instruction now, as the low bits of a uint64."),
+    _Row(
+        "__fns(mask: mask, base: mask, offset: index)",
+        "fns",
+        "The position of the ``offset``-th set bit of ``mask`` from bit ``base`` on (backwards for a negative one); 2**32 - 1 "
+        "where there is none.",
+    ),
     _Row(
         "match_any_sync(value: value, mask: mask = FULL)",
         "match_any_sync",
@@ -268,6 +274,16 @@ _ROWS = [
 
 for _row in _ROWS:
     globals()[_row.signature.partition("(")[0]] = _row.function()
+
+
+def __ldg(load_or_buf: Any, index: Any = None) -> Any:
+    """An element of global memory that nothing writes while the kernel runs, read through the read-only cache.
+
+    Args:
+        load_or_buf: the element; or a buffer, with ``index``.
+    """
+    target = load_or_buf if index is None else load_or_buf[index]
+    return calls.value("ldg", calls.element(target, "T.__ldg"))
 
 
 def _raw(name: str, meaning: str) -> Callable[..., Any]:

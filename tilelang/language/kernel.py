@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilelang.errors import CompileError
@@ -130,6 +132,20 @@ def import_source(source: str | None = None) -> None:
     builder.attrs["tl.import_source"] = builder.attrs.get("tl.import_source", "") + (source or "")
 
 
+def annotate_pass_configs(configs: Mapping[Any, Any]) -> None:
+    """Pass configurations of this program, by ``tilelang.PassConfigKey``; options of the caller go before them."""
+    named = {str(getattr(key, "value", key)): value for key, value in configs.items()}
+    attrs = current("T.annotate_pass_configs").attrs
+    attrs["tl.pass_configs"] = json.dumps({**json.loads(attrs.get("tl.pass_configs", "{}")), **named}, sort_keys=True)
+
+
+def annotate_compile_flags(flags: str | Sequence[str]) -> None:
+    """Flags of this program for the toolchain, after those of the caller."""
+    attrs = current("T.annotate_compile_flags").attrs
+    given = [flags] if isinstance(flags, str) else list(flags)
+    attrs["tl.compile_flags"] = json.dumps([*json.loads(attrs.get("tl.compile_flags", "[]")), *given])
+
+
 def func_attr(attrs: dict[str, Any]) -> None:
     """Sets attributes of the program (``global_symbol`` renames it)."""
     current("T.func_attr").attrs.update({str(key): value for key, value in attrs.items()})
@@ -161,6 +177,11 @@ def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") ->
     if not same(as_expr(high) - as_expr(low), as_expr(extents[place])):
         raise CompileError(f"T.thread_binding: {thread} has {expr_text(as_expr(extents[place]))} values in this kernel")
     return low + indices[place]
+
+
+def launch_thread(thread: str, extent: Any) -> Any:
+    """The thread's (or block's) index along an axis of ``extent`` values: ``tx = T.launch_thread("threadIdx.x", 128)``."""
+    return thread_binding(extent, thread=thread)
 
 
 def get_thread_bindings() -> list[Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.frontend.builder import current
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.language.math import condition as as_condition
 
 
 def _notes(annotations: Mapping[str, Any] | None, **own: Any) -> dict[str, Any]:
@@ -101,6 +105,17 @@ def Pipelined(
         tl__pipeline_sync=sync or None,
     )
     return LoopSpec("SERIAL", ((first, extent, 1),), notes)
+
+
+@contextmanager
+def While(condition: Any) -> Iterator[None]:
+    """``with T.While(condition): …``, the statement ``while condition:`` as a context manager."""
+    builder = current("T.While")
+    test, span = as_condition(condition), builder.span()
+    builder.loop_ends.append(None)
+    with builder.scope("loop", lambda body: ir.While(test, body, span)):
+        yield
+    builder.loop_ends.pop()
 
 
 def grid(*extents: Any) -> LoopSpec:

@@ -98,6 +98,15 @@ def wrapped(value: int, dtype: DType) -> int:
     return value - (1 << dtype.bits) if signed else value
 
 
+def variable(dtype: DType) -> Any:
+    """An immutable variable without a value; see :func:`tilelang.language.scopes.let`."""
+    from tilelang.frontend.builder import active_builder
+    from tilelang.ir import nodes as ir
+
+    builder = active_builder()
+    return ir.Var("v" if builder is None else builder.take_name("v"), str(dtype))
+
+
 def reinterpret(value: Any, dtype: Any) -> Any:
     """The bits of ``value`` read as ``dtype``; both must have the same size in all. The order of the two does not matter.
 

@@ -12,6 +12,7 @@ from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
+from tilelang.language.math import convert
 from tilelang.language.thread_reduce import reduce_scope
 
 _WARP_GROUP_THREADS = 128
@@ -56,6 +57,12 @@ def attr(node: Any, attr_key: str, value: Any) -> Iterator[None]:
     setting = ir.StringImm(value) if isinstance(value, str) else as_expr(value)
     with builder.scope("scope", lambda body: ir.AttrStmt(target, attr_key, setting, body, span)):
         yield
+
+
+def let(variable: Any, value: Any) -> None:
+    """Gives a variable of ``T.int32()`` and its like its value, once."""
+    builder = current("T.let")
+    builder.emit(ir.Bind(variable, convert(as_expr(value, str(variable.ty)), str(variable.ty)), builder.span()))
 
 
 def address_of(target: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilelang.errors import CopyShapeError
@@ -50,15 +51,27 @@ class Copy(TileOp):
 
 @tile_operator("tl.transpose")
 class Transpose(TileOp):
-    """``dst[j, i] = src[i, j]`` over two-dimensional regions."""
+    """``dst[..., j, i] = src[..., i, j]``: the last two axes exchanged."""
 
     src: Region = reads()
     dst: Region = writes()
 
     def check(self) -> None:
-        """The extents of one must be the reversed extents of the other."""
-        if not all(map(same, self.src.extents, reversed(self.dst.extents))):
+        """The extents must agree with the last two exchanged, leading axes of length one aside."""
+        source, target = list(self.src.extents), list(self.dst.extents)
+        for extents in (source, target):
+            while len(extents) > 2 and extents[0] == 1:
+                del extents[0]
+        if len(source) != len(target) or len(source) < 2 or not all(map(same, source, self._exchanged(target))):
             raise CopyShapeError(shape_text(self.src.extents), shape_text(self.dst.extents), "T.transpose")
+
+    @staticmethod
+    def _exchanged(items: Sequence[Any]) -> list[Any]:
+        return [*items[:-2], items[-1], items[-2]]
+
+    def source_offsets(self, offsets: Sequence[Any]) -> list[Any]:
+        """The offsets in the source for those in the destination, axes of length one left out of both."""
+        return list(offsets) if 1 in self.dst.extents[-2:] else self._exchanged(offsets)
 
 
 @tile_operator("tl.c2d_im2col")

@@ -100,8 +100,9 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             shfl_down same effect
             any_sync int32 effect
             all_sync int32 effect
-            ballot_sync uint32 effect
-            activemask uint32 effect
+            ballot_sync uint64 effect
+            activemask uint64 effect
+            fns uint32 pure __fns
             syncthreads_count int32 effect
             syncthreads_and int32 effect
             syncthreads_or int32 effect

@@ -98,6 +98,18 @@ TL_DEVICE uint32_t match_all(T value, uint32_t mask) {
   return __match_all_sync(mask, value, &same);
 }
 
+// The position of the `count`-th set bit of `mask` from bit `base` on, upwards for a positive count and downwards for a
+// negative one; with 0, `base` itself where it is set. All ones where there is none. (PTX fns is a loop too.)
+TL_DEVICE uint32_t nth_set_bit(uint32_t mask, uint32_t base, int count) {
+  if (count == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffffu;
+  const int step = count > 0 ? 1 : -1;
+  for (int bit = static_cast<int>(base); bit >= 0 && bit < 32; bit += step) {
+    if (mask >> bit & 1) count -= step;
+    if (count == 0) return bit;
+  }
+  return 0xffffffffu;
+}
+
 // All-reduce over the `Width` lanes (a power of two) that differ in lane bits [log2 Stride, log2 (Stride * Width)).
 template <typename Op, int Width = 32, int Stride = 1, typename T>
 TL_DEVICE T warp_reduce(T value) {

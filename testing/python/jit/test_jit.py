@@ -172,3 +172,20 @@ def test_the_disabled_cache_compiles_afresh():
     finally:
         tilelang.enable_cache()
     assert programs.scaled_add(20) is programs.scaled_add(20)
+
+
+def test_a_program_carries_its_own_options():
+    from tilelang.jit.options import annotated_options, resolve_options
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32")):
+        T.annotate_pass_configs({tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True, "tl.disable_tma_lower": True})
+        T.annotate_compile_flags(["--one", "--two 2"])
+        T.annotate_compile_flags("--three")
+        with T.Kernel(1, threads=4):
+            T.clear(A)
+
+    given = resolve_options(target="cuda", pass_configs={"tl.disable_tma_lower": False}, compile_flags=["--zero"])
+    options = annotated_options(main, given)
+    assert options.pass_configs == {"tl.enable_fast_math": True, "tl.disable_tma_lower": False}
+    assert options.compile_flags == ("--zero", "--one", "--two", "2", "--three")

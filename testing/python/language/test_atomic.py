@@ -94,7 +94,7 @@ def traced(body):
     [
         (lambda A, B: T.atomic_add(A[0], 1, memory_order="strong"), CompileError, "memory_order='strong' is none of relaxed"),
         (lambda A, B: T.atomic_store(A[0], 1, memory_order="acquire"), CompileError, "is none of relaxed, release, seq_cst"),
-        (lambda A, B: T.atomic_add(A, 1), CompileError, "acts on one element, A has several"),
+        (lambda A, B: T.atomic_add(A, 1, return_prev=True), CompileError, "acts on one element, A has several"),
         (lambda A, B: T.atomic_add(A, B, return_prev=True), CompileError, "return_prev=True needs a single element"),
         (lambda A, B: T.atomic_or(A[0], 1), CompileError, "T.atomic_or takes integers, A is float32"),
     ],
@@ -132,3 +132,19 @@ def test_consecutive_updates_give_the_old_values(target, lanes, dtype):
     else:
         tilelang.compile(main, target=target)(a, b, c)
     assert torch.equal(c, torch.arange(64).to(dtype)) and torch.equal(a, c + 1)
+
+
+def test_one_scalar_updates_every_element_of_a_tile():
+    @T.prim_func
+    def main(A: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            T.atomic_add(A, 2)
+            T.atomic_max(A[1:3, 0:2], 7)
+
+    want = torch.full((4, 4), 2.0)
+    want[1:3, 0:2] = 7
+    for target in ("cpu", {"kind": "cuda", "arch": "sm_80"}):
+        a = torch.zeros(4, 4)
+        with tilelang.simulator():
+            tilelang.compile(main, target=target)(a)
+        assert torch.equal(a, want)

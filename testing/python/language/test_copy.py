@@ -231,3 +231,19 @@ def test_copy_of_no_buffer():
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 T.copy(1.0, A)
+
+
+def test_transpose_exchanges_the_last_two_axes():
+    @T.prim_func
+    def main(A: T.Tensor((2, 3, 4), "float32"), B: T.Tensor((2, 4, 3), "float32"), C: T.Tensor((4, 3), "float32")):
+        with T.Kernel(1, threads=32):
+            T.transpose(A, B)
+            T.transpose(A[1, :, :], C)
+
+    a = torch.arange(24.0).reshape(2, 3, 4)
+    for target in ("cpu", {"kind": "cuda", "arch": "sm_80"}):
+        b, c = torch.zeros(2, 4, 3), torch.zeros(4, 3)
+        with tilelang.simulator():
+            tilelang.compile(main, target=target)(a, b, c)
+        assert torch.equal(b, a.transpose(1, 2))
+        assert torch.equal(c, a[1].T)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError
 
@@ -300,3 +301,27 @@ def test_wrong_number_of_arguments():
 def test_integers_only():
     with pytest.raises(CompileError, match="T.ceildiv takes integers, got float32"):
         elementwise(lambda v: T.ceildiv(v, 2), "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_ieee_operations_of_halves_are_rounded_once(dtype):
+    @T.prim_func
+    def main(A: T.Tensor((64,), dtype), B: T.Tensor((64,), dtype), C: T.Tensor((5, 64), dtype)):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                C[0, i] = T.ieee_add(A[i], B[i])
+                C[1, i] = T.ieee_mul(A[i], B[i])
+                C[2, i] = T.ieee_fdiv(A[i], B[i])
+                C[3, i] = T.ieee_fsqrt(A[i])
+                C[4, i] = T.ieee_fmaf(A[i], B[i], A[i])
+
+    a, b = (torch.rand(64, generator=torch.Generator().manual_seed(s)).add(0.1).to(getattr(torch, dtype)) for s in (1, 2))
+    x, y = a.double(), b.double()
+    want = torch.stack([x + y, x * y, x / y, x.sqrt(), x * y + x]).to(a.dtype)
+    for target in ("cpu", {"kind": "cuda", "arch": "sm_80"}):
+        c = torch.zeros(5, 64, dtype=a.dtype)
+        with tilelang.simulator():
+            tilelang.compile(main, target=target)(a, b, c)
+        assert torch.equal(c, want)
+    with pytest.raises(CompileError, match="rounds to nearest only"):
+        T.ieee_add(T.cast(1.0, dtype), T.cast(1.0, dtype), rounding_mode="rz")

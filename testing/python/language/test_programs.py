@@ -553,3 +553,23 @@ def test_an_eager_program_may_declare_arguments_after_its_outputs():
 
     a = random((5,), torch.float32)
     assert torch.equal(add(a, a), a + a)
+
+
+def test_variables_and_loops_spelled_as_calls():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            start = T.int32()
+            T.let(start, A[0] + 5)
+            A[0] = 0
+            A[1] = start
+            state = T.alloc_var("int32", init=0)
+            with T.While(state < 4):
+                state += 3
+            A[2] = state
+            A[3] = T.align_up(start, 4) * 10 + T.__ffs(start)
+
+    a = torch.tensor([1, 0, 0, 0], dtype=torch.int32)
+    run(main, a)
+    assert a.tolist() == [0, 6, 6, 82]
+    assert (T.align_up(5, 4), T.__ffs(12), T.__ffs(0)) == (8, 3, 0)

@@ -136,7 +136,7 @@ def tma_copy(
 
 
 def transpose(src: Any, dst: Any, annotations: Any = None) -> None:
-    """``dst[j, i] = src[i, j]`` for two-dimensional tiles."""
+    """``dst[..., j, i] = src[..., i, j]``: the last two axes of a tile exchanged."""
     _emit("T.transpose", Transpose(as_region(src, "T.transpose"), as_region(dst, "T.transpose")))
 
 

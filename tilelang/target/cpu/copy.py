@@ -74,15 +74,8 @@ def lower_copy(record: Copy, scope: Scope) -> Any:
 
 @rule(Transpose)
 def lower_transpose(record: Transpose, scope: Scope) -> Any:
-    """As a copy whose source is read with its axes exchanged."""
-
-    def swapped(region: Region) -> Region:
-        return Region(region.buffer, region.mins, region.extents)
-
-    src, dst = swapped(record.src), record.dst
-    if 1 in src.extents:  # one row or column: the same elements in the same order
-        return element_loop(src, dst, scope)
-    return element_loop(src, dst, scope, permute=lambda offsets: offsets[::-1])
+    """As a copy whose source is read with its last axes exchanged."""
+    return element_loop(record.src, record.dst, scope, permute=record.source_offsets)
 
 
 @rule(Fill)

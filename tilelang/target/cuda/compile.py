@@ -11,6 +11,7 @@ from tilelang.artifact import KernelArtifact, KernelLaunch
 from tilelang.target.cuda.alignment import tensor_alignment
 from tilelang.target.cuda.headers import prelude
 from tilelang.target.cuda.host import host_files
+from tilelang.target.cuda.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.script import compile_script
@@ -35,7 +36,8 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     context = CudaContext(request, options_of(request))
     result = run(PIPELINE, func, context, dump=request.dump_ir)
     imported = func.attrs["tl.import_source"] if "tl.import_source" in func.attrs else ""
-    body = "\n".join([*([str(imported)] if imported else []), *(state.text for state in result.value.states)])
+    kernels = "\n".join(state.text for state in result.value.states)
+    body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE in kernels else "", kernels]))
     launches = tuple(state.launch for state in result.value.states)
     return Lowered(prelude(body) + "\n" + body, launches, result.seconds, result.dumps)
 

@@ -19,6 +19,11 @@ RNG_STATE = "rng_state"
 
 RNG_DECLARATION = f"tl::Philox {RNG_STATE} = tl::philox_init(0, 0, 0);"
 
+GRID_STATE = "tl_grid_state"
+"""The word of global memory at which blocks meet; a source that names it defines it (see :data:`GRID_DECLARATION`)."""
+
+GRID_DECLARATION = f"__device__ uint32_t {GRID_STATE};"
+
 MEMORY_ORDERS: Mapping[str, int] = {"relaxed": 0, "consume": 2, "acquire": 2, "release": 3, "acq_rel": 4, "seq_cst": 5}
 ROUNDINGS: Mapping[str, int] = {"rn": 0, "rz": 1, "ru": 2, "rd": 3}
 
@@ -253,6 +258,8 @@ _RULES: Mapping[str, Rule] = {
     "match_any_sync": _vote("__match_any_sync"),
     "match_all_sync": _match_all,
     "activemask": _function("__activemask"),
+    "fns": _function("tl::nth_set_bit"),
+    "sync_grid": lambda call, emitter: f"tl::grid_sync(&{GRID_STATE})",
     **{f"syncthreads_{kind}": _function(f"__syncthreads_{kind}") for kind in ("count", "and", "or")},
     **{
         f"warp_reduce_{name}": _warp_reduce(operation)
@@ -277,4 +284,5 @@ _RULES: Mapping[str, Rule] = {
 
 def named_barrier_text(call: Any, emitter: Any) -> str:
     """``T.sync_threads(barrier, threads)``."""
-    return f"tl::named_barrier_sync({_values(call, emitter)})"
+    count = "" if len(call.args) > 1 else f", {emitter.kernel.thread_count}"
+    return f"tl::named_barrier_sync({_values(call, emitter)}{count})"

@@ -103,7 +103,7 @@ def _copy(op: Copy, span: Any) -> Nest:
 
 def _transpose(op: Transpose, span: Any) -> Nest:
     axes, offsets = _axes([op.dst], span)
-    return Nest.build(axes, _store(op.dst, offsets, _load(op.src, offsets[::-1]), span), span, "T.transpose")
+    return Nest.build(axes, _store(op.dst, offsets, _load(op.src, op.source_offsets(offsets)), span), span, "T.transpose")
 
 
 def _fill(op: Fill, span: Any) -> Nest:

@@ -1,0 +1,81 @@
+"""What a program says to threads itself: votes, named barriers, and the barrier of the whole grid."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.target.cuda.support import cuda, simulate
+
+ARCHES = ("sm_80", "sm_90a")
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_votes_are_64_bits_wide_and_their_bits_are_found(arch):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            lane = T.launch_thread("threadIdx.x", 32)
+            votes = T.ballot_sync(lane >= 7)
+            narrow = T.cast(votes, "uint32")
+            if lane == 0:
+                A[0] = T.__ffs(votes)
+                A[1] = T.clz(votes)
+                A[2] = T.cast(T.__fns(narrow, 0, 3), "int32")
+                A[3] = T.cast(T.__fns(narrow, 31, -2), "int32")
+
+    a = torch.zeros(4, dtype=torch.int32)
+    simulate(main, a, arch=arch)
+    assert a.tolist() == [8, 32, 9, 30]
+
+
+def test_named_barriers_take_run_time_numbers():
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            t = T.get_thread_binding()
+            words = T.alloc_shared((128,), "int32")
+            words[t] = t
+            T.sync_threads(t // 64 + 1, 64)
+            A[t] = words[t // 64 * 64 + 63 - t % 64]
+            T.sync_threads(3)
+
+    a = torch.zeros(128, dtype=torch.int32)
+    simulate(main, a)
+    assert a.tolist() == [*range(63, -1, -1), *range(127, 63, -1)]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_all_blocks_of_the_grid_meet(arch):
+    @T.prim_func
+    def main(A: T.Tensor((1024,), "float32"), B: T.Tensor((1024,), "float32")):
+        with T.Kernel(16, threads=64) as bx:
+            for i in T.Parallel(64):
+                A[bx * 64 + i] = bx * 64 + i
+            T.sync_grid()
+            for i in T.Parallel(64):
+                B[bx * 64 + i] = A[1023 - bx * 64 - i]
+            T.sync_grid()
+            for i in T.Parallel(64):
+                A[bx * 64 + i] = B[1023 - bx * 64 - i] + 1
+
+    kernel = tilelang.compile(main, target=cuda(arch))
+    a, b = torch.zeros(1024), torch.zeros(1024)
+    with tilelang.simulator():
+        for _ in range(2):  # the barrier's word goes on from one launch to the next
+            kernel(a, b)
+            assert torch.equal(a, torch.arange(1024.0) + 1)
+
+
+def test_read_only_loads():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float16"), B: T.Tensor((64,), "float16")):
+        with T.Kernel(1, threads=64):
+            t = T.get_thread_binding()
+            B[t] = T.__ldg(A[63 - t]) + T.__ldg(A, t)
+
+    a, b = torch.arange(64).half(), torch.zeros(64, dtype=torch.float16)
+    simulate(main, a, b)
+    assert torch.equal(b, a + a.flip(0))
