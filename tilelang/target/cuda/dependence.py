@@ -7,6 +7,8 @@ program order. For a tile with ``v`` slots only iterations that are a multiple o
 from __future__ import annotations
 
 import functools
+import weakref
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,16 +117,31 @@ class Body:
         inner = {node.stmt.var for node in walk(self.loop.body) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)}
         return isinstance(expr, int) or _available(expr, inner, {node.stmt.var for node in self.replays}, self.written)
 
+    def is_outside(self, buffer: Any) -> bool:
+        """Whether statements outside of the loop touch a buffer."""
+        return _touch_counts(self.tree)[buffer] > self._own_touches[buffer]
+
     @functools.cached_property
-    def outside(self) -> set[Any]:
-        """The buffers that statements outside of the loop touch."""
-        own = {id(node) for node in walk(self.loop.body)}
-        others = [node for node in walk(self.tree.root) if id(node) not in own]
-        return {touch.buffer for node in others for touch in _node_touches(node, self.tree)}
+    def _own_touches(self) -> Counter[Any]:
+        return _count_touches(self.loop.body, self.tree)
 
     def is_viewed(self, buffer: Any) -> bool:
         """Whether a buffer has another name, or is one."""
         return buffer in self.tree.aliases or buffer in self.tree.aliases.values()
+
+
+_TOUCHES: weakref.WeakKeyDictionary[TileTree, Counter[Any]] = weakref.WeakKeyDictionary()
+
+
+def _touch_counts(tree: TileTree) -> Counter[Any]:
+    """How often a kernel touches each buffer; counted once, however many loops ask."""
+    if tree not in _TOUCHES:
+        _TOUCHES[tree] = _count_touches(tree.root, tree)
+    return _TOUCHES[tree]
+
+
+def _count_touches(top: Any, tree: TileTree) -> Counter[Any]:
+    return Counter(touch.buffer for node in walk(top) for touch in _node_touches(node, tree))
 
 
 # Accesses ------------------------------------------------------------------------------------------------------------
@@ -248,7 +265,7 @@ def may_run_ahead(statement: Statement, body: Body) -> bool:
         return False
     if body.written.get(buffer, 0) != 1 or op.src.buffer in body.written or body.is_viewed(buffer):
         return False
-    return all(map(body.is_usable, (*op.src.mins, *op.src.extents))) and buffer not in body.outside
+    return all(map(body.is_usable, (*op.src.mins, *op.src.extents))) and not body.is_outside(buffer)
 
 
 # Schedules -----------------------------------------------------------------------------------------------------------
@@ -323,7 +340,7 @@ def _is_private(buffer: Any, uses: list, body: Body) -> bool:
     if not ir.is_buffer_var(buffer) or buffer.scope() not in SHARED or body.is_viewed(buffer):
         return False
     first = min(uses, key=lambda use: use[0])[3]
-    return first.fills and not first.reads and buffer not in body.outside
+    return first.fills and not first.reads and not body.is_outside(buffer)
 
 
 def _broken(buffer: Any, first: Statement, second: Statement, when: str) -> PipelineScheduleError:

@@ -8,8 +8,10 @@ Afterwards every nest is checked against every fragment; where they disagree, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -35,6 +37,7 @@ from tilelang.target.cuda.tma import is_candidate, natural_layout
 from tilelang.target.cuda.tree import FRAGMENT, Branch, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
 from tilelang.target.cuda.vectors import contiguous_axis, is_memory, shrink_to_threads, vector_width
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of
+from tilelang.target.cuda.worklist import Worklist
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import AnnotateLayout
@@ -100,6 +103,22 @@ def infer(tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool
             staged.update(dict.fromkeys(stage(tree, node, found), error))
 
 
+def _by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    """The different values of each buffer, in order."""
+    found: dict[Any, dict[Any, None]] = {}
+    for buffer, value in pairs:
+        found.setdefault(buffer, {})[value] = None
+    return {buffer: list(values) for buffer, values in found.items()}
+
+
+def _traffic(node: Parallel) -> tuple[int, int]:
+    """How much a nest moves, and how far: kind of memory, elements."""
+    elements = math.prod(max(axis.extent, 1) for axis in node.nest.axes)
+    scopes = {access.buffer.scope() for access in node.nest.accesses}
+    memory = 2 if scopes & {"global", ""} else 1 if any(s.startswith("shared") for s in scopes) else 0
+    return (memory, elements)
+
+
 class _Solver:
     def __init__(self, tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool, wgmma: bool):
         self.tree, self.target, self.facts, self.swizzle, self.wgmma = tree, target, facts, swizzle, wgmma
@@ -114,6 +133,9 @@ class _Solver:
             self.views.setdefault(root_of(tree, view), []).append(view)
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
         self._visit(tree.root, ThreadScope(0, threads), [])
+        self.users = _by_buffer((access.buffer, node) for node in self.nests for access in node.nest.accesses)
+        self.reduced = _by_buffer((node.op.src.buffer, node) for node in self.reductions)
+        self.nest_work, self.reduction_work = Worklist(self.nests), Worklist(self.reductions)
 
     def _visit(self, node: Any, scope: ThreadScope, loops: list) -> None:
         self.out.scopes[node] = scope
@@ -144,16 +166,17 @@ class _Solver:
         for node in self.products:
             self._product(node)
         self._shared_layouts()
-        pending = dict.fromkeys(node for node in self.nests if self._touches_fragment(node))
+        pending = {node for node in self.nests if self._touches_fragment(node)}
         free = [node for node in self.nests if node not in pending]
         self._propagate(pending)
         self._replicate_indexed()
         self._propagate(pending)
-        while pending:
-            node = self._most_traffic(pending)
+        for node in sorted((node for node in self.nests if node in pending), key=_traffic, reverse=True):
+            if node not in pending:
+                continue
             self.out.loops[node] = self._partial_loop(node) or self._free(node)
             self._fix_fragments(node)
-            del pending[node]
+            pending.discard(node)
             self._propagate(pending)
         for node in free:
             self.out.loops[node] = self._free(node)
@@ -174,13 +197,12 @@ class _Solver:
 
     def _annotations(self) -> None:
         """What the user fixed; memory that has several shapes is left row-major, as they must mean the same bytes."""
-        views = set(self.tree.aliases) | set(self.tree.aliases.values())
         for hint, span in self.tree.hints:
             if isinstance(hint, AnnotateLayout):
                 layout, buffer = from_text(hint.layout), hint.buffer.buffer
                 if isinstance(layout, FragmentLayout):
                     self._fix_views(buffer, layout, span)
-                elif buffer not in views:
+                elif buffer not in self._viewed:
                     self.out.memory[buffer] = layout
                     self.out.origins[buffer] = span
 
@@ -197,22 +219,34 @@ class _Solver:
 
     def _may_pair(self, op: Any) -> bool:
         """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
-        kinds = {
-            (other.op.transpose_a, other.op.transpose_b, other.op.a.dtype, other.op.a.scope, other.op.b.scope)
-            for other in self.products
-            if other.op.c.buffer == op.c.buffer
-        }
-        annotated = {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
-        return len(kinds) == 1 and op.c.buffer not in annotated
+        return len(self._product_kinds[op.c.buffer]) == 1 and op.c.buffer not in self._annotated
+
+    @cached_property
+    def _product_kinds(self) -> dict[Any, list[Any]]:
+        """The kinds of operands of the products that share a C."""
+        return _by_buffer(
+            (op.c.buffer, (op.transpose_a, op.transpose_b, op.a.dtype, op.a.scope, op.b.scope))
+            for op in (node.op for node in self.products)
+        )
+
+    @cached_property
+    def _annotated(self) -> set[Any]:
+        return {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
+
+    @cached_property
+    def _viewed(self) -> set[Any]:
+        """Buffers that share their memory with others."""
+        return set(self.tree.aliases) | set(self.tree.aliases.values())
 
     def _in_panels(self, op: Any) -> bool:
         """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""
-        views = set(self.tree.aliases) | set(self.tree.aliases.values())
         for region in (op.a, op.b):
             if not region.scope.startswith("shared"):
                 continue
             chosen = self.out.memory.get(region.buffer)
-            if region.buffer in views or (chosen is not None and panel_bytes_of(chosen, canonical(region.dtype).bits) is None):
+            if region.buffer in self._viewed or (
+                chosen is not None and panel_bytes_of(chosen, canonical(region.dtype).bits) is None
+            ):
                 return False
             if not all(self.facts.divisible(low, 64) for low in region.mins[-2:]):
                 return False
@@ -234,8 +268,12 @@ class _Solver:
         root = root_of(self.tree, buffer)
         found = {other: _same_registers(buffer, other, layout) for other in (root, *self.views.get(root, ()))}
         if found[root] is not None:
-            self.out.fragments.update((other, same) for other, same in found.items() if same is not None)
+            fixed = {other: same for other, same in found.items() if same is not None}
+            self.out.fragments.update(fixed)
             self.out.origins.update(dict.fromkeys(found, span))
+            for other in fixed:
+                self.nest_work.mark(self.users.get(other, ()))
+                self.reduction_work.mark(self.reduced.get(other, ()))
 
     def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
         error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
@@ -250,7 +288,6 @@ class _Solver:
         # The tensor memory accelerator writes panels only; those that a warp group product demands may be narrower.
         bulk = {region.buffer: natural_layout(region) for region in self.bulk}
         bulk = {buffer: layout for buffer, layout in bulk.items() if not self._is_panels(demanded.get(buffer), buffer)}
-        views = set(self.tree.aliases) | set(self.tree.aliases.values())
         accumulators = {node.op.c.buffer for node in self.products}
         near: dict[Any, Any] = {}
         if self.swizzle:
@@ -262,22 +299,23 @@ class _Solver:
             if buffer.scope() in ("shared", "shared.dyn") and buffer not in self.out.memory:
                 plain = row_major([as_int(extent) for extent in buffer.shape])
                 found = bulk.get(buffer) or demanded.get(buffer) or near.get(buffer) or plain
-                self.out.memory[buffer] = plain if buffer in views else found
+                self.out.memory[buffer] = plain if buffer in self._viewed else found
 
     # Propagation -------------------------------------------------------------------------------------------------------
 
-    def _propagate(self, pending: dict[Parallel, None]) -> None:
+    def _propagate(self, pending: set[Parallel]) -> None:
+        """Distributes the nests that a fragment determines, which fixes more fragments, until nothing changes."""
         changed = True
         while changed:
             changed = False
-            for node in list(pending):
-                loop = self._determined_loop(node)
+            for node in self.nest_work.sweep():
+                loop = self._determined_loop(node) if node in pending else None
                 if loop is not None:
                     self.out.loops[node] = loop
                     self._fix_fragments(node)
-                    del pending[node]
+                    pending.discard(node)
                     changed = True
-            for node in self.reductions:
+            for node in self.reduction_work.sweep():
                 changed |= self._reduce_forward(node)
 
     def _determined_loop(self, node: Parallel) -> LoopLayout | None:
@@ -357,17 +395,6 @@ class _Solver:
         ]
 
     # Free choices ------------------------------------------------------------------------------------------------------
-
-    def _most_traffic(self, pending: Mapping[Parallel, None]) -> Parallel:
-        def weight(node: Parallel) -> tuple[int, int]:
-            elements = 1
-            for axis in node.nest.axes:
-                elements *= max(axis.extent, 1)
-            scopes = {access.buffer.scope() for access in node.nest.accesses}
-            memory = 2 if scopes & {"global", ""} else 1 if any(s.startswith("shared") for s in scopes) else 0
-            return (memory, elements)
-
-        return max(pending, key=weight)
 
     def _partial_loop(self, node: Parallel) -> LoopLayout | None:
         """The distribution by a fixed fragment that only some axes index; the other axes share its replicas."""
