@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.errors import UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
+from tilelang.target.cpu import rounding
 from tilelang.target.cpu.atomic import atomic_load, atomic_store, atomic_update, consecutive_update
 from tilelang.target.cpu.lower import STATEMENTS
 from tilelang.target.cpu.mathops import OPERATORS
@@ -40,39 +40,6 @@ STATEMENTS.update(
 )
 
 
-def _rounded_to_nearest(build: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """IEEE arithmetic; the other rounding modes would need the processor's control register."""
-
-    def entry(legalizer: Any, node: Any) -> Any:
-        mode = str(node.attrs["rounding"]) if node.attrs is not None and "rounding" in node.attrs else "rn"
-        if mode != "rn":
-            raise UnsupportedOnCpuError(f'rounding_mode="{mode}"', 'use "rn", or target="cuda"')
-        return build(legalizer, *[legalizer.expr(argument) for argument in node.args])
-
-    return entry
-
-
-def _operator(name: str) -> Callable[..., Any]:
-    def build(legalizer: Any, *arguments: Any) -> Any:
-        return OPERATORS[f"tirx.{name}"](_Legal(legalizer), ir.Call(ir.Op.get(f"tirx.{name}"), arguments, ret_ty=arguments[0].ty))
-
-    return build
-
-
-class _Legal:
-    """A legaliser for arguments that are legal already."""
-
-    def __init__(self, legalizer: Any):
-        self._legalizer = legalizer
-        self.context = legalizer.context
-
-    def expr(self, node: Any) -> Any:
-        return node
-
-    def call(self, name: str, *arguments: Any) -> Any:
-        return self._legalizer.call(name, *arguments)
-
-
 def _reciprocal(legalizer: Any, x: Any) -> Any:
     return ir.FloatImm(x.ty, 1.0) / x
 
@@ -90,14 +57,8 @@ EXPRESSIONS: dict[str, Callable[[Any, Any], Any]] = {
     "tl.fast_log2": OPERATORS["prim.log2"],
     "tl.fast_rcp": _plain(_reciprocal),
     "tl.fma": OPERATORS["tirx.fma"],
-    "tl.ieee_add": _rounded_to_nearest(lambda legalizer, a, b: a + b),
-    "tl.ieee_sub": _rounded_to_nearest(lambda legalizer, a, b: a - b),
-    "tl.ieee_mul": _rounded_to_nearest(lambda legalizer, a, b: a * b),
-    "tl.ieee_div": _rounded_to_nearest(lambda legalizer, a, b: a / b),
-    "tl.ieee_rcp": _rounded_to_nearest(_reciprocal),
-    "tl.ieee_fma": _rounded_to_nearest(_operator("fma")),
-    "tl.ieee_sqrt": _rounded_to_nearest(_operator("sqrt")),
-    "tl.ieee_rsqrt": _rounded_to_nearest(_operator("rsqrt")),
+    **{f"tl.ieee_{name}": rounding.operation(name) for name in ("add", "sub", "mul", "div", "rcp", "fma", "sqrt")},
+    "tl.ieee_rsqrt": rounding.reciprocal_root,
 }  # fmt: skip
 """Intrinsic -> how its value is computed."""
 
