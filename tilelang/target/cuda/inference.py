@@ -279,6 +279,12 @@ class _Solver:
         error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
         self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(span_of(node)))
 
+    def _replaces_what_it_reads(self, nest: Nest) -> bool:
+        """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read."""
+        memory = [access for access in nest.accesses if is_memory(access.buffer)]
+        read = {root_of(self.tree, access.buffer) for access in memory if access.kind == READ}
+        return any(root_of(self.tree, access.buffer) in read for access in memory if access.kind != READ)
+
     def _expect_layout(self, node: Any, buffer: Any) -> None:
         if self._is_fragment(buffer) and buffer not in self.out.fragments:
             self._conflict(node, buffer, "as a view it has none of its own")
@@ -455,6 +461,8 @@ class _Solver:
                 layout = self.out.fragments.get(access.buffer)
                 if layout is None or not _reaches(access, layout, loop):
                     self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
+                elif access.kind != READ and loop.replicas and self._replaces_what_it_reads(node.nest):
+                    self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
         for node in self.reductions:
             for region in (node.op.src, node.op.dst):
                 self._expect_layout(node, region.buffer)

@@ -284,7 +284,7 @@ class _NestText:
         """Vector loads, the body for each lane, vector stores."""
         e = self.e
         before, after = [], []
-        written = {a.buffer: a.step for a in reversed(self.nest.accesses) if a.kind != READ}
+        written = {e.root(a.buffer): a.step for a in reversed(self.nest.accesses) if a.kind != READ}
         var = self.nest.axes[self.place].var
         for access in self.nest.accesses:
             if self._stages_read(access, written, var):
@@ -293,20 +293,24 @@ class _NestText:
             if self._stages_write(access, var):
                 after += self._stage_store(access)
         inner = self._lanes(var)
-        return [*before, *inner, *after] if e else []
+        return [*before, *inner, *after]
 
     def _stages_read(self, access: Access, written: dict[Any, int], var: Any) -> bool:
+        """Whether an element is read ahead of the body: nothing that the body reads there may be what it has stored."""
+        if access.kind != READ:
+            return False
+        root = self.e.root(access.buffer)
+        last_read = max(a.step for a in self.nest.accesses if a.kind == READ and self.e.root(a.buffer) == root)
         return (
-            access.kind == READ
-            and is_memory(access.buffer)
+            is_memory(access.buffer)
             and not access.conditional
             and not access.inner
             and mentions(access.indices[-1], {var: 0})
-            and access.step <= written.get(access.buffer, access.step)
+            and last_read <= written.get(root, last_read)
         )
 
     def _stages_write(self, access: Access, var: Any) -> bool:
-        others = [a for a in self.nest.accesses if a.buffer is access.buffer or a.buffer == access.buffer]
+        others = [a for a in self.nest.accesses if self.e.root(a.buffer) == self.e.root(access.buffer)]
         return (
             access.kind == WRITE
             and is_memory(access.buffer)
@@ -340,6 +344,9 @@ class _NestText:
         if "r:" + self._key(access.buffer, indices) in self.stages:
             return []
         guard = e.bounds_guard(access.buffer, indices)
+        if any(other.kind != READ and other.buffer.same_as(access.buffer) for other in self.nest.accesses):
+            # The thread that stores is the one that reads: another may come after the store.
+            guard = " && ".join(filter(None, (guard, self._owner()))) or None
         name, address, word = self._stage(access)
         value = f"*reinterpret_cast<const {word}*>({address})"
         declaration = self._declaration(access.buffer, name)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
+import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import source
+from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
-from tilelang.target.cuda.code import Barrier, Block, BranchCode, LoopCode, ScopeCode, Wait, leaf_of
-from tilelang.target.cuda.shared_plan import plan_shared
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, LoopCode, Wait, leaf_of
 from tilelang.target.cuda.sync import insert_barriers
-from tilelang.target.info import parse_target
-
-
-@dataclass(frozen=True)
-class _Buffer:
-    name: str
 
 
 def _kinds(block):
@@ -106,15 +98,66 @@ def test_conflicting_fragments_where_threads_part_name_both_statements():
         source(main)
 
 
-def test_what_threads_side_by_side_use_does_not_share_memory():
-    scopes = [
-        ScopeCode("a", Block([leaf_of(["x"], writes="s")]), 0, 128, "barrier();"),
-        ScopeCode("b", Block([leaf_of(["y"], writes="t")]), 128, 128, "barrier();"),
-    ]
-    sizes = {_Buffer(name): (1024, 128) for name in "st"}
-    s, t = sizes
-    for scope, buffer in zip(scopes, sizes):
-        scope.body.items[0].writes = frozenset([buffer])
-    assert not plan_shared(Block(scopes), sizes, "kernel", parse_target({"kind": "cuda", "arch": "sm_80"})).overlap(s, t)
-    later = Block([scopes[0], leaf_of(["z"]), scopes[1]])
-    assert plan_shared(later, sizes, "kernel", parse_target({"kind": "cuda", "arch": "sm_80"})).overlap(s, t)
+@pytest.mark.parametrize("width", [16, 40])
+def test_copies_of_a_fragment_computed_from_memory_that_changes(width):
+    """Two warps hold each element of ``kept`` here; only one of them stores to ``tile``, which both would read."""
+
+    @T.prim_func
+    def main(A: T.Tensor((48, width), "float16"), B: T.Tensor((48, width), "float32"), C: T.Tensor((48, width), "float16")):
+        with T.Kernel(1, threads=128):
+            left = T.alloc_shared((48, 48), "float16")
+            right = T.alloc_shared((48, width), "float16")
+            tile = T.alloc_shared((48, width), "float16")
+            kept = T.alloc_fragment((48, width), "float32")
+            T.clear(kept)
+            T.fill(left, 1)
+            T.copy(A, tile)
+            T.copy(A, right)
+            T.gemm(left, right, kept, policy=T.GemmWarpPolicy.FullRow)
+            for i, j in T.Parallel(48, width):
+                kept[i, j] += T.cast(tile[i, j], "float32")
+                tile[i, j] = tile[i, j] * 2
+                kept[i, j] += T.cast(tile[i, j], "float32")
+            T.copy(kept, B)
+            T.copy(tile, C)
+
+    a = torch.randint(-3, 4, (48, width)).half()
+    b, c = torch.zeros(48, width), torch.zeros(48, width).half()
+    simulate(main, a, b, c)
+    assert torch.equal(b, a.float().sum(0, keepdim=True) + 3 * a.float()) and torch.equal(c, 2 * a)
+
+
+def test_more_threads_than_elements_change_memory_in_place():
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((32,), "float32")
+            local = T.alloc_fragment((32,), "float32")
+            T.copy(A, tile)
+            for i in T.Parallel(32, coalesced_width=4):
+                tile[i] = tile[i] * 2
+                local[i] = tile[i]
+                A[i] = A[i] + local[i]
+            T.copy(local, B)
+
+    a, b = torch.arange(32.0), torch.zeros(32)
+    simulate(main, a, b)
+    assert torch.equal(b, 2 * torch.arange(32.0)) and torch.equal(a, 3 * torch.arange(32.0))
+
+
+def test_a_read_after_a_store_of_the_same_iteration_sees_it():
+    """Vectors are loaded before the body only where nothing that it reads is its own store."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float32")
+            T.copy(A, tile)
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = tile[i, j]
+                tile[i, j] = tile[i, j] * 2
+                B[i, j] = B[i, j] + tile[i, j]
+
+    a, b = torch.randn(64, 64), torch.zeros(64, 64)
+    simulate(main, a, b)
+    assert torch.equal(b, a + 2 * a)
