@@ -30,7 +30,8 @@ class Leaf:
     Attributes:
         reads, writes: shared buffers that they touch.
         copies: shared buffers that they write by cp.async, visible after a wait.
-        fills: those of the written ones that are overwritten as a whole.
+        fills: those of the written ones that are overwritten as a whole; a tile that the tensor memory accelerator fills is
+            among the read ones too.
         async_reads: those of the read ones that wgmma or the tensor memory accelerator reads.
     """
 

@@ -152,7 +152,7 @@ def emit_bulk_copy(emitter: Emitter, descriptors: Descriptors, node: Any, single
     if not single_thread:
         lines = _elected(emitter.scope, [f"tl::mbarrier_expect_tx({barrier}, {plan.bytes});", *lines])
     # Not a write for the block's barriers: the mbarrier orders it. A read keeps the tile alive in the memory plan.
-    return leaf_of(lines, reads=[root])
+    return leaf_of(lines, reads=[root], fills=[root])
 
 
 def _load_lines(emitter: Emitter, op: Copy, plan: tma.TmaPlan, pointer: str, barrier: str) -> list[str]:

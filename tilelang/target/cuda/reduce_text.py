@@ -214,7 +214,8 @@ class _ReduceText:
             step *= mode.extent
         slot = _sum(names, strides)
         slot = f"{slot} + " if slot != "0" else ""
-        write = leaf_of(_loops(names, outer, [*partial, f"{scratch_name}[{slot}{e.thread}] = {total};"]), writes=[scratch])
+        stores = [*partial, f"{scratch_name}[{slot}{e.thread}] = {total};"]
+        write = leaf_of(_loops(names, outer, stores), writes=[scratch], fills=[scratch])
         digits = [(thread_digit(e.thread, m.extent, m.stride, threads), m) for m in across]
         base = " - ".join([e.thread, *(f"{text} * {mode.stride}" for text, mode in digits)])
         parts = [e.names.take("p") for _ in across]

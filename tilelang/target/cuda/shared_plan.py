@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
-from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, Slot, children, owner, roles_at
+from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, ScopeCode, Slot, children, leaves, owner, roles_at
 
 _LIMITS: Mapping[int, int] = {
     75: 65536,
@@ -61,12 +61,13 @@ def plan_shared(
     Raises:
         SharedMemoryError: the pool does not fit the target.
     """
-    spans = _lifetimes(root)
+    lifetimes = _Lifetimes(root)
+    spans = lifetimes.spans
     order = sorted((b for b in sizes if b in spans), key=lambda b: (-sizes[b][0], spans[b][0], b.name))
     places: dict[Any, tuple[int, int]] = {}
     for buffer in order:
         size, align = sizes[buffer]
-        busy = sorted(places[other] for other in places if _meet(spans[buffer], spans[other]))
+        busy = sorted(places[other] for other in places if lifetimes.meet(buffer, other))
         places[buffer] = (_first_gap(busy, size, align), size)
     total = max((offset + size for offset, size in places.values()), default=0)
     for barrier, size in (barriers or {}).items():
@@ -79,10 +80,6 @@ def plan_shared(
     return SharedPlan(places, total)
 
 
-def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] <= b[1] and b[0] <= a[1]
-
-
 def _first_gap(busy: list[tuple[int, int]], size: int, align: int) -> int:
     offset = 0
     for start, length in busy:
@@ -92,52 +89,73 @@ def _first_gap(busy: list[tuple[int, int]], size: int, align: int) -> int:
     return offset
 
 
-def _lifetimes(root: Block) -> dict[Any, tuple[int, int]]:
-    """First and last leaf, by number, at which each buffer is alive."""
-    spans: dict[Any, tuple[int, int]] = {}
-    _walk(root, 0, spans)
-    return spans
+class _Lifetimes:
+    """When each buffer is alive.
 
+    Attributes:
+        spans: first and last leaf, by number.
+        homes: for each group of scopes side by side, the scope whose order decides about a buffer: the only one that uses it, or
+            the only one that reads what the others write; None where there are several.
+    """
 
-def _walk(code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
-    if isinstance(code, Leaf):
-        for buffer in map(owner, code.reads | code.writes | code.copies):
-            first, _ = spans.get(buffer, (clock, clock))
-            spans[buffer] = (first, clock)
-        return clock + 1
-    start = clock
-    if isinstance(code, LoopCode):
+    def __init__(self, root: Block):
+        self.spans: dict[Any, tuple[int, int]] = {}
+        self.homes: list[dict[Any, Any]] = []
+        self._walk(root, 0, self.spans)
+
+    def meet(self, a: Any, b: Any) -> bool:
+        """Whether two buffers are alive at the same time."""
+        (first, last), (start, end) = self.spans[a], self.spans[b]
+        return (first <= end and start <= last) or any(a in home and b in home and home[a] is not home[b] for home in self.homes)
+
+    def _walk(self, code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
+        if isinstance(code, Leaf):
+            for buffer in map(owner, code.reads | code.writes | code.copies):
+                _extend(spans, buffer, clock, clock)
+            return clock + 1
+        if isinstance(code, LoopCode):
+            return self._loop(code, clock, spans)
+        items = children(code)
+        while items:
+            together = roles_at(items, 0)
+            if len(together) > 1:
+                clock = self._side_by_side(together, clock, spans)
+            else:
+                clock = self._walk(items[0], clock, spans)
+            items = items[max(1, len(together)) :]
+        return clock
+
+    def _loop(self, code: LoopCode, start: int, spans: dict[Any, tuple[int, int]]) -> int:
         inner: dict[Any, tuple[int, int]] = {}
-        clock = _walk(code.body, clock, inner)
+        clock = self._walk(code.body, start, inner)
         filled = _filled_first(code.body)
         for buffer, (first, last) in inner.items():
             whole = buffer not in filled or buffer in code.carried
-            first, last = (start, clock) if whole else (first, last)
-            old = spans.get(buffer, (first, last))
-            spans[buffer] = (min(old[0], first), max(old[1], last))
+            _extend(spans, buffer, *((start, clock) if whole else (first, last)))
         for buffer in code.carried:
-            old = spans.get(buffer, (start, clock))
-            spans[buffer] = (min(old[0], start), max(old[1], clock))
+            _extend(spans, buffer, start, clock)
         return clock + 1
-    items = children(code)
-    while items:
-        together = roles_at(items, 0)
-        if len(together) > 1:
-            clock = _side_by_side(together, clock, spans)
-        else:
-            clock = _walk(items[0], clock, spans)
-        items = items[max(1, len(together)) :]
-    return clock
+
+    def _side_by_side(self, scopes: list[ScopeCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
+        clock, used = start, {}
+        for scope in scopes:
+            used[scope] = {}
+            clock = self._walk(scope, clock, used[scope])
+        read = {scope: {owner(b) for leaf in leaves(scope) for b in leaf.reads - leaf.fills} for scope in scopes}
+        homes: dict[Any, Any] = {}
+        for buffer in {buffer for inner in used.values() for buffer in inner}:
+            users = [scope for scope in scopes if buffer in used[scope]]
+            readers = [scope for scope in users if buffer in read[scope]]
+            home = homes[buffer] = users[0] if len(users) == 1 else readers[0] if len(readers) == 1 else None
+            first, last = used[home][buffer] if home is not None else (start, clock)
+            _extend(spans, buffer, first if len(users) == 1 else start, last)
+        self.homes.append(homes)
+        return clock
 
 
-def _side_by_side(scopes: list[Any], clock: int, spans: dict[Any, tuple[int, int]]) -> int:
-    start = clock
-    inner: dict[Any, tuple[int, int]] = {}
-    for scope in scopes:
-        clock = _walk(scope, clock, inner)
-    for buffer in inner:
-        spans[buffer] = (min(spans.get(buffer, (start, clock))[0], start), clock)
-    return clock
+def _extend(spans: dict[Any, tuple[int, int]], buffer: Any, first: int, last: int) -> None:
+    old = spans.get(buffer, (first, last))
+    spans[buffer] = (min(old[0], first), max(old[1], last))
 
 
 def _filled_first(body: Block) -> set[Any]:
