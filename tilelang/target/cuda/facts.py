@@ -15,8 +15,8 @@ class Facts:
         self._analyzer = ir.Analyzer()
 
     def bind_range(self, var: Any, extent: Any, low: Any = 0) -> None:
-        """``low <= var < low + extent``."""
-        self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)))
+        """``low <= var < low + extent``; said again, it may be tighter, because more is known of the extent by then."""
+        self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)), allow_override=True)
 
     def bind_value(self, var: Any, value: Any) -> None:
         """``var == value``; nothing is known of a value that floats decide, which the analyzer takes for real numbers."""
