@@ -8,7 +8,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, variables, walk
-from tilelang.target.cuda.ring import Feed, Ring, is_uniform, statements
+from tilelang.target.cuda.ring import Feed, Ring, Usage, statements
 from tilelang.target.cuda.ring_code import (
     Counter,
     Slots,
@@ -29,12 +29,12 @@ class ProducerPart:
     Attributes:
         rings: the loops that it feeds, by their statement.
         slots: the shared objects of each feed.
-        written: buffers that the kernel writes.
+        usage: facts about the kernel.
         possible: false where it would need what only the consumers know.
     """
 
-    def __init__(self, rings: Mapping[Any, Ring], slots: Mapping[Feed, Slots], written: Mapping[Any, int]):
-        self.rings, self.slots, self.written = rings, slots, written
+    def __init__(self, rings: Mapping[Any, Ring], slots: Mapping[Feed, Slots], usage: Usage):
+        self.rings, self.slots, self.usage = rings, slots, usage
         self.counters = {loop: Counter(ring, "produced") for loop, ring in rings.items()}
         self.possible = True
 
@@ -52,7 +52,7 @@ class ProducerPart:
         if stmt in self.rings:
             return self.ring(self.rings[stmt])
         if isinstance(stmt, ir.Bind):
-            return stmt if is_uniform([stmt.value], self.written) else None
+            return stmt if self.usage.is_uniform([stmt.value]) else None
         if isinstance(stmt, ir.For):
             body = self.block(statements(stmt.body))
             return self.checked(loop_over(stmt, stmt.loop_var, body), stmt.min, stmt.extent) if body else None
@@ -68,7 +68,7 @@ class ProducerPart:
         return None
 
     def checked(self, stmt: Any, *conditions: Any) -> Any:
-        if not is_uniform(conditions, self.written):
+        if not self.usage.is_uniform(conditions):
             self.possible = False
         return stmt
 
@@ -77,7 +77,7 @@ class ProducerPart:
         var = ir.Var(loop.loop_var.name, str(loop.loop_var.ty))
         begin, place = counter.bind()
         # A producer waits for a feed where the consumers first use one, so that tiles are asked for in the order of their use.
-        known = [stmt for stmt in ring.body if isinstance(stmt, ir.Bind) and is_uniform([stmt.value], self.written)]
+        known = [stmt for stmt in ring.body if isinstance(stmt, ir.Bind) and self.usage.is_uniform([stmt.value])]
         body: list[Any] = [*begin, *known]
         for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
             slots = self.slots[feed]

@@ -6,7 +6,7 @@ only this loop reads: a producer can then run ahead of the consumers by as many 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,11 @@ from tilelang.target.cuda import tma
 from tilelang.target.cuda.facts import Facts
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
-from tilelang.tileop.hint import SafeValue
+from tilelang.tileop.hint import MaxRegisters, SafeValue
 
 SHARED = ("shared", "shared.dyn")
 _PRIVATE_PREFIX = "local"
+_VARIABLE = "local.var"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +68,9 @@ class Ring:
         return [copy.dst.buffer for feed in self.feeds for _, copy in feed.copies]
 
 
-def find_rings(body: Any, facts: Facts) -> list[Ring]:
+def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring]:
     """The loops of a kernel that can be fed, in program order; none where the kernel synchronises by hand."""
-    usage = Usage(body)
+    usage = usage or Usage(body)
     if usage.is_manual:
         return []
     found: list[Ring] = []
@@ -101,6 +102,7 @@ class Usage:
         aliased: buffers that have another name.
         safe_values: buffers whose out-of-bounds reads give something else than zero.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
+        setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
     """
 
     def __init__(self, body: Any):
@@ -111,6 +113,57 @@ class Usage:
         self.is_manual = False
         for node in walk(body):
             self._read(node)
+        self.setup = self._setup(statements(body))
+        self.settled = self._settled()
+        self.unknown: set[Any] = set()
+        for node in walk(body):
+            if isinstance(node, ir.Bind) and not self.is_uniform([node.value]):
+                self.unknown.add(node.var)
+
+    def _setup(self, top: Sequence[Any]) -> list[Any]:
+        found: list[Any] = []
+        for stmt in top:
+            if isinstance(stmt, ir.AllocBuffer) or is_hint(stmt):
+                continue
+            if not self._is_scalar(stmt):
+                break
+            found.append(stmt)
+        return found
+
+    def _is_scalar(self, stmt: Any) -> bool:
+        if isinstance(stmt, ir.BufferStore):
+            inside = stmt.buffer.scope() == _VARIABLE
+        else:
+            inside = isinstance(stmt, (ir.Bind, ir.SeqStmt, ir.IfThenElse)) or (
+                isinstance(stmt, ir.For) and stmt.kind == ir.ForKind.SERIAL
+            )
+        return inside and self._is_known(statement_exprs(stmt), _is_variable) and all(map(self._is_scalar, children(stmt)))
+
+    def _settled(self) -> set[Any]:
+        """Variables that keep the value which the setup gives them."""
+        count: dict[Any, int] = {}
+        for stmt in self.setup:
+            for node in walk(stmt):
+                if isinstance(node, ir.BufferStore):
+                    count[node.buffer] = count.get(node.buffer, 0) + 1
+        return {buffer for buffer, times in count.items() if self.written[buffer] == times}
+
+    def is_uniform(self, exprs: Iterable[Any]) -> bool:
+        """Whether a producer can compute expressions: nothing comes from shared memory, registers or written tensors."""
+        exprs = [expr for expr in exprs if not isinstance(expr, int)]
+        if any(part in self.unknown for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Var)):
+            return False
+        return self._is_known(exprs, self.settled.__contains__)
+
+    def _is_known(self, exprs: Iterable[Any], allowed: Callable[[Any], bool]) -> bool:
+        for expr in exprs:
+            for part in walk_expr(expr):
+                if isinstance(part, ir.TensorLoad) and not allowed(part.source):
+                    if part.source.scope() not in ("", "global") or self.written.get(part.source):
+                        return False
+                if isinstance(part, ir.Call) and isinstance(part.op, ir.Op) and part.op.name.startswith("tl."):
+                    return False
+        return True
 
     def _read(self, node: Any) -> None:
         if isinstance(node, ir.BufferStore):
@@ -202,7 +255,7 @@ def _can_feed(at: int, copy: Copy, uses: Sequence[set[Any]], loop: Any, usage: U
         return False
     if any(target.buffer in used for used in uses[:at]) or not any(target.buffer in used for used in uses[at + 1 :]):
         return False
-    if not is_uniform(source.mins, usage.written):
+    if not usage.is_uniform(source.mins):
         return False
     outside = _count(usage.body, target.buffer) - _count(loop, target.buffer)
     return outside == 0
@@ -218,17 +271,16 @@ def _count(stmt: Any, buffer: Any) -> int:
     )
 
 
-def is_uniform(exprs: Iterable[Any], written: dict[Any, int]) -> bool:
-    """Whether a producer can compute expressions by itself: nothing lies in shared memory, registers or written tensors."""
-    for expr in exprs:
-        if isinstance(expr, int):
-            continue
-        for part in walk_expr(expr):
-            if isinstance(part, ir.TensorLoad) and (part.source.scope() not in ("", "global") or written.get(part.source)):
-                return False
-            if isinstance(part, ir.Call) and isinstance(part.op, ir.Op) and part.op.name.startswith("tl."):
-                return False
-    return True
+def is_hint(stmt: Any) -> bool:
+    """Whether a statement is a hint to the compiler."""
+    if not (isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value)):
+        return False
+    op = decode(stmt.value)
+    return type(op).__module__.endswith(".hint") and not isinstance(op, MaxRegisters)
+
+
+def _is_variable(buffer: Any) -> bool:
+    return buffer.scope() == _VARIABLE
 
 
 def _grouped(copies: Sequence[tuple[int, Copy]], uses: Sequence[set[Any]]) -> list[Feed]:

@@ -25,7 +25,7 @@ from tilelang.target.cuda.consumer import ConsumerPart
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.producer import ProducerPart
 from tilelang.target.cuda.program import Kernel
-from tilelang.target.cuda.ring import Feed, Ring, Usage, find_rings, statements
+from tilelang.target.cuda.ring import Feed, Ring, Usage, find_rings, is_hint, statements
 from tilelang.target.cuda.ring_code import Slots, block
 from tilelang.target.cuda.wgmma import WARP_GROUP
 from tilelang.tileop import decode, is_tile_op
@@ -49,10 +49,11 @@ def specialize(kernel: Kernel, facts: Facts, wgmma: bool = True) -> Kernel:
     """
     threads = kernel.threads[0][1] if kernel.threads else 1
     one_dimensional = kernel.thread_count == threads and threads % WARP_GROUP == 0 and threads < _MAX_THREADS
-    rings = find_rings(kernel.body, facts) if one_dimensional else []
+    usage = Usage(kernel.body)
+    rings = find_rings(kernel.body, facts, usage) if one_dimensional else []
     if not rings:
         return kernel
-    body = _Splitter(rings, threads, wgmma).split(kernel.body)
+    body = _Splitter(rings, usage, threads, wgmma).split(kernel.body)
     if body is None:
         return kernel
     (var, _), *others = kernel.threads
@@ -60,8 +61,9 @@ def specialize(kernel: Kernel, facts: Facts, wgmma: bool = True) -> Kernel:
 
 
 class _Splitter:
-    def __init__(self, rings: Sequence[Ring], threads: int, wgmma: bool):
+    def __init__(self, rings: Sequence[Ring], usage: Usage, threads: int, wgmma: bool):
         self.rings = {ring.loop: ring for ring in rings}
+        self.usage = usage
         self.threads = threads
         self.groups = threads // WARP_GROUP
         self.wgmma = wgmma
@@ -75,8 +77,7 @@ class _Splitter:
         """The body with its two roles; None where the producer would need what only consumers know."""
         top = statements(body)
         shared, rest = self._shared_part(top)
-        written = Usage(body).written
-        producer = ProducerPart(self.rings, self.slots, written).of(rest)
+        producer = ProducerPart(self.rings, self.slots, self.usage).of(rest)
         if producer is None:
             return None
         off, for_producer, for_consumer = self._registers(body)
@@ -92,13 +93,14 @@ class _Splitter:
         return ir.AttrStmt(ir.StringImm("warp_groups"), "tl.warp_group", ir.IntImm("int32", mask), block(body))
 
     def _shared_part(self, top: list[Any]) -> tuple[list[Any], list[Any]]:
-        """What both roles see: allocations, hints, and values computed before anything happens."""
+        """What both roles run: allocations, hints, and scalars computed before anything happens."""
+        setup = set(self.usage.setup)
         before, rest = [], []
         for stmt in top:
             if isinstance(stmt, ir.AllocBuffer):
                 if stmt.buffer not in self._versioned():
                     before.append(stmt)
-            elif _is_hint(stmt) or (not rest and isinstance(stmt, ir.Bind)):
+            elif is_hint(stmt) or stmt in setup:
                 before.append(stmt)
             else:
                 rest.append(stmt)
@@ -139,10 +141,3 @@ def _operators(body: Any) -> list[Any]:
         if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
             found.append(decode(node.value))
     return found
-
-
-def _is_hint(stmt: Any) -> bool:
-    if not (isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value)):
-        return False
-    op = decode(stmt.value)
-    return type(op).__module__.endswith(".hint") and not isinstance(op, MaxRegisters)

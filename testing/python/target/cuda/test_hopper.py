@@ -409,3 +409,31 @@ def test_a_part_of_a_panel_cannot_be_loaded() -> None:
 
     with pytest.raises(CompileError, match="T.tma_copy"):
         source(main, "sm_90a")
+
+
+def test_addresses_from_variables_that_a_loop_computes():
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 64), "float16"), B: T.Tensor((2, 64, 64), "float16"), G: T.Tensor((2,), "int32"),
+        C: T.Tensor((128, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(2, threads=128) as bx:
+            a, b = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            group = T.alloc_var("int32", init=0)
+            for i in range(2):
+                group = T.if_then_else(bx * 64 >= G[i], i, group)
+            start = G[group] + bx * 64 - G[group]
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[start : start + 64, k * 32 : (k + 1) * 32], a)
+                T.copy(B[group, k * 32 : (k + 1) * 32, :], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[start : start + 64, :])
+
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(128, 64, generator=generator).half(), torch.randn(2, 64, 64, generator=generator).half()
+    c = torch.zeros(128, 64)
+    simulate(main, a, b, torch.tensor([0, 64], dtype=torch.int32), c, arch="sm_90a")
+    torch.testing.assert_close(c, torch.cat([a[:64].float() @ b[0].float(), a[64:].float() @ b[1].float()]), rtol=1e-3, atol=1e-2)
+    assert source(main, "sm_90a").count("tl::tma_load") == 2
