@@ -224,3 +224,19 @@ def test_tiles_copied_over_what_other_statements_wrote(target):
     expected = a.clone()
     expected[63, 63] = 5
     assert torch.equal(run(main, target, a), expected)
+
+
+@every_target
+@pytest.mark.parametrize("period", [2, 3, 4, 8, 12])
+@pytest.mark.parametrize("scope", ["global", "shared"])
+def test_elements_that_repeat_along_a_row(period, scope, target):
+    @T.prim_func
+    def main(A: T.Tensor((16, 48), "float16"), B: T.Tensor((16, 48), "float16")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((16, 48), "float16")
+            T.copy(A, tile)
+            for i, j in T.Parallel(16, 48):
+                B[i, j] = A[i, j % period] if scope == "global" else tile[i, j % period]
+
+    a = torch.arange(16 * 48.0).reshape(16, 48).half()
+    assert torch.equal(run(main, target, a), a[:, torch.arange(48) % period])

@@ -104,7 +104,7 @@ def _fits(
         return False
     for term in form:
         if term.digit.name == name:
-            if term.weight != 1 or term.low != 1:
+            if term.weight != 1 or term.low != 1 or term.extent % width:
                 return False
         elif term.weight % width:
             return False
