@@ -180,10 +180,16 @@ def plan_memory(state: KernelState) -> None:
     sizes = {}
     for buffer in [*state.tree.allocations, *e.shared_buffers]:
         if buffer.scope() in ("shared", "shared.dyn") and buffer not in state.tree.aliases:
-            sizes[buffer] = (_shared_bytes(e, buffer), state.options.shared_alignment)
+            size = _shared_bytes(e, buffer)
+            sizes[buffer] = (size, _shared_alignment(size, state.options.shared_alignment))
     sizes.update(e.scratch)
     barriers = {b: 8 * len(counts) for b, counts in _arrivals(state).items()}
     state.plan = plan_shared(state.code, sizes, state.kernel.name, state.target, barriers)
+
+
+def _shared_alignment(size: int, most: int) -> int:
+    """A swizzle repeats over at most 1024 bytes, and a tile that holds fewer holds one period of a narrower one."""
+    return min(most, max(_SHARED_ALIGNMENT, 1 << max(0, size.bit_length() - 1)))
 
 
 def _shared_bytes(e: Emitter, buffer: Any) -> int:

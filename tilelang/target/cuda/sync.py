@@ -67,7 +67,7 @@ def insert_barriers(root: Block, overlap: Callable[[Any, Any], bool]) -> None:
     Args:
         overlap: whether two shared buffers share bytes.
     """
-    asynchronous = {owner(buffer) for leaf in leaves(root) for buffer in leaf.async_reads}
+    asynchronous = {owner(buffer) for leaf in leaves(root) for buffer in leaf.async_reads | _filled_by_accelerator(leaf)}
     _Inserter(overlap, asynchronous).block(root, _Pending())
 
 
@@ -75,7 +75,7 @@ class _Inserter:
     """Walks the code.
 
     Attributes:
-        asynchronous: buffers that an asynchronous unit reads somewhere.
+        asynchronous: buffers that an asynchronous unit reads or fills somewhere.
     """
 
     def __init__(self, overlap: Callable[[Any, Any], bool], asynchronous: set[Any]):
@@ -125,8 +125,9 @@ class _Inserter:
             added.append(Wait(0))
             pending.writes |= pending.copies
             pending.copies.clear()
-        ordered = not self.any_overlap(touched, pending.writes) and not self.any_overlap(written, pending.reads)
-        if not ordered or self.any_overlap(code.async_reads, pending.unfenced):
+        filled = _filled_by_accelerator(code)
+        ordered = not self.any_overlap(touched, pending.writes) and not self.any_overlap(written | filled, pending.reads)
+        if not ordered or self.any_overlap(code.async_reads | filled, pending.unfenced):
             added.append(Barrier())
             self.barrier(added[-1], pending)
         if not code.async_reads:
@@ -134,7 +135,7 @@ class _Inserter:
         elif not pending.fenced and self.any_overlap(map(owner, code.async_reads), pending.foreign):
             added.append(Leaf([_FENCE]))
             pending.fenced = True
-        pending.reads |= code.reads
+        pending.reads |= code.reads - filled
         pending.writes |= code.writes
         pending.copies |= code.copies
         pending.unfenced |= written
@@ -175,13 +176,21 @@ class _Inserter:
         return []
 
 
+def _filled_by_accelerator(leaf: Leaf) -> frozenset[Any]:
+    """Tiles whose loads by the tensor memory accelerator a leaf starts: after what the threads did to them before; when they are
+    there is for the program's own barriers."""
+    return leaf.fills - leaf.writes - leaf.copies
+
+
 def _summary(code: Code) -> Leaf:
     """All accesses of some code as one leaf."""
     found = list(leaves(code))
+    read = frozenset().union(*(leaf.reads - _filled_by_accelerator(leaf) for leaf in found))
     return Leaf(
         [],
         frozenset().union(*(leaf.reads for leaf in found)),
         frozenset().union(*(leaf.writes for leaf in found)),
         frozenset().union(*(leaf.copies for leaf in found)),
-        async_reads=frozenset().union(*(leaf.async_reads for leaf in found)),
+        frozenset().union(*map(_filled_by_accelerator, found)) - read,
+        frozenset().union(*(leaf.async_reads for leaf in found)),
     )

@@ -34,3 +34,27 @@ def test_what_only_threads_read_is_not_fenced():
     block = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
     insert_barriers(block, _same)
     assert not block.items[1].fence
+
+
+def _load(buffer):
+    return leaf_of(["tma"], reads=buffer, fills=buffer)
+
+
+def test_a_load_by_the_accelerator_waits_for_the_readers_of_the_tile():
+    block = Block([_load("s"), leaf_of(["wait"]), leaf_of(["r"], reads="s"), _load("s")])
+    insert_barriers(block, _same)
+    assert _kinds(block) == ["Leaf", "Leaf", "Leaf", "Barrier", "Leaf"]
+    assert not block.items[3].fence
+
+
+def test_loads_by_the_accelerator_are_not_ordered_among_themselves():
+    block = Block([_load("s"), _load("s"), _load("t")])
+    insert_barriers(block, _same)
+    assert "Barrier" not in _kinds(block)
+
+
+def test_a_load_by_the_accelerator_over_what_threads_wrote_is_fenced():
+    block = Block([leaf_of(["w"], writes="s"), _load("s")])
+    insert_barriers(block, _same)
+    assert _kinds(block) == ["Leaf", "Barrier", "Leaf"]
+    assert block.items[1].fence

@@ -76,3 +76,23 @@ def test_numbers_that_the_driver_would_refuse(numbers: tuple, modes: tuple, mess
 def test_other_architectures_have_no_descriptors() -> None:
     with pytest.raises(CompileError, match="needs sm_90"):
         source(copy_tile(64, 64, (0, 0)), "sm_80")
+
+
+def test_a_tile_is_loaded_again_when_all_threads_have_read_it() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            full = T.alloc_barrier(128)
+            T.clear(total)
+            for k in T.serial(4):
+                T.tma_copy(A[k, 0:64, 0:64], tile, barrier=full)
+                T.barrier_arrive(full)
+                T.barrier_wait(full, k % 2)
+                T.gemm(tile, tile, total)
+            T.copy(total, C)
+
+    a, c = torch.randn(4, 64, 64).half(), torch.zeros(64, 64)
+    simulate(main, a, c, arch="sm_90a")
+    torch.testing.assert_close(c, (a.float() @ a.float()).sum(0), rtol=1e-2, atol=1e-2)
