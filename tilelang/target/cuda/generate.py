@@ -231,8 +231,6 @@ class Generator:
 
     def _reduce(self, node: Operator) -> list[Code]:
         e, op = self.emitter, node.op
-        if not op.src.is_whole or not op.dst.is_whole:
-            raise CompileError("a reduction of a part of a fragment", hint="copy the part to a fragment of its own first")
         source, target = e.layouts.fragments[op.src.buffer], e.layouts.fragments[op.dst.buffer]
         keep = len(op.dst.buffer.shape) == len(op.src.buffer.shape)
         expected = source.project(op.dim, keep)

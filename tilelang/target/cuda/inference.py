@@ -213,6 +213,10 @@ class _Solver:
             self._may_pair(node.op),
         )  # fmt: skip
         self.out.products[node] = plan
+        if plan.kind == "scalar":
+            for region in (node.op.a, node.op.b):
+                if self._is_fragment(region.buffer):
+                    self._conflict(node, region.buffer, "each thread needs whole rows and columns of it")
         for buffer, layout in plan.fragments:
             self._fix(buffer, layout, node)
             self._expect_layout(node, buffer)

@@ -219,7 +219,7 @@ class _Reader:
             return [self.parallel(nest_of(op, span), op)]
         if isinstance(op, GemmSparse) and not self.takes_sparse(op):
             return self.sparse_product(op, span)
-        if isinstance(op, (Gemm, GemmSparse)) and op.c.scope != FRAGMENT:
+        if isinstance(op, (Gemm, GemmSparse)) and (getattr(op, "kind", "gemm") == "gemm" or op.c.scope != FRAGMENT):
             return self.product(op, span)
         if isinstance(op, Reduce):
             return self.reduction(op, span)
@@ -229,9 +229,10 @@ class _Reader:
 
     # Operators on shared memory, on fragments --------------------------------------------------------------------------
 
-    def temporary(self, like: Region, name: str, dtype: str | None = None) -> Region:
+    def temporary(self, like: Region, name: str, dtype: str | None = None, matrix: bool = False) -> Region:
+        """A fragment of the extents of a region; of its last two with ``matrix``."""
         self.temporaries += 1
-        shape = [as_int(extent) for extent in like.extents]
+        shape = [as_int(extent) for extent in like.extents][-2 if matrix else 0 :]
         buffer = ir.decl_buffer(
             shape, dtype or like.dtype, f"{like.buffer.name}_{name}", scope=FRAGMENT, data_alignment=1, layout=None
         )
@@ -243,10 +244,20 @@ class _Reader:
         return Parallel(nest_of(op, span), op)
 
     def product(self, op: Any, span: Any) -> list[Any]:
-        wide = self.temporary(op.c, "accum")
-        cleared = op.clear_accum in (True, 1)
-        before = [] if cleared else [self.copy(op.c, wide, span)]
-        return [*before, Operator(op.replace(c=wide), span), self.copy(wide, op.c, span)]
+        """A product whose operands in fragments are whole matrices, and whose result is one."""
+        before, after = [], []
+        for name, region in (("a", op.a), ("b", op.b)):
+            if region.scope == FRAGMENT and not is_matrix(region):
+                part = self.temporary(region, "part", matrix=True)
+                before.append(self.copy(region, part, span))
+                op = op.replace(**{name: part})
+        if not is_matrix(op.c):
+            wide = self.temporary(op.c, "accum", matrix=True)
+            if op.clear_accum not in (True, 1):
+                before.append(self.copy(op.c, wide, span))
+            after.append(self.copy(wide, op.c, span))
+            op = op.replace(c=wide)
+        return [*before, Operator(op, span), *after]
 
     def sparse_product(self, op: GemmSparse, span: Any) -> list[Any]:
         """The sparse operand expanded to a dense tile, then an ordinary product."""
@@ -256,16 +267,15 @@ class _Reader:
         product = Gemm(
             Region.whole(dense), op.b, op.c, op.clear_accum, transpose_b=op.transpose_b, policy=op.policy, wg_wait=op.wg_wait
         )
-        after = self.product(product, span) if op.c.scope != FRAGMENT else [Operator(product, span)]
-        return [Parallel(expansion_nest(op, dense, span)), *after]
+        return [Parallel(expansion_nest(op, dense, span)), *self.product(product, span)]
 
     def reduction(self, op: Reduce, span: Any) -> list[Any]:
         before, after = [], []
-        if op.src.scope != FRAGMENT:
+        if op.src.scope != FRAGMENT or not op.src.is_whole:
             source = self.temporary(op.src, "tile")
             before.append(self.copy(op.src, source, span))
             op = op.replace(src=source)
-        if op.dst.scope != FRAGMENT:
+        if op.dst.scope != FRAGMENT or not op.dst.is_whole:
             target = self.temporary(op.dst, "result")
             if not op.clear:
                 before.append(self.copy(op.dst, target, span))
@@ -291,6 +301,11 @@ def warp_groups(mask: int) -> tuple[int, int]:
     """First thread and number of threads of the warp groups in a bit mask (neighbouring groups)."""
     first = (mask & -mask).bit_length() - 1
     return 128 * first, 128 * bin(mask).count("1")
+
+
+def is_matrix(region: Region) -> bool:
+    """Whether a region is a whole fragment of two axes."""
+    return region.scope == FRAGMENT and region.is_whole and len(region.buffer.shape) == 2
 
 
 def flattened(stmt: Any) -> list[Any]:
