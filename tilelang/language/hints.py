@@ -46,6 +46,8 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
     """Fixes the layout of buffers: ``T.annotate_layout({A_shared: tilelang.layout.make_swizzled_layout(A_shared)})``.
 
+    A tensor in global memory keeps the order that the caller knows.
+
     Args:
         layout_map: a ``T.Layout``, a ``T.Fragment``, or a function from indices to the new indices, for each buffer.
 
@@ -55,15 +57,16 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
     for buffer, layout in layout_map.items():
         if not is_buffer(buffer):
             raise CompileError(f"T.annotate_layout: {type(buffer).__name__} is not a buffer")
-        text = layout.to_text() if hasattr(layout, "to_text") else _layout_of(buffer, layout)
-        _emit("T.annotate_layout", AnnotateLayout(as_region(buffer), text))
+        if not hasattr(layout, "to_text") and not callable(layout):
+            raise CompileError(f"T.annotate_layout: {type(layout).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
+        if buffer.scope() not in ("", "global"):
+            text = layout.to_text() if hasattr(layout, "to_text") else _layout_of(buffer, layout)
+            _emit("T.annotate_layout", AnnotateLayout(as_region(buffer), text))
 
 
 def _layout_of(buffer: Any, function: Any) -> str:
     from tilelang.layout import Layout
 
-    if not callable(function):
-        raise CompileError(f"T.annotate_layout: {type(function).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
     return Layout([int(size) for size in buffer.shape], function).to_text()
 
 

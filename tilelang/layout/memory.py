@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -142,6 +143,9 @@ class IndexLayout:
 
 MemoryLayout = Union[TileLayout, IndexLayout]
 
+_LARGEST_TILE = 1 << 18
+"""Elements that fit in shared memory at most."""
+
 
 def row_major(shape: Sequence[int], pitch: int | None = None) -> TileLayout:
     """The plain order of elements; ``pitch`` is the length of a row with padding."""
@@ -208,12 +212,18 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
         shape: extents of the tile.
         forward_fn: ``(i, j, ...) -> index`` or a list of indices, by ``+ - * // % ^ & | << >>`` over the arguments.
 
+    A layout of more elements than any memory on chip has, or of sizes known at run time only, can be made and passed to
+    ``T.annotate_layout`` for a tensor; it is not looked into.
+
     Raises:
         CompileError: two elements share a place.
     """
+    shape = tuple(extent if isinstance(extent, int) else getattr(extent, "value", extent) for extent in shape)
     symbols = [_Symbol(f"i{axis}") for axis in range(len(shape))]
     found = forward_fn(*symbols)
     outputs = tuple(_text(part) for part in (found if isinstance(found, (list, tuple)) else [found]))
+    if not all(isinstance(extent, int) for extent in shape) or math.prod(shape) > _LARGEST_TILE:
+        return IndexLayout(shape, outputs, ())
     trees = [ast.parse(text, mode="eval").body for text in outputs]
     points = [tuple(_evaluate(tree, index) for tree in trees) for index in _indices(shape)]
     if len(set(points)) != len(points):
@@ -221,7 +231,7 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     if any(part < 0 for point in points for part in point):
         raise CompileError("T.Layout: an index is negative")
     extents = tuple(1 + max(point[axis] for point in points) for axis in range(len(outputs)))
-    return IndexLayout(tuple(shape), outputs, extents)
+    return IndexLayout(shape, outputs, extents)
 
 
 def _indices(shape: Sequence[int]) -> list[tuple[int, ...]]:

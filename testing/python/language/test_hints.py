@@ -81,3 +81,18 @@ def test_mistakes(hint, message):
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 hint(A)
+
+
+def test_layouts_of_tensors_change_nothing():
+    """A caller that fills a tensor in row-major order finds it so, whatever layout a kernel names for it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((1024, 1024), "float32"), B: T.Tensor((T.dynamic("n"), 8), "float32")):
+        with T.Kernel(1, threads=32):
+            T.annotate_layout({A: T.Layout(A.shape, lambda i, j: [j, i]), B: T.Layout(B.shape, lambda i, j: [i // 8, j, i % 8])})
+            for i in T.Parallel(8):
+                B[1, i] = A[0, i]
+
+    a, b = torch.arange(1024.0 * 1024).reshape(1024, 1024), torch.zeros(2, 8)
+    run(main, a, b)
+    assert b[1].tolist() == list(range(8))
