@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +35,8 @@ class PointerSpec:
 
 
 def as_shape(shape: Any) -> tuple[Any, ...]:
-    """A shape given as one size, a tuple or a list."""
-    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    """A shape given as one size, a tuple, a list, or the shape of a buffer."""
+    return tuple(shape) if isinstance(shape, Sequence) else (shape,)
 
 
 class _TensorFactory:

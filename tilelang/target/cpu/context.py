@@ -16,11 +16,13 @@ class VectorUnit:
         bits: width of one register.
         registers: how many there are.
         bf16_dot: pairs of bfloat16 products are summed into float32 lanes by one instruction (AVX512-BF16).
+        int16_dot: pairs of int16 products are summed into int32 lanes by one instruction (AVX512-VNNI).
     """
 
     bits: int
     registers: int
     bf16_dot: bool = False
+    int16_dot: bool = False
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of a type in one register."""
@@ -40,7 +42,8 @@ def vector_unit(target: TargetInfo) -> VectorUnit:
     """The vector unit of a CPU target; 128 bits wide where nothing better is known."""
     for feature, bits, registers in _UNITS:
         if target.has(feature):
-            return VectorUnit(bits, registers, bits == 512 and target.has("avx512bf16"))
+            wide = bits == 512
+            return VectorUnit(bits, registers, wide and target.has("avx512bf16"), wide and target.has("avx512vnni"))
     return VectorUnit(128, 16)
 
 

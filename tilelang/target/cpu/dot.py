@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.dtypes import canonical, vector
+from tilelang.dtypes import DType, canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.emit import cast
@@ -42,7 +42,9 @@ class Way:
         return low | (high << ir.IntImm(self.panel, 16))
 
     def _half(self, value: Any) -> Any:
-        bits = ir.Call(ir.Op.get("tirx.reinterpret"), [cast(value, self.operand)], ret_ty="uint16")
+        value = cast(value, self.operand)
+        integer = canonical(self.operand).is_integer
+        bits = ir.Cast("uint16", value) if integer else ir.Call(ir.Op.get("tirx.reinterpret"), [value], ret_ty="uint16")
         wide = ir.Cast("uint32", bits)
         return wide if self.panel == "uint32" else ir.Cast(self.panel, wide)
 
@@ -56,13 +58,17 @@ class Way:
         return ir.Call(ir.Op.get("tirx.call_pure_extern"), call, ret_ty=vector(self.accumulator, lanes))
 
     def _pairwise(self, accumulator: Any, a: Any, b: Any, lanes: int) -> Any:
-        """The products of a pair of bfloat16 in plain arithmetic, for register widths without an instruction."""
+        """The products of a pair in plain arithmetic, for register widths without an instruction."""
+
+        down = ir.IntImm("int32", 16)
+        down = ir.Broadcast(down, lanes) if lanes > 1 else down
 
         def wide(value: Any, high: bool) -> Any:
             shift = ir.IntImm("uint32", 16)
             shift = ir.Broadcast(shift, lanes) if lanes > 1 else shift
             bits = ((value >> shift) if high else value) << shift
-            return ir.Call(ir.Op.get("tirx.reinterpret"), [bits], ret_ty=vector("float32", lanes))
+            whole = ir.Call(ir.Op.get("tirx.reinterpret"), [bits], ret_ty=vector(self.accumulator, lanes))
+            return whole if self.accumulator == "float32" else whole >> down
 
         return accumulator + wide(a, False) * wide(b, False) + wide(a, True) * wide(b, True)
 
@@ -70,16 +76,33 @@ class Way:
 def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
     """The way for operands and accumulator of these types.
 
-    Floating-point sums are kept in float32 at least, integer sums in C's type.
+    Floating-point sums are kept in float32 at least, integer sums in C's type. Integers of 8 bits and less, signed or not, are
+    multiplied as pairs of 16 bits where the machine sums these (AVX512-VNNI): exact, as the sums wrap around like int32.
     """
     left, target = canonical(a), canonical(c)
     even = isinstance(k, int) and k % 2 == 0
     if left == canonical(b) == "bfloat16" and even and context.vectors.bf16_dot:
         return Way("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
+    if _fits_int16(left) and _fits_int16(canonical(b)) and target == "int32" and even and context.vectors.int16_dot:
+        return Way("int16", "uint32", "int32", 2, "tl_dot_int16")
     if left.is_float:
         dtype = "float64" if "float64" in (left, target) else "float32"
         return Way(dtype, dtype, dtype)
     return Way(str(target), str(target), str(target))
+
+
+def _fits_int16(dtype: DType) -> bool:
+    return dtype.is_integer and dtype.bits + (dtype.kind == "uint") <= 16
+
+
+def _int16_llvm(lanes: int) -> str:
+    words, instruction = f"<{lanes} x i32>", f"@llvm.x86.avx512.vpdpwssd.{lanes * 32}"
+    return f"""
+declare {words} {instruction}({words}, {words}, {words})
+define {words} @tl_dot_int16_{lanes}({words} %sum, {words} %a, {words} %b) alwaysinline {{
+  %r = call {words} {instruction}({words} %sum, {words} %a, {words} %b)
+  ret {words} %r
+}}"""
 
 
 def _bf16_llvm(lanes: int) -> str:
@@ -107,5 +130,15 @@ def _bf16_c(lanes: int) -> str:
     )
 
 
+def _int16_c(lanes: int) -> str:
+    prefix, integers = _REGISTER_NAMES[lanes][0], {4: "__m128i", 8: "__m256i", 16: "__m512i"}[lanes]
+    return (
+        "#include <immintrin.h>\n"
+        f"static inline i32x{lanes} tl_dot_int16_{lanes}(i32x{lanes} sum, u32x{lanes} a, u32x{lanes} b) {{\n"
+        f"  return (i32x{lanes}){prefix}dpwssd_epi32(({integers})sum, ({integers})a, ({integers})b);\n}}"
+    )
+
+
 for _lanes in _REGISTER_NAMES:
+    helpers.register(f"tl_dot_int16_{_lanes}", _int16_llvm(_lanes), _int16_c(_lanes))
     helpers.register(f"tl_dot_bf16_{_lanes}", _bf16_llvm(_lanes), _bf16_c(_lanes))
