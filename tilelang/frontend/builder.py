@@ -69,6 +69,7 @@ class Builder:
         self.names: dict[str, int] = {}
         self.dynamic_sizes: dict[str, Any] = {}
         self.reducers: dict[Any, str] = {}
+        self.reducer_seeds: dict[Any, Any] = {}
         self.aliases: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loop_ends: list[int | None] = []

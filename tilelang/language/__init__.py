@@ -49,8 +49,9 @@ _MODULES: dict[str, str] = {
     "tilelang.language.tile.gemm": "gemm wgmma_gemm tcgen05_gemm gemm_sp",
     "tilelang.language.tile.reduce": (
         "reduce reduce_sum reduce_max reduce_min reduce_abssum reduce_absmax reduce_bitand reduce_bitor reduce_bitxor cumsum"
-        " cummax finalize_reducer"
+        " cummax"
     ),
+    "tilelang.language.tile.reducer": "reducer_init reducer_update finalize_reducer",
     "tilelang.language.math": (
         "cast Cast reinterpret exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh"
         " asinh acosh atanh sigmoid erf abs fabs ceil floor round trunc nearbyint pow power fmod hypot copysign clamp max min"

@@ -82,14 +82,14 @@ def alloc_tmem(shape: Any, dtype: Any) -> Any:
     return _buffer("T.alloc_tmem", shape, dtype, "shared.tmem", "tmem")
 
 
-_REDUCER_OPS = ("sum", "max", "min")
+_REDUCER_OPS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
 
 
 def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | None = None) -> Any:
     """A fragment into which every thread accumulates by ``op``; :func:`finalize_reducer` combines their parts.
 
     Args:
-        op: ``"sum"``, ``"max"`` or ``"min"``.
+        op: ``"sum"``, ``"max"``, ``"min"``, or for integers ``"bitand"``, ``"bitor"``, ``"bitxor"``.
         replication: ``"all"`` where every thread holds a part of every element, ``"none"`` otherwise.
 
     Raises:
@@ -99,6 +99,8 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
         raise CompileError(f"T.alloc_reducer: op={op!r} is none of {', '.join(_REDUCER_OPS)}")
     if replication not in (None, "all", "none"):
         raise CompileError(f"T.alloc_reducer: replication={replication!r} is neither 'all' nor 'none'")
+    if op.startswith("bit") and not canonical(dtype).is_integer:
+        raise CompileError(f"T.alloc_reducer: op={op!r} needs an integer dtype, not {canonical(dtype)}")
     notes = {"tl.reducer_op": op, "tl.reducer_replication": replication or "none"}
     buffer = _buffer("T.alloc_reducer", shape, dtype, "local.fragment", "reducer", notes)
     require_kernel("T.alloc_reducer").reducers[buffer] = op

@@ -55,6 +55,13 @@ class PassConfigKey(str, enum.Enum):
     TL_ENABLE_DUMP_IR = "tl.enable_dump_ir"
     TL_DUMP_IR_DIR = "tl.dump_ir_path"
     TL_CUDA_COMPILER = "tl.cuda_compiler"
+    TL_DISABLE_BUFFER_INIT_CHECK = "tl.disable_buffer_init_check"
+    TL_REDUCER_FORCE_BASELINE = "tl.reducer_force_baseline"
+    TL_ENABLE_FP32X2_REDUCTION = "tl.enable_fp32x2_reduction"
+    TL_ENABLE_VECTORIZE_PLANNER_VERBOSE = "tl.enable_vectorize_planner_verbose"
+    TL_IF_STMT_BINDING_INLINE_REPLAYABLE_BINDS = "tl.if_stmt_binding_inline_replayable_binds"
+    TL_PASS_PROFILE = "tl.pass_profile"
+    TL_PASS_PROFILE_THRESHOLD_MS = "tl.pass_profile_threshold_ms"
     CUDA_KERNELS_OUTPUT_DIR = "cuda.kernels_output_dir"
 
     def __str__(self) -> str:
@@ -62,9 +69,8 @@ class PassConfigKey(str, enum.Enum):
 
 
 _ALSO_ACCEPTED = """
-    tl.disable_buffer_init_check tl.disable_prelower_semantic_check tl.enable_auto_schedule tl.enable_auto_warp_specialization
-    tl.enable_reducer_plan_verbose tl.layout_cost_model tl.reducer_force_baseline tl.enable_fp32x2_reduction
-    tl.enable_vectorize_planner_verbose tl.if_stmt_binding_inline_replayable_binds tl.pass_profile tl.pass_profile_threshold_ms
+    tl.disable_prelower_semantic_check tl.enable_auto_schedule tl.enable_auto_warp_specialization
+    tl.enable_reducer_plan_verbose tl.layout_cost_model
     tl.dump_ir tirx.Simplify tirx.disable_cse_tir tirx.disable_storage_rewrite tirx.disable_vectorize tirx.use_async_copy
     tirx.enable_debug tirx.merge_static_smem tirx.add_lower_pass tirx.noalias
 """.split()

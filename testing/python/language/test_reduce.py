@@ -1,10 +1,13 @@
 """Reductions and scans of tiles against torch."""
 
+import functools
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError
 
@@ -177,3 +180,42 @@ def test_unknown_reducer():
         def main(A: T.Tensor((4, 4), "float32")):
             with T.Kernel(1):
                 T.alloc_reducer((4,), "float32", op="mean")
+
+
+@pytest.mark.parametrize("target", ["cpu", {"kind": "cuda", "arch": "sm_80"}, {"kind": "cuda", "arch": "sm_90a"}], ids=str)
+@pytest.mark.parametrize("op, dtype, seed", [
+    ("sum", "float32", None), ("sum", "float32", 100.0), ("max", "float16", None), ("min", "int32", 3), ("bitxor", "uint8", None),
+    ("bitand", "int32", None),
+])  # fmt: skip
+def test_reducer_updates_count_once(op, dtype, seed, target):
+    @T.prim_func
+    def main(A: T.Tensor((16, 64), dtype), B: T.Tensor((16,), dtype), C: T.Tensor((1,), dtype)):
+        with T.Kernel(1, threads=128):
+            rows = T.alloc_reducer((16,), dtype, op=op)
+            T.reducer_init(rows, seed)
+            for half in T.serial(2):
+                for i, j in T.Parallel(16, 32):
+                    T.reducer_update(rows[i], A[i, half * 32 + j])
+            result = T.alloc_fragment((16,), dtype)
+            T.finalize_reducer(rows, result)
+            T.copy(result, B)
+            # fewer iterations than threads: some threads have nothing to add
+            few = T.alloc_reducer((1,), dtype, op=op)
+            T.reducer_init(few)
+            for i in T.Parallel(8):
+                T.reducer_update(few[0], A[0, i])
+            T.finalize_reducer(few, result[0:1])
+            C[0] = result[0]
+
+    combine = {
+        "sum": torch.add, "max": torch.maximum, "min": torch.minimum, "bitand": torch.bitwise_and, "bitxor": torch.bitwise_xor,
+    }[op]  # fmt: skip
+    kind = getattr(torch, dtype)
+    a = random((16, 64), kind) if kind.is_floating_point else torch.randint(0, 200, (16, 64)).to(kind) | 5
+    b, c = torch.zeros(16, dtype=kind), torch.zeros(1, dtype=kind)
+    with tilelang.simulator():
+        tilelang.compile(main, target=target)(a, b, c)
+    want = functools.reduce(combine, a.unbind(1))
+    want = want if seed is None else combine(want, torch.full_like(want, seed))
+    torch.testing.assert_close(b, want, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(c, functools.reduce(combine, a[0, :8].unbind(0)).reshape(1), rtol=1e-5, atol=1e-4)

@@ -7,8 +7,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
-from tilelang.tileop.copy import Copy
-from tilelang.tileop.reduce import REDUCE_KINDS, FinalizeReducer, Reduce, Scan
+from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, Scan
 
 
 def _axis(what: str, dim: int, rank: int) -> int:
@@ -90,19 +89,3 @@ def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annot
 def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
     """Inclusive running maxima along ``dim``, from the end with ``reverse``; into ``src`` itself without ``dst``."""
     _scan("max", src, dst, dim, reverse)
-
-
-def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations: Any = None) -> None:
-    """Combines what each thread accumulated in a reducer; then every element holds the whole result.
-
-    Args:
-        reducer: a buffer from ``T.alloc_reducer``.
-        dst: a tile to copy the result to.
-    """
-    builder = require_kernel("T.finalize_reducer")
-    if reducer not in builder.reducers:
-        raise CompileError("T.finalize_reducer takes a buffer from T.alloc_reducer")
-    region = as_region(reducer)
-    _emit("T.finalize_reducer", FinalizeReducer(region, builder.reducers[reducer]))
-    if dst is not None:
-        _emit("T.finalize_reducer", Copy(region, as_region(dst)))

@@ -1,0 +1,110 @@
+"""Reducers: sums (and their like) that every thread adds to, made whole once by ``T.finalize_reducer``.
+
+total = T.alloc_reducer((rows,), "float32", op="sum")
+T.reducer_init(total)
+for i, j in T.Parallel(rows, columns):
+    T.reducer_update(total[i], tile[i, j])
+T.finalize_reducer(total, result)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.dtypes import DType, canonical
+from tilelang.errors import CompileError
+from tilelang.frontend.access import as_region, assign_subscript
+from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.loops import LoopSpec
+from tilelang.frontend.values import as_expr
+from tilelang.language import calls, limits, math
+from tilelang.tileop.copy import Copy, Fill
+from tilelang.tileop.reduce import FinalizeReducer
+
+
+def _lowest(dtype: DType) -> Any:
+    return -limits.infinity(dtype) if dtype.is_float else limits.min_value(dtype)
+
+
+def _highest(dtype: DType) -> Any:
+    return limits.infinity(dtype) if dtype.is_float else limits.max_value(dtype)
+
+
+OPERATIONS: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[DType], Any]]] = {
+    # name -> (what combines two values, the value that changes nothing)
+    "sum": (operator.add, lambda dtype: 0),
+    "max": (math.max, _lowest),
+    "min": (math.min, _highest),
+    "bitand": (operator.and_, lambda dtype: -1 if dtype.kind == "int" else limits.max_value(dtype)),
+    "bitor": (operator.or_, lambda dtype: 0),
+    "bitxor": (operator.xor, lambda dtype: 0),
+}
+
+
+def _operation(what: str, buffer: Any) -> str:
+    operation = require_kernel(what).reducers.get(buffer)
+    if operation is None:
+        raise CompileError(f"{what} takes a reducer of T.alloc_reducer")
+    return operation
+
+
+def reducer_init(reducer: Any, value: Any = None) -> None:
+    """Begins a reduction: nothing is in the reducer.
+
+    Args:
+        reducer: a buffer from ``T.alloc_reducer``.
+        value: what counts once, beside the updates; nothing by default.
+    """
+    operation = _operation("T.reducer_init", reducer)
+    builder, dtype = require_kernel("T.reducer_init"), canonical(str(reducer.dtype))
+    region = as_region(reducer)
+    neutral = math.convert(as_expr(OPERATIONS[operation][1](dtype), str(dtype)), str(dtype))
+    builder.emit(Fill(region, neutral).to_stmt(builder.span()))
+    builder.reducer_seeds.pop(reducer, None)
+    if value is not None:
+        builder.reducer_seeds[reducer] = builder.bind("seed", math.convert(as_expr(value, str(dtype)), str(dtype)))
+
+
+def reducer_update(dst: Any, value: Any) -> None:
+    """Combines an element of a reducer with ``value``, in a loop of ``T.Parallel``; each iteration counts once."""
+    load = calls.element(dst, "T.reducer_update")
+    combine, _ = OPERATIONS[_operation("T.reducer_update", load.source)]
+    assign_subscript(load.source, tuple(load.indices), combine(load, as_expr(value, str(load.source.dtype))))
+
+
+def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations: Any = None) -> None:
+    """Combines what each thread accumulated in a reducer; then every element holds the whole result.
+
+    Args:
+        reducer: a buffer from ``T.alloc_reducer``.
+        dst: a tile to put the result into.
+
+    Raises:
+        CompileError: no reducer; or one with a value of its own (``T.reducer_init``), and no ``dst``.
+    """
+    operation = _operation("T.finalize_reducer", reducer)
+    builder = require_kernel("T.finalize_reducer")
+    region, seed = as_region(reducer), builder.reducer_seeds.get(reducer)
+    builder.emit(FinalizeReducer(region, operation).to_stmt(builder.span()))
+    if dst is None:
+        if seed is not None:
+            raise CompileError("T.finalize_reducer of a reducer that T.reducer_init gave a value needs a destination")
+        return
+    target = as_region(dst)
+    copy = Copy(region, target)
+    copy.check()
+    builder.emit(copy.to_stmt(builder.span()))
+    if seed is not None:
+        _combine_all(target, OPERATIONS[operation][0], seed)
+
+
+def _combine_all(target: Any, combine: Callable[[Any, Any], Any], seed: Any) -> None:
+    builder = require_kernel("T.finalize_reducer")
+    names = tuple(f"i{axis}" for axis in range(len(target.extents)))
+    spec = LoopSpec("PARALLEL", tuple((0, extent, 1) for extent in target.extents), {"tl.parallel": len(names)}, many=True)
+    frame, indices = spec.open(builder, names)
+    place = tuple(as_expr(low) + index for low, index in zip(target.mins, indices))
+    assign_subscript(target.buffer, place, combine(target.buffer[place], seed))
+    builder.close(frame)
