@@ -64,6 +64,10 @@ class DType(str):
 
     __slots__ = ()
 
+    def __new__(cls, dtype: Any) -> DType:
+        """The type that ``dtype`` names; see :func:`canonical`."""
+        return canonical(dtype)
+
     @property
     def base(self) -> str:
         """The scalar type's name."""
@@ -149,7 +153,12 @@ def _parse(dtype: Any) -> DType:
     if base not in _BASES:
         near = difflib.get_close_matches(name, [*_BASES, *_ALIASES], n=1)
         raise CompileError(f"unknown dtype {name!r}", hint=f"did you mean {near[0]!r}?" if near else None)
-    return DType(base if lanes == 1 else f"{base}x{lanes}")
+    return _make(base if lanes == 1 else f"{base}x{lanes}")
+
+
+def _make(name: str) -> DType:
+    """The type of a canonical name."""
+    return str.__new__(DType, name)
 
 
 def is_dtype(value: Any) -> bool:
@@ -177,15 +186,15 @@ _TORCH_NAMES = {"float4_e2m1fn": "float4_e2m1fn_x2"}
 
 def vector(base: str, lanes: int) -> DType:
     """The vector type of ``lanes`` elements of ``base``."""
-    return DType(base if lanes == 1 else f"{base}x{lanes}")
+    return _make(base if lanes == 1 else f"{base}x{lanes}")
 
 
-scalar_types: Mapping[str, DType] = {name: DType(name) for name in _BASES}
+scalar_types: Mapping[str, DType] = {name: _make(name) for name in _BASES}
 """Every scalar type by canonical name."""
 
 all_names: Mapping[str, DType] = {
     **scalar_types,
-    **{alias: DType(name) for alias, name in _ALIASES.items()},
-    **{f"{name}x{lanes}": DType(f"{name}x{lanes}") for name in _BASES if name != "handle" for lanes in (2, 4, 8, 16, 32, 64)},
+    **{alias: _make(name) for alias, name in _ALIASES.items()},
+    **{f"{name}x{lanes}": _make(f"{name}x{lanes}") for name in _BASES if name != "handle" for lanes in (2, 4, 8, 16, 32, 64)},
 }
 """Every name that ``T.<name>`` offers, aliases and vectors included."""

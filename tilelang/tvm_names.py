@@ -20,6 +20,7 @@ def __getattr__(name: str) -> Any:
     if name not in ("tvm", "DataType"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import tvm
+    import tvm.testing
 
     return tvm if name == "tvm" else tvm.DataType
 

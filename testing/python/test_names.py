@@ -5,8 +5,10 @@ import sys
 import types
 
 import pytest
+import torch
 
 import tilelang
+import tilelang.language as T
 from tilelang.errors import CompileError
 
 
@@ -35,6 +37,18 @@ from tilelang import DataType, tvm
 assert DataType(T.float16).bits == 16 and tvm.tirx is tirx
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_dtype_is_made_of_any_name_of_it():
+    assert [T.dtype(name) for name in ("uint", "half", "float16x8", torch.bfloat16)] == [
+        T.uint,
+        T.float16,
+        T.float16x8,
+        T.bfloat16,
+    ]
+    assert T.dtype("uint") == "uint32" and isinstance(T.dtype("int"), T.dtype)
+    with pytest.raises(CompileError, match="unknown dtype 'flot16'"):
+        T.dtype("flot16")
 
 
 def test_the_package_does_not_load_tvm():

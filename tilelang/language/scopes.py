@@ -82,14 +82,17 @@ def access_ptr(base: Any, access_type: str = "r", *extents: Any, offset: Any = 0
     return ir.tirx.address_of(ir.BufferLoad(load.source, [*outer, last + as_expr(offset)]))
 
 
-def call_extern(dtype: Any, func_name: str, *args: Any) -> Any:
-    """A call to a C function of the program's surroundings (``T.import_source``, or the target's own headers).
+def call_extern(*args: Any, dtype: Any = None) -> Any:
+    """A call to a C function: ``T.call_extern(dtype, func_name, *args)`` or ``T.call_extern(func_name, *args, dtype=dtype)``.
+
+    The function is one of the program's surroundings (``T.import_source``, or the target's own headers).
 
     Args:
         dtype: type of the result; ``"handle"`` where there is none.
         func_name: its name.
         args: scalars; buffers and slices are passed as the address of their first element.
     """
+    dtype, func_name, *args = args if dtype is None else (dtype, *args)
     values = [arg if isinstance(arg, str) else address_of(arg) if calls.is_tile(arg) else as_expr(arg) for arg in args]
     return ir.tirx.call_extern(str(canonical(dtype)), func_name, *values)
 

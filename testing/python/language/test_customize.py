@@ -143,3 +143,16 @@ def test_index_helpers():
     assert T.index_to_coordinates(2345, (4, 10, 100)) == [2, 3, 45]
     with pytest.raises(CompileError, match="n indices and n - 1 sizes, got 2 arguments"):
         T.linear_index(1, 2)
+
+
+def test_a_call_of_a_foreign_function_names_its_type_first_or_by_keyword():
+    def program(call):
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = call(A)
+
+        return main.script()
+
+    by_keyword = program(lambda A: T.call_extern("f", T.address_of(A[1]), 2, dtype="float32"))
+    assert program(lambda A: T.call_extern("float32", "f", T.address_of(A[1]), 2)) == by_keyword

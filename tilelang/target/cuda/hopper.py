@@ -119,8 +119,13 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> tma.Tm
     inner = op.dst if emitter.is_shared(op.dst.buffer) else op.src
     if not emitter.is_shared(inner.buffer) or inner.buffer in emitter.versions:
         return None
-    layout = emitter.layouts.memory[inner.buffer]
-    return tma.plan_copy(op.src, op.dst, layout, emitter.facts, "", reduction)
+    plan = tma.plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
+    if plan is None:
+        return None
+    tensor = emitter.root(plan.global_region.buffer)  # a view has the address of the argument that it is a view of
+    if all(not tensor.same_as(param) for param in emitter.kernel.func.params):
+        return None
+    return replace(plan, spec=replace(plan.spec, tensor=str(tensor.name)))
 
 
 def emit_bulk_copy(emitter: Emitter, descriptors: Descriptors, node: Any, single_thread: bool) -> Leaf:

@@ -336,6 +336,22 @@ def test_a_block_knows_its_place_in_the_cluster() -> None:
     assert c[:, 0].tolist() == [0, 1, 0, 1]
 
 
+def test_views_of_arguments_are_moved_by_the_accelerator() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 32, 64), "float16"), B: T.Tensor((128, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            rows = T.Tensor((128, 64), "float16", A.data)
+            target = T.view(B, (2, 64, 64))
+            tile = T.alloc_shared((128, 64), "float16")
+            T.copy(rows, tile)
+            for half in T.serial(2):
+                T.copy(tile[half * 64 : half * 64 + 64, :], target[half, :, :])
+
+    a, b = torch.randn(4, 32, 64).half(), torch.zeros(128, 64).half()
+    simulate(main, a, b, arch="sm_90a")
+    assert torch.equal(b, a.view(128, 64)) and "tma_store" in source(main, arch="sm_90a")
+
+
 def test_a_reduction_into_global_memory_by_the_accelerator() -> None:
     @T.prim_func
     def main(A: T.Tensor((4, 64, 64), "float32"), C: T.Tensor((64, 64), "float32")):
