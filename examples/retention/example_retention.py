@@ -1,4 +1,4 @@
-"""Retention (RetNet) by chunks: attention without softmax, whose weights decay with distance at a rate of each head."""
+"""Retention (RetNet) by chunks: attention without softmax, whose weights decay by ``1 - 2 ** (-5 - head)`` a position."""
 
 import torch
 
@@ -15,7 +15,6 @@ def retention(batch, heads, seq_len, dim_k, dim_v, chunk=64, block_V=64, dtype="
         Q: T.Tensor((batch, seq_len, heads, dim_k), dtype),
         K: T.Tensor((batch, seq_len, heads, dim_k), dtype),
         V: T.Tensor((batch, seq_len, heads, dim_v), dtype),
-        log_decays: T.Tensor((heads,), "float32"),
         Output: T.Tensor((batch, seq_len, heads, dim_v), dtype),
     ):
         with T.Kernel(T.ceildiv(dim_v, block_V), heads, batch, threads=128) as (bx, by, bz):
@@ -29,10 +28,7 @@ def retention(batch, heads, seq_len, dim_k, dim_v, chunk=64, block_V=64, dtype="
             state_shared = T.alloc_shared((dim_k, block_V), dtype)
             out = T.alloc_fragment((chunk, block_V), "float32")
 
-            position = T.alloc_shared((chunk,), "float32")
-            log_decay = log_decays[by]
-            for i in T.Parallel(chunk):
-                position[i] = i
+            log_decay = T.log2(1 - T.exp2(-5.0 - by))
             T.clear(state)
             for c in T.Pipelined(T.ceildiv(seq_len, chunk), num_stages=2):
                 T.copy(Q[bz, c * chunk : (c + 1) * chunk, by, :], Q_shared)
@@ -43,18 +39,18 @@ def retention(batch, heads, seq_len, dim_k, dim_v, chunk=64, block_V=64, dtype="
                 T.copy(state, state_shared)
                 T.gemm(Q_shared, state_shared, out, clear_accum=True)
                 for i, j in T.Parallel(chunk, block_V):
-                    out[i, j] *= T.exp((position[i] + 1) * log_decay)
+                    out[i, j] *= T.exp2((i + 1) * log_decay)
                 T.gemm(Q_shared, K_shared, scores, transpose_B=True, clear_accum=True)
                 for i, j in T.Parallel(chunk, chunk):
-                    scores[i, j] = T.if_then_else(i >= j, scores[i, j] * T.exp((position[i] - position[j]) * log_decay), 0)
+                    scores[i, j] = T.if_then_else(i >= j, scores[i, j] * T.exp2((i - j) * log_decay), 0)
                 T.copy(scores, weights)
                 T.gemm(weights, V_shared, out)
                 T.copy(out, Output[bz, c * chunk : (c + 1) * chunk, by, bx * block_V : (bx + 1) * block_V])
 
                 for i, j in T.Parallel(chunk, dim_k):
-                    K_decayed[i, j] = K_shared[i, j] * T.exp((chunk - 1 - position[i]) * log_decay)
+                    K_decayed[i, j] = K_shared[i, j] * T.exp2((chunk - 1 - i) * log_decay)
                 for i, j in T.Parallel(dim_k, block_V):
-                    state[i, j] *= T.exp(chunk * log_decay)
+                    state[i, j] *= T.exp2(chunk * log_decay)
                 T.gemm(K_decayed, V_shared, state, transpose_A=True)
 
     return main
@@ -64,7 +60,7 @@ def main(batch: int = 1, heads: int = 3, seq_len: int = 250, dim_k: int = 64, di
     q, k = (torch.randn(batch, seq_len, heads, dim_k, device=DEVICE, dtype=torch.float16) * 0.2 for _ in range(2))
     v = torch.randn(batch, seq_len, heads, dim_v, device=DEVICE, dtype=torch.float16)
     decay = 1 - 2.0 ** (-5.0 - torch.arange(heads, device=DEVICE))
-    out = retention(batch, heads, seq_len, dim_k, dim_v)(q, k, v, decay.log())
+    out = retention(batch, heads, seq_len, dim_k, dim_v)(q, k, v)
     distance = torch.arange(seq_len, device=DEVICE)[:, None] - torch.arange(seq_len, device=DEVICE)
     weights = (decay[:, None, None] ** distance.clamp(min=0)).tril()
     scores = torch.einsum("bihd,bjhd->bhij", q.float(), k.float()) * weights

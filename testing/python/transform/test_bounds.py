@@ -2,6 +2,7 @@
 
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import BufferIndexError
 from tilelang.transform.bounds import check_bounds
@@ -98,3 +99,33 @@ def test_data_dependent_indices_are_not_judged():
                 B[A[i]] = B[A[i] * 2 - A[i]] + i // 2
 
     assert checked(main) is main
+
+
+CUDA = {"kind": "cuda", "arch": "sm_80"}
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", CUDA, {"kind": "cuda", "arch": "sm_90a"}], ids=["cpu", "c", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("scope", [T.alloc_shared, T.alloc_fragment, T.alloc_local], ids=lambda scope: scope.__name__)
+def test_a_store_out_of_range_is_an_error_of_every_target(scope, target):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = scope((64,), "float32")
+            for i in T.serial(65):
+                tile[i] = A[i]
+
+    with pytest.raises(BufferIndexError, match="index 64 is out of range for axis 0 of tile, which has 64") as caught:
+        tilelang.compile(main, target=target)
+    assert "tile[i] = A[i]" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", CUDA], ids=["cpu", "c", "cuda"])
+def test_a_constant_index_beyond_a_tensor_is_an_error_of_every_target(target):
+    with pytest.raises(BufferIndexError, match="index 128"):
+
+        @T.prim_func
+        def main(A: T.Tensor((128,), "float32")):
+            with T.Kernel(1, threads=128):
+                A[128] = 0.0
+
+        tilelang.compile(main, target=target)
