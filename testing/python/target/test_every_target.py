@@ -240,3 +240,23 @@ def test_elements_that_repeat_along_a_row(period, scope, target):
 
     a = torch.arange(16 * 48.0).reshape(16, 48).half()
     assert torch.equal(run(main, target, a), a[:, torch.arange(48) % period])
+
+
+@every_target
+def test_tensors_that_threads_exchange_values_through(target):
+    @T.prim_func
+    def main(A: T.Tensor((16, 8), "int32"), W: T.Tensor((16, 8), "uint8"), B: T.Tensor((16, 8), "uint8")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((16, 8), "uint8")
+            half = T.alloc_shared((16, 8), "float16")
+            T.copy(A, tile)
+            T.copy(tile, W)
+            T.copy(W, half)
+            T.copy(half, tile)
+            T.copy(tile, W)
+            for i, j in T.Parallel(16, 8):
+                tile[i, j] = W[i, j] + 1
+            T.copy(tile, B)
+
+    a = torch.arange(128, dtype=torch.int32).reshape(16, 8)
+    assert torch.equal(run(main, target, a, torch.zeros(16, 8, dtype=torch.uint8)), a.to(torch.uint8) + 1)

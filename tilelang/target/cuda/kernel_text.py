@@ -16,18 +16,18 @@ from tilelang.target.cuda.async_calls import barrier_initialisation
 from tilelang.target.cuda.code import Block, render
 from tilelang.target.cuda.element_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.emitter import Emitter
+from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import ThreadScope, infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE
-from tilelang.target.cuda.nest import READ, WRITE, Nest
+from tilelang.target.cuda.nest import Nest
 from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.sync import insert_barriers
 from tilelang.target.cuda.thread_scopes import check_fragments
-from tilelang.target.cuda.tree import Parallel, Scalar, TileTree, walk
+from tilelang.target.cuda.tree import Parallel, TileTree, walk
 from tilelang.target.cuda.wgmma import WARP_GROUP_NUMBER
-from tilelang.tileop.copy import Copy
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
 
 _SHARED_ALIGNMENT = 128
@@ -105,35 +105,7 @@ def infer_layouts(state: KernelState) -> None:
         scope=ThreadScope(0, kernel.thread_count),
     )  # fmt: skip
     _declare_names(state)
-    state.emitter.tracked = _exchanged_tensors(tree, state.emitter)
-
-
-def _exchanged_tensors(tree: TileTree, e: Emitter) -> set[Any]:
-    """Tensors whose accesses barriers must order: those written and read, and those that different threads write."""
-    reads: set[Any] = set()
-    writers: dict[Any, set[Any]] = {}
-    for node in walk(tree.root):
-        if isinstance(node, Parallel):
-            accesses = node.nest.accesses
-        elif isinstance(node, Scalar):
-            accesses = Nest.build((), node.stmt, None, "statement").accesses
-        else:
-            continue
-        for access in accesses:
-            if access.buffer.scope() not in ("global", ""):
-                continue
-            if access.kind == READ:
-                reads.add(e.root(access.buffer))
-            elif access.kind == WRITE:
-                writers.setdefault(e.root(access.buffer), set()).add(node)
-    return {buffer for buffer, nodes in writers.items() if buffer in reads or _may_overwrite(nodes)}
-
-
-def _may_overwrite(writers: set[Any]) -> bool:
-    """Whether some of the statements may write what others wrote; several copies are taken to write different parts."""
-    nests = [node for node in writers if isinstance(node, Parallel)]
-    copies = [node for node in nests if isinstance(node.op, Copy)]
-    return bool(nests) and len(writers) > max(1, len(copies))
+    state.emitter.tracked = exchanged_tensors(tree, state.emitter.root)
 
 
 def _declare_names(state: KernelState) -> None:
@@ -362,6 +334,7 @@ def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tup
     e, func = state.emitter, state.kernel.func
     written = _written_buffers(state)
     aliased = {name for hint, _ in state.tree.hints if isinstance(hint, RestrictBuffers) for name in hint.names}
+    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root)}
     params, args, dtypes = [], [], []
     for param in func.params:
         if ir.is_buffer_var(param):
