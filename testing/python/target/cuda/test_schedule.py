@@ -205,3 +205,32 @@ def test_what_cannot_be_is_refused(order, stage, said, line):
 def test_registers_have_one_version():
     with pytest.raises(PipelineScheduleError, match="running"):
         source(_chain([0, 1, 2, 3, 4], [0, 0, 0, 0, 1]))
+
+
+@pytest.mark.parametrize("left_after", [1, 8])
+def test_a_loop_left_with_copies_in_flight(left_after):
+    """What reuses the tiles' memory waits for the copies that nobody used."""
+
+    @T.prim_func
+    def main(A: T.Tensor((512, 64), "float16"), B: T.Tensor((64, 64), "float32"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            other = T.alloc_shared((64, 64), "float16")
+            T.clear(total)
+            for k in T.Pipelined(8, num_stages=3):
+                T.copy(A[k * 64, 0], tile)
+                for i, j in T.Parallel(64, 64):
+                    total[i, j] += tile[i, j]
+                if k + 1 >= left_after:
+                    T.loop_break()
+            for i, j in T.Parallel(64, 64):
+                other[i, j] = T.cast(i % 7, "float16")
+            for i, j in T.Parallel(64, 64):
+                C[i, j] = other[j, i]
+            T.copy(total, B)
+
+    a, b, c = torch.randint(-3, 4, (512, 64)).half(), torch.zeros(64, 64), torch.zeros(64, 64).half()
+    simulate(main, a, b, c)
+    assert torch.equal(b, a.float().view(8, 64, 64)[:left_after].sum(0))
+    assert torch.equal(c, (torch.arange(64) % 7).half().expand(64, 64))
