@@ -219,3 +219,23 @@ def test_reducer_updates_count_once(op, dtype, seed, target):
     want = want if seed is None else combine(want, torch.full_like(want, seed))
     torch.testing.assert_close(b, want, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(c, functools.reduce(combine, a[0, :8].unbind(0)).reshape(1), rtol=1e-5, atol=1e-4)
+
+
+def test_a_large_reducer_needs_little_shared_memory():
+    @T.prim_func
+    def main(A: T.Tensor((4, 512), "float32"), B: T.Tensor((512,), "float32")):
+        with T.Kernel(1, threads=128):
+            columns = T.alloc_reducer((512,), "float32", op="sum")
+            T.reducer_init(columns)
+            for i, j in T.Parallel(4, 512):
+                T.reducer_update(columns[j], A[i, j])
+            result = T.alloc_fragment((512,), "float32")
+            T.finalize_reducer(columns, result)
+            T.copy(result, B)
+
+    a, b = random((4, 512), torch.float32), torch.zeros(512)
+    kernel = tilelang.compile(main, target={"kind": "cuda", "arch": "sm_80"})
+    with tilelang.simulator():
+        kernel(a, b)
+    torch.testing.assert_close(b, a.sum(0), rtol=1e-5, atol=1e-5)
+    assert kernel.entry.artifact.launches[0].shared_bytes == 512 * 4 * 4  # one part of each element a warp

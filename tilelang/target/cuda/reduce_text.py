@@ -157,7 +157,7 @@ class _ReduceText:
         partial += [f"{total} = tl::warp_reduce<{r.functor}, {m.extent}, {m.stride}>({total});" for m in lanes]
         if not across:
             return [leaf_of(_loops(names, outer, [*partial, self._finish(place, total)]))]
-        return self._across(outer, names, across, partial, total, place)
+        return self._across(outer, names, lanes, across, partial, total, place)
 
     def _registers(
         self, src: str, names: list[str], outer: list[Mode], inner: list[Mode], total: str, source: FragmentLayout
@@ -196,35 +196,44 @@ class _ReduceText:
         return f"{place} = {converted(f'({value})' if value != total else value, self.r.wide, self.r.dtype)};"
 
     def _across(
-        self, outer: list[Mode], names: list[str], across: list[Mode], partial: list[str], total: str, place: str
+        self,
+        outer: list[Mode],
+        names: list[str],
+        lanes: list[Mode],
+        across: list[Mode],
+        partial: list[str],
+        total: str,
+        place: str,
     ) -> list[Code]:
-        """The parts of several warps, combined through shared memory."""
-        e = self.e
+        """The parts of several warps, combined through shared memory; neighbours that hold the same part have one slot."""
+        e, same = self.e, _neighbours(lanes, across)
         count = 1
         for mode in outer:
             count *= mode.extent
         threads = e.scope.count
-        scratch = ir.decl_buffer((count * threads,), str(self.r.wide), "reduce_scratch", scope="shared.dyn", layout=None)
+        slots = -(-threads // same)
+        scratch = ir.decl_buffer((count * slots,), str(self.r.wide), "reduce_scratch", scope="shared.dyn", layout=None)
         scratch_name = e.names.declare("reduce_scratch")
         e.buffer_text[scratch] = scratch_name
-        e.scratch[scratch] = (count * threads * max(1, self.r.wide.bits // 8), 16)
-        strides, step = [], threads
+        e.scratch[scratch] = (count * slots * max(1, self.r.wide.bits // 8), 16)
+        strides, step = [], slots
         for mode in reversed(outer):
             strides.insert(0, step)
             step *= mode.extent
         slot = _sum(names, strides)
         slot = f"{slot} + " if slot != "0" else ""
-        stores = [*partial, f"{scratch_name}[{slot}{e.thread}] = {total};"]
+        one = f"if ({e.thread} % {same} == 0) " if same > 1 else ""
+        stores = [*partial, f"{one}{scratch_name}[{slot}{_divided(e.thread, same)}] = {total};"]
         write = leaf_of(_loops(names, outer, stores), writes=[scratch], fills=[scratch])
         digits = [(thread_digit(e.thread, m.extent, m.stride, threads), m) for m in across]
         base = " - ".join([e.thread, *(f"{text} * {mode.stride}" for text, mode in digits)])
         parts = [e.names.take("p") for _ in across]
-        offset = _sum(parts, [m.stride for m in across])
+        offset = _sum(parts, [m.stride // same for m in across])
         first = e.names.take("first")
         combined = f"{total} = {self.r.combine(total, f'{scratch_name}[{slot}{first} + {offset}]')};"
         read = [
             f"{self.type} {total} = {self.r.identity()};",
-            f"const int {first} = {base};",
+            f"const int {first} = {_divided(base, same)};",
             *_loops(parts, across, [combined]),
             self._finish(place, total),
         ]
@@ -232,6 +241,20 @@ class _ReduceText:
         if self.holders < threads:
             lines = [f"if ({e.thread} < {self.holders}) {{", *("  " + line for line in lines), "}"]
         return [write, leaf_of(lines, reads=[scratch])]
+
+
+def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:
+    """How many threads beside each other hold the same part once ``lanes`` are combined."""
+    count = 1
+    for mode in sorted(lanes, key=lambda mode: mode.stride):
+        if mode.stride != count:
+            break
+        count *= mode.extent
+    return count if all(mode.stride % count == 0 for mode in across) else 1
+
+
+def _divided(text: str, divisor: int) -> str:
+    return text if divisor == 1 else f"({text}) / {divisor}"
 
 
 def emit_finalize(emitter: Emitter, op: Any, layout: FragmentLayout) -> list[Code]:
