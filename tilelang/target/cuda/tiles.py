@@ -42,7 +42,33 @@ def parallel_nest(loop: Any) -> Nest:
         node = node.body
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
     layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
+    if layout is None:
+        axes, node = _trimmed(axes, node)
     return Nest.build(tuple(axes), node, loop.span, "T.Parallel", vector=None if width is None else as_int(width), layout=layout)
+
+
+def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
+    """A nest whose whole body is under ``i < 16`` has 16 iterations along ``i``, however long the loop is."""
+    if not isinstance(body, ir.IfThenElse) or body.else_case is not None:
+        return axes, body
+    bounds: dict[Any, int] = {}
+    rest = None
+    for part in _conjuncts(body.condition):
+        limit = as_int(part.b) + isinstance(part, ir.LE) if isinstance(part, (ir.LT, ir.LE)) and isinstance(part.b, ir.IntImm) else 0
+        if limit > 0 and any(part.a.same_as(axis.var) and axis.limit is None for axis in axes):
+            bounds[part.a] = min(limit, bounds.get(part.a, limit))
+        else:
+            rest = part if rest is None else ir.And(rest, part)
+    if not bounds:
+        return axes, body
+    axes = [Axis(axis.var, min(axis.extent, bounds.get(axis.var, axis.extent))) if axis.limit is None else axis for axis in axes]
+    return axes, body.then_case if rest is None else ir.IfThenElse(rest, body.then_case, None, body.span)
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    if isinstance(condition, ir.And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
 
 
 def _axis(var: Any, extent: Any, bound: int | None, span: Any) -> Axis:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 
 ARCHES = ("sm_80", "sm_90a")
 
@@ -177,3 +177,27 @@ def test_a_gather_from_a_fragment():
     order = torch.randperm(256, dtype=torch.int32)
     simulate(main, a, order, b)
     assert torch.equal(b, a[order.long()])
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_loop_that_a_condition_cuts_short_reads_half_of_a_fragment_where_it_is(half: int) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float16"), B: T.Tensor((16, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((32, 64), "float16")
+            other = T.alloc_shared((16, 64), "float32")
+            product = T.alloc_fragment((32, 32), "float32")
+            T.copy(A, tile)
+            T.gemm(tile, tile, product, transpose_B=True, policy=T.GemmWarpPolicy.FullCol, clear_accum=True)
+            for i, j in T.Parallel(32, 32):
+                if i < 16:
+                    other[i, j] = product[i + half * 16, j]
+            for i, j in T.Parallel(16, 64):
+                if j < 32 and i < 64:
+                    B[i, j] = other[i, j]
+
+    a, b = torch.randn(32, 64).half(), torch.zeros(16, 64)
+    simulate(main, a, b)
+    expected = (a.float() @ a.float().T)[half * 16 : half * 16 + 16]
+    torch.testing.assert_close(b[:, :32], expected, rtol=1e-3, atol=1e-2)
+    assert not b[:, 32:].any() and "staged" not in source(main)
