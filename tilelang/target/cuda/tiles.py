@@ -54,7 +54,8 @@ def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
     bounds: dict[Any, int] = {}
     rest = None
     for part in _conjuncts(body.condition):
-        limit = as_int(part.b) + isinstance(part, ir.LE) if isinstance(part, (ir.LT, ir.LE)) and isinstance(part.b, ir.IntImm) else 0
+        is_bound = isinstance(part, (ir.LT, ir.LE)) and isinstance(part.b, ir.IntImm)
+        limit = as_int(part.b) + isinstance(part, ir.LE) if is_bound else 0
         if limit > 0 and any(part.a.same_as(axis.var) and axis.limit is None for axis in axes):
             bounds[part.a] = min(limit, bounds.get(part.a, limit))
         else:
