@@ -7,7 +7,7 @@ are started in the iteration before (:mod:`overlap`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tvm_ffi
@@ -146,9 +146,11 @@ class _OverlappedLoop:
     def stmt(self) -> Any:
         """The loop, what comes before and what comes after it."""
         loop, part, ring, overlap = self.ring.loop, self.part, self.ring, self.overlap
-        before = [*self._head(loop.min, 0), *self._head_done()]
+        waits, head = self._head(loop.min, 0)
+        before = [*waits, *head, *self._head_done()]
         begin, place = self.counter.bind()
-        body = [*begin, *self._middle(place), *self._head(loop.loop_var + 1, IN_FLIGHT), *self._tail(place)]
+        waits, head = self._head(loop.loop_var + 1, IN_FLIGHT)
+        body = [*begin, *self._middle(place, waits), *head, *self._tail(place)]
         body += part.completed(ring, overlap.products(ring, overlap.head), len(overlap.tail))
         body += [*self._head_done(), *self.counter.step()]
         repeated = loop_over(loop, loop.loop_var, body, extent=loop.extent - 1)
@@ -160,28 +162,36 @@ class _OverlappedLoop:
         whole = block([*before, repeated, *after, *self.counter.step()])
         return whole if part.runs(loop) else ir.IfThenElse(loop.extent > 0, whole, None)
 
-    def _head(self, iteration: Any, wait: int) -> list[Any]:
-        """The head of an iteration."""
+    def _head(self, iteration: Any, wait: int) -> tuple[list[Any], list[Any]]:
+        """Waits for the head's tiles, which may be done early, and the head of an iteration with the other waits."""
         part, ring = self.part, self.ring
+        needed = [feed for feed in ring.feeds if feed.first_use in self.overlap.head]
+        # A tile that the tail uses too may only arrive when the tail before last has released its slot.
+        ahead = self.overlap.roomy and all(feed in self.early_feeds for feed in needed)
+        waits = [part.slots[feed].await_full(self.early.now()) for feed in needed] if ahead else []
         begin, place = self.early.bind()
         found = [*begin]
         for at in self.overlap.head:
-            found += part.awaited(ring, at, place)
+            found += [] if ahead else part.awaited(ring, at, place)
             stmt = ring.body[at]
             stmt = with_wait(stmt, wait) if self.overlap.products(ring, [at]) else stmt
             found.append(part.versioned(stmt, ring, place))
-        return [substituted(block(found), {ring.loop.loop_var: iteration})]
+        return waits, [substituted(block(found), {ring.loop.loop_var: iteration})]
 
     def _head_done(self) -> list[Any]:
         """The head's products are complete."""
         slot = self.early.now().slot
         return [*(self.part.slots[feed].release(slot) for feed in self.early_feeds), *self.early.step()]
 
-    def _middle(self, place: Place) -> list[Any]:
-        """The statements between; the first that touches what the tail has in flight waits for it."""
+    def _middle(self, place: Place, waits: Sequence[Any] = ()) -> list[Any]:
+        """The statements between; the first that touches what the tail has in flight waits for it.
+
+        Args:
+            waits: for the next head; they stand before that wait, which ptxas would else move up, before the statements.
+        """
         part, ring, overlap = self.part, self.ring, self.overlap
         flying = set().union(*(buffers_of(ring.body[at]) for at in overlap.tail)) - set(ring.buffers)
-        done = part.completed(ring, overlap.tail)
+        done = [*waits, *part.completed(ring, overlap.tail)]
         if self.late_feeds:
             released = block([part.slots[feed].release(place.before()) for feed in self.late_feeds])
             done.append(ir.IfThenElse(ring.loop.loop_var > ring.loop.min, released, None))

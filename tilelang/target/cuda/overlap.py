@@ -38,11 +38,13 @@ class Overlap:
         head: statements that run one iteration early; its products are the last of them.
         middle: what stays between.
         tail: products that stay in flight into the next iteration.
+        roomy: whether the registers also suffice for a head that is computed while the middle's results wait for the tail.
     """
 
     head: tuple[int, ...]
     middle: tuple[int, ...]
     tail: tuple[int, ...]
+    roomy: bool
 
     @staticmethod
     def products(ring: Ring, positions: Iterable[int]) -> list[int]:
@@ -60,7 +62,8 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
     copied = {at for feed in ring.feeds for at, _ in feed.copies}
     stmts = [at for at in range(len(ring.body)) if at not in copied]
     products = [at for at in stmts if _product(ring.body[at]) is not None]
-    if len(products) < 2 or not _fits(ring, threads, registers):
+    spare = registers - _OTHER_REGISTERS - _registers(_touched(ring.body), threads)
+    if len(products) < 2 or spare < 0:
         return None
     tail_start = _tail_start(stmts, products)
     tail = tuple(at for at in stmts if at >= tail_start)
@@ -68,7 +71,8 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
         head = tuple(at for at in stmts if at <= last)
         middle = tuple(at for at in stmts if last < at < tail_start)
         if middle and _is_legal(ring, head, middle, tail, threads):
-            return Overlap(head, middle, tail)
+            computed = _written(ring.body[at] for at in head if isinstance(ring.body[at], ir.For))
+            return Overlap(head, middle, tail, _registers(computed, threads) // 2 < max(spare, 1))
     return None
 
 
@@ -132,16 +136,16 @@ def _may_fly(stmts: Sequence[Any], ring: Ring, threads: int) -> bool:
     return True
 
 
-def _fits(ring: Ring, threads: int, registers: int) -> bool:
-    """Whether the fragments of the loop, all of them live at once, leave room for the rest."""
-    fragments = [buffer for buffer in _touched(ring.body) if buffer.scope() == FRAGMENT]
+def _registers(buffers: Iterable[Any], threads: int) -> int:
+    """Registers of a thread that the fragments among some buffers take."""
     bits = 0
-    for buffer in fragments:
-        elements = canonical(str(buffer.dtype)).bits
-        for extent in buffer.shape:
-            elements *= int(extent)
-        bits += elements
-    return bits // (32 * threads) + _OTHER_REGISTERS <= registers
+    for buffer in buffers:
+        if buffer.scope() == FRAGMENT:
+            elements = canonical(str(buffer.dtype)).bits
+            for extent in buffer.shape:
+                elements *= int(extent)
+            bits += elements
+    return bits // (32 * threads)
 
 
 def _written(stmts: Iterable[Any]) -> set[Any]:

@@ -143,9 +143,12 @@ def attention(heads: int, length: Any, dim: int, *, block: tuple[int, int] = (64
             steps = T.ceildiv((bx + 1) * bm, bn) if causal else T.ceildiv(length, bn)
             for k in T.Pipelined(steps, num_stages=stages):
                 T.copy(K[bz, k * bn : (k + 1) * bn, by, :], K_shared)
-                for i, j in T.Parallel(bm, bn):
-                    hidden = (k * bn + j > bx * bm + i) if causal else (k * bn + j >= length)
-                    scores[i, j] = T.if_then_else(hidden, -T.infinity("float32"), 0)
+                if causal or not isinstance(length, int) or length % bn:
+                    for i, j in T.Parallel(bm, bn):
+                        hidden = (k * bn + j > bx * bm + i) if causal else (k * bn + j >= length)
+                        scores[i, j] = T.if_then_else(hidden, -T.infinity("float32"), 0)
+                else:
+                    T.clear(scores)
                 T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(top, before)
                 T.reduce_max(scores, top, dim=1, clear=False)

@@ -139,7 +139,7 @@ def test_tiles_with_different_uses_arrive_separately() -> None:
     parts = roles(kernel)
     assert calls(parts[2]) == ["tl::mbarrier_wait", "tl::mbarrier_arrive_expect_tx"] * 2
     wait, arrive = "tl::mbarrier_wait", "tl::mbarrier_arrive_warp"
-    assert calls(parts[1]) == [wait, arrive, arrive, wait, wait, arrive, arrive, wait]
+    assert calls(parts[1]) == [wait, arrive, wait, arrive, wait, arrive, arrive, wait]
     assert [op.src.buffer.name for op in operators(parts[1]) if isinstance(op, Copy)] == ["Q", "S", "S"]
 
 
