@@ -2,7 +2,8 @@
 // frame of a warp in the first-level cache.
 //
 // Live ranges are intervals of statement numbers, widened conservatively: a register that is not plainly local to one
-// basic block is live throughout every loop (region of a backward branch) its interval touches.
+// basic block is live throughout every loop (region of a backward branch) its interval touches, and from the start of
+// every divergence in which it begins: lanes that jump ahead may define it before others run the statements between.
 #include <algorithm>
 #include <unordered_set>
 
@@ -52,10 +53,14 @@ class Allocator {
   void touch(uint32_t reg, uint32_t at, bool defines, bool pin);
   void touch_operand(const Operand& operand, uint32_t at, bool defines, bool pin);
   void widen();
+  void find_divergences();
+  bool returns(uint32_t at) const;
   const Function& function_;
   std::vector<Interval> intervals_;
   std::vector<uint32_t> block_of_;
   std::vector<Region> loops_;
+  std::vector<Region> jumps_;        // forward branches: from, to
+  std::vector<Region> divergences_;  // a forward branch, and where the lanes that it parts are together again at the latest
 };
 
 void Allocator::find_blocks_and_loops() {
@@ -64,7 +69,11 @@ void Allocator::find_blocks_and_loops() {
   auto jump = [&](const std::string& label, uint32_t at) {
     auto found = function_.labels.find(label);
     if (found == function_.labels.end()) return;
-    if (found->second <= at) loops_.push_back({found->second, at});
+    if (found->second <= at) {
+      loops_.push_back({found->second, at});
+    } else if (!returns(found->second)) {
+      jumps_.push_back({at, found->second});
+    }
   };
   for (const auto& label : function_.labels) leader[label.second] = true;
   for (uint32_t i = 0; i < count; ++i) {
@@ -84,6 +93,26 @@ void Allocator::find_blocks_and_loops() {
   for (uint32_t i = 0; i < count; ++i) {
     if (leader[i]) ++block;
     block_of_[i] = block;
+  }
+}
+
+/// Whether the lanes that jump to a statement leave the function, so that nothing of theirs is live.
+bool Allocator::returns(uint32_t at) const {
+  return at >= function_.statements.size() || function_.statements[at].opcode == "ret" ||
+         function_.statements[at].opcode == "exit";
+}
+
+void Allocator::find_divergences() {
+  for (size_t k = 0; k < jumps_.size(); ++k) {
+    Region region = jumps_[k];
+    // Jumps are in textual order, so one pass over those inside the region finds how far it reaches.
+    for (size_t inner = k; inner < jumps_.size() && jumps_[inner].first <= region.last; ++inner)
+      region.last = std::max(region.last, jumps_[inner].last);
+    if (divergences_.empty() || divergences_.back().last < region.first) {
+      divergences_.push_back(region);
+    } else {
+      divergences_.back().last = std::max(divergences_.back().last, region.last);
+    }
   }
 }
 
@@ -125,6 +154,10 @@ void Allocator::widen() {
     changed = false;
     for (Interval& interval : intervals_) {
       if (interval.local || interval.first == kNever) continue;
+      for (const Region& region : divergences_) {
+        if (interval.first > region.first && interval.first < region.last && interval.last >= region.first)
+          interval.first = region.first, changed = true;
+      }
       for (const Region& loop : loops_) {
         if (interval.last < loop.first || interval.first > loop.last) continue;
         if (interval.first > loop.first) interval.first = loop.first, changed = true;
@@ -136,6 +169,7 @@ void Allocator::widen() {
 
 std::vector<uint32_t> Allocator::run(uint32_t first_offset, uint32_t* end_offset) {
   find_blocks_and_loops();
+  find_divergences();
   scan();
   widen();
   std::vector<uint32_t> by_start;

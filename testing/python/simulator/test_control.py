@@ -234,3 +234,20 @@ extern "C" __global__ void k(int* out) {
     function = cuda.function(source)
     kernels.clean(function.launch((2, 3, 4), (5, 3, 3), [kernels.to_torch(out)]))
     assert list(out) == [1000 * b + t for b in range(24) for t in range(45)]
+
+
+def test_lanes_that_jump_ahead_keep_what_they_defined():
+    body = """
+.visible .entry k(.param .u64 o) {
+  .reg .b16 %h; .reg .b32 %t, %j, %x; .reg .b64 %p, %w; .reg .pred %far, %q;
+  mov.u32 %t, %tid.x; and.b32 %j, %t, 7; ld.param.u64 %p, [o]; mul.wide.u32 %w, %t, 2; add.u64 %p, %p, %w;
+  setp.gt.u32 %far, %j, 2;
+  @%far bra A;
+  bra.uni B;
+  A: setp.eq.u32 %q, %j, 3; selp.b32 %x, 50, 60, %q; cvt.u16.u32 %h, %x; bra.uni C;
+  B: mov.u16 %h, 3;
+  C: st.global.u16 [%p], %h; ret;
+}"""
+    out = np.zeros(32, np.uint16)
+    kernels.clean(kernels.launch(body, "k", [out], 32))
+    assert list(out) == [3 if t % 8 < 3 else 50 if t % 8 == 3 else 60 for t in range(32)]
