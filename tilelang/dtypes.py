@@ -110,10 +110,14 @@ class DType(str):
     def __call__(self, *value: Any) -> Any:
         """Converts ``value`` to this type: a cast of an expression, or a typed constant of a number.
 
-        Without a value it is a new immutable variable, which ``T.let`` gives its value.
+        Without a value it is a new immutable variable, which ``T.let`` gives its value; a vector type takes one value a lane too.
         """
         from tilelang.language.math import cast, variable
 
+        if len(value) > 1 and len(value) == self.lanes:
+            from tilelang.language.vectors import Shuffle
+
+            return Shuffle([cast(each, self.base) for each in value], range(self.lanes))
         return cast(*value, self) if value else variable(self)
 
 

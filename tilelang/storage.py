@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tilelang.artifact import Dim, KernelParam
 
@@ -40,3 +40,8 @@ def storage_shape(param: KernelParam) -> tuple[Dim, ...]:
         last = param.shape[-1]
         return (*param.shape[:-1], (last + 1) // 2 if isinstance(last, int) else ("ceildiv", last, 2))
     return param.shape
+
+
+def logical_shape(dtype: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a parameter whose torch tensor has ``shape``; see :func:`storage_shape`."""
+    return (*shape[:-1], shape[-1] * 2) if dtype in PACKED_DTYPES and shape else tuple(shape)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilelang.artifact import Dim, evaluate_dim
 from tilelang.errors import ArgumentError
+from tilelang.storage import logical_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class EagerSignature:
         for param in self.params:
             if param.kind != "tensor":
                 continue
-            shape = shapes[param.name]
+            shape = logical_shape(param.dtype, shapes[param.name])
             if len(shape) != len(param.shape):
                 raise ArgumentError(f"{param.name}: expected {len(param.shape)} axes, got shape {tuple(shape)}")
             actual = [*shape, *((strides or {}).get(param.name, ()) if param.strides else ())]
@@ -54,7 +55,7 @@ class EagerSignature:
     def _check(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]) -> None:
         """Sizes that are arithmetic of constants must agree too."""
         for param in self.params:
-            for axis, (dim, size) in enumerate(zip(param.shape, shapes.get(param.name, ()))):
+            for axis, (dim, size) in enumerate(zip(param.shape, logical_shape(param.dtype, shapes.get(param.name, ())))):
                 try:
                     want = evaluate_dim(dim, values)
                 except KeyError:

@@ -62,7 +62,8 @@ _MODULES: dict[str, str] = {
         " bitwise_not popcount clz"
     ),
     "tilelang.language.vectors": (
-        "Ramp Broadcast Shuffle ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128"
+        "Ramp Broadcast Shuffle extract_lane ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256"
+        " lds32 lds64 lds128 sts32 sts64 sts128"
     ),
     "tilelang.language.limits": "infinity max_value min_value",
     "tilelang.language.fastmath": (
@@ -71,7 +72,8 @@ _MODULES: dict[str, str] = {
     ),
     "tilelang.language.atomic": ("atomic_add atomic_max atomic_min atomic_or atomic_addx2 atomic_addx4 atomic_load atomic_store"),
     "tilelang.language.intrinsics": (
-        "sync_threads sync_warp sync_grid named_barrier_arrive syncthreads_count syncthreads_and syncthreads_or thread_return"
+        "sync_threads tvm_storage_sync sync_warp sync_grid named_barrier_arrive syncthreads_count syncthreads_and syncthreads_or"
+        " thread_return"
         " shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync ballot activemask match_any_sync match_all_sync"
         " shuffle_elect get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx warp_reduce_sum warp_reduce_max"
         " warp_reduce_min warp_reduce_bitand warp_reduce_bitor mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx"

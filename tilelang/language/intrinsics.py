@@ -276,6 +276,14 @@ for _row in _ROWS:
     globals()[_row.signature.partition("(")[0]] = _row.function()
 
 
+def tvm_storage_sync(storage_scope: str) -> None:
+    """Waits for the threads that share memory of a scope: ``"shared"`` the block, ``"warp"`` the warp, ``"global"`` the grid."""
+    barriers = {"shared": "sync_threads", "shared.dyn": "sync_threads", "warp": "sync_warp", "global": "sync_grid"}
+    if storage_scope not in barriers:
+        raise CompileError(f"T.tvm_storage_sync({storage_scope!r}): expected one of {', '.join(barriers)}")
+    calls.effect(barriers[storage_scope])
+
+
 def __ldg(load_or_buf: Any, index: Any = None) -> Any:
     """An element of global memory that nothing writes while the kernel runs, read through the read-only cache.
 

@@ -13,7 +13,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import assign_subscript, index_expr
 from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.lanes import lanes_of, pick
-from tilelang.frontend.values import as_expr
+from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
 from tilelang.language.math import condition, if_then_else, reinterpret
@@ -45,6 +45,19 @@ def Shuffle(vectors: Sequence[Any], indices: Sequence[int]) -> Any:
     if len(places) == 1:
         return pick(current("T.Shuffle"), parts, places[0])
     return ir.Shuffle(parts, [ir.IntImm("int32", place) for place in places])
+
+
+def extract_lane(vector: Any, lane: Any) -> Any:
+    """One element of a vector.
+
+    Raises:
+        CompileError: ``vector`` is a scalar, or ``lane`` is no compile-time index of it.
+    """
+    if is_symbolic(lane):
+        raise CompileError("T.extract_lane needs a lane that is known at compile time")
+    if lanes_of(as_expr(vector)) == 1:
+        raise CompileError(f"T.extract_lane takes a vector, got {as_expr(vector).ty}")
+    return Shuffle([vector], [lane])
 
 
 def _place(target: Any, bits: int, what: str) -> tuple[Any, tuple[Any, ...], int]:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "main", "requires_cuda", "requires_cuda_compute_version", "requires_cuda_compute_version_eq",
+    "main", "requires_cdna", "requires_cuda", "requires_cuda_or_cdna", "requires_gfx", "requires_metal", "requires_rocm",
+    "requires_cuda_compute_version", "requires_cuda_compute_version_eq",
     "requires_cuda_compute_version_ge", "requires_cuda_compute_version_gt", "requires_cuda_compute_version_le",
     "requires_cuda_compute_version_lt", "requires_llvm", "requires_package", "set_random_seed", "torch_assert_close",
 ]  # fmt: skip
@@ -98,6 +99,27 @@ requires_cuda_compute_version_lt = _versions("lt")
 def requires_llvm(function: Callable[..., Any]) -> Callable[..., Any]:
     """Every installation has LLVM, so the test always runs."""
     return function
+
+
+def requires_cuda_or_cdna(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As :func:`requires_cuda`."""
+    return requires_cuda(function)
+
+
+def _unsupported(what: str) -> Callable[..., Any]:
+    def requires(function: Callable[..., Any]) -> Callable[..., Any]:
+        return _skip_unless(lambda: False, f"{what} is not a target here")(function)
+
+    requires.__doc__ = f"Skips a test: {what} is not a target here."
+    return requires
+
+
+requires_rocm, requires_cdna, requires_metal = _unsupported("ROCm"), _unsupported("ROCm"), _unsupported("Metal")
+
+
+def requires_gfx(*archs: str) -> Callable[..., Any]:
+    """Skips a test of AMD architectures, which are not targets here."""
+    return requires_rocm
 
 
 def requires_package(*names: str) -> Callable[..., Any]:

@@ -573,3 +573,36 @@ def test_variables_and_loops_spelled_as_calls():
     run(main, a)
     assert a.tolist() == [0, 6, 6, 82]
     assert (T.align_up(5, 4), T.__ffs(12), T.__ffs(0)) == (8, 3, 0)
+
+
+def test_vectors_of_given_elements_and_their_lanes():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float16"), B: T.Tensor((2,), "float16"), C: T.Tensor((4,), "float16")):
+        with T.Kernel(1, threads=1):
+            back = T.float16x4(A[3], A[2], A[1], A[0])
+            C[T.Ramp(0, 1, 4)] = back
+            B[0] = T.extract_lane(back, 0)
+            B[1] = T.extract_lane(back, 3)
+
+    a = random((4,), torch.float16)
+    for target in ("cpu", "c", {"kind": "cuda", "arch": "sm_80"}):
+        b, c = torch.zeros(2).half(), torch.zeros(4).half()
+        with tilelang.simulator():
+            tilelang.compile(main, target=target)(a, b, c)
+        assert torch.equal(c, a.flip(0))
+        assert torch.equal(b, a[[3, 0]])
+
+
+def test_eager_programs_take_packed_tensors():
+    @tilelang.jit(target="cpu")
+    def unpacked(A, B):
+        M, N = T.const("M, N")
+        A: T.Tensor((M, N), "int4")
+        B: T.Tensor((M, N), "int32")
+        with T.Kernel(M, threads=32) as i:
+            for j in T.Parallel(N):
+                B[i, j] = A[i, j]
+
+    b = torch.zeros(1, 4, dtype=torch.int32)
+    unpacked(torch.tensor([[0x21, 0x43]], dtype=torch.int8), b)
+    assert b.tolist() == [[1, 2, 3, 4]]
