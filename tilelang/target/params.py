@@ -6,13 +6,26 @@ from typing import Any
 
 from tilelang.artifact import KernelParam
 from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 
 
 def kernel_params(func: Any) -> tuple[KernelParam, ...]:
-    """One record a parameter of a ``PrimFunc``, in order."""
-    return tuple(_param(param) for param in func.params)
+    """One record a parameter of a ``PrimFunc``, in order.
+
+    Raises:
+        CompileError: a dynamic size stands alone in no argument, so that no call could give it.
+    """
+    params = tuple(_param(param) for param in func.params)
+    alone = {dim for param in params for dim in (*param.shape, *(param.strides or ())) if isinstance(dim, str)}
+    for name in dynamic_names(params):
+        if name not in alone:
+            raise CompileError(
+                f"no argument gives the size {name}: it is only a part of other sizes",
+                hint=f"make it an argument ({name}: T.int32), or declare the whole size by T.dynamic",
+            )
+    return params
 
 
 def _param(param: Any) -> KernelParam:

@@ -606,3 +606,17 @@ def test_eager_programs_take_packed_tensors():
     b = torch.zeros(1, 4, dtype=torch.int32)
     unpacked(torch.tensor([[0x21, 0x43]], dtype=torch.int8), b)
     assert b.tolist() == [[1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_a_size_that_no_argument_gives_is_an_error(target):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n * 4,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.serial(n * 4):
+                A[i] = 0
+
+    with pytest.raises(CompileError, match="no argument gives the size n"):
+        tilelang.compile(main, target=target)
