@@ -60,21 +60,30 @@ class Function:
 
         A loop ends with a guarded branch; an unguarded one returns from code that was moved out of the way (a spinning wait).
         """
+        return self._backward(guarded=True)
+
+    def _backward(self, guarded: bool) -> list[tuple[Instruction, ...]]:
         found = set()
         for index, instruction in enumerate(self.instructions):
             start = self.labels.get(instruction.target or "", index + 1)
-            if start < index and instruction.text.startswith("@"):
+            if start < index and instruction.text.startswith("@") == guarded:
                 found.add((start, index))
         return [self.instructions[start : end + 1] for start, end in sorted(found)]
 
     def main_loop(self, family: str) -> tuple[Instruction, ...]:
-        """The innermost loop with most instructions of ``family``; empty where none has any."""
+        """The innermost loop with most instructions of ``family``; empty where none has any.
+
+        Where no guarded branch ends such a loop, it is one that is left in its middle.
+        """
 
         def weight(body: tuple[Instruction, ...]) -> tuple[int, int]:
             return sum(i.family == family for i in body), -len(body)
 
-        best = max(self.loops(), key=weight, default=())
-        return best if best and weight(best)[0] else ()
+        for guarded in (True, False):
+            best = max(self._backward(guarded), key=weight, default=())
+            if weight(best)[0]:
+                return best
+        return ()
 
 
 def disassemble(cubin: bytes) -> str:
