@@ -260,3 +260,20 @@ def test_tensors_that_threads_exchange_values_through(target):
 
     a = torch.arange(128, dtype=torch.int32).reshape(16, 8)
     assert torch.equal(run(main, target, a, torch.zeros(16, 8, dtype=torch.uint8)), a.to(torch.uint8) + 1)
+
+
+@every_target
+@pytest.mark.parametrize("block", [32, 64, 96])
+def test_pipelines_of_small_tiles(block, target):
+    @T.prim_func
+    def main(A: T.Tensor((192,), "float16"), B: T.Tensor((192,), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, values = T.alloc_shared((block,), "float16"), T.alloc_fragment((block,), "float32")
+            for k in T.Pipelined(192 // block, num_stages=2):
+                T.copy(A[k * block : (k + 1) * block], tile)
+                T.copy(tile, values)
+                for i in T.Parallel(block):
+                    B[k * block + i] = values[i] * 2.0
+
+    a = torch.arange(192).half()
+    assert torch.equal(run(main, target, a), a.float() * 2)

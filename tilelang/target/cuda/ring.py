@@ -23,6 +23,8 @@ from tilelang.tileop.hint import MaxRegisters, SafeValue
 SHARED = ("shared", "shared.dyn")
 _PRIVATE_PREFIX = "local"
 _VARIABLE = "local.var"
+_SLOT_ALIGNMENT = 128
+"""Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +250,8 @@ def _copy_of(stmt: Any) -> Copy | None:
 def _can_feed(at: int, copy: Copy, uses: Sequence[set[Any]], loop: Any, usage: Usage, facts: Facts) -> bool:
     source, target = copy.src, copy.dst
     if not tma.is_candidate(source, target, facts) or target.scope not in SHARED or not target.is_whole:
+        return False
+    if _tile_bytes(target) % _SLOT_ALIGNMENT:
         return False
     if usage.written.get(source.buffer) or source.buffer in usage.aliased or source.buffer in usage.safe_values:
         return False
