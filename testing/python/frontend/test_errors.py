@@ -35,6 +35,7 @@ def test_undefined_name():
     assert "undefined_name" in str(caught.value)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 keeps the lines of instructions, not their columns")
 def test_column_of_the_statement():
     with pytest.raises(GemmShapeError) as caught:
 
