@@ -446,12 +446,16 @@ class _Overrides:
     def __enter__(self) -> None:
         emitter = self.nest.e
         self.saved = (emitter.place, emitter.element, emitter.printer.load, emitter.printer.place, emitter.bounds_guard)
-        place, element, _, _, guard = self.saved
+        place, _, _, _, guard = self.saved
         nest = self.nest
 
+        def memory(buffer: Any, indices: list[Any]) -> str:
+            # Not Emitter.element, whose place would be the array that the body's store is collected in.
+            text, exists = place(buffer, indices), guard(buffer, indices)
+            return text if exists is None else f"({exists} ? {text} : {emitter.missing(buffer)})"
+
         def load(buffer: Any, indices: list[Any]) -> str:
-            text = nest.place_of(buffer, indices, element, "r:")
-            return text
+            return nest.place_of(buffer, indices, memory, "r:")
 
         def store(buffer: Any, indices: list[Any]) -> str:
             return nest.place_of(buffer, indices, place, "w:")
