@@ -125,15 +125,18 @@ class Generator:
         return [ScopeCode(_membership(scope, outer), body, scope.first, scope.count, barrier)]
 
     def _barrier(self, scope: Any) -> str:
-        """A barrier of the threads of a scope; its hardware number is one that the program does not use."""
-        if scope.count % 32:
+        """A barrier of the threads of a scope: of the warp where one warp holds it, else one of the block's hardware barriers,
+        with a number that the program does not use."""
+        if scope.count <= 32:
             return f"__syncwarp(0x{(1 << scope.count) - 1 << scope.first % 32:x}u);"
         if not self.barriers:
             self.barriers = {None: 0, **{number: number for number in _own_barriers(self.emitter.tree.root)}}
         key = (scope.first, scope.count)
         if key not in self.barriers:
-            taken = set(self.barriers.values())
-            self.barriers[key] = next(number for number in range(15, 0, -1) if number not in taken)
+            free = set(range(HARDWARE_BARRIERS)).difference(self.barriers.values())
+            if not free:
+                raise CompileError(f"more than {HARDWARE_BARRIERS} groups of threads of this block have barriers of their own")
+            self.barriers[key] = max(free)
         return f"tl::named_barrier_sync({self.barriers[key]}, {scope.count});"
 
     # Statements of a thread --------------------------------------------------------------------------------------------
@@ -297,6 +300,8 @@ def _membership(scope: Any, outer: Any) -> str:
     tests += [f"{rank} < {last}"] if end < outer_end else []
     return " && ".join(tests) or "true"
 
+
+HARDWARE_BARRIERS = 16
 
 _RANKS = ((128, WARP_GROUP_NUMBER), (32, "tl::warp_rank()"), (1, "tid"))
 """Threads of a unit and the text of its number, largest first."""
