@@ -29,10 +29,15 @@ TL_DEVICE void mbarrier_arrive_warp(uint64_t* barrier) {
   if (elect_one()) mbarrier_arrive(barrier);
 }
 
+// Makes initialised barriers visible to the asynchronous proxy and to the cluster; before sm_90 there is neither, and the
+// block's barrier that follows is enough.
+TL_DEVICE void mbarrier_fence_init() {
 #if __CUDA_ARCH__ >= 900
-// Makes initialised barriers visible to the asynchronous proxy and to the cluster.
-TL_DEVICE void mbarrier_fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
 
+#if __CUDA_ARCH__ >= 900
 // Orders this thread's earlier generic accesses of shared memory before later ones of the asynchronous proxy.
 TL_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

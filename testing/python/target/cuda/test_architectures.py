@@ -10,7 +10,7 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import simulate, source
-from tilelang.errors import SharedMemoryError
+from tilelang.errors import CompileError, SharedMemoryError
 
 KIB = 1024
 
@@ -131,3 +131,39 @@ def test_neighbouring_four_bit_elements_of_different_threads():
     a, b, c = torch.randint(-40, 40, (16, 32), dtype=torch.int32), *(torch.zeros(16, 32, dtype=torch.int32) for _ in range(2))
     simulate(main, a, b, c)
     assert torch.equal(b, ((a.flip(1) + 8) % 16 - 8).int()) and torch.equal(c, ((a + 9) % 16 - 8).int())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90a"])
+def test_barriers_in_shared_memory(arch):
+    """Two warps store what two others read after an mbarrier's phase; the fence for clusters exists from sm_90 on only."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((2, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding(0)
+            tile = T.alloc_shared((2, 64), "float32")
+            ready = T.alloc_barrier([64, 64])
+            if tx < 64:
+                for k in T.serial(2):
+                    tile[k, tx] = A[k, tx]
+                    T.barrier_arrive(ready[k])
+            else:
+                for k in T.serial(2):
+                    T.barrier_wait(ready[k], 0)
+                    B[k, tx - 64] = tile[k, 127 - tx]
+
+    a, b = torch.randn(2, 64), torch.zeros(2, 64)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, a.flip(1))
+
+
+def test_no_barriers_in_shared_memory_before_sm_80():
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            ready = T.alloc_barrier(32)
+            T.barrier_arrive(ready)
+            A[T.get_thread_binding(0)] = 0.0
+
+    with pytest.raises(CompileError, match="T.barrier_arrive needs sm_80 or later"):
+        source(main, "sm_75")
