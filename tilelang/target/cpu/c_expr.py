@@ -21,7 +21,6 @@ _MATH = {
     "tirx.sqrt": "sqrt", "tirx.floor": "floor", "prim.ceil": "ceil", "tirx.trunc": "trunc",
     "tirx.nearbyint": "nearbyint", "tirx.fabs": "fabs",
 }  # fmt: skip
-_BUILTINS = {"tirx.popcount": ("__builtin_popcount", "__builtin_popcountll"), "prim.clz": ("__builtin_clz", "__builtin_clzll")}
 
 _GENERIC = {
     "floordiv": "{t} q = a / b; return q - (a % b != 0 && (a % b < 0) != (b < 0));",
@@ -29,6 +28,12 @@ _GENERIC = {
     "min": "return a < b ? a : b;",
     "max": "return a > b ? a : b;",
 }
+
+_COUNTS = {
+    "tirx.popcount": ("popcount", "__builtin_popcountll(a)"),
+    "prim.clz": ("clz", "a ? __builtin_clzll(a) - (64 - {bits}) : {bits}"),  # the builtin does not know zero
+}
+"""Operator on 32 or 64 unsigned bits -> name and value of the function for it."""
 
 
 class CExpressions:
@@ -75,6 +80,14 @@ class CExpressions:
         else:
             body = _GENERIC[operation].format(t=text)
         self.definitions.setdefault(name, f"static inline {text} {name}({text} a, {text} b) {{ {body} }}")
+        return name
+
+    def count(self, operator: str, dtype: Any) -> str:
+        """The name of a function that counts bits of an unsigned type, defined on first use."""
+        operation, value = _COUNTS[operator]
+        name, text = f"tl_{operation}_{short(dtype)}", c_type(dtype)
+        body = f"return {value.format(bits=dtype.bits)};"
+        self.definitions.setdefault(name, f"static inline {text} {name}({text} a) {{ {body} }}")
         return name
 
     def bits(self, source: Any, target: Any) -> str:
@@ -150,8 +163,8 @@ class CExpressions:
         if name in _MATH:
             suffix = "f" if type_of(node) == "float32" else ""
             return f"{_MATH[name]}{suffix}({self(node.args[0])})"
-        if name in _BUILTINS:
-            return f"{_BUILTINS[name][type_of(node.args[0]).bits == 64]}({self(node.args[0])})"
+        if name in _COUNTS:
+            return f"{self.count(name, type_of(node))}({self(node.args[0])})"
         found = _CALLS.get(name)
         if found is None:
             raise UnsupportedOnCpuError(f"the operation {name.rpartition('.')[2]}", 'use target="llvm"')

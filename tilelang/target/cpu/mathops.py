@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import elementary, formats  # noqa: F401  (elementary registers its functions)
 from tilelang.target.cpu.functions import is_nan, let
@@ -164,7 +165,21 @@ def _pow(legalizer: Any, node: Any) -> Any:
     return _integer_power(legalizer, node) or _library("pow")(legalizer, node)
 
 
+def _bits(legalizer: Any, node: Any) -> Any:
+    """A count of bits: in 32 or 64 unsigned bits, where only those of the argument's own type are set."""
+    (argument,) = node.args
+    own, word = canonical(str(argument.ty)).bits, 64 if canonical(str(argument.ty)).bits == 64 else 32
+    unsigned = f"uint{word}"
+    value = ir.Cast(unsigned, legalizer.expr(argument))
+    if own < word:
+        value = value & ir.IntImm(unsigned, (1 << own) - 1)
+    count = ir.Cast(str(node.ty), ir.Call(node.op, [value], ret_ty=unsigned))
+    return count - ir.IntImm(str(node.ty), word - own) if node.op.name == "prim.clz" else count
+
+
 OPERATORS: dict[str, Entry] = {
+    "tirx.popcount": _bits,
+    "prim.clz": _bits,
     "tirx.exp": _elementary("exp"),
     "tirx.exp2": _elementary("exp2"),
     "tirx.exp10": _exp10,

@@ -218,16 +218,18 @@ class ExprPrinter:
         return f"(&{self.place(buffer, [ir.IntImm('int32', 0)] * len(buffer.shape))})"
 
     def _popcount(self, expr: Any) -> str:
-        argument = expr.args[0]
-        function = "__popcll" if canonical(str(argument.ty)).bits == 64 else "__popc"
-        return f"{function}({self.text(argument)})"
+        bits, value = self._own_bits(expr.args[0])
+        return f"{c_type(str(expr.ty))}({'__popcll' if bits == 64 else '__popc'}({value}))"
 
     def _leading_zeros(self, expr: Any) -> str:
-        argument = expr.args[0]
-        bits = canonical(str(argument.ty)).bits
-        if bits >= 32:
-            return f"{'__clzll' if bits == 64 else '__clz'}({self.text(argument)})"
-        return f"(__clz({self.text(argument)} & {(1 << bits) - 1}) - {32 - bits})"
+        bits, value = self._own_bits(expr.args[0])
+        count = f"{'__clzll' if bits == 64 else '__clz'}({value})"
+        return count if bits >= 32 else f"({count} - {32 - bits})"
+
+    def _own_bits(self, expr: Any) -> tuple[int, str]:
+        """How many bits an integer has, and its text without the copies of its sign that a wider register holds."""
+        bits, text = canonical(str(expr.ty)).bits, self.text(expr)
+        return bits, text if bits >= 32 else f"({text} & {(1 << bits) - 1})"
 
 
 def _plain(name: str) -> str:

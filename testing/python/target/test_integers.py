@@ -1,0 +1,65 @@
+"""Integer operations give the same bits on every target: those of Python, modulo the type's range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.test_every_target import TARGETS, run
+
+LANGUAGES = ("cpu", "c", "sm_80")
+each_language = pytest.mark.parametrize("target", [TARGETS[name] for name in LANGUAGES], ids=LANGUAGES)
+DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+def corner_values(dtype: str) -> list[int]:
+    """Zero, small numbers and both ends of a type's range."""
+    bits, signed = bits_of(dtype), dtype.startswith("int")
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return [0, 1, 2, 7, 100, high - 1, high, high // 2, high // 3, low, *([-1, -2, -100, low + 1] if signed else [])]
+
+
+def bits_of(dtype: str) -> int:
+    """Its width."""
+    return int(dtype.lstrip("uint"))
+
+
+def wrapped(value: int, dtype: str) -> int:
+    """``value`` modulo the range of a type."""
+    bits = bits_of(dtype)
+    value %= 2**bits
+    return value - 2**bits if dtype.startswith("int") and value >= 2 ** (bits - 1) else value
+
+
+def tensor(values: Sequence[int], dtype: str) -> torch.Tensor:
+    """A tensor of any integer type; torch makes the large unsigned ones only by their bits."""
+    signed = dtype.lstrip("u")
+    return torch.tensor([wrapped(value, signed) for value in values], dtype=getattr(torch, signed)).view(getattr(torch, dtype))
+
+
+def elementwise(functions: Sequence[Callable[..., Any]], dtype: str, result: str, size: int) -> Any:
+    """A kernel whose row ``k`` of the result is ``functions[k]`` of each element of two tensors."""
+
+    @T.prim_func
+    def main(A: T.Tensor((size,), dtype), B: T.Tensor((size,), dtype), Y: T.Tensor((len(functions), size), result)):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(size):
+                for k, function in enumerate(functions):
+                    Y[k, i] = T.cast(function(A[i], B[i]), result)
+
+    return main
+
+
+@each_language
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bits_are_counted_in_the_type_of_the_argument(dtype, target):
+    values = corner_values(dtype)
+    program = elementwise([lambda a, b: T.popcount(a), lambda a, b: T.clz(a)], dtype, "int32", len(values))
+    got = run(program, target, tensor(values, dtype), tensor(values, dtype))
+    patterns = [value % 2 ** bits_of(dtype) for value in values]
+    assert got[0].tolist() == [bin(pattern).count("1") for pattern in patterns]
+    assert got[1].tolist() == [bits_of(dtype) - pattern.bit_length() for pattern in patterns]
