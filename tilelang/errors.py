@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import linecache
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -194,19 +195,30 @@ class TraceError(CompileError):
     """Python raised an exception while a kernel was being traced."""
 
     def __init__(self, error: BaseException):
-        for text, message in _PLAIN_PYTHON.items():
-            if text in str(error):
-                super().__init__(message, hint="decorate the helper with @T.macro to trace it")
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        for pattern, message, hint in _MEANINGS:
+            if found := re.search(pattern, str(error)):
+                super().__init__(found.expand(message) if message else said, hint=hint)
                 return
-        super().__init__(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+        super().__init__(said)
 
 
-_PLAIN_PYTHON = {
-    "Cannot use and / or / not operator to Expr": "a run-time value is used where Python needs True or False",
-    "'Var' object does not support item assignment": "a plain Python function cannot store to a buffer",
-    "'TensorLoad' object does not support item assignment": "a plain Python function cannot store to a buffer",
-}
-"""What TVM's expressions say when a helper treats them as Python values, and what it means."""
+_MACRO = "decorate the helper with @T.macro to trace it"
+_OWN_FUNCTIONS = "functions of other libraries do not take run-time values; use this language's: T.sqrt, T.exp, T.max, …"
+
+_MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
+    ("Cannot use and / or / not operator to Expr", "a run-time value is used where Python needs True or False", _MACRO),
+    ("'(Var|TensorLoad)' object does not support item assignment", "a plain Python function cannot store to a buffer", _MACRO),
+    ("must be real number, not|must be Tensor, not|ufunc does not support", None, _OWN_FUNCTIONS),
+    (
+        "unsupported operand type.* 'Var'",
+        None,
+        "operators take elements, not buffers: index it, below for i, j in T.Parallel(m, n)",
+    ),
+    ("(?s)^Expression of type .*BufferType.* cannot be called", "a buffer is called like a function", "index it: A[i, j]"),
+    (r"^Check failed: .* is false: (.*)", r"\1", None),
+)
+"""What exceptions of TVM and of libraries that get its expressions say, what it means (None: what they say), and what to do."""
 
 
 class BufferIndexError(CompileError):

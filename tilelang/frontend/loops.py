@@ -82,17 +82,32 @@ def _like(value: Any, var: Any) -> Any:
     return ir.IntImm(var.ty, int(value.value)) if isinstance(value, ir.IntImm) else ir.Cast(var.ty, value)
 
 
+def bound(value: Any) -> Any:
+    """The expression of a loop's first index, end or extent.
+
+    Raises:
+        CompileError: it is no integer.
+    """
+    expr = as_expr(value)
+    if str(expr.ty).startswith(("float", "bfloat", "tfloat")):
+        raise CompileError(
+            f"the bound of a loop must be an integer, got {expr.ty} {value}",
+            hint="n / m is a float in Python too: use n // m or T.ceildiv(n, m)",
+        )
+    return expr
+
+
 def span_of_range(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, Any, Any]:
     """(first, extent, step) of ``range(start, stop, step)``; ``start`` alone is the end.
 
     Raises:
-        CompileError: a step that is zero or unknown at compile time.
+        CompileError: a step that is zero or unknown at compile time, a bound that is no integer.
     """
     first, end = (0, start) if stop is None else (start, stop)
     stride = as_int(as_expr(1 if step is None else step))
     if not isinstance(stride, int) or stride == 0:
         raise CompileError("the step of a loop must be a non-zero compile-time integer")
-    distance = as_expr(end) - as_expr(first)
+    distance = bound(end) - bound(first)
     if stride == 1:
         return first, as_int(distance), 1
     if stride < 0:

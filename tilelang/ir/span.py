@@ -10,6 +10,8 @@ from typing import Any
 from tilelang.errors import Location
 
 _OWN_PACKAGES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "contextlib", "functools"})
+_NATIVE_SOURCES = (".h", ".cc", ".cpp", "<unknown>")
+"""What the frames that TVM adds to an exception's traceback for its C++ functions are named after."""
 
 
 @lru_cache(maxsize=256)
@@ -20,7 +22,8 @@ def _positions(code: CodeType) -> tuple[tuple[int | None, ...], ...]:
 
 def is_user_frame(frame: FrameType) -> bool:
     """Whether a frame runs the user's code, and not this package's or a library's under it."""
-    return frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN_PACKAGES
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return package not in _OWN_PACKAGES and not frame.f_code.co_filename.endswith(_NATIVE_SOURCES)
 
 
 def frame_location(frame: FrameType, last_instruction: int | None = None, line: int | None = None) -> Location:

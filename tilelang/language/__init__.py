@@ -6,6 +6,7 @@ that finds its kernels in the cache never does.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any
 
@@ -107,7 +108,8 @@ def __getattr__(name: str) -> Any:
     elif name in _dtypes.all_names:
         value = _dtypes.all_names[name]
     else:
-        raise AttributeError(f"tilelang.language has no {name!r}")
+        near = difflib.get_close_matches(name, __all__, n=1)
+        raise AttributeError(f"tilelang.language has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     globals()[name] = value
     return value
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.builder import current
-from tilelang.frontend.loops import LoopSpec, span_of_range
+from tilelang.frontend.loops import LoopSpec, bound, span_of_range
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -75,7 +75,7 @@ def Parallel(
         tl__loop_layout=layout,
         tl__prefer_async=prefer_async,
     )
-    return LoopSpec("PARALLEL", tuple((0, as_int(as_expr(extent)), 1) for extent in extents), notes)
+    return LoopSpec("PARALLEL", tuple((0, as_int(bound(extent)), 1) for extent in extents), notes)
 
 
 def Pipelined(
@@ -94,11 +94,17 @@ def Pipelined(
         start, stop: as in ``range``.
         num_stages: iterations whose data is in flight; 0 or 1 is a plain loop.
         order, stage, group: the schedule of the statements of the body, where the user fixes it.
+
+    Raises:
+        CompileError: ``num_stages`` is no compile-time integer from 0 on.
     """
     first, extent, _ = span_of_range(start, stop)
+    stages = as_int(as_expr(num_stages))
+    if not isinstance(stages, int) or stages < 0:
+        raise CompileError(f"T.Pipelined: num_stages must be a compile-time integer from 0 on, got {num_stages}")
     notes = _notes(
         annotations,
-        num_stages=int(num_stages),
+        num_stages=stages,
         tl__pipeline_order=order or None,
         tl__pipeline_stage=stage or None,
         tl__pipeline_group=group or None,
@@ -120,7 +126,7 @@ def While(condition: Any) -> Iterator[None]:
 
 def grid(*extents: Any) -> LoopSpec:
     """Nested serial loops: ``for i, j in T.grid(m, n)``."""
-    return LoopSpec("SERIAL", tuple((0, as_int(as_expr(extent)), 1) for extent in extents), many=len(extents) > 1)
+    return LoopSpec("SERIAL", tuple((0, as_int(bound(extent)), 1) for extent in extents), many=len(extents) > 1)
 
 
 Serial = serial

@@ -1,5 +1,6 @@
 """What a user's mistake looks like: the class, the message, the line, the column, and how much text there is."""
 
+import importlib
 import subprocess
 import sys
 import textwrap
@@ -440,3 +441,29 @@ def test_terminal_output_is_short(tmp_path, statement):
     assert f"{script}:12" in run.stderr
     assert statement in run.stderr
     assert "tvm" not in run.stderr
+
+
+MISTAKES = {
+    "x = A[0] << 1": "Expected integer argument as LHS",
+    "x = math.sqrt(A[0])": r"TensorLoad\n.*(\n.*)*hint: functions of other libraries do not take run-time values",
+    "A += 1": r"unsupported operand.*(\n.*)*hint: operators take elements",
+    "x = A(0)": "a buffer is called like a function",
+    "T.coppy(A, A)": "no 'coppy'; did you mean 'copy'?",
+    "for i in range(8 / 2): A[i] = 0": "the bound of a loop must be an integer, got .*4.0",
+    "for i in T.Parallel(8 / 2): A[i] = 0": "use n // m or T.ceildiv",
+    "for i in T.Pipelined(4, num_stages=-1): A[i] = 0": "num_stages must be a compile-time integer from 0 on, got -1",
+    "for i in T.Pipelined(4, num_stages='2'): A[i] = 0": "expected a scalar, got str '2'",
+}
+
+
+@pytest.mark.parametrize("statement", MISTAKES)
+def test_common_mistakes_name_the_users_line(statement, tmp_path, monkeypatch):
+    (tmp_path / "mistaken.py").write_text(
+        "import math\nimport tilelang.language as T\n@T.prim_func\ndef main(A: T.Tensor((8,), 'float32')):\n"
+        f"    with T.Kernel(1):\n        {statement}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mistaken", raising=False)
+    with pytest.raises(CompileError, match=MISTAKES[statement]) as caught:
+        importlib.import_module("mistaken")
+    assert (caught.value.location.file, caught.value.location.line) == (str(tmp_path / "mistaken.py"), 6)
