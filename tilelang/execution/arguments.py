@@ -30,8 +30,12 @@ def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, 
         _PREPARE[signature.params[index].kind](_Place(signature, signature.params[index], position), value)
         for position, (index, value) in enumerate(zip(signature.inputs, values))
     ]
-    _check_sizes(signature, prepared)
-    return prepared
+    known = _check_sizes(signature, prepared)
+    device = next((value.device for value in prepared if hasattr(value, "device")), signature.device)
+    return [
+        _stand_in(signature, signature.params[index], known, device) if value is None else value
+        for index, value in zip(signature.inputs, prepared)
+    ]
 
 
 def _in_order(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -73,6 +77,8 @@ class _Place:
 def _tensor(place: _Place, value: Any) -> Any:
     import torch
 
+    if value is None and place.param.name in place.signature.unused:
+        return None
     if not isinstance(value, torch.Tensor):
         value = _imported(place, value)
     if type(value) is not torch.Tensor and not isinstance(value, torch.nn.Parameter):
@@ -91,6 +97,30 @@ def _tensor(place: _Place, value: Any) -> Any:
     if not value.numel() and place.param.strides is None:
         return value.new_empty(value.shape)  # it may have any strides; the generated hosts want compact ones
     return value if type(value) is torch.Tensor else value.as_subclass(torch.Tensor)
+
+
+def _stand_in(signature: CallSignature, param: KernelParam, known: Mapping[str, int], device: Any) -> Any:
+    """A tensor for an argument that is None, which the kernel does not touch.
+
+    Sizes that no other argument gives are 0 where the kernel does not use them either.
+    """
+    import torch
+
+    outputs = {name for index in signature.allocated for name in dim_names(signature.params[index].shape)}
+    needed = {*outputs, *signature.dynamic}.difference(known)
+    for name in sorted(needed):
+        if name not in signature.unused or name in outputs:
+            raise ArgumentError(
+                f"{signature.kernel}: no argument gives the size {name}: every tensor that has it is None",
+                hint=f"the kernel uses {name}: pass at least one of these tensors",
+            )
+    sizes = {**dict.fromkeys(needed, 0), **known}
+    shape = [evaluate_dim(dim, sizes) for dim in storage_shape(param)]
+    strides = param.strides and [evaluate_dim(dim, sizes) for dim in param.strides]
+    dtype = torch_dtypes(param)[0]
+    if strides:
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+    return torch.empty(shape, dtype=dtype, device=device)
 
 
 def _imported(place: _Place, value: Any) -> Any:
@@ -223,12 +253,12 @@ _PREPARE = {"tensor": _tensor, "scalar": _scalar, "pointer": _pointer}
 # Sizes that several arguments share ----------------------------------------------------------------------------------
 
 
-def _check_sizes(signature: CallSignature, values: Sequence[Any]) -> None:
-    """Dynamic sizes agree, and sizes that are arithmetic of them too; all tensors are on one device."""
+def _check_sizes(signature: CallSignature, values: Sequence[Any]) -> dict[str, int]:
+    """Dynamic sizes agree, and sizes that are arithmetic of them too; all tensors are on one device. Gives the sizes by name."""
     tensors = [
         (signature.params[index], position, value)
         for position, (index, value) in enumerate(zip(signature.inputs, values))
-        if signature.params[index].kind == "tensor"
+        if signature.params[index].kind == "tensor" and value is not None
     ]
     given = [(signature.params[index], value) for index, value in zip(signature.inputs, values)]
     known = {param.name: value for param, value in given if param.kind == "scalar"}
@@ -243,6 +273,7 @@ def _check_sizes(signature: CallSignature, values: Sequence[Any]) -> None:
         _compare(place, "strides", param.strides or (), value.stride(), known, origin)
         if value.device != tensors[0][2].device:
             raise place.error("device", f"{tensors[0][2].device}, as {tensors[0][0].name}", str(value.device))
+    return known
 
 
 def _is_packed_last(param: KernelParam, dim: str) -> bool:

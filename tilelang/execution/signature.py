@@ -23,6 +23,7 @@ class CallSignature:
         dynamic: names of the dynamic variables, in the order of the C entry point.
         alignment: of some tensor parameters, the multiple of bytes that the address must be.
         device: the torch device type that tensors live on.
+        unused: names of tensors and of dynamic variables that the kernel's body never mentions: a call may pass None for them.
     """
 
     kernel: str
@@ -33,6 +34,7 @@ class CallSignature:
     dynamic: tuple[str, ...]
     alignment: dict[str, int]
     device: str
+    unused: tuple[str, ...] = ()
 
     @staticmethod
     def of(artifact: KernelArtifact, device: str) -> CallSignature:
@@ -49,6 +51,7 @@ class CallSignature:
             tuple(artifact.metadata.get("dynamic", ())),
             dict(artifact.metadata.get("alignment", {})),
             device,
+            tuple(artifact.metadata.get("unused", ())),
         )  # fmt: skip
         bound = signature.bound_names()
         for param in artifact.params:

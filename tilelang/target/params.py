@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 from tilelang.artifact import KernelParam
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
@@ -47,6 +49,13 @@ def dynamic_names(params: tuple[KernelParam, ...]) -> tuple[str, ...]:
                 if name not in scalars:
                     found[name] = None
     return tuple(found)
+
+
+def unused_names(func: Any, params: tuple[KernelParam, ...]) -> tuple[str, ...]:
+    """The tensor parameters and dynamic sizes that the program's body never mentions: calls need not give them."""
+    mentioned = {str(var.name) for var in tirx.analysis.undefined_vars(func.body)}
+    tensors = (param.name for param in params if param.kind == "tensor")
+    return tuple(name for name in (*tensors, *dynamic_names(params)) if name not in mentioned)
 
 
 def _names(dim: Any) -> list[str]:

@@ -152,3 +152,32 @@ def test_all_backends_refuse_alike(mistake):
             messages[place] = str(caught.value)
             assert not b.any()
     assert len(set(messages.values())) == 1, messages
+
+
+def partly_used(uses_size: bool):
+    """Fills C; A and B of ``m`` elements are never touched, ``m`` itself only where asked for."""
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def program(A: T.Tensor((m,), "float16"), B: T.Tensor((m, 2), "float32"), C: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                C[i] = i + (m if uses_size else 0)
+
+    return program
+
+
+@everywhere
+def test_none_for_tensors_that_a_kernel_never_touches(place):
+    c = torch.zeros(4, dtype=torch.int32)
+    with kernel(place, partly_used(uses_size=True)) as call:
+        for arguments in ((torch.zeros(7).half(), None), (None, torch.zeros(7, 2))):
+            call(*arguments, c.zero_())
+            assert c.tolist() == [7, 8, 9, 10]
+        with pytest.raises(ArgumentError, match="no argument gives the size m"):
+            call(None, None, c)
+        with pytest.raises(ArgumentError, match="argument C.*got None"):
+            call(None, torch.zeros(7, 2), None)
+    with kernel(place, partly_used(uses_size=False)) as call:
+        call(None, B=None, C=c)
+        assert c.tolist() == [0, 1, 2, 3]

@@ -9,7 +9,7 @@ import tvm
 from tilelang.artifact import KernelArtifact
 from tilelang.target.cpu.context import CpuContext, vector_unit
 from tilelang.target.cpu.pipeline import LLVM, C
-from tilelang.target.params import dynamic_names, kernel_params
+from tilelang.target.params import dynamic_names, kernel_params, unused_names
 from tilelang.target.request import CompileRequest
 from tilelang.transform.pipeline import run
 
@@ -34,6 +34,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     }
     metadata = {
         "dynamic": dynamic_names(params),
+        "unused": unused_names(func, params),
         "toolchain": {"tvm": tvm.__version__},
         "seconds": dict(result.seconds),
     }

@@ -15,7 +15,7 @@ from tilelang.target.cuda.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.script import compile_script
-from tilelang.target.params import dynamic_names, kernel_params
+from tilelang.target.params import dynamic_names, kernel_params, unused_names
 from tilelang.target.request import CompileRequest
 from tilelang.transform.config import PassConfigKey
 from tilelang.transform.pipeline import run
@@ -65,6 +65,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     }
     metadata: dict[str, Any] = {
         "dynamic": dynamic_names(params),
+        "unused": unused_names(func, params),
         "alignment": tensor_alignment(binary.ptx, params),
         "toolchain": toolchain_versions(),
         "seconds": {**lowered.seconds, "device_compiler": device_seconds, "host": host_seconds},
