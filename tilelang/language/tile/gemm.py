@@ -21,10 +21,20 @@ def _clear(value: Any) -> Any:
     return as_expr(value) if is_symbolic(value) else bool(value)
 
 
-def _emit(operator: Any) -> None:
+def _emit(operator: Gemm | GemmSparse) -> None:
     builder = require_kernel("T.gemm")
     operator.check()
     builder.emit(operator.to_stmt(builder.span()))
+
+
+def _emit_product(
+    A: Any, B: Any, C: Any, transpose_A: bool, transpose_B: bool, policy: int, clear: Any, unit: str, wait: int,
+    mbar: Any = None, k_pack: int = 1,
+) -> None:  # fmt: skip
+    """The product of one of the functions below, by the ``unit`` that it names."""
+    barrier = None if mbar is None else as_region(mbar, "T.gemm")
+    operands = _operand(A), _operand(B), _operand(C), _clear(clear), barrier
+    _emit(Gemm(*operands, bool(transpose_A), bool(transpose_B), int(policy), unit, int(wait), k_pack))
 
 
 def gemm(
@@ -58,11 +68,7 @@ def gemm(
     """
     if type(k_pack) is not int or k_pack not in (1, 2):
         raise CompileError(f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}")
-    barrier = None if mbar is None else as_region(mbar, "T.gemm")
-    _emit(
-        Gemm(_operand(A), _operand(B), _operand(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
-             int(policy), "gemm", int(wg_wait), k_pack)
-    )  # fmt: skip
+    _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "gemm", wg_wait, mbar, k_pack)
 
 
 def wgmma_gemm(
@@ -76,10 +82,7 @@ def wgmma_gemm(
     annotations: Any = None,
 ) -> None:
     """Like :func:`gemm`, by warp-group instructions that stay in flight until ``T.wait_wgmma`` (sm_90a)."""
-    _emit(
-        Gemm(_operand(A), _operand(B), _operand(C), _clear(clear_accum), None, bool(transpose_A), bool(transpose_B),
-             int(policy), "wgmma", -1)
-    )  # fmt: skip
+    _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "wgmma", -1)
 
 
 def tcgen05_gemm(
@@ -96,11 +99,7 @@ def tcgen05_gemm(
     annotations: Any = None,
 ) -> None:
     """Like :func:`gemm`, by fifth-generation tensor cores; ``mbar`` is signalled when the product is complete (sm_100a)."""
-    barrier = None if mbar is None else as_region(mbar, "T.tcgen05_gemm")
-    _emit(
-        Gemm(_operand(A), _operand(B), _operand(C), _clear(clear_accum), barrier, bool(transpose_A), bool(transpose_B),
-             int(policy), "tcgen05", -1)
-    )  # fmt: skip
+    _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "tcgen05", -1, mbar)
 
 
 def gemm_sp(
