@@ -114,31 +114,23 @@ def share_directory(path: Path) -> Lock | None:
 
     None where there is no such directory (any more), or no locks; then only the grace period of eviction protects it.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    lock = Lock(descriptor)
-    try:
-        # An exclusive holder is about to remove the directory, so there is nothing to wait for.
-        held = _flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB) and _is_at(descriptor, path)
-    except LocksUnsupported:
-        held = False
-    if not held:
-        lock.release()
-        return None
-    return lock
+    # An exclusive holder is about to remove the directory, so there is nothing to wait for.
+    return _lock_directory(path, fcntl.LOCK_SH)
 
 
 def claim_directory(path: Path) -> Lock | None:
     """An exclusive lock on the directory ``path``, or None where someone uses it or it cannot be had."""
+    return _lock_directory(path, fcntl.LOCK_EX)
+
+
+def _lock_directory(path: Path, mode: int) -> Lock | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
     lock = Lock(descriptor)
     try:
-        held = _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_at(descriptor, path)
+        held = _flock(descriptor, mode | fcntl.LOCK_NB) and _is_at(descriptor, path)
     except LocksUnsupported:
         held = False
     if not held:
