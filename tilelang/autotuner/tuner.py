@@ -244,7 +244,7 @@ class _Search:
             self._check(kernel)
         except AssertionError as error:
             return Trial(config, "wrong", None, str(error), key)
-        except Exception as error:
+        except Exception as error:  # whatever a candidate raises, the others are still worth trying
             return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
         try:
             latency = self._time(kernel, self.best * self.give_up_factor)

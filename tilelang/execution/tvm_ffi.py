@@ -47,7 +47,7 @@ def _open(artifact: KernelArtifact, path: Path) -> tuple[Any, Any]:
     try:
         module = tvm_ffi.load_module(str(path))
         return module, module.get_function(artifact.name)
-    except Exception as error:
+    except Exception as error:  # TVM's loaders raise classes of their own
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise ExecutionError(f"{artifact.name}: cannot load {path}: {reason}") from None
 
