@@ -5,7 +5,8 @@
 
 Every candidate compiles the same tiles: 128 x 128 with 64 bytes of K, B transposed, 3 stages, 128 threads; attention with 64
 queries of 64 elements, 64 keys a step, 2 stages, 128 threads. What is counted is the innermost loop with most tensor-core
-instructions; a compiler that unrolls the loop has a multiple of the products in it. fp8 without Hopper is sm_89.
+instructions; a compiler that unrolls the loop has a multiple of the products in it. fp8 without Hopper is sm_89. With --fast-math
+the first two compile with tl.enable_fast_math; triton's exponentials flush denormal results either way.
 """
 
 from __future__ import annotations
@@ -135,8 +136,25 @@ open(sys.argv[2], "wb").write(build(sys.argv[1]))
 """
 
 
-def program(candidate: str, kernel: str) -> str:
+_FAST = {
+    "ours": {'backend="nvrtc"': 'backend="nvrtc", pass_configs={"tl.enable_fast_math": True}'},
+    "tilelang": {
+        "with target:": 'with target, tvm.transform.PassContext(config={"tl.enable_fast_math": True}):',
+        'options = ["-std=c++17"': 'options = ["-std=c++17", "--use_fast_math"',
+    },
+}
+"""How a candidate's script compiles with fast math."""
+
+
+def program(candidate: str, kernel: str, fast_math: bool = False) -> str:
     """The script that compiles a kernel for an architecture to a file."""
+    text = _exact(candidate, kernel)
+    for old, new in _FAST.get(candidate, {}).items() if fast_math else ():
+        text = text.replace(old, new)
+    return text
+
+
+def _exact(candidate: str, kernel: str) -> str:
     if kernel == "attention":
         if candidate == "triton":
             return _TRITON_ATTENTION + _SAVE
@@ -178,6 +196,7 @@ def main() -> None:
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON")
     parser.add_argument("--kernel", default=",".join([*DTYPES, "attention"]))
     parser.add_argument("--arch", default="sm_80,sm_90a")
+    parser.add_argument("--fast-math", action="store_true")
     options = parser.parse_args()
     pythons = {"ours": sys.executable, **dict(peer.split("=", 1) for peer in options.peer)}
     print(f"{'kernel':10s} {'arch':7s} {'candidate':10s} {'instructions':>12s} {'products':>9s} {'barriers':>9s}")
@@ -190,7 +209,7 @@ def main() -> None:
                 arch = "sm_89" if (kernel, arch) == ("fp8", "sm_80") else arch
                 for name, python in pythons.items():
                     script, cubin = Path(scratch) / f"{name}_{kernel}.py", Path(scratch) / "kernel.cubin"
-                    script.write_text(program(name, kernel), encoding="utf-8")
+                    script.write_text(program(name, kernel, options.fast_math), encoding="utf-8")
                     done = subprocess.run(
                         [python, str(script), arch, str(cubin)], capture_output=True, text=True, check=False, env=environment
                     )

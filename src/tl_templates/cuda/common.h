@@ -35,6 +35,12 @@ TL_DEVICE uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// A number that a loop uses, computed before it: compilers would rather repeat cheap arithmetic in each iteration.
+TL_DEVICE int kept(int value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
 // The bits of a value under another type of the same size.
 template <typename To, typename From>
 TL_DEVICE To bit_cast(const From& value) {

@@ -83,6 +83,7 @@ class Emitter:
         scope: threads that run the statements being generated.
         scratch: bytes and alignment of shared scratch buffers.
         shared_buffers, local_buffers: tiles and fragments that code generation added.
+        kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
         divergent_vars: values that differ between the threads of a warp.
         tracked: tensors that the kernel both writes and reads, or writes in several places.
         descriptors: the kernel's tensor maps so far; None where the target has none.
@@ -107,6 +108,7 @@ class Emitter:
     scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
     shared_buffers: list[Any] = field(default_factory=list)
     local_buffers: list[Any] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
     divergent_vars: set[Any] = field(default_factory=set)
     tracked: set[Any] = field(default_factory=set)
     shares_bytes: bool = False
@@ -133,6 +135,12 @@ class Emitter:
     def thread(self) -> str:
         """The thread's number in the scope."""
         return "tid" if self.scope.first == 0 else f"(tid - {self.scope.first})"
+
+    def keep(self, text: str, wanted: str) -> str:
+        """The name of an integer that each thread computes once, from its own number only."""
+        if text not in self.kept:
+            self.kept[text] = self.names.declare(wanted)
+        return self.kept[text]
 
     # Buffers -----------------------------------------------------------------------------------------------------------
 
@@ -195,17 +203,21 @@ class Emitter:
         if scope in ("global", ""):
             return self._global_offset(buffer, indices)
         if scope.startswith("shared"):
-            return self._shared_offset(buffer, indices)
+            return self.in_slot(buffer, self.tile_offset(buffer, indices))
         layout = self.layouts.fragments.get(buffer)
         if layout is not None:
             return self._register_offset(buffer, indices, layout)
         return self.simple(_row_major(indices, [as_int(size) for size in buffer.shape]))
 
-    def _shared_offset(self, buffer: Any, indices: list[Any]) -> str:
+    def tile_offset(self, buffer: Any, indices: list[Any]) -> str:
+        """C++ text of the offset of an element in a shared tile, without the slot in use."""
         layout = self.layouts.memory.get(buffer)
-        if layout is None:
-            return self.simple(_row_major(indices, [as_int(size) for size in buffer.shape]))
-        text = self.simple(layout.offset(indices))
+        return self.simple(
+            _row_major(indices, [as_int(size) for size in buffer.shape]) if layout is None else layout.offset(indices)
+        )
+
+    def in_slot(self, buffer: Any, text: str) -> str:
+        """The offset ``text`` of a shared tile in the slot in use, where it has several."""
         slot = self.versions.get(buffer)
         return text if slot is None else f"{slot} * {self.slot_elements(buffer)} + {text}"
 

@@ -183,7 +183,8 @@ def write_text(state: KernelState) -> None:
     """Fills in the kernel's text and launch record."""
     _e, kernel = state.emitter, state.kernel
     body = render(state.code)
-    declared = [*_local_declarations(state), *_shared_declarations(state)]
+    kept = [f"  const int {name} = tl::kept({value});" for value, name in state.emitter.kept.items()]
+    declared = [*kept, *_local_declarations(state), *_shared_declarations(state)]
     barriers = _barriers(state)
     text = "\n".join([*declared, *barriers, *body])
     indices = _index_definitions(state, text)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout
 from tilelang.target.cuda.element_types import c_type, converted
 
@@ -244,12 +245,18 @@ class MatrixLoader:
         return width % reach == 0 or width & (width - 1) == 0
 
     def prologue(self) -> list[str]:
-        """The base address."""
+        """The base address; what depends on the thread alone is computed once, before all loops."""
         if not self.separable:
             return []
-        e, region = self.p.e, self.operand.region
-        row, column = self._origin()
-        return [f"const int {self.base} = {e.offset(region.buffer, [*self._leading(), row, column])};"]
+        e, buffer = self.p.e, self.operand.region.buffer
+        indices = [*self._leading(), *self._origin()]
+        if any(set(variables(index)) - {self.p.lane, self.p.warp} for index in indices if not isinstance(index, int)):
+            return [f"const int {self.base} = {e.offset(buffer, indices)};"]
+        local = {var: e.var_text[var] for var in (self.p.lane, self.p.warp)}
+        e.var_text.update({self.p.lane: f"({e.thread} & 31)", self.p.warp: f"({e.thread} >> 5)"})
+        name = e.keep(e.tile_offset(buffer, indices), f"{self.operand.name}_lane")
+        e.var_text.update(local)
+        return [f"const int {self.base} = {e.in_slot(buffer, name)};"]
 
     def _leading(self) -> list[Any]:
         return [ir.IntImm("int32", i) if isinstance(i, int) else i for i in self.operand.region.mins[:-2]]

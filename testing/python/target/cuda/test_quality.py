@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 import tilelang
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import cuda, source
+from testing.python.target.cuda.test_hopper import attention
 from tilelang.execution.simulated import last_reports
 from tilelang.target.cuda.toolchain import compile_device
 from tilelang.target.cuda.toolchain.sass import functions
@@ -75,3 +77,24 @@ def test_bytes_contiguous_along_n_have_no_single_loads(transpose_a):
     assert _totals(program, a, b, torch.zeros(128, 128, dtype=torch.int32))["bank_conflicts"] == 0
     counts = next(iter(functions(compile_device(source(program), "sm_80").cubin).values())).counts()
     assert counts["LDSM"] == 16 and counts["IMMA"] == 64 and counts["PRMT"] == (64 if transpose_a else 32) and counts["LDS"] < 8
+
+
+@pytest.mark.parametrize(("dim", "causal", "fast_math", "most"), [
+    (64, False, False, 481), (64, False, True, 381), (64, True, True, 440), (128, False, True, 545),
+])  # fmt: skip
+def test_the_main_loop_of_flash_attention(dim, causal, fast_math, most):
+    text = source(attention(2, 1024, dim, causal=causal), "sm_80", {"tl.enable_fast_math": fast_math})
+    binary = compile_device(text, "sm_80", flags=("--use_fast_math",) if fast_math else ())
+    (used,) = binary.resources.values()
+    assert used.stack_bytes == used.spill_store_bytes == used.spill_load_bytes == 0
+    (function,) = functions(binary.cubin).values()
+    counts = Counter(instruction.family for instruction in function.main_loop("HMMA"))
+    assert counts["HMMA"] == dim and counts["LDGSTS"] == dim // 8 and counts["BAR"] == 1
+    assert counts.total() <= most
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dim", [64, 128])
+def test_flash_attention_has_no_bank_conflict(dim, causal):
+    tensors = [torch.randn(1, 128, 1, dim).half() for _ in range(4)]
+    assert _totals(attention(1, 128, dim, causal=causal), *tensors)["bank_conflicts"] == 0
