@@ -63,3 +63,35 @@ def test_bits_are_counted_in_the_type_of_the_argument(dtype, target):
     patterns = [value % 2 ** bits_of(dtype) for value in values]
     assert got[0].tolist() == [bin(pattern).count("1") for pattern in patterns]
     assert got[1].tolist() == [bits_of(dtype) - pattern.bit_length() for pattern in patterns]
+
+
+WRAPPED = (
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: (a + b) // 2,
+    lambda a, b: (a * b) >> 1,
+    lambda a, b: (a - b) // 2,
+)
+"""Operations whose inner value leaves the range of the type."""
+
+
+@each_language
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype not in ("int32", "int64")])
+def test_what_leaves_the_range_wraps_before_it_is_used(dtype, target):
+    values = corner_values(dtype)
+    pairs = [(a, b) for a in values for b in values]
+    functions = [*WRAPPED, lambda a, b: T.if_then_else(a + b > a, T.cast(1, dtype), T.cast(0, dtype))]
+    program = elementwise(functions, dtype, dtype, len(pairs))
+    got = run(program, target, tensor([a for a, _ in pairs], dtype), tensor([b for _, b in pairs], dtype))
+    expected = [
+        [wrapped(a + b, dtype) for a, b in pairs],
+        [wrapped(a - b, dtype) for a, b in pairs],
+        [wrapped(a * b, dtype) for a, b in pairs],
+        [wrapped(a + b, dtype) // 2 for a, b in pairs],
+        [wrapped(a * b, dtype) >> 1 for a, b in pairs],
+        [wrapped(a - b, dtype) // 2 for a, b in pairs],
+        [int(wrapped(a + b, dtype) > a) for a, b in pairs],
+    ]
+    for row, values in zip(got, expected, strict=True):
+        assert torch.equal(row, tensor(values, dtype))

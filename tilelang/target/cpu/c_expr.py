@@ -16,6 +16,7 @@ _INFIX = {
     ir.tirx.BitwiseXor: "^", ir.tirx.LShift: "<<",
     ir.tirx.RShift: ">>", ir.Mod: "%",
 }  # fmt: skip
+_WRAPPING = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.tirx.LShift)
 _FUNCTIONS = {ir.FloorDiv: "floordiv", ir.FloorMod: "floormod", ir.Min: "min", ir.Max: "max"}
 _MATH = {
     "tirx.sqrt": "sqrt", "tirx.floor": "floor", "prim.ceil": "ceil", "tirx.trunc": "trunc",
@@ -67,7 +68,13 @@ class CExpressions:
     def __call__(self, node: Any) -> str:
         kind = type(node)
         if kind in _INFIX:
-            return f"({self(node.a)} {_INFIX[kind]} {self(node.b)})"
+            text, dtype = f"({self(node.a)} {_INFIX[kind]} {self(node.b)})", type_of(node)
+            # C computes narrow integers in 32 bits: what leaves their range must wrap before it is used.
+            return (
+                f"({c_type(dtype)}){text}"
+                if kind in _WRAPPING and dtype.is_integer and dtype.bits < 32 and dtype.lanes == 1
+                else text
+            )
         if kind in _FUNCTIONS:
             return f"{self.generic(_FUNCTIONS[kind], type_of(node))}({self(node.a)}, {self(node.b)})"
         return _EXPRESSIONS[kind](self, node)

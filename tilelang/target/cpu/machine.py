@@ -36,6 +36,9 @@ _INTRINSICS = {
 }
 """TVM's operator -> LLVM's intrinsic of the same meaning."""
 
+_UNSIGNED = frozenset({"uint32", "uint64"})
+_UNSIGNED_OPERATIONS = {ir.Add: "add", ir.Sub: "sub", ir.Mul: "mul"}
+
 _MEMORY = {**formats.STORAGE, "bool": "int8"}
 """Element type -> what lies in memory where that differs."""
 
@@ -60,6 +63,8 @@ class _Machine(StmtRewriter):
             (ir.Call, self._call),
             (ir.Let, self._let),
             (ir.Add, self._add),
+            (ir.Sub, self._unsigned),
+            (ir.Mul, self._unsigned),
             (ir.NE, self._unequal),
             (ir.FloorDiv, self._divided),
             (ir.FloorMod, self._divided),
@@ -162,7 +167,19 @@ class _Machine(StmtRewriter):
         for product, other in ((node.b, node.a), (node.a, node.b)):
             if isinstance(product, ir.Mul) and is_float(node.ty):
                 return _intrinsic(node.ty, "llvm.fmuladd", product.a, product.b, other)
-        return node
+        return self._wrapping(node)
+
+    def _unsigned(self, node: Any, mutator: Any) -> Any:
+        return self._wrapping(mutator.default_mutate(node))
+
+    def _wrapping(self, node: Any) -> Any:
+        """Sums and products of unsigned numbers wrap around; LLVM code generation says that wide ones never do."""
+        dtype = str(node.ty)
+        if dtype not in _UNSIGNED:
+            return node
+        name = f"tl_{_UNSIGNED_OPERATIONS[type(node)]}_i{canonical(dtype).bits}"
+        self.helpers[name] = None
+        return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), node.a, node.b], ret_ty=node.ty)
 
     def _unequal(self, node: Any, mutator: Any) -> Any:
         """LLVM code generation has an ordered comparison for ``!=``, which is false where an operand is NaN."""
@@ -239,4 +256,12 @@ for _bits in (8, 16, 32, 64):
             f"  %q = sdiv {_type} %a, %b\n  %m = srem {_type} %a, %b\n  %some = icmp ne {_type} %m, 0\n"
             f"  %x = xor {_type} %m, %b\n  %other = icmp slt {_type} %x, 0\n  %up = and i1 %some, %other\n"
             f"  {_last.format(t=_type)}\n  ret {_type} %r\n}}",
+        )
+
+for _type in ("i32", "i64"):
+    for _name in _UNSIGNED_OPERATIONS.values():
+        helpers.register(
+            f"tl_{_name}_{_type}",
+            f"define {_type} @tl_{_name}_{_type}({_type} %a, {_type} %b) alwaysinline {{\n"
+            f"  %r = {_name} {_type} %a, %b\n  ret {_type} %r\n}}",
         )
