@@ -7,9 +7,8 @@ for its ``dtype``. Both are added when ``tvm.tirx`` is loaded, by whomever; this
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
 import sys
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -48,10 +47,7 @@ class _WhenLoaded(importlib.abc.MetaPathFinder):
     """Lets the import of ``tvm.tirx`` end with :func:`_add_names`."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != _HOME:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        spec = PathFinder.find_spec(name, path, target) if name == _HOME else None
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 

@@ -56,6 +56,14 @@ def test_the_package_does_not_load_tvm():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_looking_for_tvm_before_it_is_imported_keeps_the_names():
+    program = (
+        "import tilelang, importlib.util; assert importlib.util.find_spec('tvm.tirx');"
+        "from tvm import tirx; assert tirx.PrimExpr and str(tirx.const(1, 'int32').dtype) == 'int32'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_modules_that_programs_import():
     from tilelang.contrib.nvcc import get_target_compute_version, parse_compute_version
     from tilelang.cuda.intrinsics import make_mma_swizzle_layout
