@@ -95,3 +95,15 @@ def test_what_leaves_the_range_wraps_before_it_is_used(dtype, target):
     ]
     for row, values in zip(got, expected, strict=True):
         assert torch.equal(row, tensor(values, dtype))
+
+
+@each_language
+@pytest.mark.parametrize("small", ["int4", "uint4", "uint1"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64"])
+def test_casts_to_small_integers_keep_the_low_bits(dtype, small, target):
+    values = corner_values(dtype)
+    functions = [lambda a, b: T.cast(a, small), lambda a, b: T.cast(a, small) + T.cast(b, small)]
+    program = elementwise(functions, dtype, "uint32", len(values))
+    got = run(program, target, tensor(values, dtype), tensor(values, dtype))
+    assert got[0].tolist() == [wrapped(wrapped(value, small), "uint32") for value in values]
+    assert got[1].tolist() == [wrapped(wrapped(2 * value, small), "uint32") for value in values]

@@ -78,7 +78,9 @@ def converted(text: str, source: str, target: str) -> str:
     source, target = canonical(source), canonical(target)
     if target.base in ("int4", "uint4"):
         return f"tl::wrap_nibble_{'s' if target.kind == 'int' else 'u'}({converted(text, source, 'int32')})"
-    source = canonical("int32") if source.base in ("int4", "uint4") else source
+    source = canonical({"int4": "int32", "uint4": "int32", "uint1": "bool"}.get(source.base, source))
+    if target == "uint1" and source != "bool":
+        return f"bool({converted(text, source, 'int32')} & 1)"
     if c_type(source) == c_type(target):
         return text
     if target == "bool":
