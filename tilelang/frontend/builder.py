@@ -136,11 +136,6 @@ class Builder:
             self.loop_ends = loops
             self.macro_depths.pop()
 
-    @property
-    def in_dynamic_scope(self) -> bool:
-        """Whether a run-time loop or branch is open."""
-        return any(frame.kind in ("loop", "branch") for frame in self.frames)
-
     # Names and buffers -----------------------------------------------------------------------------------------------
 
     def unique(self, name: str) -> str:

@@ -57,11 +57,6 @@ class TargetInfo:
         return json.dumps({**self.options, **fields}, sort_keys=True, separators=(",", ":"))
 
     @property
-    def is_cpu(self) -> bool:
-        """Whether code runs on the host's processor."""
-        return self.kind in ("cpu", "c")
-
-    @property
     def sm(self) -> int:
         """Of a CUDA target, its compute capability as an integer: 80, 90, 120."""
         return int("".join(ch for ch in self.arch if ch.isdigit()))

@@ -92,11 +92,6 @@ def alloc(*buffers: Any) -> list[Any]:
     return [ir.AllocBuffer(buffer) for buffer in buffers]
 
 
-def float_imm(dtype: str, value: float) -> Any:
-    """A floating-point constant; infinities and NaN included."""
-    return ir.FloatImm(dtype, value)
-
-
 def zero(dtype: str) -> Any:
     """Zero of any scalar type."""
     return ir.FloatImm(dtype, 0.0) if dtype.startswith(("float", "bfloat")) else ir.IntImm(dtype, 0)

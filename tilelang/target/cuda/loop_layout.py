@@ -123,7 +123,7 @@ def loop_from_fragment(nest: Nest, access: Access, layout: FragmentLayout, threa
     dims, replicas = [], layout.replicas
     missing = [axis for axis in nest.axes if axis.var not in found]
     for axis in reversed(missing):
-        found[axis.var], replicas = _over_replicas(axis, replicas, vector_hint=1)
+        found[axis.var], replicas = _over_replicas(axis, replicas)
     dims = [found[axis.var] for axis in nest.axes]
     return LoopLayout((*hidden, *dims), replicas)
 
@@ -161,7 +161,7 @@ def _take_index(form, modes, size, variables, extents, index, found, hidden) -> 
     return True
 
 
-def _over_replicas(axis: Any, replicas: tuple[Mode, ...], vector_hint: int) -> tuple[Dimension, tuple[Mode, ...]]:
+def _over_replicas(axis: Any, replicas: tuple[Mode, ...]) -> tuple[Dimension, tuple[Mode, ...]]:
     """An axis distributed over replica threads, the rest of it over registers."""
     left, modes, remaining = axis.extent, [], []
     for mode in replicas:

@@ -55,7 +55,6 @@ class _NestText:
         self.width, self.loop = self._vectorised(loop)
         self.digit_text: dict[str, str] = {}
         self.stages: dict[str, str] = {}
-        self.vector_var = ""
         self.lane: str | None = None
         self.bases: dict[Any, str] = {}
 
