@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .programs import missing
+
 _ACCOUNTS = ("postgres", "nobody")
 
 
@@ -20,7 +22,7 @@ def _program(name: str) -> str:
     folders = os.pathsep.join((os.environ["PATH"], *sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)))
     found = shutil.which(name, path=folders)
     if found is None:
-        raise RuntimeError(f"{name} is missing: install Debian's package postgresql (.ci/run does)")
+        missing(f"{name}: install Debian's package postgresql")
     return found
 
 
