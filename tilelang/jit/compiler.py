@@ -18,6 +18,7 @@ from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
+from tilelang.target.info import target_in_force
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
 
@@ -38,7 +39,8 @@ def compile(
         func: what ``@T.prim_func`` gives.
         out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
         execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
-        target: ``"auto"``, ``"cpu"``, ``"c"``, ``"cuda"``, or a dict such as ``{"kind": "cuda", "arch": "sm_90a"}``.
+        target: ``"auto"``, ``"cpu"``, ``"c"``, ``"cuda"``, or a dict such as ``{"kind": "cuda", "arch": "sm_90a"}``; by default
+            that of an enclosing ``with tvm.target.Target(...):``, else ``TILELANG_DEFAULT_TARGET``.
         pass_configs: values by ``tilelang.PassConfigKey``.
         compile_flags: for the toolchain.
 
@@ -46,7 +48,9 @@ def compile(
         CompileError: the program or an option is wrong.
     """
     try:
-        options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
+        options = resolve_options(
+            out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
+        )
         return kernel_of(func, options, default_cache())
     except TileLangError as error:
         raise concise(error) from None
@@ -65,7 +69,7 @@ def lower(
 ) -> KernelArtifact:
     """Compiles a traced program without the cache and without loading it; see :func:`compile`."""
     try:
-        options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags)
+        options = resolve_options(out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags)
         options = annotated_options(_program(func), options)
         func = _with_outputs(func, options)
         return compile_program(func, request_of(func, options))
@@ -80,7 +84,9 @@ def build_kernel(
 ) -> JITKernel:  # fmt: skip
     """What ``KernelCache.cached`` calls on a miss: ``func`` is a program, or a factory of one that takes ``args``."""
     program = func if is_program(func) else func(*args)
-    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
+    options = resolve_options(
+        out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
+    )
     return kernel_of(program, options, cache or default_cache())
 
 
@@ -102,7 +108,9 @@ def par_compile(
         num_workers: threads; by default one a core.
         ignore_error: give None for a program that cannot be compiled, instead of raising.
     """
-    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
+    options = resolve_options(
+        out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
+    )
     return compile_in_parallel([_bound(kernel_of, func, options) for func in funcs], num_workers, ignore_error)
 
 

@@ -26,6 +26,8 @@ CUDA_ARCHS = (
 """CUDA architectures that the toolchain knows; others are refused by name."""
 
 _DEFAULT_CUDA_ARCH = "sm_80"
+_TVM_UNKNOWN_ARCH = "sm_50"
+"""What TVM writes into a CUDA target that names no architecture, where it finds no device; no toolchain here compiles for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,15 @@ def parse_target(target: Any = "auto") -> TargetInfo:
     return _cuda(fields) if kind == "cuda" else _cpu(kind, fields)
 
 
+def target_in_force(target: Any) -> Any:
+    """``target``, or where it is None that of the enclosing ``with tvm.target.Target(...):``; None without one."""
+    if target is not None:
+        return target
+    from tvm.target import Target
+
+    return Target.current(allow_none=True)
+
+
 def _fields(target: Any) -> dict[str, Any]:
     if target is None:
         return {"kind": "auto"}
@@ -92,9 +103,12 @@ def _fields(target: Any) -> dict[str, Any]:
     text = target if isinstance(target, str) else str(target)
     if text.lstrip().startswith("{"):
         try:
-            return dict(json.loads(text))
+            fields = dict(json.loads(text))
         except ValueError:
             raise UnknownTargetError(text, ["auto", *KINDS]) from None
+        if not isinstance(target, str) and fields.get("arch") == _TVM_UNKNOWN_ARCH:
+            del fields["arch"]
+        return fields
     kind, *options = text.split()
     # The old command-line spelling: "cuda -arch=sm_90a", "llvm -mcpu=x86-64-v3".
     return {"kind": kind, **dict(option.lstrip("-").split("=", 1) for option in options if "=" in option)}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
+import tvm
 
 import tilelang
 import tilelang.language as T
 from testing.python.jit import programs
 from tilelang.errors import ArgumentError, CompileError, UnknownTargetError, UnsupportedBackendError
+from tilelang.target import info
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -189,3 +193,27 @@ def test_a_program_carries_its_own_options():
     options = annotated_options(main, given)
     assert options.pass_configs == {"tl.enable_fast_math": True, "tl.disable_tma_lower": False}
     assert options.compile_flags == ("--zero", "--one", "--two", "2", "--three")
+
+
+def _one_store():
+    @T.prim_func
+    def program(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                A[i] = i
+
+    return program
+
+
+def test_the_enclosing_target_of_tvm_is_in_force():
+    with tvm.target.Target("c"):
+        assert json.loads(tilelang.compile(_one_store()).artifact.target)["kind"] == "c"
+        assert json.loads(tilelang.lower(_one_store()).target)["kind"] == "c"
+        assert json.loads(tilelang.compile(_one_store(), target="cpu").artifact.target)["kind"] == "cpu"
+
+
+@pytest.mark.parametrize("given, arch", [("cuda", "sm_80"), ({"kind": "cuda", "arch": "sm_90a"}, "sm_90a")])
+def test_a_target_of_tvm_without_an_architecture_is_cuda_without_one(monkeypatch, given, arch):
+    monkeypatch.delenv("TILELANG_CUDA_ARCH", raising=False)
+    monkeypatch.setattr(info, "_device_arch", lambda: None)
+    assert info.parse_target(tvm.target.Target(given)).arch == arch
