@@ -82,8 +82,8 @@ def _like(value: Any, var: Any) -> Any:
     return ir.IntImm(var.ty, int(value.value)) if isinstance(value, ir.IntImm) else ir.Cast(var.ty, value)
 
 
-def bound(value: Any) -> Any:
-    """The expression of a loop's first index, end or extent.
+def bound(value: Any, what: str = "the bound of a loop") -> Any:
+    """The expression of a loop's first index, end or extent, or of another size.
 
     Raises:
         CompileError: it is no integer.
@@ -91,7 +91,7 @@ def bound(value: Any) -> Any:
     expr = as_expr(value)
     if str(expr.ty).startswith(("float", "bfloat", "tfloat")):
         raise CompileError(
-            f"the bound of a loop must be an integer, got {expr.ty} {value}",
+            f"{what} must be an integer, got {expr.ty} {value}",
             hint="n / m is a float in Python too: use n // m or T.ceildiv(n, m)",
         )
     return expr

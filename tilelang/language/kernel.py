@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, require_kernel
+from tilelang.frontend.loops import bound
 from tilelang.frontend.program import ProbeDone
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -108,13 +109,13 @@ def Kernel(
         A context manager; ``with T.Kernel(gx, gy, threads=128) as (bx, by)`` binds the block indices.
 
     Raises:
-        CompileError: more than three sizes, a block too large, or a kernel inside a kernel.
+        CompileError: more than three sizes, one that is no integer, a block too large, or a kernel inside a kernel.
     """
     if len(blocks) > 3:
         raise CompileError(f"T.Kernel takes up to three grid sizes, got {len(blocks)}")
     if prelude:
         import_source(prelude)
-    sizes = tuple(as_int(as_expr(size)) for size in blocks) or (1,)
+    sizes = tuple(as_int(bound(size, "T.Kernel: a grid size")) for size in blocks) or (1,)
     for size in sizes:
         if isinstance(size, int) and size < 0:
             raise CompileError(f"T.Kernel: the grid size {size} is negative")

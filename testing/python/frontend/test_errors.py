@@ -450,6 +450,7 @@ MISTAKES = {
     "x = A(0)": "a buffer is called like a function",
     "T.coppy(A, A)": "no 'coppy'; did you mean 'copy'?",
     "for i in range(8 / 2): A[i] = 0": "the bound of a loop must be an integer, got .*4.0",
+    "pass\n    with T.Kernel(8 / 2): A[0] = 0": "T.Kernel: a grid size must be an integer, got .*4.0",
     "for i in T.Parallel(8 / 2): A[i] = 0": "use n // m or T.ceildiv",
     "for i in T.Pipelined(4, num_stages=-1): A[i] = 0": "num_stages must be a compile-time integer from 0 on, got -1",
     "for i in T.Pipelined(4, num_stages='2'): A[i] = 0": "expected a scalar, got str '2'",
@@ -466,4 +467,5 @@ def test_common_mistakes_name_the_users_line(statement, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "mistaken", raising=False)
     with pytest.raises(CompileError, match=MISTAKES[statement]) as caught:
         importlib.import_module("mistaken")
-    assert (caught.value.location.file, caught.value.location.line) == (str(tmp_path / "mistaken.py"), 6)
+    line = 6 + statement.count("\n")
+    assert (caught.value.location.file, caught.value.location.line) == (str(tmp_path / "mistaken.py"), line)
