@@ -70,12 +70,16 @@ def install_requirements() -> None:
 
 
 def link_source_tree() -> None:
-    """Makes ``import tilelang`` find the source tree."""
+    """Makes ``import tilelang`` find the source tree, and the command ``tilelang`` that the package declares."""
     query = [PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = Path(subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip())
     link = site / "tilelang-source.pth"
     if not link.exists() or link.read_text() != f"{ROOT}\n":
         link.write_text(f"{ROOT}\n")
+    command = BIN / "tilelang"
+    if not command.exists():
+        command.write_text(f"#!{PYTHON}\nfrom tilelang.cli import main\n\nmain()\n")
+        command.chmod(0o755)
 
 
 def native_sources() -> list[Path]:
