@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .programs import missing
+from .needs import missing
 
 _ACCOUNTS = ("postgres", "nobody")
 

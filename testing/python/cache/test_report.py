@@ -15,7 +15,7 @@ from tilelang.cache.catalog import Catalog
 from tilelang.cache.kernel_cache import KernelCache
 
 from . import fakes
-from .programs import missing
+from .needs import missing
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

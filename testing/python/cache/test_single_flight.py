@@ -14,9 +14,11 @@ from tilelang.cache.kernel_cache import KernelCache
 from . import fakes
 
 WORKER = """
-import os, sys, time
+import os, signal, sys, time
 from cache import fakes
 from tilelang.cache.kernel_cache import KernelCache
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with interrupts ignored
 
 log, name, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 
