@@ -84,9 +84,7 @@ def build_kernel(
 ) -> JITKernel:  # fmt: skip
     """What ``KernelCache.cached`` calls on a miss: ``func`` is a program, or a factory of one that takes ``args``."""
     program = func if is_program(func) else func(*args)
-    options = resolve_options(
-        out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
-    )
+    options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
     return kernel_of(program, options, cache or default_cache())
 
 

@@ -212,6 +212,14 @@ def test_the_enclosing_target_of_tvm_is_in_force():
         assert json.loads(tilelang.compile(_one_store(), target="cpu").artifact.target)["kind"] == "cpu"
 
 
+def test_what_cached_remembers_does_not_depend_on_the_enclosing_target():
+    program = _one_store()
+    with tvm.target.Target("c"):
+        inside = tilelang.cached(program, target=None)
+    assert tilelang.cached(program, target=None) is inside
+    assert json.loads(inside.artifact.target)["kind"] == json.loads(tilelang.compile(program).artifact.target)["kind"]
+
+
 @pytest.mark.parametrize("given, arch", [("cuda", "sm_80"), ({"kind": "cuda", "arch": "sm_90a"}, "sm_90a")])
 def test_a_target_of_tvm_without_an_architecture_is_cuda_without_one(monkeypatch, given, arch):
     monkeypatch.delenv("TILELANG_CUDA_ARCH", raising=False)
