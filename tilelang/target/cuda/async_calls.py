@@ -105,7 +105,7 @@ def call_text(emitter: Any, call: Any) -> str | None:
 
 
 def _address(load: Any, emitter: Any) -> str:
-    return emitter.address(load.source, list(load.indices))
+    return emitter.places.address(load.source, list(load.indices))
 
 
 def constant_argument(call: Any, at: int) -> int:

@@ -59,7 +59,7 @@ def _print_memory(e: Any, op: PrintBuffer) -> Any:
         e.var_text[var] = name
         e.facts.bind_range(var, total)
         index = [low + digit for low, digit in zip(region.mins, _digits(var, extents))]
-        text = e.element(region.buffer, index)
+        text = e.places.element(region.buffer, index)
     lines = [
         f"if ({e.thread} == 0) {{",
         f"  for (int {name} = 0; {name} < {total}; ++{name}) tl::debug_print_element({_label(op)}, {name}, {text});",

@@ -7,13 +7,16 @@ its prelude costs NVRTC 0.6 s. What an operator becomes is a row of a table here
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.element_types import c_type, converted, float_literal, integer_literal
-from tilelang.target.cuda.facts import Facts
+from tilelang.target.cuda.intrinsics import intrinsic_text
+
+if TYPE_CHECKING:
+    from tilelang.target.cuda.emitter import Emitter
 
 _INFIX: Mapping[type, str] = {
     ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/", ir.Mod: "%", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=",
@@ -32,37 +35,12 @@ _FAST_FUNCTIONS: Mapping[str, str] = {
     "tanh": "tl::fast_tanh", "rsqrt": "tl::fast_rsqrt",
 }  # fmt: skip
 
-Loader = Callable[[Any, list[Any]], str]
-"""``(buffer, indices) -> text`` of the place where an element lies."""
-
 
 class ExprPrinter:
-    """Prints expressions.
+    """Prints expressions with the names, places and facts of a kernel's emitter."""
 
-    Args:
-        names: text of each variable.
-        load: text of the value of a buffer element.
-        place: text of a buffer element as a place in memory.
-        call: text of a call that the language defines (``tl.*``), or None.
-        facts: bounds, to print divisions of non-negative numbers as C++ has them.
-        fast_math: use the approximate functions.
-    """
-
-    def __init__(
-        self,
-        names: dict[Any, str],
-        load: Loader,
-        place: Loader,
-        call: Callable[[Any], str | None],
-        facts: Facts,
-        fast_math: bool = False,
-    ):
-        self.names = names
-        self.load = load
-        self.place = place
-        self.call = call
-        self.facts = facts
-        self.fast_math = fast_math
+    def __init__(self, emitter: Emitter):
+        self.e = emitter
 
     def text(self, expr: Any) -> str:
         """The C++ text of an expression (or of a Python number)."""
@@ -91,7 +69,7 @@ class ExprPrinter:
 
     def _var(self, expr: Any) -> str:
         try:
-            return self.names[expr]
+            return self.e.var_text[expr]
         except KeyError:
             raise CompileError(f"{expr.name} is not defined in this kernel") from None
 
@@ -105,7 +83,7 @@ class ExprPrinter:
         return converted(self.text(expr.value), canonical(str(expr.value.ty)), canonical(str(expr.ty)))
 
     def _load(self, expr: Any) -> str:
-        return self.load(expr.source, list(expr.indices))
+        return self.e.places.element(expr.source, list(expr.indices))
 
     def _not(self, expr: Any) -> str:
         return f"!{self.text(expr.a)}"
@@ -114,7 +92,7 @@ class ExprPrinter:
         return f"({self.text(expr.condition)} ? {self.text(expr.true_value)} : {self.text(expr.false_value)})"
 
     def _let(self, expr: Any) -> str:
-        self.names[expr.var] = f"({self.text(expr.value)})"
+        self.e.var_text[expr.var] = f"({self.text(expr.value)})"
         return self.text(expr.body)
 
     def _floor_div(self, expr: Any) -> str:
@@ -137,7 +115,7 @@ class ExprPrinter:
 
     def _c_division(self, expr: Any) -> bool:
         unsigned = str(expr.ty).startswith("uint")
-        return unsigned or (self.facts.non_negative(expr.a) and self.facts.non_negative(expr.b))
+        return unsigned or (self.e.facts.non_negative(expr.a) and self.e.facts.non_negative(expr.b))
 
     def _extremum(self, expr: Any) -> str:
         word = "max" if isinstance(expr, ir.Max) else "min"
@@ -153,7 +131,7 @@ class ExprPrinter:
         function = _plain(name)
         if function in _FLOAT_FUNCTIONS:
             return self._math(function, expr)
-        found = self.call(expr)
+        found = intrinsic_text(self.e, expr)
         if found is None:
             raise CompileError(f"{name} is not supported on CUDA")
         return found
@@ -166,7 +144,7 @@ class ExprPrinter:
         if dtype == "float64":
             return f"{function}({', '.join(arguments)})"
         arguments = [converted(text, canonical(str(arg.ty)), "float32") for text, arg in zip(arguments, expr.args)]
-        known = _FAST_FUNCTIONS.get(function) if self.fast_math else None
+        known = _FAST_FUNCTIONS.get(function) if self.e.fast_math else None
         name = known or _single_name(function)
         return converted(f"{name}({', '.join(arguments)})", "float32", dtype)
 
@@ -193,7 +171,7 @@ class ExprPrinter:
         if dtype == "float64":
             return f"(1.0 / (1.0 + exp(-{self.text(expr.args[0])})))"
         argument = converted(self.text(expr.args[0]), dtype, "float32")
-        exponential = "tl::fast_exp" if self.fast_math else "expf"
+        exponential = "tl::fast_exp" if self.e.fast_math else "expf"
         return converted(f"(1.0f / (1.0f + {exponential}(-{argument})))", "float32", dtype)
 
     def _extern(self, expr: Any) -> str:
@@ -206,16 +184,16 @@ class ExprPrinter:
 
     def _address(self, expr: Any) -> str:
         target = expr.args[0]
-        return f"(&{self.place(target.source, list(target.indices))})"
+        return f"(&{self.e.places.place(target.source, list(target.indices))})"
 
     def _access_ptr(self, expr: Any) -> str:
         _, data, offset, *_ = expr.args
         buffer = data.args[0] if isinstance(data, ir.Call) else data
-        return f"(&{self.place(buffer, [offset])})"
+        return f"(&{self.e.places.place(buffer, [offset])})"
 
     def _buffer_data(self, expr: Any) -> str:
         buffer = expr.args[0]
-        return f"(&{self.place(buffer, [ir.IntImm('int32', 0)] * len(buffer.shape))})"
+        return f"(&{self.e.places.place(buffer, [ir.IntImm('int32', 0)] * len(buffer.shape))})"
 
     def _popcount(self, expr: Any) -> str:
         bits, value = self._own_bits(expr.args[0])

@@ -9,8 +9,10 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
+from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk_expr
-from tilelang.layout.fragment import THREAD
+from tilelang.layout import row_major
+from tilelang.layout.fragment import THREAD, FragmentLayout
 from tilelang.target.cuda.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, LoopCode, ScopeCode, Wait, leaf_of
 from tilelang.target.cuda.debug_text import emit_debug
@@ -24,6 +26,7 @@ from tilelang.target.cuda.product_text import emit_product
 from tilelang.target.cuda.reduce_text import emit_finalize, emit_reduce
 from tilelang.target.cuda.scan_text import emit_scan
 from tilelang.target.cuda.schedule import plan_schedule
+from tilelang.target.cuda.statements import loop_header, statement
 from tilelang.target.cuda.tiles import nest_of
 from tilelang.target.cuda.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.target.cuda.wgmma import COMPLETE, WARP_GROUP_NUMBER
@@ -68,7 +71,7 @@ class Generator:
             return _RULES[type(node)](self, node)
         except CompileError as error:
             span = getattr(node, "span", None) or getattr(getattr(node, "stmt", None), "span", None)
-            raise error.at(self.emitter.location(span)) from None
+            raise error.at(location_of(span)) from None
 
     # Structure ---------------------------------------------------------------------------------------------------------
 
@@ -79,7 +82,7 @@ class Generator:
         schedule = plan_schedule(node, self.emitter.tree, self.emitter.facts)
         if schedule is not None:
             return emit_pipeline(self, node, schedule)
-        header = self.emitter.loop_header(node.stmt)
+        header = loop_header(self.emitter, node.stmt)
         if "#pragma" not in header:
             header = "#pragma unroll 1\n" + header
         return [LoopCode(header, self.block(node.body))]
@@ -156,7 +159,7 @@ class Generator:
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         reads, writes = e.accesses(stmt)
         owner = None if self.divergent or self.by_thread or e.names_thread(stmt) else f"{e.thread} == 0"
-        return [leaf_of(e.statement(stmt, owner), reads, writes)]
+        return [leaf_of(statement(e, stmt, owner), reads, writes)]
 
     def _refuse_divergence(self) -> None:
         if self.divergent:
@@ -200,8 +203,6 @@ class Generator:
 
     def shared_scratch(self, shape: list[int], dtype: str, name: str) -> Any:
         """A shared buffer that the program does not know of."""
-        from tilelang.layout import row_major
-
         e = self.emitter
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
         e.layouts.memory[buffer] = row_major(shape)
@@ -276,8 +277,6 @@ def _stays(expected: Any, target: Any, threads: int) -> bool:
 
 def _reshaped(layout: Any, shape: tuple[int, ...]) -> Any:
     """The layout with axes of extent 1 where ``shape`` has them."""
-    from tilelang.layout.fragment import FragmentLayout
-
     modes = iter(axis for axis, extent in zip(layout.modes, layout.shape) if extent != 1)
     axes = tuple(() if extent == 1 else next(modes) for extent in shape)
     return FragmentLayout(tuple(shape), axes, layout.replicas)

@@ -110,7 +110,7 @@ def _operand(emitter: Emitter, region: Region, op: Any) -> wgmma.SharedOperand:
     slot = emitter.versions.get(buffer)
     bits = canonical(region.dtype).bits
     if slot is not None:
-        pointer = f"({pointer} + {slot} * {emitter.slot_elements(buffer) * bits // 8})"
+        pointer = f"({pointer} + {slot} * {emitter.places.slot_elements(buffer) * bits // 8})"
     return wgmma.SharedOperand(pointer, emitter.layouts.memory[buffer], region, bits, along_k)
 
 
@@ -152,7 +152,7 @@ def emit_bulk_copy(emitter: Emitter, descriptors: Descriptors, node: Any, single
         return Leaf(_elected(emitter.scope, lines), frozenset([root]), async_reads=frozenset([root]))
     if op.barrier is None:
         raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
-    barrier = emitter.address(op.barrier.buffer, list(op.barrier.mins))
+    barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
     lines = _load_lines(emitter, op, plan, pointer, barrier)
     if not single_thread:
         lines = _elected(emitter.scope, [f"tl::mbarrier_expect_tx({barrier}, {plan.bytes});", *lines])

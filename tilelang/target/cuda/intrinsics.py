@@ -54,7 +54,7 @@ def _attribute(call: Any, name: str, default: str) -> str:
 
 def address(load: Any, emitter: Any) -> str:
     """C++ text of a pointer to an element."""
-    return f"({emitter.address(load.source, list(load.indices))})"
+    return f"({emitter.places.address(load.source, list(load.indices))})"
 
 
 def _place(call: Any, at: int, emitter: Any) -> str:

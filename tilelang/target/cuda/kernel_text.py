@@ -168,7 +168,7 @@ def _shared_bytes(e: Emitter, buffer: Any) -> int:
     dtype = str(buffer.dtype)
     slots = e.version_count.get(buffer)
     if slots is not None:
-        return byte_count(slots * e.slot_elements(buffer), dtype)
+        return byte_count(slots * e.places.slot_elements(buffer), dtype)
     layout = e.layouts.memory.get(buffer)
     return byte_count(layout.size if layout is not None else as_int(buffer.shape[0]), dtype)
 

@@ -71,4 +71,4 @@ class MetadataText:
         bits = canonical(region.dtype).bits
         word = "uint64_t" if bits == 64 else "uint"
         mask = f" & {(1 << bits) - 1:#x}u" if bits < 32 else ""
-        return f"({word}({self.e.place(region.buffer, indices)}){mask})"
+        return f"({word}({self.e.places.place(region.buffer, indices)}){mask})"

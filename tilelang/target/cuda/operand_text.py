@@ -139,7 +139,7 @@ class OperandText:
         row = p.step * o.depth + part * 4 + p.lane % 4
         indices = [*o.region.mins[:-2], o.region.mins[-2] + row, o.region.mins[-1] + column]
         indices = [ir.IntImm("int32", index) if isinstance(index, int) else index for index in indices]
-        source = f"*reinterpret_cast<const float2*>({e.address(o.region.buffer, indices)})"
+        source = f"*reinterpret_cast<const float2*>({e.places.address(o.region.buffer, indices)})"
         if o.is_a:
             move = [f"*reinterpret_cast<float2*>(&{o.name}[{p.i} * {each} + {p.r} * 2]) = {source};"]
         else:
@@ -180,7 +180,7 @@ class OperandText:
         if region.scope == "local.fragment":
             place = f"{e.name(region.buffer)}[({i} * {p.steps} + {e.var_text[p.step]}) * {o.each} + {r}]"
         else:
-            place = e.place(region.buffer, indices)
+            place = e.places.place(region.buffer, indices)
         value = converted(place, region.dtype, unit.operand or region.dtype)
         return [
             "#pragma unroll",
@@ -251,12 +251,12 @@ class MatrixLoader:
         e, buffer = self.p.e, self.operand.region.buffer
         indices = [*self._leading(), *self._origin()]
         if any(set(variables(index)) - {self.p.lane, self.p.warp} for index in indices if not isinstance(index, int)):
-            return [f"const int {self.base} = {e.offset(buffer, indices)};"]
+            return [f"const int {self.base} = {e.places.offset(buffer, indices)};"]
         local = {var: e.var_text[var] for var in (self.p.lane, self.p.warp)}
         e.var_text.update({self.p.lane: f"({e.thread} & 31)", self.p.warp: f"({e.thread} >> 5)"})
-        name = e.keep(e.tile_offset(buffer, indices), f"{self.operand.name}_lane")
+        name = e.keep(e.places.tile_offset(buffer, indices), f"{self.operand.name}_lane")
         e.var_text.update(local)
-        return [f"const int {self.base} = {e.in_slot(buffer, name)};"]
+        return [f"const int {self.base} = {e.places.in_slot(buffer, name)};"]
 
     def _leading(self) -> list[Any]:
         return [ir.IntImm("int32", i) if isinstance(i, int) else i for i in self.operand.region.mins[:-2]]
@@ -312,4 +312,4 @@ class MatrixLoader:
         e.facts.bind_range(extra_row, 1 << 20)
         e.facts.bind_range(extra_column, 1 << 20)
         indices = [*self._leading(), origin_row + extra_row, origin_column + extra_column]
-        return e.offset(self.operand.region.buffer, indices)
+        return e.places.offset(self.operand.region.buffer, indices)

@@ -16,6 +16,7 @@ from typing import Any
 from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf_of, leaves
 from tilelang.target.cuda.element_types import c_type
 from tilelang.target.cuda.schedule import Part, Schedule
+from tilelang.target.cuda.statements import statement
 from tilelang.target.cuda.tree import Loop
 
 _COMMIT = "tl::cp_async_commit();"
@@ -96,7 +97,7 @@ class _PipelineText:
         e = self.e
         e.var_text[self.stmt.loop_var] = self._value(iteration)
         e.versions.update({ring: text for ring, (text, _) in slots.items()})
-        lines = [line for binding in self.schedule.replays for line in e.statement(binding.stmt)]
+        lines = [line for binding in self.schedule.replays for line in statement(e, binding.stmt)]
         block = Block([leaf_of(lines)] if lines else [])
         for part in parts:
             block.items += self._statement(part)

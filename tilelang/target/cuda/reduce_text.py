@@ -13,7 +13,7 @@ from tilelang.target.cuda.code import Code, leaf_of
 from tilelang.target.cuda.element_types import c_type, converted, float_literal, integer_literal
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.expr import extremum
-from tilelang.target.cuda.nest_text import thread_digit
+from tilelang.target.cuda.nest_loops import thread_digit
 
 _WARP = 32
 

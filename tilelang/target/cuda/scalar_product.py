@@ -9,7 +9,7 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cuda.code import Code, leaf_of
 from tilelang.target.cuda.element_types import c_type, converted
 from tilelang.target.cuda.emitter import Emitter
-from tilelang.target.cuda.nest_text import thread_digit
+from tilelang.target.cuda.nest_loops import thread_digit
 from tilelang.target.cuda.products import Product
 from tilelang.target.cuda.tree import Operator
 
@@ -70,4 +70,4 @@ def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
 def _operand_text(e: Emitter, region: Any, index: tuple[Any, Any], wide: str) -> str:
     indices = [*region.mins[:-2], region.mins[-2] + index[0], region.mins[-1] + index[1]]
     indices = [ir.IntImm("int32", i) if isinstance(i, int) else i for i in indices]
-    return converted(e.element(region.buffer, indices), region.dtype, wide)
+    return converted(e.places.element(region.buffer, indices), region.dtype, wide)

@@ -94,4 +94,4 @@ def _places(e: Any, op: Any, extents: list[int], line: str, lines: int, at: str,
 
 
 def _place(e: Any, region: Region, index: list[Any]) -> str:
-    return e.place(region.buffer, [low + offset for low, offset in zip(region.mins, index)])
+    return e.places.place(region.buffer, [low + offset for low, offset in zip(region.mins, index)])

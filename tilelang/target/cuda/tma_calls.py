@@ -116,7 +116,7 @@ def _tensor(place: Any, emitter: Any) -> str:
 
 
 def _address(load: Any, emitter: Any) -> str:
-    return emitter.address(load.source, list(load.indices))
+    return emitter.places.address(load.source, list(load.indices))
 
 
 def _rank(coordinates: list[Any]) -> int:

@@ -1,0 +1,46 @@
+"""C++ identifiers of a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_RESERVED = frozenset(
+    """asm auto bool break case catch char class const continue default delete do double else enum explicit extern false float
+    for friend goto half if inline int long new operator private protected public register return short signed sizeof static
+    struct switch template this throw true try typedef typename uint union unsigned using virtual void volatile while tid tl
+    pool main warp_group_id""".split()
+)
+
+
+class Names:
+    """Identifiers, each used once in a kernel."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set(_RESERVED)
+        self.kernel_wide: set[str] = set()
+
+    def take(self, wanted: str) -> str:
+        """``wanted``, made an identifier and numbered where it is taken."""
+        base = re.sub(r"\W", "_", wanted) or "v"
+        base = f"_{base}" if base[0].isdigit() else base
+        name, number = base, 0
+        while name in self.used:
+            number += 1
+            name = f"{base}_{number}"
+        self.used.add(name)
+        return name
+
+    def declare(self, wanted: str) -> str:
+        """A name for something that is declared at the kernel's top."""
+        name = self.take(wanted)
+        self.kernel_wide.add(name)
+        return name
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names taken inside stand in braces of their own, and are free again afterwards."""
+        before = set(self.used)
+        yield
+        self.used = before | self.kernel_wide
