@@ -8,8 +8,8 @@ from typing import Any
 from tilelang.errors import CopyShapeError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
+from tilelang.ir.text import shape_text
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates, writes
-from tilelang.tileop.text import shape_text
 
 
 @tile_operator("tl.copy")

@@ -9,7 +9,7 @@ from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ir.region import Region
-from tilelang.language.policy import GemmWarpPolicy
+from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
