@@ -13,7 +13,8 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.target.cuda.nest import Axis, Nest
-from tilelang.tileop.copy import AtomicTile, Copy, Fill, Im2Col, Transpose
+from tilelang.tileop.atomic import AtomicTile
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 from tilelang.tileop.thread import intrinsic_call
 from tilelang.transform.substitute import substitute
 

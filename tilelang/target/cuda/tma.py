@@ -21,7 +21,7 @@ from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
-from tilelang.tileop.copy import AtomicTile
+from tilelang.tileop.atomic import AtomicTile
 
 MAX_RANK = 5
 MAX_BOX = 256
