@@ -1,14 +1,15 @@
-"""``tilelang.tvm``, and the few names that programs use on TVM's expressions but that stock TVM does not have.
+"""``tilelang.tvm``, and what programs use on TVM's expressions but stock TVM does not have.
 
-Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr`` and ask a value
-for its ``dtype``. Both are added when ``tvm.tirx`` is loaded, by whomever; this module does not load it. Likewise TVM's targets are
-watched from their loading on, see :mod:`tilelang.target.enclosing`.
+Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr``, ask a value for
+its ``dtype``, and negate unsigned values (which wrap). All of it is added when ``tvm.tirx`` is loaded, by whomever; this module does
+not load it. Likewise TVM's targets are watched from their loading on, see :mod:`tilelang.target.enclosing`.
 """
 
 from __future__ import annotations
 
 import importlib.abc
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -40,6 +41,21 @@ def _add_names(tirx: ModuleType) -> None:
     tirx.PrimExpr = ir.Expr
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
+    ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)
+
+
+def _negation(of_signed: Callable[[Any], Any], tirx: ModuleType) -> Callable[[Any], Any]:
+    """``-x``; TVM multiplies by -1, which no unsigned type has."""
+
+    def __neg__(x: Any) -> Any:
+        kind = str(getattr(x, "ty", ""))
+        if not kind.startswith("uint"):
+            return of_signed(x)
+        if isinstance(x, tirx.IntImm):
+            return tirx.IntImm(kind, -x.value % (1 << x.ty.dtype.bits))
+        return tirx.const(0, kind) - x
+
+    return __neg__
 
 
 def _observe_targets(home: ModuleType) -> None:
