@@ -168,8 +168,10 @@ class _NestText:
         return guards
 
     def _owner(self) -> str | None:
-        """Condition under which this thread is the first of those that run the same iteration."""
+        """Condition under which this thread is the first of those that run the same iteration; none where all mean their own."""
         e = self.e
+        if self.node in e.layouts.own:
+            return None
         tests = [f"{thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)} == 0" for mode in self.loop.replicas]
         return " && ".join(tests) if tests else None
 
