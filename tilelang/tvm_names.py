@@ -1,8 +1,8 @@
 """``tilelang.tvm``, and what programs use on TVM's expressions but stock TVM does not have.
 
-Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr``, ask a value for
-its ``dtype``, and negate unsigned values (which wrap). All of it is added when ``tvm.tirx`` is loaded, by whomever; this module does
-not load it. Likewise TVM's targets are watched from their loading on, see :mod:`tilelang.target.enclosing`.
+Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr``, ask a value
+for its ``dtype``, and negate unsigned values (which wrap). All of it is added when ``tvm.tirx`` is loaded, by whomever; this
+module does not load it. Likewise TVM's targets are watched from their loading on, see :mod:`tilelang.target.enclosing`.
 """
 
 from __future__ import annotations
