@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from tilelang.target.cpu.toolchain import c_compiler
+from tilelang.target.toolchain import c_compiler
 
 SUMS = 12
 SOURCE = f"""

@@ -1,18 +1,18 @@
-"""``tilelang.tvm``, and the few names that programs use on TVM's expressions but that stock TVM does not have.
+"""``tilelang.tvm``, and what programs use on TVM's expressions but stock TVM does not have.
 
-Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr`` and ask a value
-for its ``dtype``. Both are added when ``tvm.tirx`` is loaded, by whomever; this module does not load it.
+Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr``, ask a value
+for its ``dtype``, and negate unsigned values (which wrap). All of it is added when ``tvm.tirx`` is loaded, by whomever; this
+module does not load it. Likewise TVM's targets are watched from their loading on, see :mod:`tilelang.target.enclosing`.
 """
 
 from __future__ import annotations
 
 import importlib.abc
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
-
-_HOME = "tvm.tirx"
 
 
 def __getattr__(name: str) -> Any:
@@ -41,27 +41,51 @@ def _add_names(tirx: ModuleType) -> None:
     tirx.PrimExpr = ir.Expr
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
+    ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)
+
+
+def _negation(of_signed: Callable[[Any], Any], tirx: ModuleType) -> Callable[[Any], Any]:
+    """``-x``; TVM multiplies by -1, which no unsigned type has."""
+
+    def __neg__(x: Any) -> Any:
+        kind = str(getattr(x, "ty", ""))
+        if not kind.startswith("uint"):
+            return of_signed(x)
+        if isinstance(x, tirx.IntImm):
+            return tirx.IntImm(kind, -x.value % (1 << x.ty.dtype.bits))
+        return tirx.const(0, kind) - x
+
+    return __neg__
+
+
+def _observe_targets(home: ModuleType) -> None:
+    from tilelang.target import enclosing
+
+    enclosing.observe(home)
+
+
+_WHEN_LOADED = {"tvm.tirx": _add_names, "tvm.target.target": _observe_targets}
 
 
 class _WhenLoaded(importlib.abc.MetaPathFinder):
-    """Lets the import of ``tvm.tirx`` end with :func:`_add_names`."""
+    """Lets the imports of modules of TVM end with what :data:`_WHEN_LOADED` has for them."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name == _HOME else None
+        spec = PathFinder.find_spec(name, path, target) if name in _WHEN_LOADED else None
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                _add_names(module)
+                _WHEN_LOADED[name](module)
 
             spec.loader.exec_module = exec_module
         return spec
 
 
 def install() -> None:
-    """Adds the names now where TVM is loaded, else when it will be."""
-    if _HOME in sys.modules:
-        _add_names(sys.modules[_HOME])
-    elif not any(isinstance(finder, _WhenLoaded) for finder in sys.meta_path):
+    """Does it now for what is loaded, for the rest when it will be."""
+    for name in _WHEN_LOADED.keys() & sys.modules.keys():
+        _WHEN_LOADED[name](sys.modules[name])
+    if not any(isinstance(finder, _WhenLoaded) for finder in sys.meta_path):
         sys.meta_path.insert(0, _WhenLoaded())

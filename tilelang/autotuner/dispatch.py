@@ -42,7 +42,8 @@ class DispatchedKernel:
         kwargs: Mapping[str, Any] | None = None,
         profile: Mapping[str, Any] | None = None,
     ):
-        self.function = function if isinstance(function, JitFunction) else JitFunction(function, {})
+        function = function if isinstance(function, JitFunction) else JitFunction(function, {})
+        self.function = function.pinned()  # the table is that of one target
         self.configs = configs
         self.variables = tuple(variables)
         self.arguments = (tuple(args), dict(kwargs or {}))

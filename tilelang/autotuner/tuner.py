@@ -140,7 +140,7 @@ class AutoTuner:
         """
         given = {"warmup": warmup, "rep": rep, "timeout": timeout}
         profile = dataclasses.replace(self.profile_args, **{k: v for k, v in given.items() if v is not None})
-        function = self._jit_function()
+        function = self._jit_function().pinned()  # candidates are measured in other threads
         args, kwargs = self.arguments
         candidates = expand(self.configs, args, kwargs)
         task = self._task(function, profile)

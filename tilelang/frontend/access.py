@@ -100,9 +100,7 @@ def assign_subscript(buffer: Any, key: Any, value: Any) -> None:
         if isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:
             _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))
             return
-        stmt = fill_or_copy(target, value)
-        stmt.check()
-        builder.emit(stmt.to_stmt(span))
+        builder.perform(fill_or_copy(target, value))
         return
     count = max(map(lanes.lanes_of, target.indices), default=1)
     expr = convert(as_expr(value, str(buffer.dtype)), str(buffer.dtype), count)

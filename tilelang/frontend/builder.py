@@ -90,6 +90,15 @@ class Builder:
         span = self.span()
         self.emit(ir.Evaluate(expr, span))
 
+    def perform(self, operator: Any) -> None:
+        """Appends a tile operator (:class:`~tilelang.tileop.base.TileOp`).
+
+        Raises:
+            CompileError: its operands do not fit each other.
+        """
+        operator.check()
+        self.emit(operator.to_stmt(self.span()))
+
     def open(self, kind: str, wrap: Callable[[Any], Any]) -> Frame:
         """Opens a scope; ``wrap`` makes the statement from its body when it closes."""
         frame = Frame(kind, wrap)

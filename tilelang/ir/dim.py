@@ -8,7 +8,7 @@ from tilelang.artifact import Dim
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import simplify
-from tilelang.tileop.text import expr_text
+from tilelang.ir.text import expr_text
 
 _OPERATORS = {
     ir.Add: "add",

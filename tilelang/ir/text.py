@@ -1,10 +1,57 @@
-"""The canonical text of a program: what its kernel key is made from, and what ``program.txt`` shows."""
+"""Texts of the IR: the canonical one of a program, and how sizes and regions are written in messages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from tilelang.ir import nodes as ir
+
+_INFIX = {
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "FloorDiv": "//",
+    "FloorMod": "%",
+    "Div": "/",
+    "Mod": "%",
+    "LT": "<",
+    "LE": "<=",
+    "GT": ">",
+    "GE": ">=",
+    "EQ": "==",
+    "NE": "!=",
+    "And": "and",
+    "Or": "or",
+}
 
 
 def program_text(func: Any) -> str:
-    """TVM's script of ``func``: the same in every process; spans are not in it, so moving a program keeps its key."""
+    """TVM's script of ``func``, from which its kernel key is made and which ``program.txt`` shows.
+
+    It is the same in every process; spans are not in it, so moving a program keeps its key.
+    """
     return func.script()
+
+
+def expr_text(expr: Any) -> str:
+    """``expr`` as the user would write it; TVM's printer warns about variables that it sees without their definition."""
+    if isinstance(expr, (ir.IntImm, ir.FloatImm)):
+        return str(expr.value)
+    if isinstance(expr, ir.Var):
+        return str(expr.name)
+    name = type(expr).__name__
+    if name in _INFIX:
+        return f"({expr_text(expr.a)} {_INFIX[name]} {expr_text(expr.b)})"
+    if name in ("Max", "Min"):
+        return f"{name.lower()}({expr_text(expr.a)}, {expr_text(expr.b)})"
+    if isinstance(expr, ir.TensorLoad):
+        return f"{expr.source.name}[{', '.join(map(expr_text, expr.indices))}]"
+    if isinstance(expr, ir.Cast):
+        return f"{expr.ty}({expr_text(expr.value)})"
+    return str(expr) if isinstance(expr, (int, float, str)) else f"<{name}>"
+
+
+def shape_text(extents: Iterable[Any]) -> str:
+    """``(128, m)``."""
+    return "(" + ", ".join(expr_text(extent) for extent in extents) + ")"

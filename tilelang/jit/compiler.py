@@ -18,7 +18,7 @@ from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
-from tilelang.target.info import target_in_force
+from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
 
@@ -49,7 +49,7 @@ def compile(
     """
     try:
         options = resolve_options(
-            out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
+            out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
         )
         return kernel_of(func, options, default_cache())
     except TileLangError as error:
@@ -69,7 +69,9 @@ def lower(
 ) -> KernelArtifact:
     """Compiles a traced program without the cache and without loading it; see :func:`compile`."""
     try:
-        options = resolve_options(out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags)
+        options = resolve_options(
+            out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags
+        )
         options = annotated_options(_program(func), options)
         func = _with_outputs(func, options)
         return compile_program(func, request_of(func, options))
@@ -107,7 +109,7 @@ def par_compile(
         ignore_error: give None for a program that cannot be compiled, instead of raising.
     """
     options = resolve_options(
-        out_idx, target_in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
+        out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
     )
     return compile_in_parallel([_bound(kernel_of, func, options) for func in funcs], num_workers, ignore_error)
 

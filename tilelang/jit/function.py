@@ -16,11 +16,12 @@ from tilelang import env, option
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.missing import MISSING
 from tilelang.cache.source_key import FunctionTracker, SourceKey
-from tilelang.cache.watch import ITEM, Watch
+from tilelang.cache.watch import CALL, ITEM, Watch
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions, resolve_options
+from tilelang.target import enclosing
 
 _DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
 _DEFAULTS = tuple(
@@ -46,7 +47,8 @@ class JitFunction:
         self.function = function
         self.options = dict(options)
         self.is_eager = _is_eager(function) if mode == "auto" else mode == "eager"
-        self._resolved: tuple[tuple, CompileOptions, FunctionTracker] | None = None
+        self._follows = enclosing.is_open(self.options.get("target"))
+        self._resolved: dict[tuple, tuple[CompileOptions, FunctionTracker]] = {}
         self._eager: EagerFunction | None = EagerFunction(self) if self.is_eager else None
         self._repeat: Callable[[tuple, dict], JITKernel | None] | None = None
 
@@ -87,7 +89,7 @@ class JitFunction:
         kernel = tracker.recall(args, kwargs)
         if kernel is None:
             kernel = self._miss(args, kwargs, options, tracker)
-        self._repeat = _repeater(tracker)
+        self._repeat = _repeater(tracker, self._follows)
         return kernel
 
     def _miss(self, args: tuple, kwargs: dict, options: CompileOptions, tracker: FunctionTracker) -> JITKernel:
@@ -127,7 +129,8 @@ class JitFunction:
         """Kernels for many argument sets, each a dict of keywords or a tuple of positions, compiled by several threads."""
         from tilelang.jit.compiler import compile_in_parallel
 
-        jobs = [_job(self, config) for config in configs]
+        function = self.pinned()  # the threads are in the scope of no target
+        jobs = [_job(function, config) for config in configs]
         return compile_in_parallel(jobs, num_workers, ignore_error)
 
     # Options ---------------------------------------------------------------------------------------------------------
@@ -135,16 +138,23 @@ class JitFunction:
     def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
         """The options in force, and what remembers kernels under them."""
         table = env.raw_table()
-        state = (option.debug.dump_ir(), *map(table.get, _DEFAULTS))
-        known = self._resolved
-        if known is None or known[0] != state:
-            options = resolve_options(**self.options)
-            known = self._resolved = (state, options, FunctionTracker(self.function, options.plain()))
-        return known[1], known[2]
+        state = (option.debug.dump_ir(), *map(table.get, _DEFAULTS), enclosing.text() if self._follows else None)
+        known = self._resolved.get(state)
+        if known is None:
+            options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
+            known = self._resolved[state] = (options, FunctionTracker(self.function, options.plain()))
+        return known
+
+    def pinned(self) -> JitFunction:
+        """This function for the target that is in force now, wherever it will be called: in another thread, or later."""
+        target = enclosing.current() if self._follows else None
+        if target is None:
+            return self
+        return JitFunction(self.function, {**self.options, "target": target}, "eager" if self.is_eager else "factory")
 
     def clear_memory(self) -> None:
         """Forgets the kernels of this process."""
-        self._resolved = self._repeat = None
+        self._resolved, self._repeat = {}, None
         if self.is_eager:
             self._eager = EagerFunction(self)
 
@@ -158,12 +168,16 @@ def _job(function: JitFunction, config: Any) -> Callable[[], JITKernel]:
     return lambda: function.compile(*config)
 
 
-def _repeater(tracker: FunctionTracker) -> Callable[[tuple, dict], JITKernel | None]:
+def _repeater(tracker: FunctionTracker, follows: bool) -> Callable[[tuple, dict], JITKernel | None]:
     """The shortest way to a remembered kernel: the options are what they were, by identity; then the tracker's own check."""
     table = env.raw_table()
     records = [(ITEM, table, key, table.get(key, MISSING)) for key in (_DISABLED, *_DEFAULTS)]
     records.append((ITEM, option.debug.__dict__, "_dump_ir", option.debug.dump_ir()))
     records.append((ITEM, default_cache().__dict__, "_enabled", True))
+    if follows and enclosing.entered:
+        records.append((CALL, enclosing.text, None, enclosing.text()))
+    elif follows:
+        records.append((ITEM, enclosing.__dict__, "entered", False))
     holds, recall = Watch(records).holds, tracker.recall
     return lambda args, kwargs: recall(args, kwargs) if holds() else None
 
@@ -217,7 +231,7 @@ def jit(
 
     Args:
         out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
-        target: ``"auto"`` (CUDA where there is a device, else the CPU), ``"cpu"``, ``"c"``, ``"cuda"``, or a dict with an arch.
+        target: ``"auto"`` (that of an enclosing ``with tvm.target.Target(...):``, else CUDA where there is a device, else the CPU), ``"cpu"``, ``"c"``, ``"cuda"``, or a dict with an arch.
         execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
         verbose: print where kernels come from.
         pass_configs: values by ``tilelang.PassConfigKey``.

@@ -14,8 +14,8 @@ from tilelang import env, option
 from tilelang.cache.versions import executable_version, package_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
-from tilelang.target.cpu.toolchain import c_compiler
 from tilelang.target.info import TargetInfo, parse_target
+from tilelang.target.toolchain import c_compiler
 
 _DUMP_IR = ("tl.dump_ir", "tl.enable_dump_ir")
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from tilelang import dtypes as _dtypes
 from tilelang.frontend.macro import Ref, macro
-from tilelang.language.policy import GemmWarpPolicy
 from tilelang.language.tensors import (
     Buffer,
     FragmentBuffer,
@@ -28,6 +27,7 @@ from tilelang.language.tensors import (
     ptr,
     symbolic,
 )
+from tilelang.policy import GemmWarpPolicy
 
 _MODULES: dict[str, str] = {
     # module -> the names that it gives

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilelang.dtypes import canonical
+from tilelang.dtypes import canonical, is_dtype
 from tilelang.errors import CompileError
 from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.builder import require_kernel
@@ -17,6 +17,10 @@ from tilelang.language.tensors import TensorSpec, as_shape
 
 def _buffer(what: str, shape: Any, dtype: Any, scope: str, default: str, notes: Mapping[str, Any] | None = None) -> Any:
     builder = require_kernel(what)
+    if is_dtype(shape):
+        raise CompileError(
+            f"{what}: the shape comes before the dtype", hint=f"write {what}({_spelled(dtype)}, {_spelled(shape)})"
+        )
     kind = canonical(dtype)
     sizes = [as_int(as_expr(size)) for size in as_shape(shape)]
     for size in sizes:
@@ -25,6 +29,10 @@ def _buffer(what: str, shape: Any, dtype: Any, scope: str, default: str, notes: 
     buffer = ir.decl_buffer(sizes, str(kind), builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None)
     builder.allocate(buffer, notes)
     return buffer
+
+
+def _spelled(value: Any) -> str:
+    return f'"{canonical(value)}"' if is_dtype(value) else repr(value)
 
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:

@@ -12,7 +12,7 @@ from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
 from tilelang.language.math import convert
-from tilelang.tileop.copy import AtomicTile
+from tilelang.tileop.atomic import AtomicTile
 
 _UPDATE_ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 _LOAD_ORDERS = ("relaxed", "acquire", "seq_cst")
@@ -34,12 +34,9 @@ def _converted(load: Any, value: Any) -> Any:
 def _tile(op: str, dst: Any, value: Any, order: str, use_tma: bool) -> None:
     """``value`` is a tile: each of its elements updates the element at its place in ``dst``."""
     what = f"T.atomic_{op}"
-    builder = require_kernel(what)
     source = as_region(value, what)
     target = anchored_region(dst, source.extents, what) if is_anchor(dst) else as_region(dst, what)
-    operator = AtomicTile(source, target, op, order, bool(use_tma))
-    operator.check()
-    builder.emit(operator.to_stmt(builder.span()))
+    require_kernel(what).perform(AtomicTile(source, target, op, order, bool(use_tma)))
 
 
 def _everywhere(op: str, target: Any, value: Any, order: str) -> None:

@@ -13,11 +13,11 @@ from tilelang.frontend.loops import LoopSpec
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same
+from tilelang.ir.text import shape_text
 from tilelang.language import calls
 from tilelang.language.allocate import alloc_var
 from tilelang.language.math import condition
 from tilelang.language.tensors import as_shape
-from tilelang.tileop.text import shape_text
 
 
 def reshape(src: Any, shape: Any) -> Any:

@@ -18,17 +18,17 @@ def print(obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int =
 
     Args:
         obj: a scalar, a buffer or slice, a string, or None.
-        msg: text before the value; the two may also come in the other order.
+        msg: text before the value; the two may also come in the other order. Two texts are printed in the order given.
         warp_group_id, warp_id: accepted for compatibility; the first thread of the block prints buffers.
     """
     builder = require_kernel("T.print")
     if isinstance(obj, str):
-        obj, msg = (None, f"{msg}{obj}") if isinstance(msg, str) else (msg, obj)
+        obj, msg = (None, f"{obj}{msg}") if isinstance(msg, str) else (msg, obj)
     if is_tile(obj):
         operator = PrintBuffer(as_region(obj, "T.print"), str(msg))
     else:
         operator = PrintValue(None if obj is None else as_expr(obj), str(msg))
-    builder.emit(operator.to_stmt(builder.span()))
+    builder.perform(operator)
 
 
 def device_assert(test: Any, msg: str = "") -> None:
@@ -47,7 +47,7 @@ def device_assert(test: Any, msg: str = "") -> None:
     if test is False:
         raise CompileError(f"the assertion is false whatever the arguments are{': ' + msg if msg else ''}")
     if test is not True:
-        builder.emit(DeviceAssert(condition(test), str(msg)).to_stmt(builder.span()))
+        builder.perform(DeviceAssert(condition(test), str(msg)))
 
 
 def device_assert_with_msg(test: Any, msg: str) -> None:

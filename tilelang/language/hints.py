@@ -22,11 +22,6 @@ from tilelang.tileop.hint import (
 )
 
 
-def _emit(what: str, hint: Any) -> None:
-    builder = require_kernel(what)
-    builder.emit(hint.to_stmt(builder.span()))
-
-
 def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -> None:
     """Runs the blocks of the grid in panels, so that blocks that run together share data in the L2 cache.
 
@@ -40,7 +35,7 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
     if int(panel_size) < 1:
         raise CompileError(f"T.use_swizzle: panel_size={panel_size} is not positive")
     if enable:
-        _emit("T.use_swizzle", UseSwizzle(int(panel_size), order))
+        require_kernel("T.use_swizzle").perform(UseSwizzle(int(panel_size), order))
 
 
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
@@ -61,7 +56,7 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
             raise CompileError(f"T.annotate_layout: {type(layout).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
         if buffer.scope() not in ("", "global"):
             text = layout.to_text() if hasattr(layout, "to_text") else _layout_of(buffer, layout)
-            _emit("T.annotate_layout", AnnotateLayout(as_region(buffer), text))
+            require_kernel("T.annotate_layout").perform(AnnotateLayout(as_region(buffer), text))
 
 
 def _layout_of(buffer: Any, function: Any) -> str:
@@ -74,7 +69,7 @@ def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
     """Sets what reads beyond a buffer's bounds give instead of zero: ``T.annotate_safe_value({A: -1.0})``."""
     for buffer, safe in safe_value_map.items():
         region = as_region(buffer, "T.annotate_safe_value")
-        _emit("T.annotate_safe_value", SafeValue(region, convert(as_expr(safe, region.dtype), region.dtype)))
+        require_kernel("T.annotate_safe_value").perform(SafeValue(region, convert(as_expr(safe, region.dtype), region.dtype)))
 
 
 def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
@@ -85,7 +80,7 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
             raise CompileError(f"T.annotate_l2_hit_ratio: {region.buffer.name} is in {region.scope}, not in global memory")
         if not 0 <= float(ratio) <= 1:
             raise CompileError(f"T.annotate_l2_hit_ratio: {ratio} is not between 0 and 1")
-        _emit("T.annotate_l2_hit_ratio", L2HitRatio(region, float(ratio)))
+        require_kernel("T.annotate_l2_hit_ratio").perform(L2HitRatio(region, float(ratio)))
 
 
 def annotate_restrict_buffers(*buffers: Any) -> None:
@@ -95,14 +90,14 @@ def annotate_restrict_buffers(*buffers: Any) -> None:
         if not is_buffer(buffer):
             raise CompileError(f"T.annotate_restrict_buffers: {type(buffer).__name__} is not a buffer")
         names.append(buffer.name)
-    _emit("T.annotate_restrict_buffers", RestrictBuffers(tuple(names)))
+    require_kernel("T.annotate_restrict_buffers").perform(RestrictBuffers(tuple(names)))
 
 
 def annotate_min_blocks_per_sm(n: int) -> None:
     """Asks the compiler to use so few registers that ``n`` blocks fit on a multiprocessor."""
     if int(n) < 1:
         raise CompileError(f"T.annotate_min_blocks_per_sm: {n} is not positive")
-    _emit("T.annotate_min_blocks_per_sm", MinBlocksPerSM(int(n)))
+    require_kernel("T.annotate_min_blocks_per_sm").perform(MinBlocksPerSM(int(n)))
 
 
 def assume(test: Any) -> None:
@@ -116,7 +111,7 @@ def assume(test: Any) -> None:
 def _registers(what: str, count: int, change: str) -> None:
     if not 24 <= int(count) <= 256 or int(count) % 8:
         raise CompileError(f"{what}: {count} registers; expected a multiple of 8 from 24 to 256")
-    _emit(what, MaxRegisters(int(count), change))
+    require_kernel(what).perform(MaxRegisters(int(count), change))
 
 
 def set_max_nreg(reg_count: int, is_inc: int) -> None:
@@ -151,7 +146,7 @@ def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
 
 def no_set_max_nreg() -> None:
     """Keeps automatic warp specialisation from moving registers between warp groups."""
-    _emit("T.no_set_max_nreg", MaxRegisters(0, "off"))
+    require_kernel("T.no_set_max_nreg").perform(MaxRegisters(0, "off"))
 
 
 disable_warp_group_reg_alloc = no_set_max_nreg

@@ -13,7 +13,7 @@ from tilelang.frontend.program import ProbeDone
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same
-from tilelang.tileop.text import expr_text
+from tilelang.ir.text import expr_text
 
 _AXES = "xyz"
 

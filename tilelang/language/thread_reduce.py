@@ -16,8 +16,8 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.macro import macro
 from tilelang.frontend.values import as_expr
+from tilelang.ir.text import expr_text
 from tilelang.language import allocate, calls, intrinsics, kernel, loops, math
-from tilelang.tileop.text import expr_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,15 +86,6 @@ def parse_target(target: Any = "auto") -> TargetInfo:
     return _cuda(fields) if kind == "cuda" else _cpu(kind, fields)
 
 
-def target_in_force(target: Any) -> Any:
-    """``target``, or where it is None that of the enclosing ``with tvm.target.Target(...):``; None without one."""
-    if target is not None:
-        return target
-    from tvm.target import Target
-
-    return Target.current(allow_none=True)
-
-
 def _fields(target: Any) -> dict[str, Any]:
     if target is None:
         return {"kind": "auto"}

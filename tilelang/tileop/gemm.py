@@ -8,9 +8,9 @@ from tilelang.dtypes import canonical
 from tilelang.errors import GemmDtypeError, GemmShapeError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
-from tilelang.language.policy import GemmWarpPolicy
+from tilelang.ir.text import shape_text
+from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
-from tilelang.tileop.text import shape_text
 
 
 def _matrix(region: Region) -> tuple[Any, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilelang.errors import ReduceShapeError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
+from tilelang.ir.text import shape_text
 from tilelang.tileop.base import TileOp, reads, tile_operator, updates, writes
-from tilelang.tileop.text import shape_text
 
 REDUCE_KINDS = ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor")
 

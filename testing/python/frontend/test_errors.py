@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import (
     BufferIndexError,
@@ -469,3 +470,25 @@ def test_common_mistakes_name_the_users_line(statement, tmp_path, monkeypatch):
         importlib.import_module("mistaken")
     line = 6 + statement.count("\n")
     assert (caught.value.location.file, caught.value.location.line) == (str(tmp_path / "mistaken.py"), line)
+
+
+def test_return_from_an_iteration_of_parallel_on_the_cpu():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                if A[i] < 0:
+                    return  # <- error
+
+    with error_at_mark(match="return inside of T.Parallel"):
+        tilelang.lower(main, target="cpu")
+
+
+@pytest.mark.parametrize("name", ["alloc_shared", "alloc_fragment", "alloc_local"])
+def test_shape_and_dtype_in_the_wrong_order(name):
+    with error_at_mark(match=rf'write T.{name}\(\(64, 64\), "float16"\)'):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1, threads=32):
+                getattr(T, name)("float16", (64, 64))  # <- error

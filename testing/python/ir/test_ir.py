@@ -10,8 +10,8 @@ from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int, constant, same, simplify
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
+from tilelang.ir.text import expr_text, shape_text
 from tilelang.ir.visit import any_statement, statement_exprs, variables, walk, walk_expr
-from tilelang.tileop.text import expr_text, shape_text
 
 N, M = ir.Var("n", "int32"), ir.Var("m", "int32")
 BUFFER = ir.decl_buffer((16, N), "float16", "A", layout=None)

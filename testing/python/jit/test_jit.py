@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -210,6 +212,83 @@ def test_the_enclosing_target_of_tvm_is_in_force():
         assert json.loads(tilelang.compile(_one_store()).artifact.target)["kind"] == "c"
         assert json.loads(tilelang.lower(_one_store()).target)["kind"] == "c"
         assert json.loads(tilelang.compile(_one_store(), target="cpu").artifact.target)["kind"] == "cpu"
+
+
+@tilelang.jit(out_idx=[-1])
+def _one_store_for(value):
+    @T.prim_func
+    def program(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                A[i] = value
+
+    return program
+
+
+@tilelang.jit
+def _eager_store(value: int = 0):
+    A = T.empty((4,), "int32")
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(4):
+            A[i] = value
+    return A
+
+
+def _kind(kernel):
+    return json.loads(kernel.artifact.target)["kind"]
+
+
+@pytest.mark.parametrize("function", [_one_store_for, _eager_store])
+def test_a_call_of_a_jit_function_honours_the_enclosing_target(function):
+    usual = function.compile(7)
+    for _ in range(2):  # with nothing remembered, then with everything
+        with tvm.target.Target("c"):
+            inside = function.compile(7)
+            assert _kind(inside) == "c" and function.compile(7) is inside
+            with tvm.target.Target("llvm"):
+                assert _kind(function.compile(7)) == "cpu"
+            assert function.compile(7) is inside
+        assert function.compile(7) is usual and _kind(usual) == "cpu"
+    with tvm.target.Target("c"):
+        assert _one_store_for(7)().tolist() == _eager_store(value=7).tolist() == [7] * 4
+
+
+def test_a_decorators_target_goes_before_the_enclosing_one():
+    named = tilelang.jit(_one_store_for.function, out_idx=[-1], target="cpu")
+    left_open = tilelang.jit(_one_store_for.function, out_idx=[-1], target="auto")
+    with tvm.target.Target("c"):
+        assert _kind(named(7)) == "cpu" and _kind(left_open(7)) == "c"
+
+
+def test_kernels_compiled_by_threads_are_for_the_target_that_encloses_the_call():
+    with tvm.target.Target("c"):
+        assert [_kind(kernel) for kernel in _one_store_for.par_compile([(8,), {"value": 9}])] == ["c", "c"]
+
+
+def test_a_target_entered_by_another_thread_is_not_in_force():
+    import threading
+
+    found = []
+    with tvm.target.Target("c"):
+        thread = threading.Thread(target=lambda: found.append(_kind(_one_store_for(7))))
+        thread.start()
+        thread.join()
+    assert found == ["cpu"]
+
+
+def test_no_question_about_targets_is_asked_before_one_is_entered():
+    code = """
+import sys, tilelang
+from tilelang.target import enclosing
+assert enclosing.current() is None and not any(name.split(".")[0] == "tvm" for name in sys.modules)
+import tvm
+assert not enclosing.entered
+with tvm.target.Target("c") as target:
+    assert enclosing.entered and enclosing.current().same_as(target)
+    import tilelang.language
+assert enclosing.current() is None
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_what_cached_remembers_does_not_depend_on_the_enclosing_target():

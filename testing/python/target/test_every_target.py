@@ -277,3 +277,28 @@ def test_pipelines_of_small_tiles(block, target):
 
     a = torch.arange(192).half()
     assert torch.equal(run(main, target, a), a.float() * 2)
+
+
+@every_target
+def test_return_ends_the_block(target):
+    @T.prim_func
+    def main(L: T.Tensor((8,), "int32"), B: T.Tensor((8, 4), "int32")):
+        with T.Kernel(8, threads=32) as block:
+            for i in T.Parallel(4):
+                B[block, i] = -1
+            if L[block] < 0:
+                return
+            for k in range(L[block]):
+                if k == 3:
+                    return
+                for j in T.serial(10):
+                    if j + k > 10:
+                        return
+                    B[block, 0] = j * 100 + k
+            T.fill(B[block, :], L[block])
+
+    lengths = torch.tensor([-1, 0, 1, 2, 3, 4, -5, 100], dtype=torch.int32)
+    early = {-1: -1, -5: -1, 3: 802, 4: 802, 100: 802}
+    got = run(main, target, lengths)
+    for length, row in zip(lengths.tolist(), got.tolist()):
+        assert row == ([early[length], -1, -1, -1] if length in early else [length] * 4)

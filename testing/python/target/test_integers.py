@@ -107,3 +107,13 @@ def test_casts_to_small_integers_keep_the_low_bits(dtype, small, target):
     got = run(program, target, tensor(values, dtype), tensor(values, dtype))
     assert got[0].tolist() == [wrapped(wrapped(value, small), "uint32") for value in values]
     assert got[1].tolist() == [wrapped(wrapped(2 * value, small), "uint32") for value in values]
+
+
+@each_language
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_negation_wraps(dtype, target):
+    values = corner_values(dtype)
+    program = elementwise([lambda a, b: -a, lambda a, b: -a + b, lambda a, b: -T.cast(3, dtype)], dtype, dtype, len(values))
+    a = tensor(values, dtype)
+    got = run(program, target, a, a).tolist()
+    assert got == [[wrapped(-v, dtype) for v in values], [0] * len(values), [wrapped(-3, dtype)] * len(values)]

@@ -8,8 +8,9 @@ from tilelang.errors import CopyShapeError, GemmDtypeError, GemmShapeError, Redu
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.tileop import OPERATORS, decode, is_tile_op
+from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.base import TileOp, tile_operator
-from tilelang.tileop.copy import AtomicTile, Copy, Fill, Im2Col, Transpose
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import (

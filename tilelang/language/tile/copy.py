@@ -17,12 +17,6 @@ from tilelang.language.math import And, convert, if_then_else
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 
 
-def _emit(what: str, operator: Any) -> None:
-    builder = require_kernel(what)
-    operator.check()
-    builder.emit(operator.to_stmt(builder.span()))
-
-
 def _pair(src: Any, dst: Any, what: str) -> tuple[Region, Region]:
     """Both regions of a copy; an element on one side takes the other side's extents."""
     if is_anchor(src) and not is_anchor(dst):
@@ -92,10 +86,9 @@ def copy(
         return
     layout = None if loop_layout is None else loop_layout.to_text()
     disable_tma = disable_tma or (prefer_instruction is not None and prefer_instruction != "tma")
-    _emit(
-        "T.copy",
+    require_kernel("T.copy").perform(
         Copy(source, target, coalesced_width=coalesced_width, disable_tma=disable_tma, eviction_policy=eviction_policy,
-             loop_layout=layout),
+             loop_layout=layout)
     )  # fmt: skip
 
 
@@ -105,7 +98,9 @@ def async_copy(
     """A copy from global to shared memory that is complete after ``T.ptx_wait_group``; on the CPU, at once."""
     source, target = _pair(src, dst, "T.async_copy")
     layout = None if loop_layout is None else loop_layout.to_text()
-    _emit("T.async_copy", Copy(source, target, kind="async", coalesced_width=coalesced_width, loop_layout=layout))
+    require_kernel("T.async_copy").perform(
+        Copy(source, target, kind="async", coalesced_width=coalesced_width, loop_layout=layout)
+    )
 
 
 def tma_copy(
@@ -128,16 +123,15 @@ def tma_copy(
     """
     source, target = _pair(src, dst, "T.tma_copy")
     signal = None if barrier is None else as_region(barrier, "T.tma_copy")
-    _emit(
-        "T.tma_copy",
+    require_kernel("T.tma_copy").perform(
         Copy(source, target, signal, kind="tma", cluster_mask=cluster_mask, leader_scope_threads=leader_scope_threads,
-             eviction_policy=eviction_policy),
+             eviction_policy=eviction_policy)
     )  # fmt: skip
 
 
 def transpose(src: Any, dst: Any, annotations: Any = None) -> None:
     """``dst[..., j, i] = src[..., i, j]``: the last two axes of a tile exchanged."""
-    _emit("T.transpose", Transpose(as_region(src, "T.transpose"), as_region(dst, "T.transpose")))
+    require_kernel("T.transpose").perform(Transpose(as_region(src, "T.transpose"), as_region(dst, "T.transpose")))
 
 
 def c2d_im2col(
@@ -164,10 +158,9 @@ def c2d_im2col(
     image, tile = as_region(img, "T.c2d_im2col"), as_region(col, "T.c2d_im2col")
     if len(image.extents) != 4 or len(tile.shape) != 2:
         raise CompileError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
-    _emit(
-        "T.c2d_im2col",
+    require_kernel("T.c2d_im2col").perform(
         Im2Col(image, tile, as_expr(nhw_step), as_expr(c_step), kernel=int(kernel), stride=int(stride),
-               dilation=int(dilation), pad=int(pad), eviction_policy=eviction_policy),
+               dilation=int(dilation), pad=int(pad), eviction_policy=eviction_policy)
     )  # fmt: skip
 
 
@@ -175,10 +168,8 @@ im2col = c2d_im2col
 
 
 def _fill(what: str, buffer: Any, value: Any) -> None:
-    from tilelang.language.math import convert
-
     target = as_region(buffer, what)
-    _emit(what, Fill(target, convert(as_expr(value, target.dtype), target.dtype)))
+    require_kernel(what).perform(Fill(target, convert(as_expr(value, target.dtype), target.dtype)))
 
 
 def fill(buffer: Any, value: Any, annotations: Any = None) -> None:

@@ -9,7 +9,7 @@ from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ir.region import Region
-from tilelang.language.policy import GemmWarpPolicy
+from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
@@ -21,12 +21,6 @@ def _clear(value: Any) -> Any:
     return as_expr(value) if is_symbolic(value) else bool(value)
 
 
-def _emit(operator: Gemm | GemmSparse) -> None:
-    builder = require_kernel("T.gemm")
-    operator.check()
-    builder.emit(operator.to_stmt(builder.span()))
-
-
 def _emit_product(
     A: Any, B: Any, C: Any, transpose_A: bool, transpose_B: bool, policy: int, clear: Any, unit: str, wait: int,
     mbar: Any = None, k_pack: int = 1,
@@ -34,7 +28,7 @@ def _emit_product(
     """The product of one of the functions below, by the ``unit`` that it names."""
     barrier = None if mbar is None else as_region(mbar, "T.gemm")
     operands = _operand(A), _operand(B), _operand(C), _clear(clear), barrier
-    _emit(Gemm(*operands, bool(transpose_A), bool(transpose_B), int(policy), unit, int(wait), k_pack))
+    require_kernel("T.gemm").perform(Gemm(*operands, bool(transpose_A), bool(transpose_B), int(policy), unit, int(wait), k_pack))
 
 
 def gemm(
@@ -123,7 +117,7 @@ def gemm_sp(
             groups from the low bits of a word up. Of float32, one of two elements is kept: 0b0100 the first, 0b1110 the second.
         B, C: as in :func:`gemm`.
     """
-    _emit(
+    require_kernel("T.gemm_sp").perform(
         GemmSparse(_operand(A_sparse), as_region(E, "T.gemm_sp"), _operand(B), _operand(C), _clear(clear_accum),
                    bool(transpose_A), bool(transpose_B), bool(transpose_E), int(policy), int(wg_wait))
     )  # fmt: skip

@@ -16,12 +16,6 @@ def _axis(what: str, dim: int, rank: int) -> int:
     return dim % rank
 
 
-def _emit(what: str, operator: Any) -> None:
-    builder = require_kernel(what)
-    operator.check()
-    builder.emit(operator.to_stmt(builder.span()))
-
-
 def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch: int = 1, nan_propagate: bool = False) -> None:
     """Reduces one axis of a tile; see :func:`reduce_sum` and its like.
 
@@ -33,7 +27,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch
     what = f"T.reduce_{reduce_type}"
     source, target = as_region(buffer, what), as_region(out, what)
     axis = _axis(what, int(dim), len(source.extents))
-    _emit(what, Reduce(source, target, reduce_type, axis, bool(clear), bool(nan_propagate)))
+    require_kernel(what).perform(Reduce(source, target, reduce_type, axis, bool(clear), bool(nan_propagate)))
 
 
 def _reducer(kind: str, meaning: str) -> Any:
@@ -78,7 +72,7 @@ def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
     what = f"T.cum{kind}"
     source = as_region(src, what)
     target = source if dst is None else as_region(dst, what)
-    _emit(what, Scan(source, target, kind, _axis(what, int(dim), len(source.extents)), bool(reverse)))
+    require_kernel(what).perform(Scan(source, target, kind, _axis(what, int(dim), len(source.extents)), bool(reverse)))
 
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:

@@ -61,7 +61,7 @@ def reducer_init(reducer: Any, value: Any = None) -> None:
     builder, dtype = require_kernel("T.reducer_init"), canonical(str(reducer.dtype))
     region = as_region(reducer)
     neutral = math.convert(as_expr(OPERATIONS[operation][1](dtype), str(dtype)), str(dtype))
-    builder.emit(Fill(region, neutral).to_stmt(builder.span()))
+    builder.perform(Fill(region, neutral))
     builder.reducer_seeds.pop(reducer, None)
     if value is not None:
         builder.reducer_seeds[reducer] = builder.bind("seed", math.convert(as_expr(value, str(dtype)), str(dtype)))
@@ -87,15 +87,13 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations:
     operation = _operation("T.finalize_reducer", reducer)
     builder = require_kernel("T.finalize_reducer")
     region, seed = as_region(reducer), builder.reducer_seeds.get(reducer)
-    builder.emit(FinalizeReducer(region, operation).to_stmt(builder.span()))
+    builder.perform(FinalizeReducer(region, operation))
     if dst is None:
         if seed is not None:
             raise CompileError("T.finalize_reducer of a reducer that T.reducer_init gave a value needs a destination")
         return
     target = as_region(dst)
-    copy = Copy(region, target)
-    copy.check()
-    builder.emit(copy.to_stmt(builder.span()))
+    builder.perform(Copy(region, target))
     if seed is not None:
         _combine_all(target, OPERATIONS[operation][0], seed)
 

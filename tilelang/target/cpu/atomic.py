@@ -15,7 +15,7 @@ from tilelang.target.cpu import formats, helpers
 from tilelang.target.cpu.copy import element_condition
 from tilelang.target.cpu.emit import cast, nest, seq, when
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.tileop.copy import AtomicTile
+from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.thread import intrinsic_call
 
 _LLVM_TYPES = {

@@ -18,8 +18,8 @@ from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.runtime_ll import runtime_text
 from tilelang.target.cpu.script import llvm_files
-from tilelang.target.cpu.toolchain import link_shared
 from tilelang.target.info import TargetInfo
+from tilelang.target.toolchain import link_shared
 
 KERNEL_LEVEL, ENTRY_LEVEL = 3, 0
 """LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (long code that runs once a call)."""

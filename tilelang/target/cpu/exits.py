@@ -1,31 +1,82 @@
-"""Step ``lower_exits``: ``break`` and ``continue`` become conditions, since neither code generator has them.
+"""Step ``lower_exits``: ``return``, ``break`` and ``continue`` become conditions, since neither code generator has them.
 
-Before: loops whose bodies may leave early. After: none. A loop with a ``break`` runs while a flag is down; what follows a point
-where a flag may have been raised stands under a condition that it is not.
+Before: blocks that may end early, loops whose bodies may leave early. After: none. A ``return`` is a ``continue`` of the loop
+over blocks; in an inner loop it is a ``break``, and again a ``return`` after the loop. A loop with a ``break`` runs while a flag
+is down; what follows a point where a flag may have been raised stands under a condition that it is not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu.emit import local, seq
+from tilelang.target.cpu.lower import BLOCK_LOOP
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.tileop.thread import intrinsic_name
 
 
 def lower_exits(func: Any, context: Any) -> Any:
-    """The program without ``break`` and ``continue``."""
-    if not _contains(func.body, (ir.Break, ir.Continue)):
+    """The program without ``return``, ``break`` and ``continue``."""
+    body = _Returns().stmt(func.body) if _returns(func.body) else func.body
+    if not _contains(body, (ir.Break, ir.Continue)):
         return func
-    return func.with_body(_Exits().stmt(func.body))
+    return func.with_body(_Exits().stmt(body))
 
 
 def _contains(root: Any, kinds: tuple[type, ...]) -> bool:
     found = []
     tvm_ffi.structural_walk(root, [(kind, found.append) for kind in kinds])
     return bool(found)
+
+
+def _is_return(node: Any) -> bool:
+    return isinstance(node, ir.Evaluate) and intrinsic_name(node.value) == "thread_return"
+
+
+def _returns(root: Any) -> bool:
+    found = []
+    tvm_ffi.structural_walk(root, [(ir.Evaluate, lambda node: found.append(1) if _is_return(node) else None)])
+    return bool(found)
+
+
+class _Returns(StmtRewriter):
+    """``return`` in terms of ``break`` and ``continue``."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.ended: Any = None
+
+    def visit_Evaluate(self, node: Any) -> Any:
+        if not _is_return(node):
+            return node
+        if self.depth == 0:
+            return ir.Continue()
+        self.ended = self.ended if self.ended is not None else local("ended", (1,), "int32")
+        return seq(_set(self.ended, 1), ir.Break())
+
+    def visit_For(self, node: Any) -> Any:
+        if BLOCK_LOOP not in node.annotations:
+            return self._inner(super().visit_For, node)
+        self.ended = None
+        body = self.stmt(node.body)
+        if self.ended is not None:
+            body = seq(ir.AllocBuffer(self.ended), _set(self.ended, 0), body)
+        return ir.For(node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations, span=node.span)
+
+    def visit_While(self, node: Any) -> Any:
+        return self._inner(super().visit_While, node)
+
+    def _inner(self, visit: Callable[[Any], Any], node: Any) -> Any:
+        if not _returns(node.body):
+            return node
+        self.depth += 1
+        loop = visit(node)
+        self.depth -= 1
+        return seq(loop, ir.IfThenElse(_raised(self.ended), ir.Break() if self.depth else ir.Continue(), None))
 
 
 class _Flags:
@@ -77,6 +128,9 @@ class _Exits(StmtRewriter):
 
     def visit_For(self, node: Any) -> Any:
         flags, body = self._body(node)
+        if BLOCK_LOOP in node.annotations:  # blocks run in parallel: each has flags of its own
+            body = seq(self._allocations(flags), body)
+            return ir.For(node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations, span=node.span)
         if flags.broke is None:
             kept = {"annotations": node.annotations, "step": node.step, "span": node.span}
             loop = ir.For(node.loop_var, node.min, node.extent, node.kind, body, **kept)

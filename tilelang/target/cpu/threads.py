@@ -10,13 +10,14 @@ from typing import Any
 
 import tvm_ffi
 
-from tilelang.errors import ThreadsOnCpuError
+from tilelang.errors import CompileError, ThreadsOnCpuError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 _GPU_SCOPES = ("shared.barrier", "shared.cluster_barrier", "shared.tmem")
-_HARMLESS = frozenset({"warpgroup_fence_operand"})
+_HARMLESS = frozenset({"warpgroup_fence_operand", "thread_return"})
+"""What has a meaning without threads: nothing, or (where a block does not share its work out) the end of the block."""
 
 
 def refuse_threads(func: Any, context: Any) -> Any:
@@ -32,7 +33,7 @@ class _Refusal:
     """
 
     def __init__(self) -> None:
-        self.error: ThreadsOnCpuError | None = None
+        self.error: CompileError | None = None
         self.span: Any = None
         self.thread_vars: dict[Any, int] = {}
 
@@ -57,9 +58,21 @@ class _Refusal:
                 self.thread_vars[node.node.var] = 0
             elif node.attr_key == "tl.warp_group":
                 self._refuse("T.ws", node.span)
+        if isinstance(node, ir.For) and "tl.parallel" in node.annotations and self.error is None:
+            self._refuse_returns(node)
         if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in _GPU_SCOPES:
             spelling = "T.alloc_tmem" if node.buffer.scope() == "shared.tmem" else "T.alloc_barrier"
             self._refuse(spelling, node.span)
+
+    def _refuse_returns(self, loop: Any) -> None:
+        """Refuses a ``return`` from one iteration of ``T.Parallel``: on a GPU it ends one thread, whichever that is."""
+
+        def leaf(node: Any) -> None:
+            if self.error is None and intrinsic_name(node.value) == "thread_return":
+                self.error = UnsupportedOnCpuError("return inside of T.Parallel", "put what it skips under an if")
+                self.error.at(location_of(node.span))
+
+        tvm_ffi.structural_walk(loop.body, [(ir.Evaluate, leaf)])
 
     def _call(self, node: Any) -> None:
         name = intrinsic_name(node)

@@ -19,7 +19,8 @@ from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.inference import ThreadScope
 from tilelang.target.cuda.wgmma import COMPLETE, IN_FLIGHT
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of
-from tilelang.tileop.copy import AtomicTile, Copy
+from tilelang.tileop.atomic import AtomicTile
+from tilelang.tileop.copy import Copy
 
 WARP = 32
 

@@ -16,7 +16,8 @@ from tilelang.target.cuda.hopper import (
 )
 from tilelang.target.cuda.nest import UPDATE, WRITE
 from tilelang.target.cuda.tree import Operator, Parallel, walk
-from tilelang.tileop.copy import AtomicTile, Copy
+from tilelang.tileop.atomic import AtomicTile
+from tilelang.tileop.copy import Copy
 
 
 def uses_hopper(target: Any) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.artifact import KernelLaunch, KernelParam
-from tilelang.target.cpu.toolchain import c_compiler, linker, run
 from tilelang.target.cuda.host_c import c_source
 from tilelang.target.cuda.host_python import python_source
 from tilelang.target.params import dynamic_names
+from tilelang.target.toolchain import c_compiler, linker, run
 
 
 @dataclass(frozen=True, slots=True)

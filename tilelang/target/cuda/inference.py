@@ -21,6 +21,7 @@ from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated, row_major
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.facts import Facts
+from tilelang.target.cuda.local_arrays import ARRAY, private_nests
 from tilelang.target.cuda.loop_layout import (
     LoopLayout,
     fragment_from_loop,
@@ -29,7 +30,7 @@ from tilelang.target.cuda.loop_layout import (
     private_loop,
     register_form,
 )
-from tilelang.target.cuda.nest import READ, WRITE, Nest
+from tilelang.target.cuda.nest import ADDRESS, READ, UPDATE, WRITE, Nest
 from tilelang.target.cuda.products import Product, plan_product, shared_operand_layouts
 from tilelang.target.cuda.staging import accesses_of, can_stage, root_of, span_of, stage
 from tilelang.target.cuda.tiles import describe
@@ -66,6 +67,7 @@ class Layouts:
         products: how each matrix product is computed.
         scopes: the threads that run each node.
         reducers: fragments of which each thread has its own partial values.
+        own: nests that each thread runs for itself, its stores to memory included.
         staged: copies between fragments and shared memory for statements that need elements in other threads, with the error to
             raise where only some of the threads run one.
         origins: span of the statement that fixed a fragment.
@@ -78,27 +80,36 @@ class Layouts:
     scopes: dict[Any, ThreadScope] = field(default_factory=dict)
     reducers: dict[Any, str] = field(default_factory=dict)
     origins: dict[Any, Any] = field(default_factory=dict)
+    own: set[Any] = field(default_factory=set)
     staged: dict[Any, LayoutConflictError] = field(default_factory=dict)
 
 
-def infer(tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool = True, wgmma: bool = True) -> Layouts:
+def infer(
+    tree: TileTree,
+    threads: int,
+    target: Any,
+    facts: Facts,
+    swizzle: bool = True,
+    wgmma: bool = True,
+    thread_vars: Iterable[Any] = (),
+) -> Layouts:
     """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
 
-    Statements that disagree about a fragment are rewritten to use copies in shared memory.
+    Statements that disagree about a fragment are rewritten to use copies in shared memory. ``thread_vars`` name the thread.
 
     Raises:
         LayoutConflictError: such a statement that cannot be rewritten.
     """
     staged: dict[Any, LayoutConflictError] = {}
     while True:
-        solver = _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle)
+        solver = _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle, private_nests(tree, thread_vars))
         layouts = solver.solve()
         if not solver.conflicts:
             layouts.staged = staged
             return layouts
         for node, found in solver.conflicts.items():
             error = next(iter(found.values()))
-            if node in staged or not can_stage(node):
+            if node in staged or node in layouts.own or not can_stage(node):
                 raise error
             staged.update(dict.fromkeys(stage(tree, node, found), error))
 
@@ -120,9 +131,12 @@ def _traffic(node: Parallel) -> tuple[int, int]:
 
 
 class _Solver:
-    def __init__(self, tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool, wgmma: bool):
+    def __init__(
+        self, tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool, wgmma: bool, private: dict[Parallel, bool]
+    ):
         self.tree, self.target, self.facts, self.swizzle, self.wgmma = tree, target, facts, swizzle, wgmma
-        self.out = Layouts()
+        self.private = private
+        self.out = Layouts(own={node for node, own in private.items() if own})
         self.nests: list[Parallel] = []
         self.reductions: list[Operator] = []
         self.products: list[Operator] = []
@@ -289,6 +303,10 @@ class _Solver:
         read = {root_of(self.tree, access.buffer) for access in memory if access.kind == READ}
         return any(root_of(self.tree, access.buffer) in read for access in memory if access.kind != READ)
 
+    def _acts_once(self, nest: Nest) -> bool:
+        """Whether a nest may not be run by every thread, although one thread alone stores to memory."""
+        return self._replaces_what_it_reads(nest) or any(access.kind in (UPDATE, ADDRESS) for access in nest.accesses)
+
     def _expect_layout(self, node: Any, buffer: Any) -> None:
         if self._is_fragment(buffer) and buffer not in self.out.fragments:
             self._conflict(node, buffer, "as a view it has none of its own")
@@ -333,6 +351,8 @@ class _Solver:
         nest, scope = node.nest, self.out.scopes[node]
         if nest.layout is not None:
             return self._user_loop(nest)
+        if node in self.private:
+            return private_loop(nest.axes, scope.count)
         best = None
         for access in nest.accesses:
             layout = self.out.fragments.get(access.buffer)
@@ -422,7 +442,7 @@ class _Solver:
         nest, threads = node.nest, self.out.scopes[node].count
         if nest.layout is not None:
             return self._user_loop(nest)
-        if self._starts_reducer(nest):
+        if node in self.private or self._starts_reducer(nest):
             return private_loop(nest.axes, threads)
         place = contiguous_axis(nest)
         extents = [axis.extent for axis in nest.axes]
@@ -459,7 +479,10 @@ class _Solver:
     def _verify(self) -> None:
         for node in self.nests:
             loop = self.out.loops[node]
+            once = self.private.get(node) is False and self._acts_once(node.nest)
             for access in node.nest.accesses:
+                if once and access.buffer.scope() == ARRAY and access.kind != READ:
+                    self._conflict(node, access.buffer, "every thread would do again what must be done once")
                 if not self._is_fragment(access.buffer):
                     continue
                 layout = self.out.fragments.get(access.buffer)

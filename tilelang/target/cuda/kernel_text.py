@@ -97,7 +97,8 @@ def new_state(kernel: Kernel, target: Any, options: KernelOptions) -> KernelStat
 def infer_layouts(state: KernelState) -> None:
     """Fills in the emitter with the layouts."""
     kernel, tree, options = state.kernel, state.tree, state.options
-    layouts = infer(tree, kernel.thread_count, state.target, state.facts, options.swizzle, options.wgmma)
+    thread_vars = [var for var, _ in kernel.threads]
+    layouts = infer(tree, kernel.thread_count, state.target, state.facts, options.swizzle, options.wgmma, thread_vars)
     check_fragments(tree.root, layouts)
     safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
     state.emitter = Emitter(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.language.policy import GemmWarpPolicy
 from tilelang.layout.fragment import FragmentLayout, Mode, merge_modes, on_register, on_thread
+from tilelang.policy import GemmWarpPolicy
 
 _WARP = 32
 

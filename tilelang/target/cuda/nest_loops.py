@@ -38,11 +38,12 @@ class NestLoops:
         axis: variable of the contiguous axis, along which vectors lie; None where the nest has no axes.
         width: elements of a vector; 1 where the body runs on single elements.
         layout: the distribution, in which a vector is a digit of its own.
-        owner: condition under which this thread is the first of those that run the same iteration; None where it is alone.
+        owner: condition under which this thread is the first of those that run the same iteration; None where it is alone, or
+            where each of them means its own memory.
     """
 
-    def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout):
-        self.e, self.nest = emitter, nest
+    def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, means_own: bool = False):
+        self.e, self.nest, self.means_own = emitter, nest, means_own
         place = contiguous_axis(nest) if nest.axes else None
         self.axis = None if place is None else nest.axes[place].var
         self.width, self.layout = (1, layout) if place is None else self._vectorised(place, layout)
@@ -64,7 +65,7 @@ class NestLoops:
             return width, layout
         rest = Mode(first.extent // width, first.stride * width, REGISTER)
         split = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
-        return width, LoopLayout((*layout.dims[:number], split, *layout.dims[number + 1 :]), layout.replicas)
+        return width, replace(layout, dims=(*layout.dims[:number], split, *layout.dims[number + 1 :]))
 
     def around(self, body: list[str]) -> list[str]:
         """The lines of the whole nest; ``open`` comes before the body is printed."""
@@ -130,8 +131,9 @@ class NestLoops:
 
     @property
     def owner(self) -> str | None:
-        e = self.e
-        replicas = self.layout.replicas
+        if self.means_own:
+            return None
+        e, replicas = self.e, self.layout.replicas
         tests = [f"{thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)} == 0" for mode in replicas]
         return " && ".join(tests) if tests else None
 

@@ -25,7 +25,7 @@ from tilelang.tileop.copy import Copy, Fill
 def emit_nest(emitter: Emitter, node: Parallel, layout: LoopLayout) -> list[Code]:
     """The code of a nest under a distribution."""
     with emitter.names.scope():
-        loops = NestLoops(emitter, node.nest, layout)
+        loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.own)
         loops.open()
         async_bytes = _async_bytes(node, loops)
         lines = loops.around(_body(loops, async_bytes))

@@ -10,6 +10,7 @@ from tilelang.target.cuda import kernel_text
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.hopper_rules import HopperRules, uses_hopper
 from tilelang.target.cuda.kernel_text import KernelOptions, KernelState, new_state
+from tilelang.target.cuda.local_arrays import as_fragments
 from tilelang.target.cuda.products import takes_sparse
 from tilelang.target.cuda.program import split_kernels
 from tilelang.target.cuda.thread_scopes import split_threads
@@ -58,7 +59,7 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 def _split(func: Any, context: CudaContext) -> Kernels:
     target = context.request.target
-    return Kernels([new_state(kernel, target, context.options) for kernel in split_kernels(func)])
+    return Kernels([new_state(as_fragments(kernel), target, context.options) for kernel in split_kernels(func)])
 
 
 def _specialize(kernels: Kernels, context: CudaContext) -> Kernels:

@@ -11,9 +11,10 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
+from tilelang.ir.text import expr_text
 from tilelang.target.cuda.nest import Axis, Nest
-from tilelang.tileop.copy import AtomicTile, Copy, Fill, Im2Col, Transpose
-from tilelang.tileop.text import expr_text
+from tilelang.tileop.atomic import AtomicTile
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 from tilelang.tileop.thread import intrinsic_call
 from tilelang.transform.substitute import substitute
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tilelang.artifact import TensorMapSpec
@@ -21,11 +22,13 @@ from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
-from tilelang.tileop.copy import AtomicTile
+from tilelang.tileop.atomic import AtomicTile
 
 MAX_RANK = 5
 MAX_BOX = 256
 ALIGNMENT = 16
+SHARED_ALIGNMENT = 128
+"""Bytes: where an operation may start in shared memory (swizzled panels, which are aligned further, always do)."""
 
 _MAP_TYPES: Mapping[str, str] = {
     "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", "int8": "uint8", "bool": "uint8", "uint8": "uint8", "int16": "uint16",
@@ -80,12 +83,19 @@ def _fitting_box(outer: Region, inner: Region, layout: Any, facts: Facts) -> lis
     """Extents of one operation that fills a part of a tile of that layout; None where no operation does."""
     bits = canonical(outer.dtype).bits
     width = panel_bytes_of(layout, bits)
-    if width is None and layout != row_major([int(extent) for extent in inner.buffer.shape]):
+    rows = row_major([int(extent) for extent in inner.buffer.shape])
+    if width is None and layout != rows:
         return None
     axes = _tile_axes(outer, inner)
     if axes is None or not _region_fits(inner, None if width is None else width * 8 // bits, facts):
         return None
-    return _box(outer, axes, inner, bits, width)
+    if width is not None:
+        return _panel_box(outer, axes, inner, width * 8 // bits)
+    box = _row_major_box(outer, axes)
+    pieces = [rows.linear(list(inner.mins)) * bits // 8]
+    pieces += [prod(box) * bits // 8] if prod(box) != prod(int(extent) for extent in inner.extents) else []
+    fits = box[axes[-1]] * bits // 8 % ALIGNMENT == 0
+    return box if fits and all(facts.divisible(place, SHARED_ALIGNMENT) for place in pieces) else None
 
 
 def natural_layout(region: Region) -> TileLayout:
@@ -186,28 +196,30 @@ def _region_fits(inner: Region, panel: int | None, facts: Facts) -> bool:
     """Whether boxes fill the shared region: of a row-major tile whole axes, of panels (in elements) whole panels and any rows
     from a multiple of eight on, over which the swizzle repeats. Leading axes may be single indices."""
     axes = list(zip(inner.mins, inner.extents, inner.buffer.shape))
-    while len(axes) > 1 and as_int(axes[0][1]) == 1:
+    while len(axes) > (1 if panel is None else 2) and as_int(axes[0][1]) == 1:
         axes = axes[1:]
-    if panel is None or len(axes) < 2:
+    if panel is None:
         return all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes)
     (row, _, _), (column, columns, _) = axes[-2:]
     return facts.divisible(row, 8) and facts.divisible(column, panel) and as_int(columns) % panel == 0
 
 
-def _box(outer: Region, axes: list[int], inner: Region, bits: int, width: int | None) -> list[int] | None:
-    """Extents of one operation, outermost axis first."""
+def _panel_box(outer: Region, axes: list[int], inner: Region, panel: int) -> list[int]:
+    """Extents of one operation, outermost axis first: rows of one panel of so many elements."""
     box = [1] * len(outer.extents)
-    matrix = axes[-2:]
-    for axis in matrix:
-        box[axis] = min(int(outer.extents[axis]), MAX_BOX)
-        if int(outer.extents[axis]) % box[axis]:
-            box[axis] = _largest_divisor(int(outer.extents[axis]), MAX_BOX)
-    if width is not None:
-        box[matrix[-1]] = width * 8 // bits
-    elif len(matrix) == 2 and box[matrix[-1]] != outer.extents[matrix[-1]]:
-        box[matrix[0]] = 1  # a piece of a row-major row: rows of pieces are not adjacent in shared memory
-    if box[matrix[-1]] * bits // 8 % ALIGNMENT:
-        return None
+    if inner.extents[-2] != 1:
+        box[axes[-2]] = _largest_divisor(int(outer.extents[axes[-2]]), MAX_BOX)
+    box[axes[-1]] = panel
+    return box
+
+
+def _row_major_box(outer: Region, axes: list[int]) -> list[int]:
+    """Extents of one operation: as many inner axes whole as it takes, and the largest part of the next one that divides it."""
+    box = [1] * len(outer.extents)
+    for axis in reversed(axes):
+        box[axis] = _largest_divisor(int(outer.extents[axis]), MAX_BOX)
+        if box[axis] != outer.extents[axis]:
+            break
     return box
 
 

@@ -45,6 +45,8 @@ CASES = [
     ((2, 3, 4, 10, 64), (1, 2, 1, 3, 0), (1, 1, 1, 8, 64), "int8", (8, 64), None),
     ((500,), (400,), (128,), "float32", (128,), None),
     ((100, 256), (0, 128), (64, 128), "float8_e4m3fn", (64, 128), None),
+    ((3, 5, 8), (0, 0, 0), (3, 5, 8), "float32", (3, 5, 8), None),
+    ((2, 320, 8), (0, 0, 0), (2, 320, 8), "int32", (2, 320, 8), row_major((2, 320, 8))),
 ]
 
 
@@ -121,6 +123,15 @@ IMPOSSIBLE = {
     "eight bytes a row": (tile((64, 64), scope="global", extents=(64, 4)), tile((64, 4))),
     "four-bit elements": (tile((64, 64), "int4", "global"), tile((64, 64), "int4")),
     "registers": (tile((64, 64), scope="global"), tile((64, 64), scope="local.fragment")),
+    "a row of panels that is no eighth": (
+        tile((64,), "float32", "global", extents=(8,)),
+        tile((8, 8), "float32", mins=(3, 0), extents=(1, 8)),
+    ),
+    "a place that is no multiple of 128 bytes": (
+        tile((40,), "float32", "global"),
+        tile((3, 40), "float32", mins=(1, 0), extents=(1, 40)),
+    ),
+    "pieces of 160 bytes": (tile((300, 5, 8), "float32", "global"), tile((300, 5, 8), "float32")),
 }
 
 
@@ -142,6 +153,13 @@ def test_a_version_of_a_staged_tile_starts_at_its_stage() -> None:
     assert tma.emit_load(plan, "smem", "bar", str, multicast=3) == [
         "tl::tma_load_2d_multicast(smem + 8192, A_map, bar, 3, 0, 0);"
     ]
+
+
+def test_one_row_of_each_matrix_of_a_tile_is_an_operation_of_its_own() -> None:
+    rows = tile((4, 8, 64), mins=(0, 0, 0), extents=(4, 1, 64))
+    plan = plan_load(tile((4, 64), scope="global"), rows)
+    assert plan is not None
+    assert plan.spec.box == (64, 1) and [place for _, place in plan.boxes] == [0, 512, 1024, 1536]
 
 
 @pytest.mark.parametrize(("dtype", "operation", "possible"), [

@@ -42,11 +42,6 @@ def _found_compiler(chosen: str | None) -> str:
     raise ToolchainError("no C compiler", 'install gcc or clang, or use target="llvm"')
 
 
-def shared_flags() -> list[str]:
-    """What the compiler driver needs to make a shared library."""
-    return ["-shared"]
-
-
 def link_shared(objects: Sequence[Path], exported: Iterable[str], directory: Path) -> tuple[bytes, str]:
     """Links ``objects`` into a library that exports the symbols matching ``exported`` only.
 
