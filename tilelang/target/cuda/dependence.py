@@ -162,7 +162,7 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Touch]:
         whole = isinstance(node.op, (Copy, Fill)) and "r" not in access and region.is_whole
         atomic = region.buffer in updated
         mins, extents = tuple(region.mins), tuple(region.extents)
-        yield Touch(_root(region.buffer, tree), "r" in access or atomic, "w" in access, mins, extents, whole, atomic)
+        yield Touch(tree.root_of(region.buffer), "r" in access or atomic, "w" in access, mins, extents, whole, atomic)
     known = {region.buffer for region, _ in regions}
     for access in accesses:
         if access.buffer in known:
@@ -170,7 +170,7 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Touch]:
         single = isinstance(node, Scalar) and not access.inner
         place = (tuple(access.indices), (1,) * len(access.indices)) if single else (None, None)
         reads, writes = access.kind != WRITE, access.kind != READ
-        yield Touch(_root(access.buffer, tree), reads, writes, *place, atomic=access.kind == UPDATE)
+        yield Touch(tree.root_of(access.buffer), reads, writes, *place, atomic=access.kind == UPDATE)
 
 
 def _accesses(node: Any) -> Sequence[Access]:
@@ -194,12 +194,6 @@ def _handed_on(stmt: Any, known: set[Any]) -> Iterator[Access]:
         for part in walk_expr(expr):
             if isinstance(part, ir.Var) and ir.is_buffer_var(part) and part not in known:
                 yield Access(part, (), ADDRESS, False, True, 0)
-
-
-def _root(buffer: Any, tree: TileTree) -> Any:
-    while buffer in tree.aliases:
-        buffer = tree.aliases[buffer]
-    return buffer
 
 
 def _values(stmt: Any, values: set[Any]) -> Iterator[Touch]:

@@ -11,7 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.expr import ExprPrinter
 from tilelang.target.cuda.facts import Facts
-from tilelang.target.cuda.inference import Layouts, ThreadScope
+from tilelang.target.cuda.layouts import Layouts, ThreadScope
 from tilelang.target.cuda.names import Names
 from tilelang.target.cuda.nest import READ, UPDATE, Access, Nest
 from tilelang.target.cuda.places import Places
@@ -97,9 +97,7 @@ class Emitter:
 
     def root(self, buffer: Any) -> Any:
         """The buffer that owns the storage of ``buffer``."""
-        while buffer in self.tree.aliases:
-            buffer = self.tree.aliases[buffer]
-        return buffer
+        return self.tree.root_of(buffer)
 
     def is_shared(self, buffer: Any) -> bool:
         """Whether a buffer lies in shared memory."""

@@ -16,7 +16,7 @@ from tilelang.ir.span import location_of
 from tilelang.target.cuda import tma, wgmma
 from tilelang.target.cuda.code import Leaf, leaf_of
 from tilelang.target.cuda.emitter import Emitter
-from tilelang.target.cuda.inference import ThreadScope
+from tilelang.target.cuda.layouts import ThreadScope
 from tilelang.target.cuda.wgmma import COMPLETE, IN_FLIGHT
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of
 from tilelang.tileop.atomic import AtomicTile

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,11 +17,13 @@ from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
-from tilelang.layout import from_text, replicated, row_major
+from tilelang.layout import from_text, replicated
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.facts import Facts
+from tilelang.target.cuda.layouts import Layouts, ThreadScope
 from tilelang.target.cuda.local_arrays import ARRAY, private_nests
 from tilelang.target.cuda.loop_layout import (
+    Dimension,
     LoopLayout,
     fragment_from_loop,
     free_loop,
@@ -30,58 +31,21 @@ from tilelang.target.cuda.loop_layout import (
     private_loop,
     register_form,
 )
-from tilelang.target.cuda.nest import ADDRESS, READ, UPDATE, WRITE, Nest
-from tilelang.target.cuda.products import Product, plan_product, shared_operand_layouts
-from tilelang.target.cuda.staging import accesses_of, can_stage, root_of, span_of, stage
+from tilelang.target.cuda.nest import ADDRESS, READ, UPDATE, WRITE, Nest, mentions
+from tilelang.target.cuda.products import plan_product
+from tilelang.target.cuda.shared_layouts import allows_panels, choose_shared, moved_in_bulk
+from tilelang.target.cuda.staging import accesses_of, can_stage, span_of, stage
 from tilelang.target.cuda.tiles import describe
-from tilelang.target.cuda.tma import is_candidate, natural_layout
 from tilelang.target.cuda.tree import FRAGMENT, Branch, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
 from tilelang.target.cuda.vectors import contiguous_axis, is_memory, shrink_to_threads, vector_width
-from tilelang.target.cuda.wgmma_layout import panel_bytes_of
+from tilelang.target.cuda.wgmma import WARP_GROUP
 from tilelang.target.cuda.worklist import Worklist
-from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import AnnotateLayout
 from tilelang.tileop.reduce import Reduce
 
 _REPLICATED_BITS = 2048
 """The largest tile that every thread keeps whole, because single elements of it are used."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadScope:
-    """Which threads of the block run a statement: ``count`` of them from number ``first``."""
-
-    first: int
-    count: int
-
-
-@dataclass(eq=False)
-class Layouts:
-    """What inference found.
-
-    Attributes:
-        fragments: layout of each fragment.
-        memory: layout of each shared buffer.
-        loops: distribution of each nest.
-        products: how each matrix product is computed.
-        scopes: the threads that run each node.
-        reducers: fragments of which each thread has its own partial values.
-        own: nests that each thread runs for itself, its stores to memory included.
-        staged: copies between fragments and shared memory for statements that need elements in other threads, with the error to
-            raise where only some of the threads run one.
-        origins: span of the statement that fixed a fragment.
-    """
-
-    fragments: dict[Any, FragmentLayout] = field(default_factory=dict)
-    memory: dict[Any, Any] = field(default_factory=dict)
-    loops: dict[Parallel, LoopLayout] = field(default_factory=dict)
-    products: dict[Operator, Product] = field(default_factory=dict)
-    scopes: dict[Any, ThreadScope] = field(default_factory=dict)
-    reducers: dict[Any, str] = field(default_factory=dict)
-    origins: dict[Any, Any] = field(default_factory=dict)
-    own: set[Any] = field(default_factory=set)
-    staged: dict[Any, LayoutConflictError] = field(default_factory=dict)
 
 
 def infer(
@@ -142,35 +106,33 @@ class _Solver:
         self.products: list[Operator] = []
         self.scalars: list[Any] = []
         self.bulk: list[Any] = []  # shared tiles that the tensor memory accelerator moves
+        self.viewed = tree.viewed()
         self.views: dict[Any, list[Any]] = {}
         for view in tree.aliases:
-            self.views.setdefault(root_of(tree, view), []).append(view)
+            self.views.setdefault(tree.root_of(view), []).append(view)
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
-        self._visit(tree.root, ThreadScope(0, threads), [])
+        self._visit(tree.root, ThreadScope(0, threads))
         self.users = _by_buffer((access.buffer, node) for node in self.nests for access in node.nest.accesses)
         self.reduced = _by_buffer((node.op.src.buffer, node) for node in self.reductions)
         self.nest_work, self.reduction_work = Worklist(self.nests), Worklist(self.reductions)
 
-    def _visit(self, node: Any, scope: ThreadScope, loops: list) -> None:
+    def _visit(self, node: Any, scope: ThreadScope) -> None:
         self.out.scopes[node] = scope
         if isinstance(node, Scope) and node.threads is not None:
             scope = self.out.scopes[node] = ThreadScope(*node.threads)
         if isinstance(node, Parallel):
             self.nests.append(node)
-            if self.target.arch == "sm_90a" and isinstance(node.op, Copy) and node.op.src.scope.startswith("shared"):
-                if is_candidate(node.op.src, node.op.dst, self.facts):
-                    self.bulk.append(node.op.src)
         elif isinstance(node, (Scalar, Branch)):
             self.scalars.append(node)
         elif isinstance(node, Operator):
             kinds = {Gemm: self.products, GemmSparse: self.products, Reduce: self.reductions}
             kinds.get(type(node.op), []).append(node)
-            if isinstance(node.op, Copy):
-                self.bulk += [region for region in (node.op.src, node.op.dst) if region.scope.startswith("shared")]
         elif isinstance(node, Loop):
             self.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
+        if isinstance(node, (Parallel, Operator)):
+            self.bulk += moved_in_bulk(node, self.target.arch == "sm_90a", self.facts)
         for child in inside(node):
-            self._visit(child, scope, loops)
+            self._visit(child, scope)
 
     # The order of the solve --------------------------------------------------------------------------------------------
 
@@ -179,7 +141,7 @@ class _Solver:
         self._annotations()
         for node in self.products:
             self._product(node)
-        self._shared_layouts()
+        self.out.memory = choose_shared(self.tree, self.out.memory, self.out.products, self.nests, self.bulk, self.swizzle)
         pending = {node for node in self.nests if self._touches_fragment(node)}
         free = [node for node in self.nests if node not in pending]
         self._propagate(pending)
@@ -216,16 +178,14 @@ class _Solver:
                 layout, buffer = from_text(hint.layout), hint.buffer.buffer
                 if isinstance(layout, FragmentLayout):
                     self._fix_views(buffer, layout, span)
-                elif buffer not in self._viewed:
+                elif buffer not in self.viewed:
                     self.out.memory[buffer] = layout
                     self.out.origins[buffer] = span
 
     def _product(self, node: Operator) -> None:
         scope = self.out.scopes[node]
-        plan = plan_product(
-            node.op, scope.count, self.target, self.wgmma and scope.first % 128 == 0 and self._in_panels(node.op),
-            self._may_pair(node.op),
-        )  # fmt: skip
+        in_groups = scope.first % WARP_GROUP == 0 and allows_panels(node.op, self.out.memory, self.viewed, self.facts)
+        plan = plan_product(node.op, scope.count, self.target, self.wgmma and in_groups, self._may_pair(node.op))
         self.out.products[node] = plan
         if plan.kind == "scalar":
             for region in (node.op.a, node.op.b):
@@ -251,29 +211,6 @@ class _Solver:
     def _annotated(self) -> set[Any]:
         return {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
 
-    @cached_property
-    def _viewed(self) -> set[Any]:
-        """Buffers that share their memory with others."""
-        return set(self.tree.aliases) | set(self.tree.aliases.values())
-
-    def _in_panels(self, op: Any) -> bool:
-        """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""
-        for region in (op.a, op.b):
-            if not region.scope.startswith("shared"):
-                continue
-            chosen = self.out.memory.get(region.buffer)
-            if region.buffer in self._viewed or (
-                chosen is not None and panel_bytes_of(chosen, canonical(region.dtype).bits) is None
-            ):
-                return False
-            if not all(self.facts.divisible(low, 64) for low in region.mins[-2:]):
-                return False
-        return True
-
-    @staticmethod
-    def _is_panels(layout: Any, buffer: Any) -> bool:
-        return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).bits) is not None
-
     def _fix(self, buffer: Any, layout: FragmentLayout, node: Any) -> None:
         old = self.out.fragments.get(buffer)
         if old is None:
@@ -283,7 +220,7 @@ class _Solver:
 
     def _fix_views(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
         """Fixes a fragment and all that share its registers; nothing where the allocation itself has no such layout."""
-        root = root_of(self.tree, buffer)
+        root = self.tree.root_of(buffer)
         found = {other: _same_registers(buffer, other, layout) for other in (root, *self.views.get(root, ()))}
         if found[root] is not None:
             fixed = {other: same for other, same in found.items() if same is not None}
@@ -300,8 +237,8 @@ class _Solver:
     def _replaces_what_it_reads(self, nest: Nest) -> bool:
         """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read."""
         memory = [access for access in nest.accesses if is_memory(access.buffer)]
-        read = {root_of(self.tree, access.buffer) for access in memory if access.kind == READ}
-        return any(root_of(self.tree, access.buffer) in read for access in memory if access.kind != READ)
+        read = {self.tree.root_of(access.buffer) for access in memory if access.kind == READ}
+        return any(self.tree.root_of(access.buffer) in read for access in memory if access.kind != READ)
 
     def _acts_once(self, nest: Nest) -> bool:
         """Whether a nest may not be run by every thread, although one thread alone stores to memory."""
@@ -310,24 +247,6 @@ class _Solver:
     def _expect_layout(self, node: Any, buffer: Any) -> None:
         if self._is_fragment(buffer) and buffer not in self.out.fragments:
             self._conflict(node, buffer, "as a view it has none of its own")
-
-    def _shared_layouts(self) -> None:
-        demanded = shared_operand_layouts(self.out.products) if self.swizzle else {}
-        # The tensor memory accelerator writes panels only; those that a warp group product demands may be narrower.
-        bulk = {region.buffer: natural_layout(region) for region in self.bulk}
-        bulk = {buffer: layout for buffer, layout in bulk.items() if not self._is_panels(demanded.get(buffer), buffer)}
-        accumulators = {node.op.c.buffer for node in self.products}
-        near: dict[Any, Any] = {}
-        if self.swizzle:
-            for node in self.nests:
-                buffers = {access.buffer for access in node.nest.accesses}
-                if buffers & accumulators:
-                    near.update((b, _swizzled(b)) for b in buffers if b.scope().startswith("shared"))
-        for buffer in [*self.tree.allocations, *self.tree.aliases]:
-            if buffer.scope() in ("shared", "shared.dyn") and buffer not in self.out.memory:
-                plain = row_major([as_int(extent) for extent in buffer.shape])
-                found = bulk.get(buffer) or demanded.get(buffer) or near.get(buffer) or plain
-                self.out.memory[buffer] = plain if buffer in self._viewed else found
 
     # Propagation -------------------------------------------------------------------------------------------------------
 
@@ -368,13 +287,9 @@ class _Solver:
         return best
 
     def _uses_all_axes(self, nest: Nest, access: Any) -> bool:
-        from tilelang.target.cuda.nest import mentions
-
         return all(axis.extent == 1 or any(mentions(i, {axis.var: 0}) for i in access.indices) for axis in nest.axes)
 
     def _user_loop(self, nest: Nest) -> LoopLayout:
-        from tilelang.target.cuda.loop_layout import Dimension
-
         layout = from_text(nest.layout)
         dims = tuple(Dimension(axis.var, modes, axis.extent) for axis, modes in zip(nest.axes, layout.modes))
         return LoopLayout(dims, layout.replicas)
@@ -517,12 +432,6 @@ def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> Fragment
 def is_private(layout: FragmentLayout) -> bool:
     """Whether every thread holds the whole tile, so that any index is at hand."""
     return all(mode.unit == "register" for modes in layout.modes for mode in modes)
-
-
-def _swizzled(buffer: Any) -> Any:
-    from tilelang.layout import make_swizzled_layout
-
-    return make_swizzled_layout(buffer)
 
 
 def _text(value: Any) -> str:

@@ -19,8 +19,9 @@ from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.generate import Generator
-from tilelang.target.cuda.inference import ThreadScope, infer
+from tilelang.target.cuda.inference import infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE
+from tilelang.target.cuda.layouts import ThreadScope
 from tilelang.target.cuda.nest import Nest
 from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.shared_plan import SharedPlan, plan_shared

@@ -22,7 +22,7 @@ from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.nest import READ, Nest, mentions
 from tilelang.target.cuda.program import Kernel
-from tilelang.target.cuda.staging import accesses_of, root_of
+from tilelang.target.cuda.staging import accesses_of
 from tilelang.target.cuda.tree import (
     FRAGMENT,
     Branch,
@@ -110,22 +110,22 @@ class _Arrays:
         for access in node.nest.accesses:
             moves = self._moves(node, access)
             if access.kind != READ and self._is_local(access.buffer) and (divergent or not moves):
-                self.different.add(root_of(self.tree, access.buffer))
+                self.different.add(self.tree.root_of(access.buffer))
 
     def _visit_scalar(self, stmt: Any, divergent: bool) -> None:
         differs = divergent or self._names_thread(_exprs(stmt))
         if isinstance(stmt, ir.Bind) and differs:
             self.different.add(stmt.var)
         elif isinstance(stmt, ir.BufferStore) and differs and self._is_local(stmt.buffer):
-            self.different.add(root_of(self.tree, stmt.buffer))
+            self.different.add(self.tree.root_of(stmt.buffer))
         elif isinstance(stmt, ir.Evaluate):  # foreign code and instructions may store to what they are given
             mentioned = [var for var in walk_expr(stmt.value) if isinstance(var, ir.Var)]
-            self.different.update(root_of(self.tree, var) for var in mentioned if self._is_local(var))
+            self.different.update(self.tree.root_of(var) for var in mentioned if self._is_local(var))
 
     def _names_thread(self, exprs: Iterable[Any], arrays: bool = True) -> bool:
         """Whether a value may differ between threads; without ``arrays``, for another reason than that local memory does."""
         return any(
-            root_of(self.tree, part) in self.different and (arrays or not self._is_local(part))
+            self.tree.root_of(part) in self.different and (arrays or not self._is_local(part))
             if isinstance(part, ir.Var)
             else intrinsic_name(part) is not None and INTRINSICS[intrinsic_name(part)].threads
             for expr in exprs
@@ -145,7 +145,7 @@ class _Arrays:
     def scratch(self) -> set[Any]:
         """Arrays of which nests read only what the same iteration has stored, and nothing else reads any."""
         found = {buffer for buffer in self.tree.allocations if buffer.scope() == ARRAY}
-        found -= {root_of(self.tree, view) for view in self.tree.aliases}
+        found -= {self.tree.root_of(view) for view in self.tree.aliases}
         for node in self.others:
             found -= _read_by(node)
         for node in self.nests:
@@ -181,7 +181,7 @@ class _Arrays:
             exprs = list(_exprs(node.nest.body))
             speaks = node.op is not None or self._names_thread(exprs, arrays=False)
             for access in self._moving_accesses(node):
-                if access.kind != READ or (speaks and root_of(self.tree, access.buffer) in self.different):
+                if access.kind != READ or (speaks and self.tree.root_of(access.buffer) in self.different):
                     found[node] = self._names_thread(exprs)
         return found
 

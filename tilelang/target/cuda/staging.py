@@ -22,13 +22,6 @@ from tilelang.tileop.reduce import Reduce
 from tilelang.transform.substitute import substitute
 
 
-def root_of(tree: TileTree, buffer: Any) -> Any:
-    """The allocation that a view is of."""
-    while buffer in tree.aliases:
-        buffer = tree.aliases[buffer]
-    return buffer
-
-
 def span_of(node: Any) -> Any:
     """Where a node stands in the program."""
     return node.stmt.span if hasattr(node, "stmt") else node.span
@@ -104,7 +97,7 @@ def _overwrites(node: Any, accesses: list[Any]) -> bool:
 
 def _copy_of(tree: TileTree, buffer: Any) -> tuple[Region, Region, Any]:
     """The fragment that holds ``buffer``, a shared copy of it, and what stands for ``buffer`` on the copy."""
-    root = root_of(tree, buffer)
+    root = tree.root_of(buffer)
     copy = _tile_like(root, "staged", "shared.dyn")
     tree.allocations[copy] = {}
     stand_in = copy

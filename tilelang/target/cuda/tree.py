@@ -138,6 +138,16 @@ class TileTree:
     pointers: dict[Any, Any] = field(default_factory=dict)
     hints: list[tuple[Any, Any]] = field(default_factory=list)
 
+    def root_of(self, buffer: Any) -> Any:
+        """The allocation or tensor that a view is of."""
+        while buffer in self.aliases:
+            buffer = self.aliases[buffer]
+        return buffer
+
+    def viewed(self) -> set[Any]:
+        """Buffers that share their memory with others."""
+        return set(self.aliases) | set(self.aliases.values())
+
 
 def read_tree(body: Any, takes_sparse: Callable[[GemmSparse], bool] = lambda op: False) -> TileTree:
     """The tree of a kernel's body; ``takes_sparse`` says which sparse products need no dense operand."""
