@@ -69,6 +69,28 @@ _OPERANDS: _Parts = {
 }
 
 
+def rebuilt(expr: Any, rewrite: Callable[[Any], Any]) -> Any:
+    """``expr`` with ``rewrite`` applied to the expressions directly inside it."""
+    return _REBUILT[type(expr)](expr, rewrite)
+
+
+_REBUILT: Mapping[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
+    **dict.fromkeys((ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm), lambda expr, new: expr),
+    **dict.fromkeys(_BINARY, lambda expr, new: type(expr)(new(expr.a), new(expr.b))),
+    **dict.fromkeys((ir.Not, ir.BitwiseNot), lambda expr, new: type(expr)(new(expr.a))),
+    ir.TensorLoad: lambda expr, new: ir.BufferLoad(new(expr.source), [new(index) for index in expr.indices], expr.span),
+    ir.Call: lambda expr, new: ir.Call(
+        expr.op, [new(arg) for arg in expr.args], expr.attrs, list(expr.ty_args), expr.span, ret_ty=expr.ty
+    ),
+    ir.Cast: lambda expr, new: ir.Cast(expr.ty, new(expr.value)),
+    ir.Broadcast: lambda expr, new: ir.Broadcast(new(expr.value), expr.lanes),
+    ir.Select: lambda expr, new: ir.Select(new(expr.condition), new(expr.true_value), new(expr.false_value)),
+    ir.Ramp: lambda expr, new: ir.Ramp(new(expr.base), new(expr.stride), expr.lanes),
+    ir.Let: lambda expr, new: ir.Let(expr.var, new(expr.value), new(expr.body)),
+    ir.Shuffle: lambda expr, new: ir.Shuffle(list(map(new, expr.vectors)), list(map(new, expr.indices))),
+}
+
+
 def walk_expr(expr: Any) -> Iterator[Any]:
     """``expr`` and every expression inside it, each shared one once."""
     stack, seen = [expr], set()

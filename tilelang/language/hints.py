@@ -55,14 +55,16 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
         if not hasattr(layout, "to_text") and not callable(layout):
             raise CompileError(f"T.annotate_layout: {type(layout).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
         if buffer.scope() not in ("", "global"):
-            text = layout.to_text() if hasattr(layout, "to_text") else _layout_of(buffer, layout)
-            require_kernel("T.annotate_layout").perform(AnnotateLayout(as_region(buffer), text))
+            layout = layout if hasattr(layout, "to_text") else _layout_of(buffer, layout)
+            if not getattr(layout, "injective", True):
+                raise CompileError(f"T.annotate_layout: two elements of {buffer.name} share a place")
+            require_kernel("T.annotate_layout").perform(AnnotateLayout(as_region(buffer), layout.to_text()))
 
 
-def _layout_of(buffer: Any, function: Any) -> str:
+def _layout_of(buffer: Any, function: Any) -> Any:
     from tilelang.layout import Layout
 
-    return Layout([int(size) for size in buffer.shape], function).to_text()
+    return Layout([int(size) for size in buffer.shape], function)
 
 
 def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:

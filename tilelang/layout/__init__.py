@@ -4,7 +4,15 @@ This package imports neither TVM nor torch.
 """
 
 from tilelang.layout.draw import draw
-from tilelang.layout.fragment import Fragment, FragmentLayout, Mode, on_register, on_thread, replicated
+from tilelang.layout.fragment import (
+    Fragment,
+    FragmentLayout,
+    Mode,
+    make_fully_replicated_layout_fragment,
+    on_register,
+    on_thread,
+    replicated,
+)
 from tilelang.layout.memory import IndexLayout, Layout, MemoryLayout, TileLayout, memory_layout_from_text, row_major
 from tilelang.layout.panels import (
     make_full_bank_swizzled_layout,
@@ -26,6 +34,7 @@ __all__ = [
     "draw",
     "from_text",
     "make_full_bank_swizzled_layout",
+    "make_fully_replicated_layout_fragment",
     "make_half_bank_swizzled_layout",
     "make_quarter_bank_swizzled_layout",
     "make_swizzled_layout",

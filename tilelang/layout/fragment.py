@@ -160,6 +160,64 @@ class FragmentLayout:
             axes.append(tuple(taken))
         return None if rest else FragmentLayout(tuple(shape), tuple(reversed(axes)), self.replicas)
 
+    def repeat(self, repeats: Sequence[int], repeat_on_thread: bool = False, lower_dim_first: bool = True) -> FragmentLayout:
+        """The layout of a grid of such tiles, ``repeats`` along each axis.
+
+        Args:
+            repeat_on_thread: whether each tile has threads of its own; else registers of its own.
+            lower_dim_first: whether tiles along the last axis come first; else along the first.
+
+        Raises:
+            CompileError: another number of axes, or a tile with padding inside.
+        """
+        if len(repeats) != len(self.shape) or any(self.padded(axis) != extent for axis, extent in enumerate(self.shape)):
+            raise CompileError(f"Fragment.repeat: {list(repeats)} does not fit a tile of {list(self.shape)} without padding")
+        unit, stride = (THREAD, self.threads) if repeat_on_thread else (REGISTER, self.registers)
+        modes = list(self.modes)
+        axes = range(len(self.shape))
+        for axis in reversed(axes) if lower_dim_first else axes:
+            if repeats[axis] > 1:
+                modes[axis] = (*modes[axis], Mode(repeats[axis], stride, unit))
+                stride *= repeats[axis]
+        shape = tuple(extent * count for extent, count in zip(self.shape, repeats))
+        return FragmentLayout(shape, tuple(modes), self.replicas)
+
+    def replicate(self, replicate: int) -> FragmentLayout:
+        """The layout with each element in ``replicate`` times as many threads."""
+        return FragmentLayout(self.shape, self.modes, merge_modes((*self.replicas, on_thread(replicate, self.threads))))
+
+    def condense_rep_var(self) -> FragmentLayout:
+        """The layout itself: its replicas have no gaps."""
+        return self
+
+    def get_input_shape(self) -> list[int]:
+        """The extents of the tile."""
+        return list(self.shape)
+
+    def get_output_shape(self) -> list[int]:
+        """How many registers each thread has."""
+        return [self.registers]
+
+    def get_thread_size(self) -> int:
+        """How many threads hold any element."""
+        return self.threads
+
+    @property
+    def replicate_size(self) -> int:
+        """How many threads hold each element."""
+        return _product([mode.extent for mode in self.replicas])
+
+    def is_equal(self, other: FragmentLayout) -> bool:
+        """Whether both put every element in the same threads and registers."""
+        same = isinstance(other, FragmentLayout) and self.shape == other.shape and self.replicas == other.replicas
+        origin = [0] * len(self.shape)
+        return same and all(
+            self.locate([*origin[:axis], value, *origin[axis + 1 :]])
+            == other.locate([*origin[:axis], value, *origin[axis + 1 :]])
+            for axis, extent in enumerate(self.shape)
+            for value in range(extent)
+        )
+
     def to_text(self) -> str:
         """Canonical text; :meth:`from_text` reads it."""
         axes = [[[m.extent, m.stride, m.unit[0]] for m in axis] for axis in (*self.modes, self.replicas)]
@@ -209,6 +267,11 @@ def replicated(shape: Sequence[int], threads: int) -> FragmentLayout:
     modes = tuple((on_register(extent, 1),) if extent > 1 else () for extent in shape)
     copies = (on_thread(threads, 1),) if threads > 1 else ()
     return FragmentLayout(tuple(shape), modes, copies).compact()
+
+
+def make_fully_replicated_layout_fragment(buffer: Any, threads: int) -> FragmentLayout:
+    """The layout of a fragment (a buffer, or its shape) that every one of ``threads`` threads holds whole."""
+    return replicated([int(extent) for extent in getattr(buffer, "shape", buffer)], int(threads))
 
 
 def Fragment(

@@ -6,28 +6,15 @@ A :class:`TileLayout` is modes per axis (as of a fragment, with offsets in place
 
 from __future__ import annotations
 
-import ast
 import json
 import math
-import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from tilelang.errors import CompileError
-
-_OPERATORS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("+", operator.add),
-    ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", operator.mul),
-    ast.FloorDiv: ("//", operator.floordiv),
-    ast.Mod: ("%", operator.mod),
-    ast.BitXor: ("^", operator.xor),
-    ast.BitAnd: ("&", operator.and_),
-    ast.BitOr: ("|", operator.or_),
-    ast.LShift: ("<<", operator.lshift),
-    ast.RShift: (">>", operator.rshift),
-}
+from tilelang.layout.index_text import Symbol, evaluate, text_of
+from tilelang.layout.recover import recover_modes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +32,136 @@ class Swizzle:
         return (shifted % (1 << self.bits)) * (1 << self.position)
 
 
+class _Map:
+    """What programs ask of a layout in memory, and the layouts that they make of it.
+
+    A subclass has ``shape``, the ``extents`` of the places, and ``places(index)``, the indices of the place of an element.
+    """
+
+    __slots__ = ()
+
+    def get_input_shape(self) -> list[int]:
+        """The extents of the tile."""
+        return list(self.shape)
+
+    def get_output_shape(self) -> list[int]:
+        """The extents of the indices of places."""
+        return list(self.extents)
+
+    def get_forward_vars(self) -> list[Any]:
+        """A variable of the IR for each axis of the tile."""
+        from tilelang.ir import nodes as ir
+
+        return [ir.Var(f"i{axis}", "int32") for axis in range(len(self.shape))]
+
+    def get_forward_index(self) -> list[Any]:
+        """The place as expressions over variables named as those of :meth:`get_forward_vars`."""
+        return self.map_forward_index(self.get_forward_vars())
+
+    def map_forward_index(self, indices: Sequence[Any]) -> list[Any]:
+        """The indices of the place of an element, of integers or of expressions."""
+        return list(self.places(indices))
+
+    def is_equal(self, other: MemoryLayout) -> bool:
+        """Whether both put every element of the same tile at the same offset."""
+        if tuple(self.shape) != tuple(other.shape) or self.size != other.size:
+            return False
+        if not self.extents or not other.extents:
+            return self.to_text() == other.to_text()
+        return self == other or all(self.offset(index) == other.offset(index) for index in _indices(self.shape))
+
+    def expand(self, leading: int | Sequence[int]) -> MemoryLayout:
+        """The layout of several such tiles, one after the other, with the axes ``leading`` before those of the tile.
+
+        Raises:
+            ValueError: an extent is not positive.
+        """
+        extents = (leading,) if isinstance(leading, int) else tuple(leading)
+        if not all(isinstance(extent, int) for extent in extents):
+            raise TypeError(f"expand() takes integers, got {leading!r}")
+        _positive("expand", *extents)
+        return self._expanded(extents) if extents else self
+
+    def _expanded(self, leading: tuple[int, ...]) -> MemoryLayout:
+        rank = len(leading)
+        return Layout((*leading, *self.shape), lambda *index: [*index[:rank], *self.places(index[rank:])])
+
+    def repeat(self, dim: int, factor: int) -> MemoryLayout:
+        """The layout of ``factor`` such tiles side by side along axis ``dim``, each whole in memory.
+
+        Raises:
+            ValueError: no such axis, or the factor is not positive.
+        """
+        if not -len(self.shape) <= dim < len(self.shape):
+            raise CompileError(f"Layout.repeat: dim={dim} is out of range for {len(self.shape)} axes")
+        _positive("repeat", factor)
+        axis, extent = dim % len(self.shape), self.shape[dim]
+        shape = (*self.shape[:axis], extent * factor, *self.shape[axis + 1 :])
+
+        def place(*index: Any) -> list[Any]:
+            inside = (*index[:axis], index[axis] % extent, *index[axis + 1 :])
+            return [index[axis] // extent, *self.places(inside)]
+
+        return self if factor == 1 else Layout(shape, place)
+
+    def reshape(self, shape: Sequence[int]) -> MemoryLayout:
+        """The layout of the same elements, counted in row-major order, as a tile of another shape."""
+        shape = tuple(shape)
+        if math.prod(shape) != math.prod(self.shape):
+            raise CompileError(f"Layout.reshape: {list(self.shape)} and {list(shape)} have different numbers of elements")
+
+        def place(*index: Any) -> list[Any]:
+            return self.places(_unravelled(_ravelled(index, shape), self.shape))
+
+        return self if shape == tuple(self.shape) else Layout(shape, place)
+
+    def inverse(self) -> MemoryLayout:
+        """The layout from places to elements.
+
+        Raises:
+            CompileError: the places are no sums over digits of the axes, or not all of them are taken.
+        """
+        if math.prod(self.extents) != math.prod(self.shape):
+            raise CompileError("Layout.inverse: not every place holds an element, so that there is no inverse")
+        found = {tuple(self.places(index)): _ravelled(index, self.shape) for index in _indices(self.shape)}
+        try:
+            axes = recover_modes(self.extents, lambda *place: found[place], lambda *place: None)
+        except (CompileError, KeyError):
+            raise CompileError("Layout.inverse: a non-round-tripping inverse; places must be sums over digits") from None
+
+        def element(*place: Any) -> list[Any]:
+            linear: Any = 0
+            for value, modes in zip(place, axes):
+                for extent, stride, _ in modes:
+                    linear, value = linear + value % extent * stride, value // extent
+            return _unravelled(linear, self.shape)
+
+        return Layout(self.extents, element)
+
+
+def _positive(what: str, *numbers: int) -> None:
+    for number in numbers:
+        if number <= 0:
+            raise CompileError(f"Layout.{what}: {number} is not positive")
+
+
+def _ravelled(index: Sequence[Any], shape: Sequence[int]) -> Any:
+    linear: Any = 0
+    for value, extent in zip(index, shape):
+        linear = linear * extent + value
+    return linear
+
+
+def _unravelled(linear: Any, shape: Sequence[int]) -> list[Any]:
+    index: list[Any] = []
+    for extent in reversed(shape[1:]):
+        index.insert(0, linear % extent)
+        linear = linear // extent
+    return [linear, *index]
+
+
 @dataclass(frozen=True, slots=True)
-class TileLayout:
+class TileLayout(_Map):
     """Where each element of a tile lies.
 
     Attributes:
@@ -82,6 +197,23 @@ class TileLayout:
         return linear if self.swizzle is None else linear ^ self.swizzle.mask(index[self.swizzle.axis])
 
     @property
+    def extents(self) -> tuple[int, ...]:
+        """A place is one offset."""
+        return (self.size,)
+
+    def places(self, index: Sequence[Any]) -> list[Any]:
+        """The offset of an element, as the one index of its place."""
+        return [self.offset(index)]
+
+    def _expanded(self, leading: tuple[int, ...]) -> MemoryLayout:
+        modes, stride = [], self.size
+        for extent in reversed(leading):
+            modes.insert(0, ((extent, stride),))
+            stride *= extent
+        moved = None if self.swizzle is None else replace(self.swizzle, axis=self.swizzle.axis + len(leading))
+        return TileLayout((*leading, *self.shape), (*modes, *self.modes), moved)
+
+    @property
     def vector(self) -> int:
         """Elements along the last axis, from an aligned index, that are certain to be adjacent."""
         extent, stride = self.modes[-1][0] if self.modes[-1] else (1, 1)
@@ -103,18 +235,20 @@ class TileLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexLayout:
+class IndexLayout(_Map):
     """Where each element lies, by an index function.
 
     Attributes:
         shape: extents of the tile.
         outputs: text of each output index over ``i0, i1, ...``.
         extents: of the output indices; the offset is row-major over them.
+        injective: whether no two elements share a place; the layout of a buffer must be so.
     """
 
     shape: tuple[int, ...]
     outputs: tuple[str, ...]
     extents: tuple[int, ...]
+    injective: bool = field(default=True, compare=False)
 
     swizzle = None
     vector = 1
@@ -123,17 +257,15 @@ class IndexLayout:
     @property
     def size(self) -> int:
         """Elements that the tile takes."""
-        total = 1
-        for extent in self.extents:
-            total *= extent
-        return total
+        return math.prod(self.extents)
 
     def offset(self, index: Sequence[Any]) -> Any:
         """The offset of an element."""
-        total: Any = 0
-        for text, extent in zip(self.outputs, self.extents):
-            total = total * extent + _evaluate(ast.parse(text, mode="eval").body, index)
-        return total
+        return _ravelled(self.places(index), self.extents)
+
+    def places(self, index: Sequence[Any]) -> list[Any]:
+        """The indices of the place of an element."""
+        return [evaluate(text, index) for text in self.outputs]
 
     def to_text(self) -> str:
         """Canonical text."""
@@ -166,45 +298,6 @@ def memory_layout_from_text(text: str) -> MemoryLayout:
     return TileLayout(tuple(fields["tile"]), modes, swizzle)
 
 
-class _Symbol:
-    """An index that records what is done to it."""
-
-    def __init__(self, text: str):
-        self.text = text
-
-
-def _recorder(symbol: str, swapped: bool) -> Callable[[_Symbol, Any], _Symbol]:
-    def record(self: _Symbol, other: Any) -> _Symbol:
-        left, right = (other, self) if swapped else (self, other)
-        return _Symbol(f"({_text(left)} {symbol} {_text(right)})")
-
-    return record
-
-
-for _name, _symbol in (
-    ("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "//"), ("mod", "%"), ("xor", "^"), ("and", "&"), ("or", "|"),
-    ("lshift", "<<"), ("rshift", ">>"), ("truediv", "//"),
-):  # fmt: skip
-    setattr(_Symbol, f"__{_name}__", _recorder(_symbol, False))
-    setattr(_Symbol, f"__r{_name}__", _recorder(_symbol, True))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, _Symbol):
-        return value.text
-    return str(int(value))
-
-
-def _evaluate(node: ast.AST, index: Sequence[Any]) -> Any:
-    if isinstance(node, ast.BinOp):
-        return _OPERATORS[type(node.op)][1](_evaluate(node.left, index), _evaluate(node.right, index))
-    if isinstance(node, ast.Name):
-        return index[int(node.id[1:])]
-    if isinstance(node, ast.Constant):
-        return node.value
-    raise CompileError("a layout's text holds something else than integer arithmetic")
-
-
 def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     """The layout that an index function describes.
 
@@ -216,22 +309,18 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     ``T.annotate_layout`` for a tensor; it is not looked into.
 
     Raises:
-        CompileError: two elements share a place.
+        CompileError: an index is negative.
     """
     shape = tuple(extent if isinstance(extent, int) else getattr(extent, "value", extent) for extent in shape)
-    symbols = [_Symbol(f"i{axis}") for axis in range(len(shape))]
-    found = forward_fn(*symbols)
-    outputs = tuple(_text(part) for part in (found if isinstance(found, (list, tuple)) else [found]))
+    found = forward_fn(*(Symbol(f"i{axis}") for axis in range(len(shape))))
+    outputs = tuple(text_of(part) for part in (found if isinstance(found, (list, tuple)) else [found]))
     if not all(isinstance(extent, int) for extent in shape) or math.prod(shape) > _LARGEST_TILE:
         return IndexLayout(shape, outputs, ())
-    trees = [ast.parse(text, mode="eval").body for text in outputs]
-    points = [tuple(_evaluate(tree, index) for tree in trees) for index in _indices(shape)]
-    if len(set(points)) != len(points):
-        raise CompileError("T.Layout: two elements share a place")
+    points = [tuple(evaluate(text, index) for text in outputs) for index in _indices(shape)]
     if any(part < 0 for point in points for part in point):
         raise CompileError("T.Layout: an index is negative")
     extents = tuple(1 + max(point[axis] for point in points) for axis in range(len(outputs)))
-    return IndexLayout(shape, outputs, extents)
+    return IndexLayout(shape, outputs, extents, len(set(points)) == len(points))
 
 
 def _indices(shape: Sequence[int]) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ import torch
 import tilelang.language as T
 from tilelang.errors import CompileError
 
+from ..frontend.support import error_at_mark
 from .support import random, run
 
 
@@ -96,3 +97,13 @@ def test_layouts_of_tensors_change_nothing():
     a, b = torch.arange(1024.0 * 1024).reshape(1024, 1024), torch.zeros(2, 8)
     run(main, a, b)
     assert b[1].tolist() == list(range(8))
+
+
+def test_a_layout_with_shared_places_does_not_fit_a_buffer():
+    with error_at_mark(match="two elements of tile share a place"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4, 4), "float32")):
+            with T.Kernel(1, threads=32):
+                tile = T.alloc_shared((4, 4), "float32")
+                T.annotate_layout({tile: T.Layout((4, 4), lambda i, j: i + j)})  # <- error

@@ -12,8 +12,10 @@ from tilelang.layout import (
     conflicts,
     draw,
     from_text,
+    make_fully_replicated_layout_fragment,
     on_register,
     on_thread,
+    panel_layout,
     replicated,
     row_major,
     swizzled,
@@ -82,9 +84,80 @@ def test_fragment_that_is_no_sum_is_refused():
         Fragment((8, 8), forward_fn=lambda i, j: (i ^ j, j))
 
 
-def test_layout_with_shared_places_is_refused():
-    with pytest.raises(CompileError, match="share a place"):
-        Layout((4, 4), lambda i, j: i + j)
+def test_layout_with_shared_places_knows_it():
+    layout = Layout((4, 4), lambda i, j: i + j)
+    assert not layout.injective and layout.get_output_shape() == [7]
+    assert Layout((4, 4), lambda i, j: 4 * i + j).injective
+
+
+def places(layout):
+    return {index: tuple(layout.places(index)) for index in itertools.product(*map(range, layout.shape))}
+
+
+@pytest.mark.parametrize("layout", [Layout((8, 64), lambda i, j: [i, j]), swizzled((8, 64), 16), row_major((8, 64))])
+def test_layouts_made_of_a_layout(layout):
+    inside = places(layout)
+    expanded = layout.expand([3, 2])
+    assert expanded.get_input_shape() == [3, 2, 8, 64]
+    assert {expanded.offset((a, b, *index)) for a in range(3) for b in range(2) for index in inside} == set(range(3072))
+    assert all(expanded.offset((2, 1, *index)) == 5 * 512 + layout.offset(index) for index in inside)
+    down, across, halved = layout.repeat(0, 2), layout.repeat(-1, 3), layout.reshape((4, 128))
+    assert all(down.places((8 + i, j)) == [1, *place] for (i, j), place in inside.items())
+    assert all(across.places((i, 128 + j)) == [2, *place] for (i, j), place in inside.items())
+    assert all(halved.offset((i // 2, i % 2 * 64 + j)) == layout.offset((i, j)) for i, j in inside)
+    assert layout.expand([]) is layout.repeat(1, 1) is layout.reshape((8, 64)) is layout
+    for wrong in (
+        lambda: layout.expand(0),
+        lambda: layout.repeat(0, -1),
+        lambda: layout.repeat(2, 2),
+        lambda: layout.reshape((7,)),
+    ):
+        with pytest.raises(ValueError):
+            wrong()
+
+
+def test_panels_of_more_axes_are_expanded_panels():
+    for shape in ((2, 8, 64), (3, 2, 8, 64)):
+        assert panel_layout(shape, 16, 128) == panel_layout((8, 64), 16, 128).expand(shape[:-2])
+
+
+def test_layouts_are_compared_by_places():
+    layout = Layout((32, 4), lambda i, j: i * 4 + j)
+    assert layout.is_equal(Layout((32, 4), lambda a, b: b + 4 * a)) and layout.is_equal(row_major((32, 4)))
+    others = [
+        Layout((32, 4), lambda i, j: j * 32 + i),
+        Layout((32, 4), lambda i, j: i * 8 + j),
+        Layout((16, 8), lambda i, j: i * 8 + j),
+    ]
+    assert not any(map(layout.is_equal, others))
+
+
+def test_inverse_of_a_layout():
+    layout = Layout((128, 6), lambda i, j: [j, i // 8, i % 8])
+    inverse = layout.inverse()
+    assert inverse.get_input_shape() == [6, 16, 8] and inverse.get_output_shape() == [128, 6]
+    assert all(tuple(inverse.places(place)) == index for index, place in places(layout).items())
+    for wrong in (lambda i: (i + 1) % 128, lambda i: i * 2, lambda i: i // 2):
+        with pytest.raises(CompileError, match="inverse"):
+            Layout((128,), wrong).inverse()
+
+
+def test_a_layout_on_variables_of_the_ir():
+    layout = Layout((8, 4), lambda i, j: [j, i])
+    assert [str(each) for each in layout.get_forward_index()] == ["i1", "i0"]
+
+
+def test_repeated_and_replicated_fragments():
+    base = accumulator(16, 8)
+    on_threads = base.repeat([2, 1], repeat_on_thread=True).replicate(2)
+    assert on_threads.shape == (32, 8) and on_threads.threads == 128 and on_threads.replicate_size == 2
+    thread, register = base.locate((3, 5))
+    assert on_threads.locate((19, 5)) == (32 + thread, register) and on_threads.owners((19, 5)) == [32 + thread, 96 + thread]
+    for lower_first, tile in ((True, 1 * 3 + 2), (False, 2 * 2 + 1)):
+        repeated = base.repeat([2, 3], lower_dim_first=lower_first)
+        assert repeated.locate((16 + 3, 2 * 8 + 5)) == (thread, 4 * tile + register)
+    assert base.is_equal(base.condense_rep_var()) and not base.is_equal(on_threads)
+    assert make_fully_replicated_layout_fragment((4,), 64).is_equal(replicated((4,), 64))
 
 
 @pytest.mark.parametrize("columns", [16, 32, 64, 96, 128, 192, 256, 576])

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
-
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
+from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu.emit import conjunction, when, zero
 
 
@@ -40,20 +39,20 @@ class Guards:
 
     def loads(self, expr: Any) -> Any:
         """``expr`` with its loads guarded. Branches of a conditional expression are judged under its condition."""
-        if isinstance(expr, (ir.Var, ir.IntImm, ir.FloatImm)):
-            return expr
-        return tvm_ffi.structural_mutate(expr, [(ir.TensorLoad, self._load), (ir.Call, self._call)])
+        if isinstance(expr, ir.TensorLoad):
+            return self._load(expr)
+        return self._call(expr) if isinstance(expr, ir.Call) else rebuilt(expr, self.loads)
 
-    def _load(self, node: Any, mutator: Any) -> Any:
-        node = mutator.default_mutate(node)
+    def _load(self, node: Any) -> Any:
+        node = rebuilt(node, self.loads)
         condition = self.condition(node.source, node.indices)
         if condition is None:
             return node
         return if_then_else(condition, node, self.scope.safe_value(node.source))
 
-    def _call(self, node: Any, mutator: Any) -> Any:
+    def _call(self, node: Any) -> Any:
         if not isinstance(node.op, ir.Op) or node.op.name not in ("prim.if_then_else",):
-            return self._operands(node, mutator)
+            return self._operands(node)
         condition, then, otherwise = node.args
         guarded = self.loads(condition)
         with self.scope.assuming(condition):
@@ -62,12 +61,12 @@ class Guards:
             otherwise = self.loads(otherwise)
         return if_then_else(guarded, then, otherwise)
 
-    def _operands(self, node: Any, mutator: Any) -> Any:
+    def _operands(self, node: Any) -> Any:
         name = node.op.name if isinstance(node.op, ir.Op) else ""
         if name == "tirx.address_of":
             return node
         if not name.startswith("tl.atomic_"):
-            return mutator.default_mutate(node)
+            return rebuilt(node, self.loads)
         # The first operand names a place: where it is out of bounds, nothing happens and the old value is zero.
         place, *rest = node.args
         call = ir.Call(node.op, [place, *(self.loads(value) for value in rest)], attrs=node.attrs, ret_ty=node.ty)

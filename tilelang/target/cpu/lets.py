@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
-
 from tilelang.ir import nodes as ir
+from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.place import ON_STACK
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -27,7 +26,7 @@ class LetLowering(StmtRewriter):
     def __init__(self) -> None:
         self.before: list[Any] = []
         self.values: dict[Any, Any] = {}
-        self.handlers = [(ir.Var, self._variable), (ir.Let, self._let), (ir.Call, self._call)]
+        self.handlers = {ir.Var: self._variable, ir.Let: self._let, ir.Call: self._call}
 
     def stmt(self, node: Any) -> Any:
         outer, self.before = self.before, []
@@ -46,22 +45,21 @@ class LetLowering(StmtRewriter):
         return store(value)
 
     def expr(self, node: Any) -> Any:
-        if isinstance(node, (ir.IntImm, ir.FloatImm, ir.StringImm)):
-            return node
-        return tvm_ffi.structural_mutate(node, self.handlers)
+        handler = self.handlers.get(type(node))
+        return rebuilt(node, self.expr) if handler is None else handler(node)
 
-    def _variable(self, node: Any, mutator: Any) -> Any:
+    def _variable(self, node: Any) -> Any:
         return self.values.get(node, node)
 
-    def _let(self, node: Any, mutator: Any) -> Any:
+    def _let(self, node: Any) -> Any:
         value = self.expr(node.value)
         store, self.values[node.var] = self._local(str(node.var.name), node.var.ty)
         self.before.append(store(value))
         return self.expr(node.body)
 
-    def _call(self, node: Any, mutator: Any) -> Any:
+    def _call(self, node: Any) -> Any:
         if not isinstance(node.op, ir.Op) or node.op.name != "prim.if_then_else":
-            return mutator.default_mutate(node)
+            return rebuilt(node, self.expr)
         condition = self.expr(node.args[0])
         (then, then_value), (other, other_value) = map(self._arm, node.args[1:])
         if not then and not other:

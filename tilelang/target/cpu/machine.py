@@ -13,12 +13,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import tvm_ffi
-
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.floats import is_float
+from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu import formats, helpers
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.lets import LetLowering
@@ -57,18 +56,18 @@ class _Machine(StmtRewriter):
         self.flat: dict[Any, Any] = {}
         self.natural: set[Any] = set()
         self.helpers: dict[str, None] = {}
-        self.handlers = [
-            (ir.Var, self._variable),
-            (ir.TensorLoad, self._load),
-            (ir.Call, self._call),
-            (ir.Let, self._let),
-            (ir.Add, self._add),
-            (ir.Sub, self._unsigned),
-            (ir.Mul, self._unsigned),
-            (ir.NE, self._unequal),
-            (ir.FloorDiv, self._divided),
-            (ir.FloorMod, self._divided),
-        ]
+        self.handlers = {
+            ir.Var: self._variable,
+            ir.TensorLoad: self._load,
+            ir.Call: self._call,
+            ir.Let: self._let,
+            ir.Add: self._add,
+            ir.Sub: self._unsigned,
+            ir.Mul: self._unsigned,
+            ir.NE: self._unequal,
+            ir.FloorDiv: self._divided,
+            ir.FloorMod: self._divided,
+        }
 
     # Statements
 
@@ -132,45 +131,44 @@ class _Machine(StmtRewriter):
     # Expressions
 
     def expr(self, node: Any) -> Any:
-        if isinstance(node, (ir.IntImm, ir.FloatImm, ir.StringImm)):
-            return node
-        return tvm_ffi.structural_mutate(node, self.handlers)
+        handler = self.handlers.get(type(node))
+        return rebuilt(node, self.expr) if handler is None else handler(node)
 
-    def _variable(self, node: Any, mutator: Any) -> Any:
+    def _variable(self, node: Any) -> Any:
         return self.buffer(node) if ir.is_buffer_var(node) else node
 
-    def _load(self, node: Any, mutator: Any) -> Any:
+    def _load(self, node: Any) -> Any:
         load = ir.BufferLoad(self.buffer(node.source), [self.offset(node.source, node.indices)])
         return ir.NE(load, ir.IntImm("int8", 0)) if str(node.source.dtype) == "bool" else load
 
-    def _call(self, node: Any, mutator: Any) -> Any:
+    def _call(self, node: Any) -> Any:
         name = node.op.name if isinstance(node.op, ir.Op) else ""
         if name == "tirx.address_of" and isinstance(node.args[0], ir.TensorLoad):
             load = node.args[0]
             place = ir.BufferLoad(self.buffer(load.source), [self.offset(load.source, load.indices)])
             return ir.Call(node.op, [place], ret_ty=node.ty)
-        node = mutator.default_mutate(node)
+        node = rebuilt(node, self.expr)
         if name in _INTRINSICS:
             return _intrinsic(node.ty, _INTRINSICS[name], *node.args)
         if name == "prim.clz":
             return _intrinsic(node.ty, "llvm.ctlz", *node.args, ir.IntImm("bool", 0))
         return node
 
-    def _let(self, node: Any, mutator: Any) -> Any:
+    def _let(self, node: Any) -> Any:
         if self._is_natural(node.value):
             self.natural.add(node.var)
-        return mutator.default_mutate(node)
+        return rebuilt(node, self.expr)
 
-    def _add(self, node: Any, mutator: Any) -> Any:
+    def _add(self, node: Any) -> Any:
         """A product that is added at once: one rounding where the machine has the instruction, as GPUs do it."""
-        node = mutator.default_mutate(node)
+        node = rebuilt(node, self.expr)
         for product, other in ((node.b, node.a), (node.a, node.b)):
             if isinstance(product, ir.Mul) and is_float(node.ty):
                 return _intrinsic(node.ty, "llvm.fmuladd", product.a, product.b, other)
         return self._wrapping(node)
 
-    def _unsigned(self, node: Any, mutator: Any) -> Any:
-        return self._wrapping(mutator.default_mutate(node))
+    def _unsigned(self, node: Any) -> Any:
+        return self._wrapping(rebuilt(node, self.expr))
 
     def _wrapping(self, node: Any) -> Any:
         """Sums and products of unsigned numbers wrap around; LLVM code generation says that wide ones never do."""
@@ -181,16 +179,16 @@ class _Machine(StmtRewriter):
         self.helpers[name] = None
         return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), node.a, node.b], ret_ty=node.ty)
 
-    def _unequal(self, node: Any, mutator: Any) -> Any:
+    def _unequal(self, node: Any) -> Any:
         """LLVM code generation has an ordered comparison for ``!=``, which is false where an operand is NaN."""
         floats = is_float(node.a.ty)
-        node = mutator.default_mutate(node)
+        node = rebuilt(node, self.expr)
         return ir.Not(ir.EQ(node.a, node.b)) if floats else node
 
-    def _divided(self, node: Any, mutator: Any) -> Any:
+    def _divided(self, node: Any) -> Any:
         """Division rounds down; the remainder goes with it. The machine's division truncates."""
         quotient, natural = isinstance(node, ir.FloorDiv), self._is_natural(node.a) and self._is_natural(node.b)
-        node = mutator.default_mutate(node)
+        node = rebuilt(node, self.expr)
         shifted = _shifted(node.a, node.b, quotient)
         if shifted is not None:
             return shifted

@@ -12,7 +12,7 @@ alone uses is allocated there, as far as the stack holds it. Statements that lea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import any_statement, walk
+from tilelang.ir.visit import walk
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.place import LARGEST_ON_STACK, STACK_BYTES, buffer_bytes
@@ -56,7 +56,14 @@ def each(step: Step) -> Step:
 
 def weight(stmt: Any) -> int:
     """About how much code a compiler makes of a statement."""
-    return sum(4 if isinstance(node, ir.For) else 1 for node in walk(stmt) if not isinstance(node, ir.SeqStmt))
+    return _weight(Counter(map(type, walk(stmt))))
+
+
+def _weight(kinds: Mapping[type, int]) -> int:
+    return sum(count * _WEIGHTS.get(kind, 1) for kind, count in kinds.items())
+
+
+_WEIGHTS = {ir.For: 4, ir.SeqStmt: 0}
 
 
 class _Outliner(StmtRewriter):
@@ -77,26 +84,27 @@ class _Outliner(StmtRewriter):
         return node
 
     def visit_SeqStmt(self, node: Any) -> Any:
-        statements = [self.stmt(child) if weight(child) > LONG else child for child in node.seq]
-        self.views.update(stmt.buffer for stmt in statements if isinstance(stmt, ir.DeclBuffer))
-        runs = list(_runs(statements))
-        users = Counter(var for run in runs for var in run.variables)
+        pieces = [_Piece(child) for child in node.seq]
+        pieces = [_Piece(self.stmt(piece.stmt)) if piece.weight > LONG else piece for piece in pieces]
+        self.views.update(piece.stmt.buffer for piece in pieces if isinstance(piece.stmt, ir.DeclBuffer))
+        runs = list(_runs(_sunk(pieces)))
+        users = Counter(key for run in runs for key in run.variables)
         return seq([self.call(run, users) if run.movable else run.statements for run in runs])
 
-    def call(self, run: _Run, users: Mapping[Any, int]) -> list[Any]:
+    def call(self, run: _Run, users: Mapping[int, int]) -> list[Any]:
         """The call of the function that a run becomes, after the allocations that others use, too."""
         kept, own, free = [], [], STACK_BYTES
         for stmt in run.statements:
             if isinstance(stmt, ir.AllocBuffer):
                 size = buffer_bytes(stmt.buffer)
-                if users[stmt.buffer] > 1 or not isinstance(size, int) or size > min(free, LARGEST_ON_STACK):
+                if users[hash(stmt.buffer)] > 1 or not isinstance(size, int) or size > min(free, LARGEST_ON_STACK):
                     kept.append(stmt)
                     continue
                 free -= size
             own.append(stmt)
         body = seq(own)
         inside = _defined(body)
-        params = [var for var in run.variables if var not in inside]
+        params = [var for key, var in run.variables.items() if key not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
         if self.views.isdisjoint(params):
             func = func.with_attr("tirx.noalias", True)
@@ -116,71 +124,117 @@ class _Outliner(StmtRewriter):
         return part
 
 
+Variables = dict[int, Any]
+"""Variables by their hash, which is their identity: comparing two of them builds an expression."""
+
+
+def _named(node: Any) -> Variables:
+    """The variables in a statement or an expression, in order."""
+    found: Variables = {}
+
+    def add(var: Any) -> None:
+        found[hash(var)] = var
+
+    tvm_ffi.structural_walk(node, [(ir.Var, add)])
+    return found
+
+
+class _Piece:
+    """One statement of a sequence, and what is asked of it more than once."""
+
+    def __init__(self, stmt: Any):
+        self.stmt = stmt
+
+    @cached_property
+    def variables(self) -> Variables:
+        """The variables that it names; those of the sizes of buffers, too."""
+        found = _named(self.stmt)
+        for buffer in filter(ir.is_buffer_var, list(found.values())):
+            for size in (*buffer.shape, *buffer.strides):
+                found.update({} if isinstance(size, ir.IntImm) else _named(size))
+        return found
+
+    @cached_property
+    def kinds(self) -> Mapping[type, int]:
+        """How many statements of each type are in it."""
+        return Counter(map(type, walk(self.stmt)))
+
+    @cached_property
+    def weight(self) -> int:
+        return _weight(self.kinds)
+
+    @property
+    def allocates(self) -> bool:
+        return isinstance(self.stmt, ir.AllocBuffer)
+
+    @property
+    def movable(self) -> bool:
+        """Whether it defines nothing that a later statement names, and returns from nothing."""
+        return not isinstance(self.stmt, (ir.DeclBuffer, ir.Bind)) and self.kinds.keys().isdisjoint(_LEAVES)
+
+
+def _sunk(pieces: list[_Piece]) -> Iterator[_Piece]:
+    """The statements with each allocation just before its first use: the front end puts all of them first, where they would be
+    parts of their own that hand every buffer to every other part."""
+    waiting = {hash(piece.stmt.buffer): piece for piece in pieces if piece.allocates}
+    for piece in pieces:
+        if not piece.allocates:
+            yield from [waiting.pop(key) for key in piece.variables if key in waiting]
+            yield piece
+
+
 @dataclass
 class _Run:
     """Neighbouring statements.
 
     Attributes:
         movable: they become a function; otherwise it is one statement that stays.
-        weight: of all of them.
-        allocates: some are allocations.
     """
 
-    statements: list[Any]
-    movable: bool
-    weight: int = 0
-    allocates: bool = False
+    pieces: list[_Piece]
+    movable: bool = True
+
+    @property
+    def statements(self) -> list[Any]:
+        return [piece.stmt for piece in self.pieces]
 
     @cached_property
-    def variables(self) -> list[Any]:
-        """The variables that they name, in order, each once; those of the sizes of buffers, too."""
-        found: dict[Any, None] = {}
-        for stmt in self.statements:
-            tvm_ffi.structural_walk(stmt, [(ir.Var, found.setdefault)])
-        for buffer in filter(ir.is_buffer_var, list(found)):
-            for size in (*buffer.shape, *buffer.strides):
-                tvm_ffi.structural_walk(size, [(ir.Var, found.setdefault)])
-        return list(found)
-
-    def is_complete(self, following: Any) -> bool:
-        """Whether ``following`` begins another run: where this is long enough, operators staying whole."""
-        between = isinstance(following, ir.AllocBuffer) or not self.allocates
-        return self.weight >= PART and between or self.weight >= 4 * PART
+    def variables(self) -> Variables:
+        """The variables that they name, in order, each once."""
+        found: Variables = {}
+        for piece in self.pieces:
+            found.update(piece.variables)
+        return found
 
 
-def _runs(statements: list[Any]) -> Iterator[_Run]:
-    run = _Run([], True)
-    for stmt in statements:
-        movable = _is_movable(stmt)
-        if run.statements and (not movable or run.is_complete(stmt)):
-            yield run
-            run = _Run([], True)
-        if movable:
-            run.statements.append(stmt)
-            run.weight += weight(stmt)
-            run.allocates |= isinstance(stmt, ir.AllocBuffer)
-        else:
-            yield _Run([stmt], False)
-    if run.statements:
-        yield run
+def _runs(pieces: Iterable[_Piece]) -> Iterator[_Run]:
+    """The parts: a part is complete once it is long enough, the statements of one operator staying together if they can."""
+    run, length, allocates = [], 0, False
+    for piece in pieces:
+        complete = length >= PART and (piece.allocates or not allocates) or length >= 4 * PART
+        if run and (complete or not piece.movable):
+            yield _Run(run)
+            run, length, allocates = [], 0, False
+        if not piece.movable:
+            yield _Run([piece], movable=False)
+            continue
+        run.append(piece)
+        length += piece.weight
+        allocates |= piece.allocates
+    if run:
+        yield _Run(run)
 
 
-def _is_movable(stmt: Any) -> bool:
-    """Whether a statement defines nothing that a later one names, and returns from nothing."""
-    if isinstance(stmt, (ir.DeclBuffer, ir.Bind)):
-        return False
-    return isinstance(stmt, ir.AllocBuffer) or not any_statement(stmt, lambda node: isinstance(node, _LEAVES))
-
-
-def _defined(body: Any) -> set[Any]:
+def _defined(body: Any) -> set[int]:
     """The variables that statements define."""
-    defined: set[Any] = set()
+    defined: set[int] = set()
     for stmt in walk(body):
-        if isinstance(stmt, ir.For):
-            defined.add(stmt.loop_var)
-        elif isinstance(stmt, ir.Bind):
-            defined.add(stmt.var)
-        elif isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
-            defined.add(stmt.buffer)
-    tvm_ffi.structural_walk(body, [(ir.Let, lambda let: defined.add(let.var))])
+        name = _DEFINES.get(type(stmt))
+        if name is not None:
+            defined.add(hash(getattr(stmt, name)))
+    tvm_ffi.structural_walk(body, [(ir.Let, lambda let: defined.add(hash(let.var)))])
     return defined
+
+
+_DEFINES = {ir.For: "loop_var", ir.Bind: "var", ir.AllocBuffer: "buffer", ir.DeclBuffer: "buffer"}
+"""Statement -> its attribute that is a new variable."""

@@ -16,7 +16,7 @@ from tilelang.target.cuda.async_calls import barrier_initialisation
 from tilelang.target.cuda.code import Block, render
 from tilelang.target.cuda.element_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.emitter import Emitter
-from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors
+from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors, late_tensors
 from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import infer
@@ -337,7 +337,7 @@ def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tup
     e, func = state.emitter, state.kernel.func
     written = _written_buffers(state)
     aliased = {name for hint, _ in state.tree.hints if isinstance(hint, RestrictBuffers) for name in hint.names}
-    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root)}
+    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root) | late_tensors(state.tree, e.root)}
     params, args, dtypes = [], [], []
     for param in func.params:
         if ir.is_buffer_var(param):

@@ -90,7 +90,28 @@ def _mixed_reference(a, count, k, scale):
 
 def test_equal_parts_are_one_function():
     few, many = _outlined(products(6)), _outlined(products(24))
-    assert len(few.parts) == len(many.parts) <= 4
+    assert len(few.parts) == len(many.parts) <= 5
+
+
+def buffers(count):
+    @T.prim_func
+    def main(A: T.Tensor((count, 128), "float32"), B: T.Tensor((count, 128), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            for i in [*range(count)]:
+                tile = T.alloc_shared((128,), "float32")
+                row = T.alloc_fragment((128,), "float32")
+                T.copy(A[i, 0], tile)
+                T.copy(tile, row)
+                for j in T.Parallel(128):
+                    row[j] = row[j] + 1
+                T.copy(row, B[i, 0])
+
+    return main
+
+
+def test_a_part_takes_only_the_buffers_that_it_works_on():
+    few, many = (max(len(part.func.params) for part in _outlined(buffers(count)).parts) for count in (12, 96))
+    assert few == many <= 6
 
 
 def test_a_short_kernel_stays_one_function():

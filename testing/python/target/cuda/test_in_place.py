@@ -1,0 +1,99 @@
+"""One tensor passed for two parameters: what a later statement reads is what an earlier one wrote."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+
+ARCHS = pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+SIZE = 512
+
+
+def one_nest():
+    @T.prim_func
+    def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
+        with T.Kernel(2, threads=64) as bx:
+            for i in T.Parallel(SIZE // 2):
+                B[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] + 1
+
+    return program
+
+
+def rounds():
+    @T.prim_func
+    def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
+        with T.Kernel(2, threads=64) as bx:
+            for _ in T.serial(5):
+                for i in T.Parallel(SIZE // 2):
+                    B[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] + 1
+
+    return program
+
+
+def rounds_of_an_iteration():
+    @T.prim_func
+    def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
+        with T.Kernel(2, threads=64) as bx:
+            for i in T.Parallel(SIZE // 2):
+                for _ in T.serial(5):
+                    B[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] + 1
+
+    return program
+
+
+def read_again():
+    @T.prim_func
+    def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
+        with T.Kernel(2, threads=64) as bx:
+            for i in T.Parallel(SIZE // 2):
+                B[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] + 1
+            for i in T.Parallel(SIZE // 2):
+                C[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] * 2
+
+    return program
+
+
+def two_passes():
+    @T.prim_func
+    def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
+        with T.Kernel(2, threads=64) as bx:
+            row, high = T.alloc_fragment((1, SIZE // 2), "float16"), T.alloc_fragment((1,), "float16")
+            T.copy(A[bx * (SIZE // 2)], row)
+            T.reduce_max(row, high, dim=1)
+            for i in T.Parallel(SIZE // 2):
+                B[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] - high[0]
+
+    return program
+
+
+EXPECTED = {
+    one_nest: lambda a: (a + 1, 0 * a),
+    rounds: lambda a: (a + 5, 0 * a),
+    rounds_of_an_iteration: lambda a: (a + 5, 0 * a),
+    read_again: lambda a: (a + 1, (a + 1) * 2),
+    two_passes: lambda a: ((a.reshape(2, -1) - a.reshape(2, -1).max(1, keepdim=True).values).flatten(), 0 * a),
+}
+
+
+@ARCHS
+@pytest.mark.parametrize("make", EXPECTED, ids=lambda make: make.__name__)
+def test_in_place(make, arch):
+    a = torch.randint(0, 50, (SIZE,)).to(torch.float16)
+    tensor, c = a.clone(), torch.zeros_like(a)
+    simulate(make(), tensor, tensor, c, arch=arch)
+    wanted, later = EXPECTED[make](a)
+    assert torch.equal(tensor, wanted) and torch.equal(c, later)
+
+
+@pytest.mark.parametrize("make", [one_nest, two_passes], ids=lambda make: make.__name__)
+def test_parameters_that_are_read_first_stay_restrict(make):
+    assert source(make()).count("__restrict__") == 2
+
+
+@pytest.mark.parametrize("make", [rounds, rounds_of_an_iteration, read_again], ids=lambda make: make.__name__)
+def test_parameters_that_are_read_late_are_not_restrict(make):
+    text = source(make())
+    assert "* A" in text and "* B" in text
