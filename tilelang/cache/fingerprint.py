@@ -113,11 +113,9 @@ def _tree(folder: os.PathLike | str, prefix: str) -> Iterator[_File]:
 @functools.cache
 def _records() -> tuple[tuple[str, str], ...]:
     """(distribution-version, path of its RECORD) of TVM's distributions."""
-    folders = (installed.dist_infos().get(name) for name in _DISTRIBUTIONS)
-    records = (os.path.join(folder, "RECORD") for folder in folders if folder is not None)
-    return tuple(
-        (os.path.basename(os.path.dirname(path)).removesuffix(".dist-info"), path) for path in records if os.path.exists(path)
-    )
+    folders = [installed.dist_infos()[name] for name in _DISTRIBUTIONS if name in installed.dist_infos()]
+    rows = [(os.path.basename(folder).removesuffix(".dist-info"), os.path.join(folder, "RECORD")) for folder in folders]
+    return tuple((name, record) for name, record in rows if os.path.exists(record))
 
 
 def _digest(files: list[_File]) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""The installed distributions, read from the names of ``.dist-info`` directories: ``importlib.metadata`` takes 20 ms to import."""
+"""The installed distributions, by the names of their ``.dist-info`` directories: ``importlib.metadata`` takes 20 ms to import."""
 
 from __future__ import annotations
 
