@@ -12,10 +12,10 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilelang.artifact import KernelParam, evaluate_dim
+from tilelang.artifact import KernelParam, dim_names, evaluate_dim
 from tilelang.dtypes import canonical
 from tilelang.errors import ON_THE_SIMULATOR, ArgumentCountError, ArgumentError, ArgumentValueError
-from tilelang.execution.signature import CallSignature, dim_names, torch_dtypes
+from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.storage import storage_shape
 
 
