@@ -11,7 +11,7 @@ bound from the shape or stride of a tensor argument, or from an integer argument
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -48,6 +48,15 @@ def dim_source(dim: Dim) -> str:
     if isinstance(dim, tuple) and len(dim) == 3 and dim[0] in DIM_OPERATORS:
         return DIM_OPERATORS[dim[0]][0].format(a=dim_source(dim[1]), b=dim_source(dim[2]))
     raise ValueError(f"not a dimension: {dim!r}")
+
+
+def dim_names(dims: Iterable[Dim]) -> Iterator[str]:
+    """The dynamic variables in ``dims``, in order, as often as they occur."""
+    for dim in dims:
+        if isinstance(dim, str):
+            yield dim
+        elif isinstance(dim, tuple):
+            yield from dim_names(dim[1:])
 
 
 def evaluate_dim(dim: Dim, variables: Mapping[str, int]) -> int:

@@ -96,6 +96,10 @@ class CacheWarning(UserWarning):
     """The kernel cache could not do all it should; the kernel is right all the same."""
 
 
+ON_THE_SIMULATOR = "TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors"
+"""What to do where there is no GPU."""
+
+
 class ExecutionError(TileLangError, RuntimeError):
     """A kernel that cannot be loaded or launched."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -356,7 +357,6 @@ def precompile_list(
 
 def _reported(command: Any) -> Any:
     """Errors of ours as one message instead of a traceback."""
-    import functools
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:

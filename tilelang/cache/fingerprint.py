@@ -13,20 +13,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilelang.cache import state_memo
+from tilelang.cache import installed, state_memo
 
 PACKAGE = Path(__file__).resolve().parent.parent
 _HEADERS_IN_TREE = PACKAGE.parent / "src" / "tl_templates"
 _RACY_NS = 2_000_000_000
 _KIND_BY_SUFFIX = {".py": "python", ".so": "native", **dict.fromkeys((".h", ".cuh", ".hpp", ".inc", ".c", ".cu"), "headers")}
-_DISTRIBUTIONS = ("apache_tvm", "apache_tvm_ffi")
+_DISTRIBUTIONS = ("apache-tvm", "apache-tvm-ffi")
 _started_ns = time.time_ns()
 
 
@@ -113,20 +112,10 @@ def _tree(folder: os.PathLike | str, prefix: str) -> Iterator[_File]:
 
 @functools.cache
 def _records() -> tuple[tuple[str, str], ...]:
-    """(distribution-version, path of its RECORD) of TVM's distributions, found without importlib.metadata (20 ms)."""
-    found = []
-    for folder in dict.fromkeys(sys.path):
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        for name in names:
-            stem = name.removesuffix(".dist-info")
-            if stem != name and stem.rpartition("-")[0] in _DISTRIBUTIONS:
-                record = os.path.join(folder, name, "RECORD")
-                if os.path.exists(record) and stem.rpartition("-")[0] not in {n.rpartition("-")[0] for n, _ in found}:
-                    found.append((stem, record))
-    return tuple(found)
+    """(distribution-version, path of its RECORD) of TVM's distributions."""
+    folders = [installed.dist_infos()[name] for name in _DISTRIBUTIONS if name in installed.dist_infos()]
+    rows = [(os.path.basename(folder).removesuffix(".dist-info"), os.path.join(folder, "RECORD")) for folder in folders]
+    return tuple((name, record) for name, record in rows if os.path.exists(record))
 
 
 def _digest(files: list[_File]) -> tuple[tuple[str, str], ...]:

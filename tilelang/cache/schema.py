@@ -1,15 +1,11 @@
-"""The index's tables, and the statements of its hot path.
+"""The index's tables.
 
 SQLAlchemy is the one description of the schema: queries, migrations and the shared tier use it directly. Importing it takes
-160 ms, more than a whole cold compile may take, so the few statements that a compiling process needs are compiled from here
-into ``statements.py`` (``python -m tilelang.cache.schema``; a test holds the two together) and run by the standard
-library's driver. See docs/design/cache-index.md.
+160 ms, more than a whole cold compile may take, so that a compiling process uses ``statements.py`` instead, which
+:mod:`tilelang.cache.hot_path` makes from here. See docs/design/cache-index.md.
 """
 
 from __future__ import annotations
-
-import textwrap
-from pathlib import Path
 
 from sqlalchemy import (
     BigInteger,
@@ -23,14 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    bindparam,
-    delete,
-    func,
-    select,
-    update,
 )
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 VERSION = 2
 """The schema's version, kept in SQLite's ``user_version``."""
@@ -138,119 +127,3 @@ blobs = Table(
     Column("name", String(240), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
-
-
-def _upsert(table: Table, kept: tuple[str, ...] = ()):
-    insert = sqlite.insert(table)
-    names = {column.name for column in table.primary_key}
-    changed = {c.name: insert.excluded[c.name] for c in table.columns if c.name not in names and c.name not in kept}
-    return insert.on_conflict_do_update(index_elements=sorted(names), set_=changed)
-
-
-def hot_statements() -> dict[str, str | list[str]]:
-    """Name -> SQL, in SQLite's dialect with named parameters."""
-    dialect = sqlite.dialect(paramstyle="named")
-    key = bindparam("key")
-
-    def text(statement) -> str:
-        return " ".join(str(statement.compile(dialect=dialect)).split())
-
-    tables = metadata.sorted_tables
-    return {
-        "CREATE": [text(CreateTable(table)) for table in tables]
-        + [text(CreateIndex(index)) for table in tables for index in sorted(table.indexes, key=lambda i: i.name)]
-        + ["INSERT INTO totals (id, bytes, entries) VALUES (1, 0, 0)"],
-        "PUT_KERNEL": text(_upsert(kernels, kept=("hits", "pinned", "created"))),
-        "PUT_FILE": text(_upsert(artifact_files)),
-        "PUT_SOURCE": text(_upsert(sources)),
-        "PUT_TRIAL": text(_upsert(trials)),
-        "PUT_DISPATCH": text(_upsert(dispatch)),
-        "BYTES_OF": text(select(kernels.c.bytes).where(kernels.c.key == key)),
-        "KEYS": text(select(kernels.c.key)),
-        "TOTALS": text(select(totals.c.bytes, totals.c.entries)),
-        "ADD_TOTALS": text(
-            update(totals).values(
-                bytes=totals.c.bytes + bindparam("more_bytes"),
-                entries=totals.c.entries + bindparam("more_entries"),
-            )
-        ),
-        "NOTE_USE": text(
-            update(kernels)
-            .where(kernels.c.key == key)
-            .values(
-                hits=kernels.c.hits + bindparam("more_hits"),
-                last_used=func.max(kernels.c.last_used, bindparam("used_at")),
-            )
-        ),
-        "SET_SPACE": text(
-            update(kernels)
-            .where(kernels.c.key == key, kernels.c.space < bindparam("searched"))
-            .values(space=bindparam("searched"))
-        ),
-        "LEAST_USED": text(
-            select(kernels.c.key, kernels.c.bytes, kernels.c.last_used)
-            .where(kernels.c.pinned == bindparam("pin"))
-            .order_by(kernels.c.last_used)
-            .limit(bindparam("count"))
-            .offset(bindparam("start"))
-        ),
-        "SAME_NAME": text(
-            select(kernels.c.key, kernels.c.inputs)
-            .where(kernels.c.name == bindparam("program_name"))
-            .order_by(kernels.c.created.desc())
-            .limit(bindparam("count"))
-            .offset(bindparam("start"))
-        ),
-        "DROP_KERNEL": text(delete(kernels).where(kernels.c.key == key)),
-        "DROP_FILES": text(delete(artifact_files).where(artifact_files.c.key == key)),
-        "DROP_SOURCES": text(delete(sources).where(sources.c.kernel_key == key)),
-        "SOURCES_OF": text(select(sources.c.source_key).where(sources.c.kernel_key == key)),
-        "TRIALS": text(
-            select(
-                trials.c.config,
-                trials.c["values"],
-                trials.c.state,
-                trials.c.seconds,
-                trials.c.detail,
-                trials.c.kernel_key,
-            )
-            .where(trials.c.task == bindparam("of_task"))
-            .order_by(trials.c.recorded)
-        ),
-        "DISPATCH": text(
-            select(dispatch.c.sizes, dispatch.c.kernel_key, dispatch.c.config, dispatch.c.seconds)
-            .where(dispatch.c.task == bindparam("of_task"))
-            .order_by(dispatch.c.sizes)
-        ),
-    }
-
-
-STATEMENTS_HEADER = (
-    '"""SQL of the hot path, made from schema.py by ``python -m tilelang.cache.schema``; edit that file."""\n\n'
-    "from __future__ import annotations\n\n"
-)
-
-
-def statements_source() -> str:
-    """The text of ``statements.py``."""
-    lines = [f"VERSION = {VERSION}"]
-    for name, sql in hot_statements().items():
-        if isinstance(sql, str):
-            lines.append(f"{name} = {_literal(sql, '')}")
-        else:
-            lines += [f"{name} = [", *(f"    {_literal(one, '    ')}," for one in sql), "]"]
-    return STATEMENTS_HEADER + "\n".join(lines) + "\n"
-
-
-def _literal(sql: str, indent: str) -> str:
-    pieces = textwrap.wrap(sql, 96, break_long_words=False)
-    texts = [f'{indent}    "{piece.replace(chr(34), chr(92) + chr(34))}{end}"' for piece, end in _spaced(pieces)]
-    return "(\n" + "\n".join(texts) + f"\n{indent})"
-
-
-def _spaced(pieces: list[str]) -> list[tuple[str, str]]:
-    return [(piece, " " if position < len(pieces) - 1 else "") for position, piece in enumerate(pieces)]
-
-
-if __name__ == "__main__":
-    Path(__file__).with_name("statements.py").write_text(statements_source())

@@ -1,4 +1,4 @@
-"""SQL of the hot path, made from schema.py by ``python -m tilelang.cache.schema``; edit that file."""
+"""SQL of the hot path, made by ``python -m tilelang.cache.hot_path``; edit hot_path.py."""
 
 from __future__ import annotations
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
-import dataclasses
-import enum
 import functools
-import gc
 import hashlib
 import os
-import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import (
@@ -33,43 +29,15 @@ from types import (
 from typing import Any
 
 from tilelang import env
-from tilelang.cache import foreign, own_code, purity, source_text, watch
+from tilelang.cache import instances, own_code, purity, source_text, watch
 from tilelang.cache.canonical import NotCanonical, canonical
 from tilelang.cache.code_text import code_text
 from tilelang.cache.missing import MISSING
 from tilelang.cache.reads import FREE, GLOBAL, Read, annotation_reads, code_reads
 
 MAX_VALUES = 50_000
-PROTOCOL = "__tilelang_fingerprint__"
-"""A method of objects that wrap user code: returns a tuple of the values that stand for the object."""
 
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
-_BASES = (int, float, complex, str, bytes, tuple, list, dict)  # builtins that a user's class may extend
-_STATELESS_BASES = frozenset(
-    (
-        "abc.ABC",
-        "typing.Generic",
-        "typing.Protocol",
-        "typing_extensions.Protocol",
-        "enum.Enum",
-        "enum.IntEnum",
-    )
-    + (
-        "enum.Flag",
-        "enum.IntFlag",
-        "enum.StrEnum",
-        "enum.ReprEnum",
-        "types.SimpleNamespace",
-        "builtins.object",
-    )
-)
-_CLASS_BOOKKEEPING = frozenset(
-    "__module__ __qualname__ __doc__ __dict__ __weakref__ __annotations__ __annotations_cache__ __annotate_func__ "
-    "__firstlineno__ __static_attributes__ __dataclass_fields__ __dataclass_params__ __abstractmethods__ _abc_impl "
-    "__parameters__ __orig_bases__ __match_args__ __slots__ _member_map_ _value2member_map_ _hashable_values_ "
-    "_unhashable_values_ _unhashable_values_map_ __type_params__ __subclasshook__ __class_getitem__ "
-    "__conditional_annotations__".split()
-)
 
 
 class Unfaithful(Exception):
@@ -115,10 +83,15 @@ class Describer:
             return
         describe = _DESCRIBERS.get(kind)
         if describe is None:
-            describe = Describer._type if isinstance(value, type) else Describer._object
+            describe = instances.describe_class if isinstance(value, type) else instances.describe_object
         if kind is not tuple and kind is not frozenset and self._seen(value):
             return
         describe(self, value)
+
+    def contents(self, value: Any) -> None:
+        """Feeds a tuple, list or dict, also one that was met before; it is kept alive."""
+        self._alive.append(value)
+        _DESCRIBERS[type(value)](self, value)
 
     def text(self, text: str) -> None:
         """Feeds a text."""
@@ -186,7 +159,7 @@ class Describer:
     def function(self, function: FunctionType) -> None:
         """Feeds a function: code, text, defaults and everything that it reads."""
         module = function.__module__ or ""
-        if self._by_name(function, module, function.__qualname__):
+        if self.by_name(function, module, function.__qualname__):
             return
         code = function.__code__
         self.record(watch.FUNCTION, function, None, (code, function.__defaults__, function.__kwdefaults__))
@@ -313,7 +286,7 @@ class Describer:
         self.record(watch.ITEM, table, key, table.get(key, MISSING))
         self.text(f"environment {constant}={table.get(key)!r}")
 
-    def _by_name(self, value: Any, module: str, name: str) -> bool:
+    def by_name(self, value: Any, module: str, name: str) -> bool:
         """Feeds code of ours or of a listed library by name; False for the user's own code."""
         if purity.is_own(module):
             if not own_code.is_really_own(value):
@@ -334,7 +307,7 @@ class Describer:
         owner = value.__self__
         if owner is None or isinstance(owner, ModuleType):
             module = value.__module__ or (owner.__name__ if owner is not None else "")
-            if not self._by_name(value, module, value.__name__):
+            if not self.by_name(value, module, value.__name__):
                 raise self.refuse(f"{module}.{value.__name__} is compiled code that is not listed as pure")
             return
         self.text(f"method {value.__name__}")
@@ -367,138 +340,6 @@ class Describer:
     def _cached_function(self, value: Any) -> None:
         raise self.refuse("a function with a cache of its own may return what it computed before a change")
 
-    # -- classes and instances --------------------------------------------------------------------------------------
-
-    def _type(self, kind: type) -> None:
-        module = kind.__module__
-        if not isinstance(module, str):
-            raise self.refuse(f"{kind!r} is a class of compiled code")
-        name = kind.__qualname__
-        if module == "builtins" or f"{module}.{name}" in _STATELESS_BASES:
-            self.text(f"library {module}.{name}")
-            return
-        if self._by_name(kind, module, name):
-            return
-        self.text(f"class {name}")
-        self.record(watch.MRO, kind, None, kind.__mro__)
-        with self.at(f"class {name}"):
-            self.value(type(kind))
-            for base in kind.__mro__[1:]:
-                self.value(base)
-            self._namespace(kind)
-
-    def _namespace(self, kind: type) -> None:
-        (namespace,) = (found for found in gc.get_referents(kind.__dict__) if type(found) is dict)
-        self.record(watch.DICT, namespace, tuple(namespace), tuple(namespace.values()))
-        slots = {name for name, item in namespace.items() if type(item).__name__ == "member_descriptor"}
-        fields = namespace.get("__dataclass_fields__", {})
-        for spec in fields.values():
-            self.text(f"field {spec.name} {spec.init} {spec.compare} {spec.hash} {spec.repr} {spec.kw_only}")
-            for default in (spec.default, spec.default_factory):
-                self.value(None if default is dataclasses.MISSING else (default,))
-        for name, item in namespace.items():
-            if fields and _is_generated(item):
-                self._generated(item)
-            elif name not in _CLASS_BOOKKEEPING and name not in slots:
-                self.text(f"attribute {name}")
-                with self.at(f"attribute {name!r}"):
-                    self.value(item)
-
-    def _generated(self, method: FunctionType) -> None:
-        # What dataclass wrote follows from the fields; its defaults can be replaced afterwards.
-        state = (method.__code__, method.__defaults__, method.__kwdefaults__)
-        self.record(watch.FUNCTION, method, None, state)
-        self.value(method.__defaults__)
-        self.value(method.__kwdefaults__)
-
-    def _object(self, value: Any) -> None:
-        kind = type(value)
-        special = foreign.describer_of(kind)
-        if special is not None:
-            special(self, value)
-            return
-        self.record(watch.TYPE, value, None, kind)
-        stand_in = getattr(kind, PROTOCOL, None)
-        if stand_in is not None:
-            self.text(f"stand-in {kind.__module__}.{kind.__qualname__}")
-            if hasattr(value, "__dict__"):
-                self.record(watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values()))
-            self.value(stand_in(value))
-            return
-        if isinstance(value, enum.Enum):
-            self.text(f"member {value.name}")
-            self.record(watch.DICT, value.__dict__, tuple(value.__dict__), tuple(value.__dict__.values()))
-            self.value(value._value_)
-            self.value(kind)
-            return
-        self._instance(value, kind)
-
-    def _instance(self, value: Any, kind: type) -> None:
-        for base in kind.__mro__[:-1]:
-            if base not in _BASES and not _is_python_class(base):
-                raise self.refuse(f"an object of type {kind.__module__}.{kind.__qualname__}, whose state cannot be read")
-        self.text("instance")
-        self.value(kind)
-        for base in _BASES:
-            if isinstance(value, base):
-                self._extended(value, base)
-        if hasattr(value, "__dict__"):
-            self._mapping(value.__dict__)
-        for name in _slot_names(kind):
-            content = getattr(value, name, None)
-            self.record(watch.CALL, functools.partial(_slot_is, value, name, content), None, True)
-            with self.at(f"attribute {name!r}"):
-                self.value(content)
-
-    def _extended(self, value: Any, base: type) -> None:
-        plain = base(value) if base is not str else str.__str__(value)
-        if base in (list, dict):
-            self.record(watch.CALL, functools.partial(_same_items, value, base, plain), None, True)
-        if base is tuple:
-            self._sequence(tuple(value))
-        elif base in (list, dict):
-            with self.at(base.__name__):
-                _DESCRIBERS[base](self, plain)
-            self._alive.append(plain)
-        else:
-            self.text(canonical(base.__new__(base, plain)) if base is not str else canonical(plain))
-
-
-def _same_items(value: Any, base: type, plain: Any) -> bool:
-    now = base(value)
-    if base is dict:
-        return list(now) == list(plain) and all(a is b for a, b in zip(now.values(), plain.values(), strict=True))
-    return len(now) == len(plain) and all(a is b for a, b in zip(now, plain, strict=True))
-
-
-def _slot_is(value: Any, name: str, content: Any) -> bool:
-    return getattr(value, name, None) is content
-
-
-def _slot_names(kind: type) -> list[str]:
-    names = []
-    for base in reversed(kind.__mro__):
-        slots = base.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__"):
-                names.append(f"_{base.__name__.lstrip('_')}{name}" if name.startswith("__") and name[-2:] != "__" else name)
-    return names
-
-
-def _is_python_class(kind: type) -> bool:
-    if f"{kind.__module__}.{kind.__qualname__}" in _STATELESS_BASES:
-        return True
-    if purity.is_own(kind.__module__):
-        # Python classes of ours keep their state in attributes; TVM's objects keep it in C++.
-        return purity.top(kind.__module__) == "tilelang"
-    return not purity.is_library(kind.__module__) and bool(kind.__flags__ & 1 << 9)  # a heap type
-
-
-def _is_generated(item: Any) -> bool:
-    """Whether a method was written by ``dataclass``; what it does follows from the fields."""
-    code = getattr(item, "__code__", None)
-    return code is not None and (code.co_filename == "<string>" or code.co_filename in _DATACLASS_FILES)
-
 
 def _range(describer: Describer, value: range) -> None:
     describer.text(f"range {value.start} {value.stop} {value.step}")
@@ -516,8 +357,6 @@ def _namespace_object(describer: Describer, value: SimpleNamespace) -> None:
     describer.text("SimpleNamespace")
     describer._mapping(value.__dict__)
 
-
-_DATACLASS_FILES = frozenset((dataclasses.__file__, reprlib.__file__))
 
 _DESCRIBERS: dict[type, Callable[[Describer, Any], None]] = {
     tuple: Describer._sequence,

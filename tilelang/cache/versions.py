@@ -1,44 +1,14 @@
-"""Versions of packages and tools, for the ``toolchain`` of a kernel key; cheap enough for the warm path."""
+"""Versions of tools, for the ``toolchain`` of a kernel key; cheap enough for the warm path."""
 
 from __future__ import annotations
 
 import functools
 import os
-import re
 import shutil
 import subprocess
-import sys
 
 from tilelang.cache import location, state_memo
 from tilelang.cache.canonical import digest
-
-
-@functools.cache
-def package_version(distribution: str) -> str:
-    """The version of an installed distribution; empty where it is not installed.
-
-    Read from the names of ``.dist-info`` directories: ``importlib.metadata`` takes 20 ms to import.
-    """
-    return _installed().get(_normal(distribution), "")
-
-
-@functools.cache
-def _installed() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for folder in dict.fromkeys(sys.path):
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith(".dist-info"):
-                distribution, _, version = name.removesuffix(".dist-info").rpartition("-")
-                found.setdefault(_normal(distribution), version)
-    return found
-
-
-def _normal(distribution: str) -> str:
-    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def executable_version(program: str, *arguments: str) -> str:

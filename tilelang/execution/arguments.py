@@ -12,10 +12,10 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilelang.artifact import KernelParam, evaluate_dim
+from tilelang.artifact import KernelParam, dim_names, evaluate_dim
 from tilelang.dtypes import canonical
-from tilelang.errors import ArgumentCountError, ArgumentError, ArgumentValueError
-from tilelang.execution.signature import CallSignature, dim_names, torch_dtypes
+from tilelang.errors import ON_THE_SIMULATOR, ArgumentCountError, ArgumentError, ArgumentValueError
+from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.storage import storage_shape
 
 
@@ -132,7 +132,7 @@ def _imported(place: _Place, value: Any) -> Any:
         raise place.error("type", "a torch tensor", _type_name(value), hint)
     try:
         return torch.from_dlpack(value)
-    except Exception as error:
+    except Exception as error:  # raised by the exporting library, whatever its classes are
         raise place.error("type", "a torch tensor", f"{_type_name(value)} ({_first_line(error)})") from None
 
 
@@ -148,7 +148,7 @@ def _check_device(place: _Place, value: Any) -> None:
     if value.device.type != want:
         hint = None
         if want == "cuda" and value.device.type == "cpu":
-            hint = "TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors"
+            hint = ON_THE_SIMULATOR
         raise place.error("device", want, str(value.device), hint)
 
 

@@ -16,9 +16,7 @@ from tilelang.artifact import Dim, KernelArtifact, KernelParam
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import integer_range
-from tilelang.execution.ctypes import FILE, failure_text, open_bound_library
-from tilelang.execution.executor import Executor
-from tilelang.execution.native import entry_kinds, entry_name, is_device_artifact, open_kernel_library
+from tilelang.execution.entry import FILE, entry_kinds, entry_name, failure_text, open_library
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings, give_up, slow_path
 from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
@@ -50,23 +48,20 @@ def adapter() -> Any:
     return entry_adapter
 
 
-def load(artifact: KernelArtifact, directory: Path) -> Executor:
-    """Loads ``kernel_lib.so``.
+def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
+    """The call of a CPU kernel.
 
     Raises:
         ExecutionError: the library or the adapter cannot be loaded, or the kernel has more arguments than the adapter takes.
     """
-    if is_device_artifact(artifact):
-        from tilelang.execution.device import device_executor
-
-        return device_executor(artifact, "cython", lambda place: _on_device(artifact, directory, place))
-    library = open_kernel_library(artifact, directory / FILE)
-    call = adapted_call(CallSignature.of(artifact, "cpu"), artifact, library, on_stream=False)
-    return Executor(artifact, "cython", call, (library,))
+    return adapted_call(CallSignature.of(artifact, "cpu"), artifact, open_library(artifact, directory), on_stream=False)
 
 
-def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
-    library, keep = open_bound_library(artifact, directory, place)
+def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
+    """The call of a CUDA kernel; errors as those of :func:`on_cpu`."""
+    from tilelang.execution.runtime import bound_library
+
+    library, keep = bound_library(artifact, directory / FILE, place.device)
     return adapted_call(place.signature, artifact, library, place.stream is not None, place.surroundings, keep)
 
 
@@ -90,7 +85,7 @@ def adapted_call(
     """
     module = adapter()
     plan = _plan(module, signature, artifact)
-    describe = failure_text(library, artifact)
+    describe = failure_text(library)
     plan["entry"] = ctypes.cast(getattr(library, entry_name(artifact)), ctypes.c_void_p).value
     plan["failure"] = _Failure(artifact.name, describe, keep)
     plan["on_stream"] = on_stream

@@ -1,7 +1,6 @@
-"""Executors of CUDA artifacts: on a GPU where there is one, on the simulator where that is asked for.
+"""Calls of CUDA artifacts: on a GPU where there is one, on the simulator where that is asked for.
 
-Nothing is loaded before the first call, so that kernels can be compiled, read and kept where there is no device. Backends
-import this module for CUDA artifacts only: a CPU kernel is ready sooner without it.
+Nothing is loaded before the first call, so that kernels can be compiled, read and kept where there is no device.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import KernelArtifact
-from tilelang.errors import ExecutionError
-from tilelang.execution.executor import Executor
+from tilelang.errors import ON_THE_SIMULATOR, ExecutionError
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.simulated import allocate, is_active, simulated
 from tilelang.execution.wrapper import PLAIN, Surroundings
@@ -38,21 +36,18 @@ class Place:
 Build = Callable[[Place], Callable[..., Any]]
 
 
-def device_executor(artifact: KernelArtifact, backend: str, build: Build) -> Executor:
-    """An executor that calls what ``build`` makes for the device in force."""
+def device_call(artifact: KernelArtifact, build: Build) -> Callable[..., Any]:
+    """A call of what ``build`` makes for the device in force."""
     simulate = _once(lambda: _on_simulator(artifact, build))
     if _gpu_is_there():
-        return Executor(artifact, backend, _on_gpu(artifact, build, simulate))
+        return _on_gpu(artifact, build, simulate)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if is_active():
             return simulate()(*args, **kwargs)
-        raise ExecutionError(
-            f"{artifact.name}: there is no CUDA device on this machine",
-            hint="TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors",
-        )
+        raise ExecutionError(f"{artifact.name}: there is no CUDA device on this machine", hint=ON_THE_SIMULATOR)
 
-    return Executor(artifact, backend, call)
+    return call
 
 
 def _gpu_is_there() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import KernelArtifact
@@ -17,10 +17,9 @@ class Executor:
         artifact: what was loaded.
         backend: the backend's name.
         call: takes the parameters that are not outputs, in order or by name; returns the output, a tuple of them, or None.
-        keep: whatever must live as long as ``call``.
+            It keeps alive what it needs.
     """
 
     artifact: KernelArtifact
     backend: str
     call: Callable[..., Any]
-    keep: tuple[Any, ...] = field(default=(), repr=False)

@@ -10,7 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact
-from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError
 
 LIBRARY = Path(__file__).resolve().parents[1] / "lib"
@@ -41,22 +40,6 @@ def is_device_artifact(artifact: KernelArtifact) -> bool:
     return bool(artifact.launches) or json.loads(artifact.target).get("kind") == "cuda"
 
 
-def open_kernel_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
-    """The library of a kernel with a C entry point.
-
-    Raises:
-        ExecutionError: it cannot be loaded, or has no entry of the kernel's name.
-    """
-    if artifact.metadata.get("needs_tvm_runtime"):
-        open_tvm_runtime()
-    try:
-        library = ctypes.CDLL(str(path))
-        getattr(library, entry_name(artifact))
-        return library
-    except (OSError, AttributeError) as error:
-        raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
-
-
 def open_private_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
     """A library from a copy of its own: one that is bound to its device keeps that in variables, which no other load may share.
 
@@ -70,17 +53,3 @@ def open_private_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
             return ctypes.CDLL(copy.name)
     except OSError as error:
         raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
-
-
-def entry_name(artifact: KernelArtifact) -> str:
-    """The C symbol that runs the program."""
-    return f"{artifact.name}_call"
-
-
-def entry_kinds(artifact: KernelArtifact) -> list[str]:
-    """How each argument of the C entry is passed: ``"pointer"``, ``"integer"`` (int64) or ``"float"`` (double).
-
-    Parameters in order, then dynamic sizes, then the stream.
-    """
-    kinds = ["pointer" if p.kind != "scalar" else "float" if canonical(p.dtype).is_float else "integer" for p in artifact.params]
-    return [*kinds, *("integer" for _ in artifact.metadata.get("dynamic", ())), "pointer"]

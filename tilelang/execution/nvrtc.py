@@ -15,8 +15,7 @@ from tilelang.artifact import KernelArtifact, KernelLaunch
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError
 from tilelang.execution import runtime
-from tilelang.execution.device import Place, device_executor
-from tilelang.execution.executor import Executor
+from tilelang.execution.device import Place
 from tilelang.execution.wrapper import pointer_call
 
 FILE = "kernel.py"
@@ -30,14 +29,19 @@ _FORMATS = {
 }  # fmt: skip
 
 
-def load(artifact: KernelArtifact, directory: Path) -> Executor:
-    """Loads ``kernel.py``; its device code at the first call.
+def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
+    """The call of a CUDA kernel.
 
     Raises:
-        ExecutionError: the host cannot be read.
+        ExecutionError: the host cannot be read; or the device is not there, or does not take the code.
     """
-    host = _host(artifact, directory / FILE)
-    return device_executor(artifact, "nvrtc", lambda place: _call(artifact, directory, host, place))
+    host, launcher = _host(artifact, directory / FILE), _LAUNCHERS[place.device](artifact, directory)
+
+    def entry(*values: Any) -> int:
+        host(launcher, *values)
+        return 0
+
+    return pointer_call(place.signature, entry, lambda code: f"failed with code {code}", place.stream, place.surroundings)
 
 
 def _host(artifact: KernelArtifact, path: Path) -> Callable[..., None]:
@@ -47,16 +51,6 @@ def _host(artifact: KernelArtifact, path: Path) -> Callable[..., None]:
         return scope[f"{artifact.name}_call"]
     except (OSError, SyntaxError, KeyError) as error:
         raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
-
-
-def _call(artifact: KernelArtifact, directory: Path, host: Callable[..., None], place: Place) -> Callable[..., Any]:
-    launcher = _LAUNCHERS[place.device](artifact, directory)
-
-    def entry(*values: Any) -> int:
-        host(launcher, *values)
-        return 0
-
-    return pointer_call(place.signature, entry, lambda code: f"failed with code {code}", place.stream, place.surroundings)
 
 
 def encoded(value: Any, dtype: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact
@@ -17,7 +18,8 @@ class Backend:
     """One execution backend.
 
     Attributes:
-        module: the module with its ``load(artifact, directory) -> Executor``.
+        module: its module: ``on_cpu(artifact, directory)`` gives the call of a CPU kernel, ``on_device(artifact, directory,
+            place)`` that of a CUDA kernel at a :class:`~tilelang.execution.device.Place`.
         targets: the target kinds whose kernels it runs.
         doc: one line for the manual.
     """
@@ -64,5 +66,11 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
     """
     if artifact.backend not in BACKENDS:
         raise UnsupportedBackendError(artifact.backend, artifact.target, list(BACKENDS))
+    from tilelang.execution.native import is_device_artifact
+
     module = importlib.import_module(BACKENDS[artifact.backend].module)
-    return module.load(artifact, Path(directory))
+    if not is_device_artifact(artifact):
+        return Executor(artifact, artifact.backend, module.on_cpu(artifact, Path(directory)))
+    from tilelang.execution.device import device_call  # a CPU kernel is ready sooner without it
+
+    return Executor(artifact, artifact.backend, device_call(artifact, partial(module.on_device, artifact, Path(directory))))

@@ -10,8 +10,8 @@ from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelLaunch, TensorMapSpec
 from tilelang.dtypes import canonical
-from tilelang.errors import ExecutionError
-from tilelang.execution.native import LIBRARY
+from tilelang.errors import ON_THE_SIMULATOR, ExecutionError
+from tilelang.execution.native import LIBRARY, open_private_library
 
 CUBIN, PTX = "kernel.cubin", "kernel.ptx"
 TENSOR_MAP_BYTES = 128
@@ -67,7 +67,7 @@ class LoadedKernels:
             self.handle = function("load")(device, cubin, ptx, rows)
         except (RuntimeError, SyntaxError) as error:
             reason = next(iter(str(error).splitlines()), "")
-            raise ExecutionError(f"{artifact.name}: {reason}", hint=_hint(device)) from None
+            raise ExecutionError(f"{artifact.name}: {reason}", hint=ON_THE_SIMULATOR if device == "cuda" else None) from None
 
     def bind(self, library: ctypes.CDLL, name: str) -> None:
         """Tells a generated host where its device is."""
@@ -76,14 +76,20 @@ class LoadedKernels:
         entry(function("host_api")(self.handle), function("address")(self.handle))
 
 
+def bound_library(artifact: KernelArtifact, path: Path, device: str) -> tuple[ctypes.CDLL, tuple[Any, ...]]:
+    """The generated host of an artifact, bound to its kernels on a device; and what must live as long as it is called.
+
+    Raises:
+        ExecutionError: the host cannot be loaded; as :class:`LoadedKernels`.
+    """
+    kernels = LoadedKernels(artifact, path.parent, device)
+    library = open_private_library(artifact, path)
+    kernels.bind(library, artifact.name)
+    return library, (kernels, library)
+
+
 def _read(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
-
-
-def _hint(device: str) -> str | None:
-    if device == "simulator":
-        return None
-    return "TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors"
 
 
 def _row(launch: KernelLaunch) -> list[Any]:

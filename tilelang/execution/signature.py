@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilelang.artifact import Dim, KernelArtifact, KernelParam
+from tilelang.artifact import KernelArtifact, KernelParam, dim_names
 from tilelang.errors import ExecutionError
 from tilelang.storage import storage_dtypes
 
@@ -79,15 +79,6 @@ class CallSignature:
             for axis, dim in enumerate((*param.shape, *(param.strides or ()))):
                 if isinstance(dim, str):
                     yield param, axis, dim
-
-
-def dim_names(dims: tuple[Dim, ...]) -> Iterator[str]:
-    """The variables in ``dims``."""
-    for dim in dims:
-        if isinstance(dim, str):
-            yield dim
-        elif isinstance(dim, tuple):
-            yield from dim_names(dim[1:])
 
 
 def torch_dtypes(param: KernelParam) -> tuple:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,9 @@ from tilelang.artifact import DIM_OPERATORS, Dim, KernelArtifact, KernelParam
 from tilelang.dtypes import canonical
 from tilelang.errors import ArgumentError, ExecutionError
 from tilelang.execution.arguments import prepare
-from tilelang.execution.ctypes import FILE, bind_entry, entry_call, failure_text, open_bound_library
-from tilelang.execution.executor import Executor
-from tilelang.execution.native import is_device_artifact, open_kernel_library
+from tilelang.execution.entry import FILE, entry_call, open_library
 from tilelang.execution.signature import CallSignature, torch_dtypes
-from tilelang.execution.wrapper import PLAIN, Surroundings, pointer_call
+from tilelang.execution.wrapper import PLAIN, Surroundings
 from tilelang.storage import storage_shape
 
 if TYPE_CHECKING:
@@ -30,26 +28,23 @@ if TYPE_CHECKING:
 NAMESPACE = "tilelang"
 
 
-def load(artifact: KernelArtifact, directory: Path) -> Executor:
-    """Loads ``kernel_lib.so`` and registers the operator.
+def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
+    """The call of a CPU kernel; registers its operator.
 
     Raises:
         ExecutionError: the library cannot be loaded.
     """
-    if is_device_artifact(artifact):
-        from tilelang.execution.device import device_executor
-
-        return device_executor(artifact, "torch", lambda place: _on_device(artifact, directory, place))
-    library = open_kernel_library(artifact, directory / FILE)
     signature = CallSignature.of(artifact, "cpu")
-    run = pointer_call(signature, bind_entry(library, artifact), failure_text(library, artifact))
-    call = operator_call(artifact, signature, run, directory, (library,))
-    return Executor(artifact, "torch", call, call.keep)
+    run = entry_call(artifact, open_library(artifact, directory), signature)
+    return operator_call(artifact, signature, run, directory)
 
 
-def _on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
-    library, keep = open_bound_library(artifact, directory, place)
-    run = entry_call(artifact, library, place)
+def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
+    """The call of a CUDA kernel; registers its operator."""
+    from tilelang.execution.runtime import bound_library
+
+    library, keep = bound_library(artifact, directory / FILE, place.device)
+    run = entry_call(artifact, library, place.signature, place.stream, place.surroundings)
     return operator_call(artifact, place.signature, run, directory, keep, place.surroundings)
 
 
@@ -58,7 +53,7 @@ def operator_call(
     signature: CallSignature,
     run: Callable[..., Any],
     directory: Path,
-    keep: tuple[Any, ...],
+    keep: tuple[Any, ...] = (),
     surroundings: Surroundings = PLAIN,
 ) -> Callable[..., Any]:
     """A call that goes through an operator that does ``run``.
@@ -160,35 +155,41 @@ def _is_wide(param: KernelParam) -> bool:
 
 
 def _meta_function(signature: CallSignature) -> Callable[..., Any]:
+    """What torch runs on tensors without data: it makes outputs of the right shapes."""
+
     def meta(*args: Any) -> Any:
         import torch
 
-        given = dict(zip(signature.inputs, args))
-        sizes: dict[str, Any] = {
-            signature.params[i].name: value for i, value in given.items() if signature.params[i].kind == "scalar"
-        }
-        if len({value.device for i, value in given.items() if signature.params[i].kind == "tensor"}) > 1:
+        given = [(signature.params[index], value) for index, value in zip(signature.inputs, args)]
+        devices = [value.device for param, value in given if param.kind == "tensor"]
+        if len(set(devices)) > 1:
             prepare(signature, args, {})  # tensors with and without data: says which one has none
-        device = next((value.device for i, value in given.items() if signature.params[i].kind == "tensor"), signature.device)
-        for index, value in given.items():
-            param = signature.params[index]
-            if param.kind == "tensor":
-                stored = storage_shape(param)
-                if value.dim() != len(stored):
-                    raise ArgumentError(f"{signature.kernel}: {param.name} has {value.dim()} axes, expected {len(stored)}")
-                for dim, size in zip((*stored, *(param.strides or ())), (*value.shape, *value.stride())):
-                    if isinstance(dim, str):
-                        sizes.setdefault(dim, size)
+        sizes = _given_sizes(signature, given)
         made = [
             torch.empty(
                 [_symbolic(dim, sizes) for dim in storage_shape(signature.params[i])],
-                dtype=torch_dtypes(signature.params[i])[0], device=device,
+                dtype=torch_dtypes(signature.params[i])[0], device=devices[0] if devices else signature.device,
             )
             for i in signature.returned
         ]  # fmt: skip
         return made[0] if len(made) == 1 else tuple(made) if made else None
 
     return meta
+
+
+def _given_sizes(signature: CallSignature, given: Sequence[tuple[KernelParam, Any]]) -> dict[str, Any]:
+    """The value of each dynamic size and scalar, from the arguments; torch's symbolic integers among them."""
+    sizes = {param.name: value for param, value in given if param.kind == "scalar"}
+    for param, value in given:
+        if param.kind != "tensor":
+            continue
+        stored = storage_shape(param)
+        if value.dim() != len(stored):
+            raise ArgumentError(f"{signature.kernel}: {param.name} has {value.dim()} axes, expected {len(stored)}")
+        for dim, size in zip((*stored, *(param.strides or ())), (*value.shape, *value.stride())):
+            if isinstance(dim, str):
+                sizes.setdefault(dim, size)
+    return sizes
 
 
 def _symbolic(dim: Dim, sizes: dict[str, Any]) -> Any:
@@ -231,7 +232,7 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
             if any(args[place].is_neg() for place in strided):
                 prepare(signature, args, {})  # refuses it; the dispatcher would pass a copy
             return operator(*args)
-        except Exception as error:
+        except Exception as error:  # torch's dispatcher and the kernel raise classes of many kinds
             return explain(args, error)
 
     def explain(args: tuple, error: Exception) -> Any:

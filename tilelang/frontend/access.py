@@ -7,10 +7,10 @@ from typing import Any
 from tilelang.errors import BufferIndexError, CompileError
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
-from tilelang.frontend.signs import from_the_end
 from tilelang.frontend.values import ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.interval import interval_of
 from tilelang.ir.region import Region
 from tilelang.tileop.copy import Copy, Fill
 
@@ -52,7 +52,8 @@ def _checked(buffer: Any, axis: int, index: Any) -> Any:
         if isinstance(size, int) and not -size <= known < size:
             raise BufferIndexError.out_of_range(buffer.name, axis, known, size)
         return expr if known >= 0 else as_expr(known + size)
-    return from_the_end(expr, buffer.shape[axis], current().ranges)
+    high = interval_of(expr, current().ranges)[1]
+    return expr + buffer.shape[axis] if high is not None and high < 0 else expr
 
 
 def _range(buffer: Any, axis: int, item: Any) -> tuple[Any, Any]:

@@ -66,7 +66,7 @@ def settled(builder: Builder, name: str, value: Any) -> Any:
 
 
 def kept(builder: Builder, name: str, value: Any) -> Any:
-    """:func:`_settled`, also for the items of a list, tuple or dict that read memory."""
+    """:func:`settled`, also for the items of a list, tuple or dict that read memory."""
     kind = type(value)
     if kind in (list, tuple):
         items = [kept(builder, name, item) if _may_read(item) else item for item in value]

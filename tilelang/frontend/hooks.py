@@ -6,43 +6,22 @@ See :mod:`tilelang.frontend.rewrite` for where each call comes from.
 from __future__ import annotations
 
 import builtins
-import operator
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.errors import CarriedValueError, CompileError, StaleValueError
+from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, subscript
 from tilelang.frontend.bindings import bind, distributed, kept, settled
-from tilelang.frontend.builder import Builder, Frame, current, sequence
+from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
+from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.loops import LoopSpec, span_of_range
-from tilelang.frontend.values import LocalVar, Unusable, as_expr, as_operand, is_symbolic
+from tilelang.frontend.operators import AUGMENTED, boolean, constant
+from tilelang.frontend.values import LocalVar, Unusable, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import simplify
-from tilelang.ir.span import user_location
-from tilelang.tileop.thread import INTRINSICS, intrinsic_call, intrinsic_name
-
-_AUGMENTED: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mult": operator.mul,
-    "LShift": operator.lshift,
-    "RShift": operator.rshift,
-    "BitAnd": operator.and_,
-    "BitOr": operator.or_,
-    "BitXor": operator.xor,
-    "MatMult": operator.matmul,
-}
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Is": operator.is_,
-    "IsNot": operator.is_not,
-}
+from tilelang.tileop.thread import intrinsic_call
 
 
 class Hooks:
@@ -59,7 +38,7 @@ class Hooks:
         """``name = value``: what the Python name is bound to."""
         builder = current()
         builder.pending_name = None
-        before = scope.get(name, _UNBOUND)
+        before = scope.get(name, UNBOUND)
         bound = bind(builder, name, before, value)
         for frame in reversed(builder.frames):
             if frame.kind in ("loop", "branch"):
@@ -91,20 +70,11 @@ class Hooks:
 
     def augment(self, scope: dict[str, Any], name: str, value: Any, op: str, operand: Any) -> Any:
         """``name op= operand``."""
-        return self.assign(scope, name, self._augmented(value, op, operand))
+        return self.assign(scope, name, AUGMENTED[op](value, operand))
 
     def augment_item(self, target: Any, key: Any, op: str, operand: Any) -> None:
         """``target[key] op= operand``."""
-        self.store(target, key, self._augmented(self.load(target, key), op, operand))
-
-    def _augmented(self, value: Any, op: str, operand: Any) -> Any:
-        if op == "Div":
-            return self.divide(value, operand)
-        if op == "Pow":
-            return self.power(value, operand)
-        if op in ("FloorDiv", "Mod"):
-            return (self.floor_divide if op == "FloorDiv" else self.modulo)(value, operand)
-        return _AUGMENTED[op](as_operand(value), as_operand(operand))
+        self.store(target, key, AUGMENTED[op](self.load(target, key), operand))
 
     def declare(self, scope: dict[str, Any], name: str, value: Callable[[], Any], annotation: Any) -> Any:
         """``name: annotation``: the tensor that an eager program's argument is declared to be."""
@@ -123,7 +93,7 @@ class Hooks:
         key = (id(scope), name)
         if frame is None or key not in frame.assigned:
             return False
-        return _is_stale(frame, frame.assigned[key], scope.get(name))
+        return is_stale(frame, frame.assigned[key], scope.get(name))
 
     def stale(self, scope: dict[str, Any], name: str) -> Any:
         """What a stale name is bound to."""
@@ -183,7 +153,7 @@ class Hooks:
             return
         _refuse_carried(scope, carried)
         span = builder.span()
-        frame = builder.open("loop", lambda body: ir.While(_boolean(condition), body, span))
+        frame = builder.open("loop", lambda body: ir.While(boolean(condition), body, span))
         builder.loop_ends.append(None)
         yield None
         builder.loop_ends.pop()
@@ -196,7 +166,7 @@ class Hooks:
     def branch(self, test: Any) -> Branch:
         """An ``if`` statement."""
         test = as_operand(test)
-        return DynamicBranch(current(), _boolean(test)) if is_symbolic(test) else Branch(bool(_constant(test)))
+        return DynamicBranch(current(), boolean(test)) if is_symbolic(test) else Branch(bool(constant(test)))
 
     def break_(self) -> bool:
         """``break``; true where Python itself must leave the loop."""
@@ -246,7 +216,7 @@ class Hooks:
         text = "" if message is None else str(message())
         if is_symbolic(test):
             device_assert(test, text)
-        elif not _constant(test):
+        elif not constant(test):
             raise AssertionError(text)
 
     def statement(self, value: Any) -> None:
@@ -256,68 +226,15 @@ class Hooks:
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
-    def and_(self, *terms: Callable[[], Any]) -> Any:
-        """``a and b``; run-time operands combine to a boolean expression, without evaluation order."""
-        return _logical(terms, stop=False, combine=ir.And)
-
-    def or_(self, *terms: Callable[[], Any]) -> Any:
-        """``a or b``."""
-        return _logical(terms, stop=True, combine=ir.Or)
-
-    def not_(self, value: Any) -> Any:
-        """``not value``."""
-        value = as_operand(value)
-        return ir.Not(_boolean(value)) if is_symbolic(value) else not _constant(value)
-
-    def compare(self, operators: tuple[str, ...], *operands: Any) -> Any:
-        """``a < b < c``."""
-        values = [as_operand(value) for value in operands]
-        pairs = list(zip(operators, values, values[1:]))
-        return self.and_(*(lambda op=op, a=a, b=b: self._compared(op, a, b) for op, a, b in pairs))
-
-    def _compared(self, op: str, left: Any, right: Any) -> Any:
-        if op not in ("In", "NotIn"):
-            return _COMPARISONS[op](left, right)
-        if is_symbolic(left) or (isinstance(right, (list, tuple)) and any(map(is_symbolic, right))):
-            found = self.or_(*(lambda item=item: as_operand(left) == as_operand(item) for item in right))
-        else:
-            found = _constant(left) in right
-        return self.not_(found) if op == "NotIn" else found
-
-    def choose(self, test: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-        """``then if test else otherwise``."""
-        from tilelang.language.math import if_then_else
-
-        test = as_operand(test)
-        if not is_symbolic(test):
-            return then() if _constant(test) else otherwise()
-        return if_then_else(test, _without_effects(then), _without_effects(otherwise))
-
-    def divide(self, left: Any, right: Any) -> Any:
-        """``left / right``; between run-time integers it is ambiguous and refused."""
-        left, right = as_operand(left), as_operand(right)
-        if is_symbolic(left) or is_symbolic(right):
-            kinds = [str(value.ty) if hasattr(value, "ty") else type(value).__name__ for value in (left, right)]
-            if all(kind.startswith(("int", "uint")) for kind in kinds):
-                raise CompileError("/ between two run-time integers", hint="use //, or cast one side: T.float32(x) / y")
-        return _constant(left) / _constant(right)
-
-    def floor_divide(self, left: Any, right: Any) -> Any:
-        """``left // right``; a negative constant divisor is turned around, because TVM's simplifier fails on it."""
-        left, right = _division(as_operand(left), as_operand(right))
-        return (-left) // -_constant(right) if _is_negative_divisor(left, right) else left // right
-
-    def modulo(self, left: Any, right: Any) -> Any:
-        """``left % right``; see :meth:`floor_divide`."""
-        left, right = _division(as_operand(left), as_operand(right))
-        return -((-left) % -_constant(right)) if _is_negative_divisor(left, right) else left % right
-
-    def power(self, left: Any, right: Any) -> Any:
-        """``left ** right``."""
-        from tilelang.language.math import pow as power
-
-        left, right = as_operand(left), as_operand(right)
-        return power(left, right) if is_symbolic(left) or is_symbolic(right) else _constant(left) ** _constant(right)
+    and_ = staticmethod(operators.and_)
+    or_ = staticmethod(operators.or_)
+    not_ = staticmethod(operators.not_)
+    compare = staticmethod(operators.compare)
+    choose = staticmethod(operators.choose)
+    divide = staticmethod(operators.divide)
+    floor_divide = staticmethod(operators.floor_divide)
+    modulo = staticmethod(operators.modulo)
+    power = staticmethod(operators.power)
 
     def builtin(self, name: str, function: Any) -> Any:
         """A Python builtin, extended to run-time values; a user's own function of that name is left alone."""
@@ -329,84 +246,9 @@ class Hooks:
 HOOKS = Hooks()
 
 
-class _Missing:
-    def __repr__(self) -> str:
-        return "unbound"
-
-
-_UNBOUND = _Missing()
-
-
-class Branch:
-    """A compile-time ``if``: one arm runs."""
-
-    def __init__(self, taken: bool):
-        self.taken = taken
-
-    def enter_then(self) -> bool:
-        """Whether to trace the first arm."""
-        return self.taken
-
-    def enter_else(self) -> bool:
-        """Whether to trace the second arm."""
-        return not self.taken
-
-    def close(self) -> None:
-        """Ends an arm."""
-
-    def finish(self) -> None:
-        """Ends the statement."""
-        current().closed = None
-
-
-class DynamicBranch(Branch):
-    """A run-time ``if``: both arms are traced."""
-
-    def __init__(self, builder: Builder, condition: Any):
-        super().__init__(True)
-        self.builder = builder
-        self.condition = condition
-        self.span = builder.span()
-        self.arms: list[Any] = []
-        self.frame: Frame | None = None
-        self.assigned: dict[Any, Any] = {}
-
-    def _enter(self) -> bool:
-        self.frame = self.builder.open("branch", lambda body: body)
-        return True
-
-    enter_then = enter_else = _enter
-
-    def close(self) -> None:
-        """Ends an arm: its statements are kept for the ``if``."""
-        if self.builder.frames[-1] is not self.frame:
-            raise CompileError("scopes are closed in the wrong order", user_location())
-        self.builder.frames.pop()
-        self.arms.append(sequence(self.frame.stmts))
-        for key, before in self.frame.assigned.items():
-            self.assigned.setdefault(key, before)
-
-    def finish(self) -> None:
-        """Emits the ``if``."""
-        then, *rest = self.arms
-        self.builder.emit(ir.IfThenElse(self.condition, then, rest[0] if rest else None, self.span))
-        frame = Frame("branch", lambda body: body, assigned=self.assigned)
-        self.builder.note_assigned(self.assigned)
-        self.builder.closed = frame
-
-
-def _is_stale(frame: Frame, before: Any, value: Any) -> bool:
-    if isinstance(value, (LocalVar, Unusable)) or is_buffer(value) or value is before:
-        return False
-    if isinstance(value, ir.PrimExpr):
-        return True
-    unchanged = type(value) is type(before) and value == before
-    return not unchanged and (frame.kind == "branch" or before is not _UNBOUND)
-
-
 def _refuse_carried(scope: dict[str, Any], carried: tuple[str, ...]) -> None:
     for name in carried:
-        value = scope.get(name, _UNBOUND)
+        value = scope.get(name, UNBOUND)
         if isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value)):
             raise CarriedValueError(name)
 
@@ -422,68 +264,8 @@ def _static_loop(builder: Builder, items: Any) -> Iterator[Any]:
 
 
 def _while_true(condition: Any, test: Callable[[], Any]) -> Iterator[None]:
-    while _constant(condition):
+    while constant(condition):
         yield None
         condition = as_operand(test())
         if is_symbolic(condition):
             raise CompileError("the condition of a compile-time while loop became a run-time value")
-
-
-def _constant(value: Any) -> Any:
-    """The Python value of a constant expression."""
-    if isinstance(value, ir.IntImm):
-        return bool(value.value) if str(value.ty) == "bool" else int(value.value)
-    return float(value.value) if isinstance(value, ir.FloatImm) else value
-
-
-def _boolean(value: Any) -> Any:
-    expr = as_expr(value)
-    return (
-        expr
-        if str(expr.ty) == "bool"
-        else expr != ir.IntImm(expr.ty, 0)
-        if "int" in str(expr.ty)
-        else ir.NE(expr, ir.FloatImm(str(expr.ty), 0.0))
-    )
-
-
-def _division(left: Any, right: Any) -> tuple[Any, Any]:
-    """The operands of ``//`` and ``%``; a run-time float and the constant zero as the divisor are refused."""
-    if any(is_symbolic(value) and "float" in str(value.ty) for value in (left, right)):
-        raise CompileError("// and % of floating-point values", hint="use T.floor(a / b), T.fmod(a, b)")
-    if is_symbolic(left) and not is_symbolic(right) and _constant(right) == 0:
-        raise CompileError("division by zero", hint="the divisor of // and % is the constant 0 here")
-    return left, right
-
-
-def _is_negative_divisor(left: Any, right: Any) -> bool:
-    """Whether a run-time signed integer is divided by a negative constant."""
-    divisor = _constant(right) if not is_symbolic(right) else None
-    return isinstance(divisor, int) and divisor < 0 and is_symbolic(left) and str(left.ty).startswith("int")
-
-
-def _without_effects(part: Callable[[], Any]) -> Any:
-    """The value of an operand that Python might skip; a call in it that changes something would happen all the same."""
-    stmts = current().frames[-1].stmts
-    count = len(stmts)
-    value = part()
-    for stmt in stmts[count:]:
-        called = intrinsic_name(stmt.value) if isinstance(stmt, (ir.Bind, ir.Evaluate)) else None
-        if not isinstance(stmt, ir.Bind) or (called is not None and not INTRINSICS[called].pure):
-            raise CompileError("a call with side effects in a conditional expression", hint="use an if statement")
-    return value
-
-
-def _logical(terms: tuple[Callable[[], Any], ...], stop: bool, combine: Callable[[Any, Any], Any]) -> Any:
-    result: Any = None
-    value: Any = None
-    for term in terms:
-        value = as_operand(term() if result is None else _without_effects(term))
-        if not is_symbolic(value):
-            value = _constant(value)
-            if bool(value) is stop:
-                return value
-            continue
-        part = _boolean(value)
-        result = part if result is None else combine(result, part)
-    return value if result is None else result

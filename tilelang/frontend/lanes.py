@@ -12,8 +12,8 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.builder import Builder
-from tilelang.frontend.signs import bounds_of
 from tilelang.ir import nodes as ir
+from tilelang.ir.interval import interval_of
 from tilelang.ir.visit import operands, walk_expr
 from tilelang.tileop.thread import intrinsic_name
 
@@ -62,7 +62,7 @@ def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position
     if lanes_of(index) == 1:
         return index
     scalar, size = lane(builder, index, position), buffer.shape[axis]
-    low, high = bounds_of(scalar, builder.ranges)
+    low, high = interval_of(scalar, builder.ranges)
     if low is not None and low >= 0:
         return scalar
     if high is not None and high < 0:

@@ -9,10 +9,10 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.bindings import reads_memory
 from tilelang.frontend.builder import Builder
-from tilelang.frontend.signs import bounds_of
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.interval import Interval, interval_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LoopSpec:
             name = names[position] if position < len(names) else f"i{position}"
             var = ir.Var(builder.unique(name), _index_type(first, extent))
             stride = as_int(step)
-            builder.ranges[var] = _bounds(builder, first if stride == 1 else 0, extent)
+            builder.ranges[var] = _interval(builder, first if stride == 1 else 0, extent)
             loops.append((var, first if stride == 1 else ir.IntImm(var.ty, 0), extent))
             values.append(var if stride == 1 else first + var * stride)
 
@@ -66,9 +66,9 @@ def _read_once(builder: Builder, name: str, bound: Any) -> Any:
     return builder.bind(name, bound) if reads_memory(bound) else bound
 
 
-def _bounds(builder: Builder, first: Any, extent: Any) -> tuple[int | None, int | None]:
-    low = bounds_of(first, builder.ranges)
-    length = bounds_of(extent, builder.ranges)[1]
+def _interval(builder: Builder, first: Any, extent: Any) -> Interval:
+    low = interval_of(first, builder.ranges)
+    length = interval_of(extent, builder.ranges)[1]
     return low[0], None if low[1] is None or length is None else low[1] + length - 1
 
 

@@ -23,13 +23,14 @@ SCOPE = "__tl_scope__"
 
 _REPLACED_BUILTINS = frozenset("min max abs round pow sum print range any all".split())
 _REPLACED_TYPES = frozenset("int float bool".split())
+"""Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
+
 _DIVISIONS = {ast.Div: "divide", ast.Pow: "power", ast.FloorDiv: "floor_divide", ast.Mod: "modulo"}
 """Operators that TVM's expressions leave undefined, or compute wrongly, for some operands."""
 
 _KEEPERS = frozenset("append extend insert add setdefault update appendleft".split())
 """Methods by which Python's containers take hold of a value."""
 
-"""Builtin types: replaced only where they are called, as ``isinstance(x, int)`` means the type itself."""
 _UNSUPPORTED = {
     ast.AsyncFor: "async for",
     ast.AsyncWith: "async with",

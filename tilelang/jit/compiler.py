@@ -144,7 +144,7 @@ def kernel_of(
     key = _key(func, options, request, metadata)
 
     def make() -> KernelArtifact:
-        return _with_metadata(compile_program(func, request), {**_returned(func), **(metadata or {})})
+        return _with_metadata(compile_program(func, request), metadata or {})
 
     def load(entry: CacheEntry) -> JITKernel:
         if options.verbose:
@@ -169,12 +169,6 @@ def _with_outputs(func: Any, options: CompileOptions) -> Any:
         return func
     outputs = output_positions(options, len(func.params) - len(own))
     return func.with_attr("tl.out_idx", [*outputs, *own]).with_attr("tl.returned", list(outputs))
-
-
-def _returned(func: Any) -> dict[str, Any]:
-    """Which of the allocated parameters a call returns, where the program says."""
-    returned = _positions(func, "tl.returned")
-    return {} if returned is None else {"returned": returned}
 
 
 def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> KernelArtifact:

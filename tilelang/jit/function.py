@@ -231,7 +231,8 @@ def jit(
 
     Args:
         out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
-        target: ``"auto"`` (that of an enclosing ``with tvm.target.Target(...):``, else CUDA where there is a device, else the CPU), ``"cpu"``, ``"c"``, ``"cuda"``, or a dict with an arch.
+        target: ``"auto"`` (that of an enclosing ``with tvm.target.Target(...):``, else CUDA where there is a device, else the
+            CPU), ``"cpu"``, ``"c"``, ``"cuda"``, or a dict with an arch.
         execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
         verbose: print where kernels come from.
         pass_configs: values by ``tilelang.PassConfigKey``.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.frontend.builder import is_tracing
-from tilelang.frontend.hooks import HOOKS
 from tilelang.frontend.loops import LoopSpec, span_of_range
+from tilelang.frontend.operators import and_, or_
 from tilelang.frontend.values import is_symbolic
 from tilelang.language import debug, math
 from tilelang.language.calls import is_tile
@@ -52,7 +52,7 @@ def _quantifier(name: str, stop: bool) -> Callable[..., Any]:
         if not any(is_symbolic(item) for item in items):
             return python(items)
         terms = [functools.partial(lambda item: item, item) for item in items]
-        return HOOKS.or_(*terms) if stop else HOOKS.and_(*terms)
+        return or_(*terms) if stop else and_(*terms)
 
     return function
 

@@ -8,8 +8,8 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.builder import current, require_kernel
-from tilelang.frontend.hooks import HOOKS
 from tilelang.frontend.loops import LoopSpec
+from tilelang.frontend.operators import and_, or_
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same
@@ -115,7 +115,7 @@ def _quantified(what: str, buffer: Any, start: bool) -> Any:
     loops = LoopSpec("SERIAL", tuple((0, extent, 1) for extent in region.shape), many=True)
     frame, indices = loops.open(builder, tuple(f"q{axis}" for axis in range(len(region.shape))))
     load = condition(ir.BufferLoad(region.buffer, [as_expr(index) for index in region.index(indices)]))
-    combined = HOOKS.and_(lambda: result.expr(), lambda: load) if start else HOOKS.or_(lambda: result.expr(), lambda: load)
+    combined = (and_ if start else or_)(result.expr, lambda: load)
     builder.emit(ir.BufferStore(result.buffer, combined, [0], builder.span()))
     builder.close(frame)
     return result.expr()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm import tirx
-
-from tilelang.artifact import KernelParam
+from tilelang.artifact import KernelParam, dim_names
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
@@ -44,21 +42,14 @@ def dynamic_names(params: tuple[KernelParam, ...]) -> tuple[str, ...]:
     scalars = {param.name for param in params if param.kind == "scalar"}
     found: dict[str, None] = {}
     for param in params:
-        for dim in (*param.shape, *(param.strides or ())):
-            for name in _names(dim):
-                if name not in scalars:
-                    found[name] = None
+        for name in dim_names((*param.shape, *(param.strides or ()))):
+            if name not in scalars:
+                found[name] = None
     return tuple(found)
 
 
 def unused_names(func: Any, params: tuple[KernelParam, ...]) -> tuple[str, ...]:
     """The tensor parameters and dynamic sizes that the program's body never mentions: calls need not give them."""
-    mentioned = {str(var.name) for var in tirx.analysis.undefined_vars(func.body)}
+    mentioned = {str(var.name) for var in ir.tirx.analysis.undefined_vars(func.body)}
     tensors = (param.name for param in params if param.kind == "tensor")
     return tuple(name for name in (*tensors, *dynamic_names(params)) if name not in mentioned)
-
-
-def _names(dim: Any) -> list[str]:
-    if isinstance(dim, str):
-        return [dim]
-    return [name for part in dim[1:] for name in _names(part)] if isinstance(dim, tuple) else []

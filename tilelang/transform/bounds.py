@@ -12,12 +12,12 @@ interval arithmetic over sums of distinct variables with known ranges; an index 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import BufferIndexError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.interval import Interval, interval_of, is_exact
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement, children, operands, statement_exprs
@@ -34,20 +34,6 @@ def check_bounds(func: Any, context: Any) -> Any:
     """
     _Checker().stmt(func.body, conditional=False)
     return func
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """All integers that an expression takes: both ends are taken by some iteration.
-
-    Attributes:
-        low, high: the ends, inclusive.
-        variables: the variables that it depends on.
-    """
-
-    low: int
-    high: int
-    variables: frozenset[Any] = frozenset()
 
 
 class _Checker:
@@ -75,12 +61,12 @@ class _Checker:
                 return
             whole = isinstance(low, int) and isinstance(extent, int) and node.step is None
             if whole:
-                self.ranges[node.loop_var] = Interval(low, low + extent - 1, frozenset([node.loop_var]))
+                self.ranges[node.loop_var] = low, low + extent - 1
             conditional = conditional or not whole or _leaves_early(node.body)
         elif isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.IterVar):
             extent = as_int(node.value)
             if isinstance(extent, int):
-                self.ranges[node.node.var] = Interval(0, extent - 1, frozenset([node.node.var]))
+                self.ranges[node.node.var] = 0, extent - 1
         elif isinstance(node, (ir.IfThenElse, ir.While)):
             conditional = True
         for child in children(node):
@@ -97,17 +83,17 @@ class _Checker:
 
     def _access(self, buffer: Any, indices: Any, conditional: bool) -> None:
         for axis, (index, size) in enumerate(zip(indices, buffer.shape)):
-            found = self.interval(index)
+            found = self._exact(index)
             if found is not None:
-                self._judge(buffer, axis, found.low, found.high, as_int(size), conditional)
+                self._judge(buffer, axis, *found, as_int(size), conditional)
 
     def _region(self, region: Region, conditional: bool) -> None:
         for axis, (low, extent, size) in enumerate(zip(region.mins, region.extents, region.buffer.shape)):
-            found = self.interval(low)
+            found = self._exact(low)
             if found is not None and isinstance(extent, int) and extent > 0:
-                self._judge(region.buffer, axis, found.low, found.high + extent - 1, as_int(size), conditional, extent)
+                self._judge(region.buffer, axis, found[0], found[1] + extent - 1, as_int(size), conditional)
 
-    def _judge(self, buffer: Any, axis: int, low: int, high: int, size: Any, conditional: bool, extent: int = 1) -> None:
+    def _judge(self, buffer: Any, axis: int, low: int, high: int, size: Any, conditional: bool) -> None:
         if not isinstance(size, int) or (0 <= low and high < size):
             return
         nowhere_inside = low >= size or high < 0
@@ -117,37 +103,10 @@ class _Checker:
         outside = low if nowhere_inside or low < 0 else high
         raise BufferIndexError.out_of_range(str(buffer.name), axis, outside, size).at(location_of(self.span))
 
-    def interval(self, expr: Any) -> Interval | None:
-        """The values of an index, or None where they cannot be told exactly."""
-        if isinstance(expr, int):
-            return Interval(expr, expr)
-        if isinstance(expr, ir.IntImm):
-            return Interval(int(expr.value), int(expr.value))
-        if isinstance(expr, ir.Var):
-            return self.ranges.get(expr)
-        if isinstance(expr, ir.Cast):
-            return self.interval(expr.value)
-        if isinstance(expr, (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv)):
-            left, right = self.interval(expr.a), self.interval(expr.b)
-            if left is None or right is None or left.variables & right.variables:
-                return None
-            return _combined(expr, left, right)
-        return None
-
-
-def _combined(expr: Any, left: Interval, right: Interval) -> Interval | None:
-    variables = left.variables | right.variables
-    if isinstance(expr, ir.Add):
-        return Interval(left.low + right.low, left.high + right.high, variables)
-    if isinstance(expr, ir.Sub):
-        return Interval(left.low - right.high, left.high - right.low, variables)
-    if right.variables or (isinstance(expr, ir.FloorDiv) and right.low <= 0):
-        return None
-    factor = right.low
-    if isinstance(expr, ir.Mul):
-        ends = sorted((left.low * factor, left.high * factor))
-        return Interval(ends[0], ends[1], variables)
-    return Interval(left.low // factor, left.high // factor, variables)
+    def _exact(self, expr: Any) -> tuple[int, int] | None:
+        """The least and the greatest value that an index takes, or None where they cannot be told exactly."""
+        low, high = interval_of(expr, self.ranges)
+        return None if low is None or high is None or not is_exact(expr) else (low, high)
 
 
 def _leaves_early(body: Any) -> bool:

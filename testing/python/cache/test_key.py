@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tilelang.cache import fingerprint as fingerprint_module
 from tilelang.cache.canonical import NotCanonical, canonical
 from tilelang.cache.fingerprint import Fingerprint
+from tilelang.cache.installed import package_version
 from tilelang.cache.plain import _python_plain_key, plain_key
-from tilelang.cache.versions import executable_version, package_version
+from tilelang.cache.versions import executable_version
 from tilelang.errors import CacheError
 
 from . import fakes

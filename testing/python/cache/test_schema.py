@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from tilelang.cache import schema, statements
+from tilelang.cache import hot_path, schema, statements
 from tilelang.cache.catalog import Catalog
 from tilelang.cache.kernel_cache import KernelCache
 
@@ -13,8 +13,9 @@ from . import fakes
 
 def test_the_statements_are_those_of_the_schema():
     assert statements.VERSION == schema.VERSION
-    for name, sql in schema.hot_statements().items():
-        assert getattr(statements, name) == sql, "run python -m tilelang.cache.schema"
+    assert [hot_path.sql(statement) for statement in hot_path.creation()] == statements.CREATE
+    for name, statement in hot_path.STATEMENTS.items():
+        assert getattr(statements, name) == hot_path.sql(statement), "run python -m tilelang.cache.hot_path"
 
 
 def test_the_tables_are_those_of_the_schema(cache):

@@ -9,9 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import tvm
-from tvm.tirx import transform as tirx
-
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.host import packed_entry
@@ -20,6 +17,8 @@ from tilelang.target.cpu.runtime_ll import runtime_text
 from tilelang.target.cpu.script import llvm_files
 from tilelang.target.info import TargetInfo
 from tilelang.target.toolchain import link_shared
+
+_passes = ir.tirx.transform
 
 KERNEL_LEVEL, ENTRY_LEVEL = 3, 0
 """LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (long code that runs once a call)."""
@@ -83,7 +82,11 @@ def lower_host(program: LegalProgram, context: Any) -> HostModule:
     if imported:
         zero = ir.IntImm("int32", 0)
         func = func.with_body(ir.AttrStmt(zero, "pragma_import_llvm", ir.StringImm(imported), func.body))
-    kernel = _passed([func, *parts], context, [tirx.UnrollLoop(), tirx.LowerTVMBuiltin(), tirx.ConvertSSA()])
+    kernel = _passed(
+        [func, *parts],
+        context,
+        [_passes.UnrollLoop(), _passes.LowerTVMBuiltin(), _passes.ConvertSSA()],
+    )
     entry = lower_entry(packed_entry(program.signature, context.name, _pass_on), context) if context.packed else None
     return HostModule(kernel, entry)
 
@@ -97,24 +100,24 @@ def _pass_on(code: Any) -> Any:
 def lower_entry(func: Any, context: Any) -> Any:
     """The entry of TVM's convention: it checks the arguments."""
     passes = [
-        tirx.FlattenBuffer(),
-        tirx.AnnotateEntryFunc(),
-        tirx.MakePackedAPI(),
+        _passes.FlattenBuffer(),
+        _passes.AnnotateEntryFunc(),
+        _passes.MakePackedAPI(),
         # The parameters name narrow formats, whose pointers LLVM code generation does not know.
-        tirx.BF16StorageLegalize(),
-        tirx.FP8StorageLegalize(),
-        tirx.LowerTVMBuiltin(),
-        tirx.LowerIntrin(),
-        tirx.ConvertSSA(),
+        _passes.BF16StorageLegalize(),
+        _passes.FP8StorageLegalize(),
+        _passes.LowerTVMBuiltin(),
+        _passes.LowerIntrin(),
+        _passes.ConvertSSA(),
     ]
     return _passed([func], context, passes)
 
 
 def _passed(functions: list[Any], context: Any, passes: list[Any]) -> Any:
     target = _target(context.request.target, KERNEL_LEVEL)
-    module = tvm.IRModule({str(func.attrs["global_symbol"]): func for func in functions})
-    module = tirx.BindTarget(target.with_host(target))(module)
-    return tvm.transform.Sequential(passes)(module)
+    module = ir.tvm.IRModule({str(func.attrs["global_symbol"]): func for func in functions})
+    module = _passes.BindTarget(target.with_host(target))(module)
+    return ir.tvm.transform.Sequential(passes)(module)
 
 
 def generate(host: HostModule, context: Any) -> Library:
@@ -135,7 +138,7 @@ def generate(host: HostModule, context: Any) -> Library:
 
 
 def _build(module: Any, context: Any, level: int) -> Any:
-    return tvm.get_global_func("target.build.llvm")(module, _target(context.request.target, level))
+    return ir.tvm.get_global_func("target.build.llvm")(module, _target(context.request.target, level))
 
 
 def object_code(module: Any, context: Any, level: int) -> bytes:
@@ -156,5 +159,5 @@ def _runtime_object(triple: str, packed: bool) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
         source, target = Path(folder) / "runtime.ll", Path(folder) / "runtime.o"
         source.write_text(runtime_text(triple, packed))
-        tvm.runtime.load_module(str(source)).write_to_file(str(target), "o")
+        ir.tvm.runtime.load_module(str(source)).write_to_file(str(target), "o")
         return target.read_bytes()

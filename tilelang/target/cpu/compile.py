@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm
-
 from tilelang.artifact import KernelArtifact
+from tilelang.ir import nodes as ir
+from tilelang.target.assemble import assemble
 from tilelang.target.cpu.context import CpuContext, vector_unit
 from tilelang.target.cpu.pipeline import LLVM, C
-from tilelang.target.params import dynamic_names, kernel_params, unused_names
 from tilelang.target.request import CompileRequest
 from tilelang.transform.pipeline import run
 
@@ -22,7 +21,6 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     """
     name = str(func.attrs["global_symbol"])
     context = CpuContext(request, name, vector_unit(request.target))
-    params = kernel_params(func)
     result = run(C if context.emits_c else LLVM, func, context, dump=request.dump_ir)
     library = result.value
     files = {
@@ -32,18 +30,5 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
         **library.rebuild,
         **result.dumps,
     }
-    metadata = {
-        "dynamic": dynamic_names(params),
-        "unused": unused_names(func, params),
-        "toolchain": {"tvm": tvm.__version__},
-        "seconds": dict(result.seconds),
-    }
-    return KernelArtifact(
-        name=name,
-        target=request.target.text,
-        backend=request.backend,
-        params=params,
-        out_idx=tuple(request.out_idx),
-        files=files,
-        metadata=metadata,
-    )
+    metadata = {"toolchain": {"tvm": ir.tvm.__version__}, "seconds": dict(result.seconds)}
+    return assemble(func, request, files, metadata)

@@ -25,7 +25,7 @@ def box_condition(region: Region, scope: Scope) -> Any:
     parts = []
     for low, extent, size in zip(region.mins, region.extents, region.buffer.shape):
         first, end = constant(low) >= 0, constant(low) + constant(extent) <= size
-        parts += [None if scope.proves(condition) else condition for condition in (first, end)]
+        parts += [None if scope.facts.holds(condition) else condition for condition in (first, end)]
     return conjunction(parts)
 
 
@@ -37,8 +37,8 @@ def element_condition(region: Region, indices: Sequence[Any], scope: Scope) -> A
     for low, extent, size, index in zip(region.mins, region.extents, region.buffer.shape, indices):
         first, end = constant(low) >= 0, constant(low) + constant(extent) <= size
         parts += [
-            None if scope.proves(first) else constant(index) >= 0,
-            None if scope.proves(end) else constant(index) < size,
+            None if scope.facts.holds(first) else constant(index) >= 0,
+            None if scope.facts.holds(end) else constant(index) < size,
         ]
     return conjunction(parts)
 

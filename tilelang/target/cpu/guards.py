@@ -31,7 +31,7 @@ class Guards:
             return conjunction((self._axis(index.base, size), self._axis(index.base + index.stride * (index.lanes - 1), size)))
         index, size = constant(index), constant(size)
         low, high = index >= 0, index < size
-        return conjunction((None if self.scope.proves(low) else low, None if self.scope.proves(high) else high))
+        return conjunction((None if self.scope.facts.holds(low) else low, None if self.scope.facts.holds(high) else high))
 
     def store(self, node: Any) -> Any:
         """The store, under a condition if it needs one."""
@@ -55,9 +55,9 @@ class Guards:
             return self._operands(node)
         condition, then, otherwise = node.args
         guarded = self.loads(condition)
-        with self.scope.assuming(condition):
+        with self.scope.facts.assuming(condition):
             then = self.loads(then)
-        with self.scope.assuming(condition, holds=False):
+        with self.scope.facts.assuming(condition, holds=False):
             otherwise = self.loads(otherwise)
         return if_then_else(guarded, then, otherwise)
 

@@ -16,8 +16,8 @@ from typing import Any
 from tilelang.errors import CompileError, TileLangError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
-from tilelang.target.cpu import facts
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.guards import Guards
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -57,28 +57,16 @@ class Scope:
 
     Attributes:
         context: the facts of the compilation.
-        analyzer: knows the ranges of the loop and block variables in scope, and the conditions around the statement.
+        facts: the ranges of the loop and block variables in scope, and the conditions around the statement.
     """
 
     def __init__(self, context: Any):
         self.context = context
-        self.analyzer = ir.Analyzer()
+        self.facts = Facts()
         self.safe_values: dict[Any, Any] = {}
         self.failures: list[str] = []
         self.status: Any = None
         self.span: Any = None
-
-    def bind(self, var: Any, low: Any, extent: Any) -> None:
-        """Tells the analyzer the range of a variable."""
-        self.analyzer.bind(var, ir.Range.from_min_extent(constant(low), constant(extent)), allow_override=True)
-
-    def proves(self, condition: Any) -> bool:
-        """Whether ``condition`` holds for every value of the variables in scope."""
-        return facts.proves(self.analyzer, condition)
-
-    def assuming(self, condition: Any, holds: bool = True) -> Any:
-        """A context in which ``condition`` is known to hold, or not to."""
-        return facts.assuming(self.analyzer, condition, holds)
 
     def safe_value(self, buffer: Any) -> Any:
         """What an out-of-bounds read of ``buffer`` gives."""
@@ -113,7 +101,7 @@ class TileLowering(StmtRewriter):
             if ir.is_buffer_var(param):
                 for size in param.shape:
                     if isinstance(size, ir.Var):
-                        self.scope.bind(size, ir.IntImm(size.ty, 1), ir.IntImm(size.ty, 2**31 - 2))
+                        self.scope.facts.bind_range(size, 2**31 - 2, low=1)
 
     def with_status(self, body: Any) -> Any:
         """``body`` with the failures of its device assertions reported once all blocks have stopped."""
@@ -137,17 +125,17 @@ class TileLowering(StmtRewriter):
         low, extent = self.expr(node.min), self.expr(node.extent)
         step = None if node.step is None else self.expr(node.step)
         if step is None:
-            self.scope.bind(node.loop_var, low, extent)
+            self.scope.facts.bind_range(node.loop_var, extent, low)
         kind = ir.ForKind.UNROLLED if node.kind == ir.ForKind.UNROLLED else ir.ForKind.SERIAL
         return ir.For(node.loop_var, low, extent, kind, self.stmt(node.body), step=step, span=node.span)
 
     def visit_IfThenElse(self, node: Any) -> Any:
         condition = self.expr(node.condition)
-        with self.scope.assuming(node.condition):
+        with self.scope.facts.assuming(node.condition):
             then = self.stmt(node.then_case)
         otherwise = None
         if node.else_case is not None:
-            with self.scope.assuming(node.condition, holds=False):
+            with self.scope.facts.assuming(node.condition, holds=False):
                 otherwise = self.stmt(node.else_case)
         return ir.IfThenElse(condition, then, otherwise, node.span)
 
@@ -190,7 +178,7 @@ class TileLowering(StmtRewriter):
                 axes.append((node.node.var, node.value))
             node = node.body
         for var, extent in axes:
-            self.scope.bind(var, 0, extent)
+            self.scope.facts.bind_range(var, extent)
         self.in_kernel = True
         body = self.stmt(node)
         self.in_kernel = False

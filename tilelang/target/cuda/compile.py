@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelLaunch
+from tilelang.target.assemble import assemble
 from tilelang.target.cuda.alignment import tensor_alignment
 from tilelang.target.cuda.headers import prelude
 from tilelang.target.cuda.host import host_files
@@ -15,7 +16,7 @@ from tilelang.target.cuda.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.script import compile_script
-from tilelang.target.params import dynamic_names, kernel_params, unused_names
+from tilelang.target.params import kernel_params
 from tilelang.target.request import CompileRequest
 from tilelang.transform.config import PassConfigKey
 from tilelang.transform.pipeline import run
@@ -63,26 +64,13 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
         **hosts,
         **lowered.dumps,
     }
-    metadata: dict[str, Any] = {
-        "dynamic": dynamic_names(params),
-        "unused": unused_names(func, params),
+    metadata = {
         "alignment": tensor_alignment(binary.ptx, params),
         "toolchain": toolchain_versions(),
         "seconds": {**lowered.seconds, "device_compiler": device_seconds, "host": host_seconds},
         "resources": {symbol: used.as_dict() for symbol, used in binary.resources.items()},
     }
-    if "tl.returned" in func.attrs:
-        metadata["returned"] = tuple(int(position) for position in func.attrs["tl.returned"])
-    return KernelArtifact(
-        name=name,
-        target=request.target.text,
-        backend=request.backend,
-        params=params,
-        out_idx=tuple(request.out_idx),
-        files=files,
-        launches=lowered.launches,
-        metadata=metadata,
-    )
+    return assemble(func, request, files, metadata, lowered.launches)
 
 
 def _flags(request: CompileRequest) -> tuple[str, ...]:

@@ -16,10 +16,10 @@ from typing import Any
 from tilelang.errors import PipelineScheduleError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.nest import ADDRESS, READ, UPDATE, WRITE, Access, Nest
 from tilelang.target.cuda.tree import SHARED, Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
 from tilelang.tileop.copy import Copy, Fill

@@ -8,9 +8,9 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
+from tilelang.ir.facts import Facts
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.expr import ExprPrinter
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.layouts import Layouts, ThreadScope
 from tilelang.target.cuda.names import Names
 from tilelang.target.cuda.nest import READ, UPDATE, Access, Nest

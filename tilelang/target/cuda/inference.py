@@ -16,10 +16,10 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated
 from tilelang.layout.fragment import FragmentLayout
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.layouts import Layouts, ThreadScope
 from tilelang.target.cuda.local_arrays import ARRAY, private_nests
 from tilelang.target.cuda.loop_layout import (

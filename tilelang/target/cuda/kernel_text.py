@@ -12,12 +12,12 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.target.cuda.async_calls import barrier_initialisation
 from tilelang.target.cuda.code import Block, render
 from tilelang.target.cuda.element_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors, late_tensors
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE

@@ -13,9 +13,9 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.visit import any_statement, children, statement_exprs, walk, walk_expr
 from tilelang.target.cuda import tma
-from tilelang.target.cuda.facts import Facts
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.hint import MaxRegisters, SafeValue

@@ -15,10 +15,10 @@ from typing import Any
 from tilelang.errors import CompileError, PipelineScheduleError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
 from tilelang.target.cuda.dependence import Body, Statement, may_run_ahead, slots_needed
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.tree import Loop, TileTree
 
 ORDER = ("tl.pipeline_order", "software_pipeline_order")

@@ -7,9 +7,9 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.layout import make_swizzled_layout, row_major
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.products import Product, shared_operand_layouts
 from tilelang.target.cuda.tma import is_candidate, natural_layout
 from tilelang.target.cuda.tree import Operator, Parallel, TileTree

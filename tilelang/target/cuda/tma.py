@@ -18,9 +18,9 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
 from tilelang.tileop.atomic import AtomicTile
 

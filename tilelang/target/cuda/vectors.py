@@ -7,8 +7,8 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.nest import Access, Nest, form_of, mentions
 
 _VECTOR_BITS = 128

@@ -20,9 +20,9 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk
 from tilelang.target.cuda.consumer import ConsumerPart
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.producer import ProducerPart
 from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.ring import Feed, Ring, Usage, find_rings, is_hint, statements

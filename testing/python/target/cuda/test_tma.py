@@ -10,10 +10,10 @@ import torch
 from tilelang import simulator
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major, swizzled
 from tilelang.target.cuda import tma
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.headers import prelude
 from tilelang.target.cuda.toolchain import compile_device
 from tilelang.target.cuda.wgmma_layout import panel_layout

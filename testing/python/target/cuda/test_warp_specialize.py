@@ -10,8 +10,8 @@ import pytest
 import tilelang.language as T
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk
-from tilelang.target.cuda.facts import Facts
 from tilelang.target.cuda.program import Kernel, split_kernels
 from tilelang.target.cuda.ring import find_rings
 from tilelang.target.cuda.warp_specialize import specialize

@@ -1,15 +1,25 @@
-"""What is known of integer expressions while a kernel is lowered: their bounds and what divides them."""
+"""What is known of expressions at a place of a program: ranges of integers, what divides them, conditions that hold there.
+
+Nothing is concluded from floats, which TVM's analyzer takes for real numbers (``x != x`` would be false, and prove anything).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant, involves_floats
+from tilelang.ir.visit import walk_expr
+
+_InternalError = ir.tvm.error.InternalError
+"""The analyzer raises it for some quotients, which it folds before it looks at the divisor."""
 
 
 class Facts:
-    """Bounds of variables, as they come into scope, and questions about expressions over them."""
+    """Ranges of variables, as they come into scope, and questions about expressions over them."""
 
     def __init__(self) -> None:
         self._analyzer = ir.Analyzer()
@@ -19,9 +29,21 @@ class Facts:
         self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)), allow_override=True)
 
     def bind_value(self, var: Any, value: Any) -> None:
-        """``var == value``; nothing is known of a value that floats decide, which the analyzer takes for real numbers."""
+        """``var == value``, unless floats decide the value."""
         if not involves_floats(value):
             self._analyzer.bind(var, value)
+
+    @contextmanager
+    def assuming(self, condition: Any, holds: bool = True) -> Iterator[None]:
+        """A context in which ``condition`` holds (or does not).
+
+        What reads memory is not used: the code in the context may store there.
+        """
+        with ExitStack() as stack:
+            for fact in _conjuncts(condition, holds):
+                with suppress(_InternalError):
+                    stack.enter_context(self._analyzer.constraint_scope(fact))
+            yield
 
     def simplify(self, expr: Any) -> Any:
         """The simplest form; integers stay integers."""
@@ -47,15 +69,17 @@ class Facts:
         """Whether a condition is certainly true."""
         if isinstance(condition, bool):
             return condition
-        return not involves_floats(condition) and self._analyzer.can_prove(condition)
+        try:
+            return not involves_floats(condition) and self._analyzer.can_prove(condition)
+        except _InternalError:
+            return False
 
     def divisor(self, expr: Any) -> int:
         """The largest number that certainly divides the value; 0 where the value is 0."""
         if isinstance(expr, int):
             return abs(expr)
         found = self._analyzer.modular_set(expr)
-        coefficient, base = int(found.coeff), int(found.base)
-        return _gcd(coefficient, base)
+        return math.gcd(int(found.coeff), int(found.base))
 
     def divisible(self, expr: Any, by: int) -> bool:
         """Whether ``by`` certainly divides the value."""
@@ -66,7 +90,12 @@ def _typed(value: Any, var: Any) -> Any:
     return constant(value, str(var.ty)) if isinstance(value, int) else value
 
 
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return abs(a)
+def _conjuncts(condition: Any, holds: bool) -> Iterator[Any]:
+    """The parts of a conjunction that stay true wherever they are known to be."""
+    if isinstance(condition, ir.Not):
+        yield from _conjuncts(condition.a, not holds)
+    elif isinstance(condition, ir.And if holds else ir.Or):
+        yield from _conjuncts(condition.a, holds)
+        yield from _conjuncts(condition.b, holds)
+    elif not involves_floats(condition) and not any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(condition)):
+        yield condition if holds else ir.Not(condition)

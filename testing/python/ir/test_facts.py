@@ -1,11 +1,11 @@
-"""What the CUDA target knows of integer expressions."""
+"""What is known of integer expressions."""
 
 from __future__ import annotations
 
 from testing.python.target.cuda.support import source
 from tilelang import language as T
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.facts import Facts
+from tilelang.ir.facts import Facts
 
 
 def test_a_range_may_be_said_again_when_more_is_known():

@@ -1,0 +1,80 @@
+"""Imports go one way along docs/architecture.md: each part of the package knows those below it, and no others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import tilelang
+
+PACKAGE = Path(tilelang.__file__).parent
+
+BELOW = {
+    # part -> the parts that it may import
+    "env": "",
+    "errors": "env",
+    "policy": "",
+    "artifact": "",
+    "dtypes": "errors",
+    "storage": "artifact",
+    "ir": "artifact dtypes errors",
+    "layout": "dtypes errors",
+    "tileop": "ir dtypes errors policy",
+    "frontend": "tileop ir artifact dtypes storage errors",
+    "language": "frontend tileop ir layout dtypes policy errors",
+    "transform": "tileop ir errors",
+    "target": "transform tileop ir layout artifact dtypes storage policy env errors",
+    "simulator": "env errors",
+    "execution": "simulator artifact storage dtypes errors",
+    "cache": "artifact env errors",
+    "option": "cache",
+    "utils": "artifact dtypes errors",
+    "profiler": "utils artifact",
+    "jit": "cache execution target transform language frontend tileop ir profiler option artifact dtypes env errors",
+    "autotuner": "jit cache profiler utils errors",
+}
+"""What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
+
+UPWARDS = {
+    ("frontend", "language"): "operators, builtins and annotations of rewritten code mean the language's functions",
+    ("dtypes", "language"): "T.float16(x) is a conversion",
+    ("cache", "jit"): "KernelCache.cached compiles what it does not have",
+}
+"""Imports against the order, inside functions where they would be a circle, and why each is there."""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The parts of the package that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            package, _, rest = name.partition(".")
+            part = rest.partition(".")[0]
+            if package == "tilelang" and ((PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").exists()):
+                yield part
+
+
+def test_imports_go_one_way():
+    wrong = []
+    for part, below in BELOW.items():
+        home = PACKAGE / part
+        for path in sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]:
+            allowed = {part, "lib", *below.split()}
+            wrong += [
+                f"{path.relative_to(PACKAGE)} imports {other}"
+                for other in imported(path)
+                if other not in allowed and (part, other) not in UPWARDS
+            ]
+    assert not wrong
+
+
+def test_the_order_has_no_circle():
+    known: set[str] = set()
+    for part, below in BELOW.items():
+        assert set(below.split()) <= known, f"{part} stands above what it imports"
+        known.add(part)

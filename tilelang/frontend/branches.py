@@ -1,0 +1,83 @@
+"""``if`` statements while they are traced, and the names whose value then depends on the path that the kernel takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.access import is_buffer
+from tilelang.frontend.builder import Builder, Frame, current, sequence
+from tilelang.frontend.values import LocalVar, Unusable
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import user_location
+
+UNBOUND = object()
+"""What a name held that held nothing."""
+
+
+class Branch:
+    """A compile-time ``if``: one arm runs."""
+
+    def __init__(self, taken: bool):
+        self.taken = taken
+
+    def enter_then(self) -> bool:
+        """Whether to trace the first arm."""
+        return self.taken
+
+    def enter_else(self) -> bool:
+        """Whether to trace the second arm."""
+        return not self.taken
+
+    def close(self) -> None:
+        """Ends an arm."""
+
+    def finish(self) -> None:
+        """Ends the statement."""
+        current().closed = None
+
+
+class DynamicBranch(Branch):
+    """A run-time ``if``: both arms are traced."""
+
+    def __init__(self, builder: Builder, condition: Any):
+        super().__init__(True)
+        self.builder = builder
+        self.condition = condition
+        self.span = builder.span()
+        self.arms: list[Any] = []
+        self.frame: Frame | None = None
+        self.assigned: dict[Any, Any] = {}
+
+    def _enter(self) -> bool:
+        self.frame = self.builder.open("branch", lambda body: body)
+        return True
+
+    enter_then = enter_else = _enter
+
+    def close(self) -> None:
+        """Ends an arm: its statements are kept for the ``if``."""
+        if self.builder.frames[-1] is not self.frame:
+            raise CompileError("scopes are closed in the wrong order", user_location())
+        self.builder.frames.pop()
+        self.arms.append(sequence(self.frame.stmts))
+        for key, before in self.frame.assigned.items():
+            self.assigned.setdefault(key, before)
+
+    def finish(self) -> None:
+        """Emits the ``if``."""
+        then, *rest = self.arms
+        self.builder.emit(ir.IfThenElse(self.condition, then, rest[0] if rest else None, self.span))
+        frame = Frame("branch", lambda body: body, assigned=self.assigned)
+        self.builder.note_assigned(self.assigned)
+        self.builder.closed = frame
+
+
+def is_stale(frame: Frame, before: Any, value: Any) -> bool:
+    """Whether a name that held ``before`` has lost its value, now that the block of ``frame`` is over."""
+    if isinstance(value, (LocalVar, Unusable)) or is_buffer(value) or value is before:
+        return False
+    if isinstance(value, ir.PrimExpr):
+        return True
+    unchanged = type(value) is type(before) and value == before
+    return not unchanged and (frame.kind == "branch" or before is not UNBOUND)

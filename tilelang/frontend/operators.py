@@ -1,0 +1,191 @@
+"""Python's operators in a kernel: for ordinary values what they always are, for run-time values expressions.
+
+``and``, ``or``, ``not``, ``in``, chained comparisons and conditional expressions are here because Python does not let an object
+override them; divisions and powers because TVM's operators leave them undefined, or compute them wrongly, for some operands.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.builder import current
+from tilelang.frontend.values import as_expr, as_operand, is_symbolic
+from tilelang.ir import nodes as ir
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+
+Operator = Callable[[Any, Any], Any]
+Term = Callable[[], Any]
+"""An operand that is computed only where Python computes it."""
+
+
+def constant(value: Any) -> Any:
+    """The Python value of a constant expression; anything else as it is."""
+    if isinstance(value, ir.IntImm):
+        return bool(value.value) if str(value.ty) == "bool" else int(value.value)
+    return float(value.value) if isinstance(value, ir.FloatImm) else value
+
+
+def boolean(value: Any) -> Any:
+    """The boolean expression of whether ``value`` is true, which a number is unless it is zero."""
+    expr = as_expr(value)
+    kind = str(expr.ty)
+    if kind == "bool":
+        return expr
+    return expr != ir.IntImm(expr.ty, 0) if "int" in kind else ir.NE(expr, ir.FloatImm(kind, 0.0))
+
+
+# Divisions and powers ------------------------------------------------------------------------------------------------
+
+
+def divide(left: Any, right: Any) -> Any:
+    """``left / right``; between run-time integers it is ambiguous and refused."""
+    left, right = as_operand(left), as_operand(right)
+    if is_symbolic(left) or is_symbolic(right):
+        kinds = [str(value.ty) if hasattr(value, "ty") else type(value).__name__ for value in (left, right)]
+        if all(kind.startswith(("int", "uint")) for kind in kinds):
+            raise CompileError("/ between two run-time integers", hint="use //, or cast one side: T.float32(x) / y")
+    return constant(left) / constant(right)
+
+
+def floor_divide(left: Any, right: Any) -> Any:
+    """``left // right``; a negative constant divisor is turned around, because TVM's simplifier fails on it."""
+    left, right = _division(as_operand(left), as_operand(right))
+    return (-left) // -constant(right) if _is_negative_divisor(left, right) else left // right
+
+
+def modulo(left: Any, right: Any) -> Any:
+    """``left % right``; see :func:`floor_divide`."""
+    left, right = _division(as_operand(left), as_operand(right))
+    return -((-left) % -constant(right)) if _is_negative_divisor(left, right) else left % right
+
+
+def power(left: Any, right: Any) -> Any:
+    """``left ** right``."""
+    from tilelang.language.math import pow
+
+    left, right = as_operand(left), as_operand(right)
+    return pow(left, right) if is_symbolic(left) or is_symbolic(right) else constant(left) ** constant(right)
+
+
+def _division(left: Any, right: Any) -> tuple[Any, Any]:
+    """The operands of ``//`` and ``%``; a run-time float and the constant zero as the divisor are refused."""
+    if any(is_symbolic(value) and "float" in str(value.ty) for value in (left, right)):
+        raise CompileError("// and % of floating-point values", hint="use T.floor(a / b), T.fmod(a, b)")
+    if is_symbolic(left) and not is_symbolic(right) and constant(right) == 0:
+        raise CompileError("division by zero", hint="the divisor of // and % is the constant 0 here")
+    return left, right
+
+
+def _is_negative_divisor(left: Any, right: Any) -> bool:
+    """Whether a run-time signed integer is divided by a negative constant."""
+    divisor = constant(right) if not is_symbolic(right) else None
+    return isinstance(divisor, int) and divisor < 0 and is_symbolic(left) and str(left.ty).startswith("int")
+
+
+def _plain(function: Operator) -> Operator:
+    return lambda left, right: function(as_operand(left), as_operand(right))
+
+
+AUGMENTED: Mapping[str, Operator] = {
+    "Div": divide,
+    "Pow": power,
+    "FloorDiv": floor_divide,
+    "Mod": modulo,
+    "Add": _plain(operator.add),
+    "Sub": _plain(operator.sub),
+    "Mult": _plain(operator.mul),
+    "LShift": _plain(operator.lshift),
+    "RShift": _plain(operator.rshift),
+    "BitAnd": _plain(operator.and_),
+    "BitOr": _plain(operator.or_),
+    "BitXor": _plain(operator.xor),
+    "MatMult": _plain(operator.matmul),
+}
+"""What ``target op= operand`` computes, by the class of the syntax tree's operator."""
+
+
+# Logic ---------------------------------------------------------------------------------------------------------------
+
+
+def and_(*terms: Term) -> Any:
+    """``a and b``; run-time operands combine to a boolean expression, without evaluation order."""
+    return _logical(terms, stop=False, combine=ir.And)
+
+
+def or_(*terms: Term) -> Any:
+    """``a or b``."""
+    return _logical(terms, stop=True, combine=ir.Or)
+
+
+def not_(value: Any) -> Any:
+    """``not value``."""
+    value = as_operand(value)
+    return ir.Not(boolean(value)) if is_symbolic(value) else not constant(value)
+
+
+def choose(test: Any, then: Term, otherwise: Term) -> Any:
+    """``then if test else otherwise``."""
+    from tilelang.language.math import if_then_else
+
+    test = as_operand(test)
+    if not is_symbolic(test):
+        return then() if constant(test) else otherwise()
+    return if_then_else(test, _without_effects(then), _without_effects(otherwise))
+
+
+def compare(operators: tuple[str, ...], *operands: Any) -> Any:
+    """``a < b < c``."""
+    values = [as_operand(value) for value in operands]
+    pairs = list(zip(operators, values, values[1:]))
+    return and_(*(lambda op=op, a=a, b=b: _COMPARISONS[op](a, b) for op, a, b in pairs))
+
+
+def _contains(item: Any, items: Any) -> Any:
+    """``item in items``."""
+    if is_symbolic(item) or (isinstance(items, (list, tuple)) and any(map(is_symbolic, items))):
+        return or_(*(lambda other=other: as_operand(item) == as_operand(other) for other in items))
+    return constant(item) in items
+
+
+_COMPARISONS: Mapping[str, Operator] = {
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": _contains,
+    "NotIn": lambda item, items: not_(_contains(item, items)),
+}
+
+
+def _logical(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
+    result: Any = None
+    value: Any = None
+    for term in terms:
+        value = as_operand(term() if result is None else _without_effects(term))
+        if not is_symbolic(value):
+            value = constant(value)
+            if bool(value) is stop:
+                return value
+            continue
+        part = boolean(value)
+        result = part if result is None else combine(result, part)
+    return value if result is None else result
+
+
+def _without_effects(part: Term) -> Any:
+    """The value of an operand that Python might skip; a call in it that changes something would happen all the same."""
+    stmts = current().frames[-1].stmts
+    count = len(stmts)
+    value = part()
+    for stmt in stmts[count:]:
+        called = intrinsic_name(stmt.value) if isinstance(stmt, (ir.Bind, ir.Evaluate)) else None
+        if not isinstance(stmt, ir.Bind) or (called is not None and not INTRINSICS[called].pure):
+            raise CompileError("a call with side effects in a conditional expression", hint="use an if statement")
+    return value

@@ -1,0 +1,121 @@
+"""Which values an integer expression can take, as far as the ranges of its variables tell.
+
+An end that is not known is None. Every value that the expression takes lies in its interval; see :func:`is_exact` for where
+the interval's ends are values that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.ir import nodes as ir
+
+Interval = tuple[int | None, int | None]
+"""The least and the greatest value, inclusive."""
+
+_UNKNOWN: Interval = (None, None)
+
+
+def interval_of(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
+    """The interval of an integer expression; ``ranges`` gives those of variables."""
+    if isinstance(expr, int):
+        return expr, expr
+    if isinstance(expr, ir.IntImm):
+        return int(expr.value), int(expr.value)
+    if isinstance(expr, ir.Var):
+        found = ranges.get(expr, _UNKNOWN)
+    elif isinstance(expr, ir.Cast):
+        found = interval_of(expr.value, ranges) if "int" in str(expr.value.ty) else _UNKNOWN
+    elif type(expr) in _RULES:
+        found = _RULES[type(expr)](interval_of(expr.a, ranges), interval_of(expr.b, ranges))
+    else:
+        found = _UNKNOWN
+    return (0, found[1]) if found[0] is None and str(expr.ty).startswith("uint") else found
+
+
+def is_exact(expr: Any) -> bool:
+    """Whether an expression takes both ends of its interval where each of its variables takes every value of its range.
+
+    It does where every variable occurs once, and only in sums, differences, multiples and quotients by positive constants.
+    """
+    return _distinct_variables(expr) is not None
+
+
+def _distinct_variables(expr: Any) -> frozenset[Any] | None:
+    """The variables of an expression that :func:`is_exact`; None for any other."""
+    if isinstance(expr, (int, ir.IntImm)):
+        return frozenset()
+    if isinstance(expr, ir.Var):
+        return frozenset([expr])
+    if isinstance(expr, ir.Cast):
+        return _distinct_variables(expr.value)
+    if not isinstance(expr, (ir.Add, ir.Sub, ir.Mul, ir.FloorDiv)):
+        return None
+    left, right = _distinct_variables(expr.a), _distinct_variables(expr.b)
+    if left is None or right is None or left & right:
+        return None
+    if isinstance(expr, (ir.Mul, ir.FloorDiv)) and right:
+        return None
+    return left | right
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _add(left: Interval, right: Interval) -> Interval:
+    return _sum(left[0], right[0]), _sum(left[1], right[1])
+
+
+def _sub(left: Interval, right: Interval) -> Interval:
+    low, high = right
+    return _add(left, (None if high is None else -high, None if low is None else -low))
+
+
+def _mul(left: Interval, right: Interval) -> Interval:
+    if left[0] is not None and left[0] >= 0 and right[0] is not None and right[0] >= 0:
+        return left[0] * right[0], None if left[1] is None or right[1] is None else left[1] * right[1]
+    if None in left or None in right:
+        return _UNKNOWN
+    ends = [a * b for a in left for b in right]
+    return min(ends), max(ends)
+
+
+def _floor_div(left: Interval, right: Interval) -> Interval:
+    small, large = right
+    if small is None or small <= 0:
+        return _UNKNOWN
+    low, high = left
+    if low is not None:
+        low = low // small if low < 0 else 0 if large is None else low // large
+    if high is not None:
+        high = high // small if high >= 0 else -1 if large is None else high // large
+    return low, high
+
+
+def _floor_mod(left: Interval, right: Interval) -> Interval:
+    if right[0] is None or right[0] <= 0:
+        return _UNKNOWN
+    return 0, None if right[1] is None else right[1] - 1
+
+
+def _min(left: Interval, right: Interval) -> Interval:
+    known = [high for high in (left[1], right[1]) if high is not None]
+    return None if None in (left[0], right[0]) else min(left[0], right[0]), min(known, default=None)
+
+
+def _max(left: Interval, right: Interval) -> Interval:
+    known = [low for low in (left[0], right[0]) if low is not None]
+    return max(known, default=None), None if None in (left[1], right[1]) else max(left[1], right[1])
+
+
+_RULES: Mapping[type, Callable[[Interval, Interval], Interval]] = {
+    ir.Add: _add,
+    ir.Sub: _sub,
+    ir.Mul: _mul,
+    ir.FloorDiv: _floor_div,
+    ir.FloorMod: _floor_mod,
+    ir.Min: _min,
+    ir.Max: _max,
+}

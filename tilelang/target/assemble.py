@@ -1,0 +1,44 @@
+"""The artifact of a program: what its target made, with what every target says of the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.artifact import KernelArtifact, KernelLaunch
+from tilelang.target.params import dynamic_names, kernel_params, unused_names
+from tilelang.target.request import CompileRequest
+from tilelang.tileop.base import plain
+
+
+def assemble(
+    func: Any,
+    request: CompileRequest,
+    files: Mapping[str, bytes],
+    metadata: Mapping[str, Any],
+    launches: tuple[KernelLaunch, ...] = (),
+) -> KernelArtifact:
+    """The artifact of ``func``, a ``PrimFunc``.
+
+    Args:
+        files: name in the cache entry -> content.
+        metadata: what the target knows beside ``dynamic``, ``unused`` and ``returned``.
+        launches: device kernels in launch order.
+
+    Raises:
+        CompileError: a dynamic size stands alone in no argument.
+    """
+    params = kernel_params(func)
+    about = {"dynamic": dynamic_names(params), "unused": unused_names(func, params)}
+    if "tl.returned" in func.attrs:
+        about["returned"] = tuple(plain(func.attrs["tl.returned"]))
+    return KernelArtifact(
+        name=str(func.attrs["global_symbol"]),
+        target=request.target.text,
+        backend=request.backend,
+        params=params,
+        out_idx=tuple(request.out_idx),
+        files=files,
+        launches=launches,
+        metadata={**about, **metadata},
+    )
