@@ -1,5 +1,6 @@
 """Tools for looking at programs and layouts."""
 
+from tilelang.tools.analyzer import AnalysisResult, Analyzer
 from tilelang.tools.plot_layout import plot_layout
 
-__all__ = ["plot_layout"]
+__all__ = ["AnalysisResult", "Analyzer", "plot_layout"]
