@@ -34,7 +34,8 @@ def dtype_of(expr: Any) -> DType:
 
 
 def cast(value: Any, dtype: Any) -> Any:
-    """``value`` converted to ``dtype``: floats round to nearest even, float to integer truncates, integers wrap around.
+    """``value`` converted to ``dtype``: floats round to nearest even, integers wrap around, a float that becomes an integer
+    is truncated and limited to the range of int32 (uint32, int64, uint64 where ``dtype`` is one), NaN gives 0.
 
     Raises:
         CompileError: unknown dtype, or ``value`` is no scalar.
@@ -85,10 +86,18 @@ def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
     value = expr.value
     if target.is_float:
         return ir.FloatImm(str(target), float(value))
-    if source.is_float and not math.isfinite(value):
-        return ir.Cast(str(target), expr)
-    value = int(value)
-    return ir.IntImm(str(target), int(value != 0) if target.kind == "bool" else wrapped(value, target))
+    if target.kind == "bool":
+        return ir.IntImm("bool", int(value != 0))
+    return ir.IntImm(str(target), wrapped(truncated(float(value), target) if source.is_float else int(value), target))
+
+
+def truncated(value: float, dtype: DType) -> int:
+    """The whole part of a float, limited to the range of ``dtype`` (of int32, where that is wider); of NaN, zero."""
+    if math.isnan(value):
+        return 0
+    held = dtype if dtype.bits >= 32 else canonical("int32")
+    low, high = (-(1 << (held.bits - 1)), (1 << (held.bits - 1)) - 1) if held.kind == "int" else (0, (1 << held.bits) - 1)
+    return high if value > high else low if value < low else int(value)
 
 
 def wrapped(value: int, dtype: DType) -> int:

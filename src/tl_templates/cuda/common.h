@@ -59,17 +59,48 @@ struct is_same<A, A> {
   static constexpr bool value = true;
 };
 
-// Division that rounds down, and its remainder, which has the divisor's sign (as in Python).
-template <typename T, typename D>
-TL_DEVICE auto floor_div(T a, D b) {
-  const auto quotient = a / b;
-  return quotient - (a % b != 0 && (a < 0) != (b < 0));
+// Integer division, defined for every operand: by zero it gives zero (as the remainder does), and the least value by -1 wraps.
+template <typename T>
+TL_DEVICE T trunc_div(T a, T b) {
+  if (b == 0) return 0;
+  return b == T(-1) && b < 0 ? T(uint64_t{0} - static_cast<uint64_t>(a)) : a / b;
 }
-template <typename T, typename D>
-TL_DEVICE auto floor_mod(T a, D b) {
-  const auto remainder = a % b;
+template <typename T>
+TL_DEVICE T trunc_mod(T a, T b) {
+  return b == 0 || (b == T(-1) && b < 0) ? T(0) : a % b;
+}
+
+// Division that rounds down, and its remainder, which has the divisor's sign (as in Python).
+template <typename T>
+TL_DEVICE T floor_div(T a, T b) {
+  const T remainder = trunc_mod(a, b);
+  return trunc_div(a, b) - (remainder != 0 && (remainder < 0) != (b < 0));
+}
+template <typename T>
+TL_DEVICE T floor_mod(T a, T b) {
+  const T remainder = trunc_mod(a, b);
   return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
+
+// Shifts by the width of the type or more (or by a negative number): all bits leave.
+template <typename T>
+TL_DEVICE T shift_left(T a, T b) {
+  return static_cast<uint64_t>(b) < 8 * sizeof(T) ? T(a << b) : T(0);
+}
+template <typename T>
+TL_DEVICE T shift_right(T a, T b) {
+  return static_cast<uint64_t>(b) < 8 * sizeof(T) ? T(a >> b) : T(a < 0 ? -1 : 0);
+}
+
+// A float as an integer: the whole part, limited to the type's range; zero for NaN, where some conversions have other values.
+TL_DEVICE int to_int32(float x) { return __float2int_rz(x); }
+TL_DEVICE uint to_uint32(float x) { return __float2uint_rz(x); }
+TL_DEVICE int64_t to_int64(float x) { return x == x ? __float2ll_rz(x) : 0; }
+TL_DEVICE uint64_t to_uint64(float x) { return x == x ? __float2ull_rz(x) : 0; }
+TL_DEVICE int to_int32(double x) { return x == x ? __double2int_rz(x) : 0; }
+TL_DEVICE uint to_uint32(double x) { return x == x ? __double2uint_rz(x) : 0; }
+TL_DEVICE int64_t to_int64(double x) { return x == x ? __double2ll_rz(x) : 0; }
+TL_DEVICE uint64_t to_uint64(double x) { return x == x ? __double2ull_rz(x) : 0; }
 
 // max/min that ignore NaN (the IEEE maximumNumber), for every scalar type; half.h and bf16.h add theirs.
 template <typename T>

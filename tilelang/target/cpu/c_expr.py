@@ -8,24 +8,30 @@ from typing import Any
 from tilelang.errors import UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.floats import is_float
 from tilelang.target.cpu.c_types import Names, c_type, float_literal, int_literal, short, string_literal, type_of
 
 _INFIX = {
-    ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.Div: "/", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">",
+    ir.Add: "+", ir.Sub: "-", ir.Mul: "*", ir.EQ: "==", ir.NE: "!=", ir.LT: "<", ir.LE: "<=", ir.GT: ">",
     ir.GE: ">=", ir.And: "&&", ir.Or: "||", ir.tirx.BitwiseAnd: "&", ir.tirx.BitwiseOr: "|",
     ir.tirx.BitwiseXor: "^", ir.tirx.LShift: "<<",
-    ir.tirx.RShift: ">>", ir.Mod: "%",
+    ir.tirx.RShift: ">>",
 }  # fmt: skip
-_WRAPPING = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.tirx.LShift)
-_FUNCTIONS = {ir.FloorDiv: "floordiv", ir.FloorMod: "floormod", ir.Min: "min", ir.Max: "max"}
+_WRAPPING = (ir.Add, ir.Sub, ir.Mul, ir.tirx.LShift)
+_FUNCTIONS = {
+    ir.FloorDiv: "floordiv", ir.FloorMod: "floormod", ir.Div: "truncdiv", ir.Mod: "truncmod", ir.Min: "min", ir.Max: "max",
+}  # fmt: skip
 _MATH = {
     "tirx.sqrt": "sqrt", "tirx.floor": "floor", "prim.ceil": "ceil", "tirx.trunc": "trunc",
     "tirx.nearbyint": "nearbyint", "tirx.fabs": "fabs",
 }  # fmt: skip
 
+# The machine's division stops the process for a zero, and for the least value by -1: the quotients are 0 and the least value.
 _GENERIC = {
-    "floordiv": "{t} q = a / b; return q - (a % b != 0 && (a % b < 0) != (b < 0));",
-    "floormod": "{t} r = a % b; return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);",
+    "floordiv": "if (b == 0 || b == -1) return b ? -a : 0; {t} q = a / b; return q - (a % b != 0 && (a % b < 0) != (b < 0));",
+    "floormod": "if (b == 0 || b == -1) return 0; {t} r = a % b; return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);",
+    "truncdiv": "return b == 0 || b == -1 ? (b ? -a : 0) : a / b;",
+    "truncmod": "return b == 0 || b == -1 ? 0 : a % b;",
     "min": "return a < b ? a : b;",
     "max": "return a > b ? a : b;",
 }
@@ -75,6 +81,8 @@ class CExpressions:
                 if kind in _WRAPPING and dtype.is_integer and dtype.bits < 32 and dtype.lanes == 1
                 else text
             )
+        if kind is ir.Div and is_float(node.ty):
+            return f"({self(node.a)} / {self(node.b)})"
         if kind in _FUNCTIONS:
             return f"{self.generic(_FUNCTIONS[kind], type_of(node))}({self(node.a)}, {self(node.b)})"
         return _EXPRESSIONS[kind](self, node)
@@ -82,8 +90,8 @@ class CExpressions:
     def generic(self, operation: str, dtype: Any) -> str:
         """The name of a small function for one type, defined on first use."""
         name, text = f"tl_{operation}_{short(dtype)}", c_type(dtype)
-        if dtype.kind == "uint" and operation.startswith("floor"):
-            body = "return a / b;" if operation == "floordiv" else "return a % b;"
+        if dtype.kind == "uint" and operation.endswith(("div", "mod")):
+            body = f"return b ? a {'/' if operation.endswith('div') else '%'} b : 0;"
         else:
             body = _GENERIC[operation].format(t=text)
         self.definitions.setdefault(name, f"static inline {text} {name}({text} a, {text} b) {{ {body} }}")

@@ -20,7 +20,8 @@ from tilelang.target.cpu.script import EXPORTS, c_files, exports
 from tilelang.target.toolchain import c_compiler, run
 
 _TUNING = (
-    "-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-w",
+    "-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
+    "-ffp-contract=fast", "-w",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.target.cpu.saturate import to_integer
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,7 @@ class Legalizer(StmtRewriter):
                 return _float_extreme(left, right, kind)
             if tvm_ffi.structural_equal(node.a, node.b):
                 return is_nan(left) if kind is ir.NE else ir.Not(is_nan(left))
-        result = kind(left, right)
+        result = _shifted(left, right, kind) if kind in _SHIFTS else kind(left, right)
         leaves_range = str(node.ty) in packed.HELD and kind in _ARITHMETIC
         return packed.wrapped(result, str(node.ty)) if leaves_range else result
 
@@ -292,13 +293,16 @@ class Legalizer(StmtRewriter):
         source, target = str(node.value.ty), str(node.ty)
         _refuse_unheld(target)
         value = self.expr(node.value)
+        truncates = str(value.ty) in ("float32", "float64") and canonical(target).is_integer
         if target in packed.HELD:
-            return packed.converted(value, target)
+            return packed.wrapped(to_integer(self, value, "int32", node.value) if truncates else value, target)
         if target in formats.STORAGE:
             value = value if str(value.ty) == "float32" else ir.Cast("float32", value)
             return value if source == target else self.widen(self.narrow(value, target), target)
         if target == "bool":
             return value if source == "bool" else ir.NE(value, _zero_like(value))
+        if truncates:
+            return to_integer(self, value, target, node.value)
         return value if str(value.ty) == target else ir.Cast(target, value)
 
     def _load(self, node: Any) -> Any:
@@ -417,6 +421,22 @@ def _float_extreme(left: Any, right: Any, kind: type) -> Any:
     return _bound(left, lambda a: _bound(right, lambda b: chosen(a, b)))
 
 
+def _shifted(left: Any, right: Any, kind: type) -> Any:
+    """A shift; by the width of the type or more (or by a negative number), all bits leave, as on a GPU."""
+    dtype = canonical(str(left.ty))
+    unsigned = f"uint{canonical(str(right.ty)).bits}"
+
+    def by(amount: Any) -> Any:
+        inside = ir.Cast(unsigned, amount) < ir.IntImm(unsigned, dtype.bits)
+        if kind is ir.tirx.RShift and dtype.kind == "int":
+            return kind(left, ir.Select(inside, amount, ir.IntImm(right.ty, dtype.bits - 1)))
+        return ir.Select(inside, kind(left, amount), ir.IntImm(left.ty, 0))
+
+    if isinstance(right, ir.IntImm) and 0 <= int(right.value) < dtype.bits or dtype.lanes > 1:
+        return kind(left, right)
+    return _bound(right, by)
+
+
 def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
     """``body`` of a variable that holds ``value``, or of ``value`` itself where that costs nothing."""
     return body(value) if isinstance(value, (ir.Var, ir.FloatImm)) else let(value, body)
@@ -424,6 +444,7 @@ def _bound(value: Any, body: Callable[[Any], Any]) -> Any:
 
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE)
 _ARITHMETIC = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.FloorDiv, ir.tirx.LShift)
+_SHIFTS = (ir.tirx.LShift, ir.tirx.RShift)
 _FLOAT_CARE = (ir.Max, ir.Min, ir.EQ, ir.NE)
 _LEAVES = (ir.Var, ir.IntImm, ir.FloatImm, ir.StringImm)
 _BINARY = frozenset(

@@ -15,10 +15,11 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, constant
+from tilelang.ir.expr import constant
 from tilelang.ir.floats import is_float
 from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu import formats, helpers
+from tilelang.target.cpu.division import divided
 from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.lets import LetLowering
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -35,8 +36,8 @@ _INTRINSICS = {
 }
 """TVM's operator -> LLVM's intrinsic of the same meaning."""
 
-_UNSIGNED = frozenset({"uint32", "uint64"})
-_UNSIGNED_OPERATIONS = {ir.Add: "add", ir.Sub: "sub", ir.Mul: "mul"}
+_WRAPPING = {ir.Add: "add", ir.Sub: "sub", ir.Mul: "mul"}
+"""Operations that wrap around -> LLVM's instruction."""
 
 _MEMORY = {**formats.STORAGE, "bool": "int8"}
 """Element type -> what lies in memory where that differs."""
@@ -56,17 +57,20 @@ class _Machine(StmtRewriter):
         self.flat: dict[Any, Any] = {}
         self.natural: set[Any] = set()
         self.helpers: dict[str, None] = {}
+        self.counting = False  # whether an index or a loop bound is rewritten
         self.handlers = {
             ir.Var: self._variable,
             ir.TensorLoad: self._load,
             ir.Call: self._call,
             ir.Let: self._let,
             ir.Add: self._add,
-            ir.Sub: self._unsigned,
-            ir.Mul: self._unsigned,
+            ir.Sub: self._arithmetic,
+            ir.Mul: self._arithmetic,
             ir.NE: self._unequal,
             ir.FloorDiv: self._divided,
             ir.FloorMod: self._divided,
+            ir.Div: self._divided,
+            ir.Mod: self._divided,
         }
 
     # Statements
@@ -74,7 +78,9 @@ class _Machine(StmtRewriter):
     def visit_For(self, node: Any) -> Any:
         if node.step is None and self._is_natural(node.min):
             self.natural.add(node.loop_var)
-        return super().visit_For(node)
+        low, extent, step = (None if bound is None else self.count(bound) for bound in (node.min, node.extent, node.step))
+        body = self.stmt(node.body)
+        return ir.For(node.loop_var, low, extent, node.kind, body, annotations=node.annotations, step=step, span=node.span)
 
     def visit_Bind(self, node: Any) -> Any:
         if self._is_natural(node.value):
@@ -103,7 +109,7 @@ class _Machine(StmtRewriter):
         """The buffer of one axis that stands for ``buffer``."""
         found = self.flat.get(buffer)
         if found is None:
-            sizes = [self.expr(size) for size in buffer.shape]
+            sizes = [self.count(size) for size in buffer.shape]
             dtype = str(buffer.dtype)
             found = self.flat[buffer] = ir.decl_buffer(
                 [math.prod(sizes[1:], start=sizes[0]) if sizes else 1],
@@ -116,10 +122,10 @@ class _Machine(StmtRewriter):
 
     def offset(self, buffer: Any, indices: Any) -> Any:
         """The index into the buffer of one axis; consecutive elements stay a ramp."""
-        *outer, last = [self.expr(index) for index in indices] or [ir.IntImm("int32", 0)]
+        *outer, last = [self.count(index) for index in indices] or [ir.IntImm("int32", 0)]
         ramp = last if isinstance(last, ir.Ramp) else None
         parts = [*outer, last if ramp is None else ramp.base]
-        sizes, strides = [self.expr(size) for size in buffer.shape], [self.expr(stride) for stride in buffer.strides]
+        sizes, strides = [self.count(size) for size in buffer.shape], [self.count(stride) for stride in buffer.strides]
         if strides:
             total = sum((_times(part, stride) for part, stride in zip(parts[1:], strides[1:])), _times(parts[0], strides[0]))
         else:
@@ -129,6 +135,13 @@ class _Machine(StmtRewriter):
         return total if ramp is None else ir.Ramp(total, ramp.stride, ramp.lanes)
 
     # Expressions
+
+    def count(self, node: Any) -> Any:
+        """An index, a size or a bound of a loop, which never overflows: so compilers may compute it in more bits."""
+        outer, self.counting = self.counting, True
+        counted = self.expr(node)
+        self.counting = outer
+        return counted
 
     def expr(self, node: Any) -> Any:
         handler = self.handlers.get(type(node))
@@ -167,15 +180,15 @@ class _Machine(StmtRewriter):
                 return _intrinsic(node.ty, "llvm.fmuladd", product.a, product.b, other)
         return self._wrapping(node)
 
-    def _unsigned(self, node: Any) -> Any:
+    def _arithmetic(self, node: Any) -> Any:
         return self._wrapping(rebuilt(node, self.expr))
 
     def _wrapping(self, node: Any) -> Any:
-        """Sums and products of unsigned numbers wrap around; LLVM code generation says that wide ones never do."""
-        dtype = str(node.ty)
-        if dtype not in _UNSIGNED:
+        """Integers wrap around. TVM's code generation tells LLVM that wide ones never do: that is left so for indices."""
+        dtype = canonical(str(node.ty))
+        if dtype.lanes > 1 or not dtype.is_integer or dtype.bits < 32 or self.counting and dtype.kind == "int":
             return node
-        name = f"tl_{_UNSIGNED_OPERATIONS[type(node)]}_i{canonical(dtype).bits}"
+        name = f"tl_{_WRAPPING[type(node)]}_i{dtype.bits}"
         self.helpers[name] = None
         return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), node.a, node.b], ret_ty=node.ty)
 
@@ -186,17 +199,10 @@ class _Machine(StmtRewriter):
         return ir.Not(ir.EQ(node.a, node.b)) if floats else node
 
     def _divided(self, node: Any) -> Any:
-        """Division rounds down; the remainder goes with it. The machine's division truncates."""
-        quotient, natural = isinstance(node, ir.FloorDiv), self._is_natural(node.a) and self._is_natural(node.b)
-        node = rebuilt(node, self.expr)
-        shifted = _shifted(node.a, node.b, quotient)
-        if shifted is not None:
-            return shifted
-        if natural:
-            return ir.Div(node.a, node.b) if quotient else ir.Mod(node.a, node.b)
-        name = f"tl_{'floordiv' if quotient else 'floormod'}_i{canonical(str(node.ty)).bits}"
-        self.helpers[name] = None
-        return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), node.a, node.b], ret_ty=node.ty)
+        if is_float(node.ty):
+            return rebuilt(node, self.expr)
+        natural = self._is_natural(node.a) and self._is_natural(node.b)
+        return divided(rebuilt(node, self.expr), natural, self.helpers)
 
     def _is_natural(self, node: Any) -> bool:
         """Whether an integer expression is certainly not negative (as long as nothing overflows)."""
@@ -206,6 +212,8 @@ class _Machine(StmtRewriter):
             return node in self.natural
         if isinstance(node, ir.IntImm):
             return int(node.value) >= 0
+        if isinstance(node, ir.Mul) and any(isinstance(side, ir.IntImm) and side.value > 0xFFFF for side in (node.a, node.b)):
+            return False  # a hash, whose products do overflow
         if isinstance(node, (ir.Add, ir.Mul, ir.FloorDiv, ir.Min)):
             return self._is_natural(node.a) and self._is_natural(node.b)
         if isinstance(node, ir.FloorMod):
@@ -234,30 +242,8 @@ def _intrinsic(dtype: Any, name: str, *arguments: Any) -> Any:
     return ir.tirx.call_llvm_pure_intrin(dtype, name, *arguments)
 
 
-def _shifted(a: Any, b: Any, quotient: bool) -> Any | None:
-    """The division by a power of two, which rounds down by itself."""
-    divisor = as_int(b)
-    if not isinstance(divisor, int) or divisor <= 0 or divisor & (divisor - 1):
-        return None
-    return a >> ir.IntImm(a.ty, divisor.bit_length() - 1) if quotient else a & ir.IntImm(a.ty, divisor - 1)
-
-
-for _bits in (8, 16, 32, 64):
-    for _name, _last in (
-        ("floordiv", "%c = sext i1 %up to {t}\n  %r = add {t} %q, %c"),
-        ("floormod", "%c = select i1 %up, {t} %b, {t} 0\n  %r = add {t} %m, %c"),
-    ):
-        _type = f"i{_bits}"
-        helpers.register(
-            f"tl_{_name}_{_type}",
-            f"define {_type} @tl_{_name}_{_type}({_type} %a, {_type} %b) alwaysinline {{\n"
-            f"  %q = sdiv {_type} %a, %b\n  %m = srem {_type} %a, %b\n  %some = icmp ne {_type} %m, 0\n"
-            f"  %x = xor {_type} %m, %b\n  %other = icmp slt {_type} %x, 0\n  %up = and i1 %some, %other\n"
-            f"  {_last.format(t=_type)}\n  ret {_type} %r\n}}",
-        )
-
 for _type in ("i32", "i64"):
-    for _name in _UNSIGNED_OPERATIONS.values():
+    for _name in _WRAPPING.values():
         helpers.register(
             f"tl_{_name}_{_type}",
             f"define {_type} @tl_{_name}_{_type}({_type} %a, {_type} %b) alwaysinline {{\n"

@@ -79,20 +79,12 @@ def code_of(value: Any, dtype: str) -> Any:
 
 
 def wrapped(value: Any, dtype: str) -> Any:
-    """An integer of 8 bits modulo the range of a small type, as the type that holds it."""
+    """An integer modulo the range of a small type, as the type that holds it."""
     code = code_of(value, dtype)
     if dtype != "int4":
         return code
     eight = ir.IntImm("int8", 8)
     return ir.tirx.BitwiseXor(ir.Cast("int8", code), eight) - eight
-
-
-def converted(value: Any, dtype: str) -> Any:
-    """A number of any type as a small integer: floats are truncated first, integers wrap around."""
-    source = str(value.ty)
-    if source.startswith("float"):
-        value = ir.Cast("int32", value)
-    return wrapped(value, dtype)
 
 
 def _u8(value: int) -> Any:

@@ -85,12 +85,21 @@ def converted(text: str, source: str, target: str) -> str:
         return text
     if target == "bool":
         return f"({converted(text, source, 'float32')} != 0)" if source not in NATIVE else f"({text} != 0)"
+    if source.is_float and source in NATIVE and target.is_integer:
+        return _truncated(text, source, target)
     if source in NATIVE and (target in NATIVE or source == "float32"):
         return f"{c_type(target)}({text})"
     if target == "float32":
         return f"float({text})"
     middle = "float64" if source == "float64" else "float32"
     return converted(converted(text, source, middle), middle, target) if source != middle else f"{c_type(target)}({text})"
+
+
+def _truncated(text: str, source: str, target: DType) -> str:
+    """A float32 or float64 as an integer; narrow ones are the low bits of an int."""
+    if target.bits < 32:
+        return f"{c_type(target)}({_truncated(text, source, canonical('int32'))})"
+    return f"tl::to_{target.kind}{target.bits}({text})"
 
 
 def integer_literal(value: int, dtype: DType) -> str:

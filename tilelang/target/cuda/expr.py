@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.element_types import c_type, converted, float_literal, integer_literal
+from tilelang.ir.expr import as_int
+from tilelang.target.cuda.element_types import c_type, converted, float_literal, integer_literal, value_type
 from tilelang.target.cuda.intrinsics import intrinsic_text
 
 if TYPE_CHECKING:
@@ -96,26 +97,41 @@ class ExprPrinter:
         return self.text(expr.body)
 
     def _floor_div(self, expr: Any) -> str:
-        left, right = self.text(expr.a), self.text(expr.b)
-        divisor = int(expr.b.value) if isinstance(expr.b, ir.IntImm) else 0
-        if divisor > 0 and not divisor & (divisor - 1):
+        divisor = as_int(expr.b)
+        if isinstance(divisor, int) and divisor > 0 and not divisor & (divisor - 1):
+            left = self.text(expr.a)
             return f"({left} >> {divisor.bit_length() - 1})" if divisor > 1 else left
-        if self._c_division(expr):
-            return f"({left} / {right})"
-        return f"tl::floor_div({left}, {right})"
+        return self._divided(expr, "/") if self._truncates(expr) else self._function("floor_div", expr)
 
     def _floor_mod(self, expr: Any) -> str:
-        left, right = self.text(expr.a), self.text(expr.b)
-        divisor = int(expr.b.value) if isinstance(expr.b, ir.IntImm) else 0
-        if divisor > 0 and not divisor & (divisor - 1):
-            return f"({left} & {divisor - 1})"
-        if self._c_division(expr):
-            return f"({left} % {right})"
-        return f"tl::floor_mod({left}, {right})"
+        divisor = as_int(expr.b)
+        if isinstance(divisor, int) and divisor > 0 and not divisor & (divisor - 1):
+            return f"({self.text(expr.a)} & {divisor - 1})"
+        return self._divided(expr, "%") if self._truncates(expr) else self._function("floor_mod", expr)
 
-    def _c_division(self, expr: Any) -> bool:
+    def _truncates(self, expr: Any) -> bool:
+        """Whether rounding down is rounding towards zero: no operand is negative."""
         unsigned = str(expr.ty).startswith("uint")
         return unsigned or (self.e.facts.non_negative(expr.a) and self.e.facts.non_negative(expr.b))
+
+    def _divided(self, expr: Any, symbol: str) -> str:
+        """A division that truncates, of integers or floats; an integer that may be zero gives zero."""
+        if canonical(str(expr.ty)).is_float or self.e.facts.bounds(expr.b)[0] > 0:
+            return self._infix(expr, symbol)
+        return self._function("trunc_div" if symbol == "/" else "trunc_mod", expr)
+
+    def _shifted(self, expr: Any) -> str:
+        """A shift; by the width of the type or more (or by a negative number), all bits leave."""
+        low, high = self.e.facts.bounds(expr.b)
+        if low >= 0 and high < canonical(str(expr.ty)).bits:
+            return self._infix(expr, _INFIX[type(expr)])
+        return self._function("shift_left" if isinstance(expr, ir.LShift) else "shift_right", expr)
+
+    def _function(self, name: str, expr: Any) -> str:
+        """An operation of two integers by its function of ``common.h``."""
+        dtype = canonical(str(expr.ty))
+        text = f"tl::{name}<{value_type(dtype)}>({self.text(expr.a)}, {self.text(expr.b)})"
+        return converted(text, "int32", dtype) if dtype.bits < 8 else text
 
     def _extremum(self, expr: Any) -> str:
         word = "max" if isinstance(expr, ir.Max) else "min"
@@ -243,6 +259,10 @@ _PRINTERS: Mapping[type, Callable[[ExprPrinter, Any], str]] = {
     ir.BitwiseNot: ExprPrinter._bitwise_not,
     ir.Select: ExprPrinter._select,
     ir.Let: ExprPrinter._let,
+    ir.Div: lambda printer, expr: printer._divided(expr, "/"),
+    ir.Mod: lambda printer, expr: printer._divided(expr, "%"),
+    ir.LShift: ExprPrinter._shifted,
+    ir.RShift: ExprPrinter._shifted,
     ir.FloorDiv: ExprPrinter._floor_div,
     ir.FloorMod: ExprPrinter._floor_mod,
     ir.Max: ExprPrinter._extremum,

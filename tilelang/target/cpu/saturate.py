@@ -1,0 +1,78 @@
+"""Floats that become integers: truncated, limited to the range of int32, uint32, int64 or uint64, zero where they are NaN.
+
+That is what a GPU's conversion does; C and LLVM leave everything outside of the range open. Narrower integers are the low bits of
+the int32.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu.functions import scalar_function, select
+
+_SOURCES = ("float32", "float64")
+_TARGETS = ("int32", "uint32", "int64", "uint64")
+
+
+def to_integer(legalizer: Any, value: Any, dtype: str, known: Any) -> Any:
+    """A legalised float32 or float64 as an integer of any type.
+
+    Args:
+        legalizer: the legaliser.
+        value: the float.
+        dtype: the integer type.
+        known: the expression that ``value`` was legalised from, whose limits may make a test unnecessary.
+    """
+    wide = dtype if canonical(dtype).bits >= 32 else "int32"
+    low, high = _range(wide)
+    least, most = _limits(known)
+    if low <= least and most < high:
+        converted = ir.Cast(wide, value)
+    else:
+        converted = legalizer.call(_name(str(value.ty), wide), value)
+    return converted if wide == dtype else ir.Cast(dtype, converted)
+
+
+def _range(dtype: str) -> tuple[float, float]:
+    """The least value of an integer type, and the first beyond the largest: both are floats exactly."""
+    bits = canonical(dtype).bits
+    return (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if canonical(dtype).kind == "int" else (0.0, 2.0**bits)
+
+
+def _limits(node: Any) -> tuple[float, float]:
+    """Between which constants ``T.clamp`` and the like keep a value; of a number and NaN, they give the number."""
+    if isinstance(node, ir.FloatImm):
+        return float(node.value), float(node.value)
+    if isinstance(node, (ir.Min, ir.Max)):
+        (a, b), (c, d) = _limits(node.a), _limits(node.b)
+        return (min(a, c), min(b, d)) if isinstance(node, ir.Min) else (max(a, c), max(b, d))
+    if isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name in _ROUNDING:
+        low, high = _limits(node.args[0])
+        return low - 1, high + 1
+    return -math.inf, math.inf
+
+
+_ROUNDING = frozenset({"tirx.round", "tirx.nearbyint", "tirx.floor", "tirx.trunc", "prim.ceil"})
+
+
+def _name(source: str, target: str) -> str:
+    return f"tl_{source}_to_{target}"
+
+
+def _register(source: str, target: str) -> None:
+    low, high = (ir.FloatImm(source, limit) for limit in _range(target))
+    bits, signed = canonical(target).bits, canonical(target).kind == "int"
+    least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+    @scalar_function(_name(source, target), (source,), target)
+    def convert(x: Any) -> Any:
+        beyond = select(x < low, ir.IntImm(target, least), ir.IntImm(target, 0)) if signed else ir.IntImm(target, 0)
+        return select(x >= high, ir.IntImm(target, most), select(x >= low, ir.Cast(target, x), beyond))
+
+
+for _source in _SOURCES:
+    for _target in _TARGETS:
+        _register(_source, _target)
