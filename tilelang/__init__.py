@@ -30,8 +30,8 @@ _MODULES: dict[str, str] = {
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 _SUBMODULES = (
-    "autotuner", "cache", "env", "errors", "execution", "jit", "language", "layout", "math", "profiler", "testing",
-    "transform", "utils",
+    "autotuner", "cache", "carver", "env", "errors", "execution", "jit", "language", "layout", "math", "profiler", "testing",
+    "tools", "transform", "utils",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOME, *_SUBMODULES]

@@ -141,6 +141,13 @@ class ReduceShapeError(CompileError):
         )
 
 
+class ReducerError(CompileError):
+    """A reducer whose threads' parts would not add up to its result."""
+
+    def __init__(self, name: str, operation: str, problem: str, hint: str):
+        super().__init__(f"reducer {name} (op={operation!r}) {problem}", hint=hint)
+
+
 class PassFailedError(CompileError):
     """A compiler pass failed in a way that is not the program's fault."""
 

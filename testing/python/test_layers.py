@@ -39,6 +39,7 @@ BELOW = {
 UPWARDS = {
     ("frontend", "language"): "operators, builtins and annotations of rewritten code mean the language's functions",
     ("dtypes", "language"): "T.float16(x) is a conversion",
+    ("layout", "ir"): "a program may ask for the places of a layout as expressions",
     ("cache", "jit"): "KernelCache.cached compiles what it does not have",
 }
 """Imports against the order, inside functions where they would be a circle, and why each is there."""

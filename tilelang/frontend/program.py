@@ -12,6 +12,7 @@ from tilelang.errors import CompileError, Location, TileLangError, TraceError, c
 from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
 from tilelang.frontend.builder import Builder, activate, current
 from tilelang.frontend.hooks import HOOKS
+from tilelang.frontend.reducers import verify_reducers
 from tilelang.frontend.rewrite import declared_arguments, rewrite
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.values import as_expr
@@ -179,6 +180,7 @@ def _finish(name: str, params: list[Any], builder: Builder) -> Any:
     for key, value in attrs.items():
         func = func.with_attr(key, value)
     verify_scopes(func)
+    verify_reducers(func, builder.reducers)
     return func
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import CompileError
+from tilelang.errors import CompileError, ReducerError
 
 from .support import assert_close, name_of, random, run
 
@@ -239,3 +239,161 @@ def test_a_large_reducer_needs_little_shared_memory():
         kernel(a, b)
     torch.testing.assert_close(b, a.sum(0), rtol=1e-5, atol=1e-5)
     assert kernel.entry.artifact.launches[0].shared_bytes == 512 * 4 * 4  # one part of each element a warp
+
+
+def _misused(op, body, dtype="float32"):
+    @T.prim_func
+    def main(A: T.Tensor((16, 8), dtype), B: T.Tensor((16,), dtype)):
+        with T.Kernel(1, threads=128):
+            r = T.alloc_reducer((16,), dtype, op=op)
+            result = T.alloc_fragment((16,), dtype)
+            body(A, B, r, result)
+
+    return main
+
+
+@T.macro
+def _update(A, r):
+    for i, j in T.Parallel(16, 8):
+        T.reducer_update(r[i], A[i, j])
+
+
+@T.macro
+def _other_operation(A, B, r, result):
+    T.clear(r)
+    for i, j in T.Parallel(16, 8):
+        r[i] = T.max(r[i], A[i, j])
+    T.finalize_reducer(r, result)
+
+
+@T.macro
+def _scaled(A, B, r, result):
+    T.clear(r)
+    for i, j in T.Parallel(16, 8):
+        r[i] = A[i, j] - r[i]
+    T.finalize_reducer(r, result)
+
+
+@T.macro
+def _never_finalized(A, B, r, result):
+    T.reducer_init(r)
+    _update(A, r)
+
+
+@T.macro
+def _read_early(A, B, r, result):
+    T.reducer_init(r)
+    _update(A, r)
+    T.copy(r, B)
+    T.finalize_reducer(r, result)
+
+
+@T.macro
+def _read_while_updated(A, B, r, result):
+    T.reducer_init(r)
+    for i, j in T.Parallel(16, 8):
+        r[i] += A[i, j]
+        B[i] = r[i]
+    T.finalize_reducer(r, result)
+
+
+@T.macro
+def _not_begun(A, B, r, result):
+    _update(A, r)
+    T.finalize_reducer(r, result)
+
+
+@T.macro
+def _begun_once_for_all_iterations(A, B, r, result):
+    T.reducer_init(r)
+    for _ in T.serial(2):
+        _update(A, r)
+        T.finalize_reducer(r, result)
+
+
+@T.macro
+def _every_thread_from_one(A, B, r, result):
+    T.fill(r, 1.0)
+    _update(A, r)
+    T.finalize_reducer(r, result)
+
+
+@T.macro
+def _copied_into(A, B, r, result):
+    T.copy(B, r)
+    _update(A, r)
+    T.finalize_reducer(r, result)
+
+
+MISUSE = {
+    _other_operation: "is updated by the operation of 'max'",
+    _scaled: "is updated by something else than its operation",
+    _never_finalized: "is never finalized",
+    _read_early: "is read before T.finalize_reducer",
+    _read_while_updated: "is read before T.finalize_reducer",
+    _not_begun: "is updated before T.reducer_init",
+    _begun_once_for_all_iterations: "is updated after T.finalize_reducer",
+    _every_thread_from_one: "is set to a value, which every thread would count",
+    _copied_into: "is set to a value, which every thread would count",
+}
+
+
+@pytest.mark.parametrize("body, message", MISUSE.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_misuse_of_a_reducer(body, message):
+    with pytest.raises(ReducerError, match=message) as caught:
+        _misused("sum", body)
+    assert caught.value.location.file == __file__ and "reducer r (op='sum')" in str(caught.value)
+
+
+@T.macro
+def _a_branch(A, B, r, result):
+    T.clear(r)
+    if A[0, 0] > 0:
+        _update(A, r)
+        T.finalize_reducer(r)
+        T.copy(r, B)
+    else:
+        T.copy(B, result)
+
+
+@T.macro
+def _an_epoch_for_each_iteration(A, B, r, result):
+    for _ in T.serial(2):
+        T.fill(r, 0)
+        _update(A, r)
+        T.finalize_reducer(r)
+        T.copy(r, B)
+
+
+@T.macro
+def _many_terms(A, B, r, result):
+    T.clear(r)
+    for i, j in T.Parallel(16, 8):
+        r[i] = r[i] + A[i, j] * A[i, j] - B[i]
+    T.finalize_reducer(r, result)
+
+
+@T.macro
+def _a_serial_loop_of_updates(A, B, r, result):
+    T.reducer_init(r, 3)
+    for _ in T.serial(4):
+        _update(A, r)
+    T.finalize_reducer(r, result)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("body", [_a_branch, _an_epoch_for_each_iteration, _many_terms, _a_serial_loop_of_updates])
+def test_right_uses_of_a_reducer(body, dtype):
+    _misused("sum", body, dtype)
+
+
+def test_a_maximum_may_go_on_from_a_result():
+    @T.macro
+    def body(A, B, r, result):
+        T.copy(B, r)
+        for _ in T.serial(2):
+            for i, j in T.Parallel(16, 8):
+                r[i] = T.max(A[i, j], r[i])
+            T.finalize_reducer(r)
+
+    _misused("max", body)

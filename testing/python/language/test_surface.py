@@ -12,7 +12,8 @@ import tilelang.language as T
 from tilelang import dtypes
 
 SURFACE = """
-prim_func macro Kernel ClusterKernel Persistent get_thread_binding get_block_binding func_attr attr import_source
+prim_func macro Kernel ClusterKernel Persistent PersistentTileScheduler get_thread_binding get_block_binding
+func_attr attr import_source
 call_extern Tensor StridedTensor Buffer ptr make_tensor dynamic symbolic const empty contiguous alloc_shared
 alloc_fragment alloc_local alloc_var alloc_barrier alloc_cluster_barrier alloc_tmem alloc_reducer finalize_reducer
 alloc_global copy async_copy tma_copy c2d_im2col transpose clear fill reshape view Parallel Pipelined serial Serial

@@ -31,9 +31,9 @@ def place_buffers(program: LegalProgram, context: Any) -> LegalProgram:
     """The program with every allocation placed."""
     planner = _Planner()
     planner.stmt(program.func.body)
-    placer = _Placer(planner.offsets, planner.workspace)
-    func = program.func.with_body(placer.stmt(program.func.body))
-    helpers = (*program.helpers, "tl_workspace") if planner.offsets else program.helpers
+    offsets, size = planner.workspace()
+    func = program.func.with_body(_Placer(offsets, size).stmt(program.func.body))
+    helpers = (*program.helpers, "tl_workspace") if offsets else program.helpers
     return replace(program, func=func, helpers=helpers)
 
 
@@ -50,25 +50,39 @@ def buffer_bytes(buffer: Any) -> Any:
 
 
 class _Planner(StmtRewriter):
-    """Decides which allocations leave the stack, and where each lies in the workspace."""
+    """Decides which allocations leave the stack, and where each lies in the workspace.
+
+    The smallest buffers are the first on the stack: some are meant to be registers, which they can only be there.
+    """
 
     def __init__(self) -> None:
-        self.stack = 0
-        self.workspace: Any = 0
-        self.offsets: dict[Any, Any] = {}
+        self.sizes: dict[Any, Any] = {}
 
     def visit_AllocBuffer(self, node: Any) -> Any:
-        size = buffer_bytes(node.buffer)
-        if isinstance(size, int) and size <= LARGEST_ON_STACK and self.stack + size <= STACK_BYTES:
-            self.stack += size
-            return node
-        self.offsets[node.buffer] = self.workspace
-        if isinstance(size, int):
-            rounded: Any = math.ceil(size / _LINE) * _LINE
-        else:
-            rounded = ir.FloorDiv(size + (_LINE - 1), constant(_LINE, "int64")) * _LINE
-        self.workspace = constant(self.workspace, "int64") + rounded if not isinstance(rounded, int) else self.workspace + rounded
+        self.sizes[node.buffer] = buffer_bytes(node.buffer)
         return node
+
+    def workspace(self) -> tuple[dict[Any, Any], Any]:
+        """The offsets of the buffers in the workspace, and its size."""
+        on_stack, free = set(), STACK_BYTES
+        known = {buffer: size for buffer, size in self.sizes.items() if isinstance(size, int)}
+        for buffer, size in sorted(known.items(), key=lambda item: item[1]):
+            if size <= min(free, LARGEST_ON_STACK):
+                on_stack.add(buffer)
+                free -= size
+        offsets, end = {}, 0
+        for buffer, size in self.sizes.items():
+            if buffer not in on_stack:
+                offsets[buffer] = end
+                end = end + _lines(size) if isinstance(end, int) else end + constant(_lines(size), "int64")
+        return offsets, end
+
+
+def _lines(size: Any) -> Any:
+    """A size rounded up to whole cache lines."""
+    if isinstance(size, int):
+        return math.ceil(size / _LINE) * _LINE
+    return ir.FloorDiv(size + (_LINE - 1), constant(_LINE, "int64")) * _LINE
 
 
 class _Placer(StmtRewriter):

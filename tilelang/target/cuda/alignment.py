@@ -1,27 +1,90 @@
-"""How far the addresses of tensors must be aligned: read from the PTX, which has every access that the compiler chose."""
+"""How far the addresses of tensors must be aligned: read from the PTX, which has every access that the compiler chose.
+
+An access counts for the tensors whose addresses flow into its own; where that cannot be seen, for all of them.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
-from tilelang.artifact import KernelParam
+from tilelang.artifact import KernelLaunch, KernelParam
 from tilelang.dtypes import canonical
 
+_FUNCTION = re.compile(r"^\s*(?:\.\w+\s+)*\.(?:entry|func)\s[^;{]*?(\w+)\s*\(\s*$", re.M)
 _VECTOR = re.compile(r"\b(?:ld|st|red|atom)\.(?:\w+(?:::\w+)*\.)*global(?:\.\w+(?:::\w+)*)*?\.v([248])\.\w(\d+)\s")
 _COPY = re.compile(r"\bcp\.async\.c[ag]\.shared(?:::\w+)?\.global[^;]*?\],\s*(4|8|16)\b")
+_BULK = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)")
 _BULK_BYTES = 16
+_PARAMETER = re.compile(r"\bld\.param\.[bu]64\s+(%rd\d+), \[\w+_param_(\d+)\]")
+_ASSIGNMENT = re.compile(r"^\s*(?:@!?%p\d+\s+)?(?!ld|atom)[\w.:]+\s+(%rd\d+),(.*);")
+_REGISTER = re.compile(r"%rd\d+")
 
 
-def tensor_alignment(ptx: bytes | str, params: tuple[KernelParam, ...]) -> dict[str, int]:
-    """Bytes that the address of each tensor parameter must be a multiple of, where that is more than an element.
-
-    The widest access to global memory counts for all of them: PTX does not say which parameter an address comes from.
-    """
+def tensor_alignment(ptx: bytes | str, params: Sequence[KernelParam], launches: Sequence[KernelLaunch]) -> dict[str, int]:
+    """Bytes that the address of each tensor parameter must be a multiple of, where that is more than an element."""
     text = ptx.decode(errors="replace") if isinstance(ptx, bytes) else ptx
-    widths = [int(lanes) * int(bits) // 8 for lanes, bits in _VECTOR.findall(text)]
-    widths += [int(size) for size in _COPY.findall(text)]
-    if "cp.async.bulk" in text:
-        widths.append(_BULK_BYTES)
-    widest = max(widths, default=1)
-    tensors = (param for param in params if param.kind == "tensor")
-    return {param.name: widest for param in tensors if widest > canonical(param.dtype).bytes}
+    tensors = {param.name: canonical(param.dtype).bytes for param in params if param.kind == "tensor"}
+    arguments = {launch.symbol: [name for _, name in launch.args] for launch in launches}
+    widest = dict.fromkeys(tensors, 1)
+    found = [(name, _BULK_BYTES) for launch in launches for name in [spec.tensor for spec in launch.tensor_maps]]
+    for symbol, body in _functions(text):
+        names = arguments.get(symbol)
+        for origins, width in _accesses(body):
+            of = tensors if names is None or not origins else [names[position] for position in origins]
+            found += [(name, width) for name in of]
+    for name, width in found:
+        if name in widest:
+            widest[name] = max(widest[name], width)
+    return {name: width for name, width in widest.items() if width > tensors[name]}
+
+
+def _functions(text: str) -> Iterator[tuple[str, str]]:
+    """(name, text) of each function of a module."""
+    pieces = _FUNCTION.split(text)
+    yield from zip(pieces[1::2], pieces[2::2])
+
+
+def _accesses(body: str) -> Iterator[tuple[frozenset[int], int]]:
+    """(positions of the parameters whose addresses flow into it, bytes) of each access to global memory that is wider than an
+    element may be."""
+    lines = body.splitlines()
+    origins: dict[str, frozenset[int]] | None = None
+    for line in lines:
+        width = _width(line)
+        if width:
+            origins = _origins(lines) if origins is None else origins
+            yield frozenset().union(*(origins.get(name, frozenset()) for name in _REGISTER.findall(_addresses(line)))), width
+
+
+def _width(line: str) -> int:
+    vector = _VECTOR.search(line)
+    if vector:
+        return int(vector[1]) * int(vector[2]) // 8
+    copy = _COPY.search(line)
+    return int(copy[1]) if copy else _BULK_BYTES if _BULK.search(line) else 0
+
+
+def _addresses(line: str) -> str:
+    return " ".join(re.findall(r"\[[^\]]*\]", line))
+
+
+def _origins(lines: Sequence[str]) -> dict[str, frozenset[int]]:
+    """The parameters from whose values each 64-bit register is computed, through copies and arithmetic but no memory."""
+    found: dict[str, frozenset[int]] = {}
+    steps: list[tuple[str, list[str]]] = []
+    for line in lines:
+        parameter, assignment = _PARAMETER.search(line), _ASSIGNMENT.match(line)
+        if parameter:
+            found[parameter[1]] = found.get(parameter[1], frozenset()) | {int(parameter[2])}
+        elif assignment:
+            steps.append((assignment[1], _REGISTER.findall(assignment[2])))
+    changed = True
+    while changed:
+        changed = False
+        for target, sources in steps:
+            union = found.get(target, frozenset()).union(*(found.get(source, frozenset()) for source in sources))
+            if union and union != found.get(target):
+                found[target] = union
+                changed = True
+    return found

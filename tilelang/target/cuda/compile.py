@@ -65,7 +65,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
         **lowered.dumps,
     }
     metadata = {
-        "alignment": tensor_alignment(binary.ptx, params),
+        "alignment": tensor_alignment(binary.ptx, params, lowered.launches),
         "toolchain": toolchain_versions(),
         "seconds": {**lowered.seconds, "device_compiler": device_seconds, "host": host_seconds},
         "resources": {symbol: used.as_dict() for symbol, used in binary.resources.items()},

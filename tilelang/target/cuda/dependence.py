@@ -193,7 +193,7 @@ def _handed_on(stmt: Any, known: set[Any]) -> Iterator[Access]:
     for expr in statement_exprs(stmt):
         for part in walk_expr(expr):
             if isinstance(part, ir.Var) and ir.is_buffer_var(part) and part not in known:
-                yield Access(part, (), ADDRESS, False, True, 0)
+                yield Access(part, (), ADDRESS, conditional=False, defined=True, step=0)
 
 
 def _values(stmt: Any, values: set[Any]) -> Iterator[Touch]:

@@ -31,13 +31,13 @@ from tilelang.target.cuda.loop_layout import (
     private_loop,
     register_form,
 )
-from tilelang.target.cuda.nest import ADDRESS, READ, UPDATE, WRITE, Nest, mentions
+from tilelang.target.cuda.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.products import plan_product
-from tilelang.target.cuda.shared_layouts import allows_panels, choose_shared, moved_in_bulk
+from tilelang.target.cuda.shared_layouts import allows_panels, asks_for_a_swizzle, choose_shared, is_panels, moved_in_bulk
 from tilelang.target.cuda.staging import accesses_of, can_stage, span_of, stage
 from tilelang.target.cuda.tiles import describe
 from tilelang.target.cuda.tree import FRAGMENT, Branch, Loop, Operator, Parallel, Scalar, Scope, TileTree, inside
-from tilelang.target.cuda.vectors import contiguous_axis, is_memory, shrink_to_threads, vector_width
+from tilelang.target.cuda.vectors import contiguous_axis, shrink_to_threads, vector_width
 from tilelang.target.cuda.wgmma import WARP_GROUP
 from tilelang.target.cuda.worklist import Worklist
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -107,6 +107,7 @@ class _Solver:
         self.scalars: list[Any] = []
         self.bulk: list[Any] = []  # shared tiles that the tensor memory accelerator moves
         self.viewed = tree.viewed()
+        self.wished: dict[Any, Any] = {}  # shared tiles that the user wants swizzled
         self.views: dict[Any, list[Any]] = {}
         for view in tree.aliases:
             self.views.setdefault(tree.root_of(view), []).append(view)
@@ -141,7 +142,9 @@ class _Solver:
         self._annotations()
         for node in self.products:
             self._product(node)
-        self.out.memory = choose_shared(self.tree, self.out.memory, self.out.products, self.nests, self.bulk, self.swizzle)
+        self.out.memory = choose_shared(
+            self.tree, self.out.memory, self.wished, self.out.products, self.nests, self.bulk, self.swizzle
+        )
         pending = {node for node in self.nests if self._touches_fragment(node)}
         free = [node for node in self.nests if node not in pending]
         self._propagate(pending)
@@ -178,6 +181,8 @@ class _Solver:
                 layout, buffer = from_text(hint.layout), hint.buffer.buffer
                 if isinstance(layout, FragmentLayout):
                     self._fix_views(buffer, layout, span)
+                elif asks_for_a_swizzle(hint) and not is_panels(layout, buffer):
+                    self.wished[buffer] = layout
                 elif buffer not in self.viewed:
                     self.out.memory[buffer] = layout
                     self.out.origins[buffer] = span
@@ -361,7 +366,7 @@ class _Solver:
             return private_loop(nest.axes, threads)
         place = contiguous_axis(nest)
         extents = [axis.extent for axis in nest.axes]
-        width = vector_width(nest, place, extents[place], self.out.memory, self.facts)
+        width = vector_width(nest, place, extents[place], self.out.memory, self.facts, self.tree.root_of)
         width = shrink_to_threads(width, extents, threads) if not self._prefers_wide(nest) else width
         order = [place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place)]
         return free_loop(nest.axes, threads, width, order)

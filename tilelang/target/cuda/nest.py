@@ -6,7 +6,7 @@ its body, and every buffer access in it; layout inference and emission need noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,16 +35,23 @@ class Access:
     Attributes:
         kind: read, write, update (atomic), or address (the place itself is handed on).
         conditional: whether it may not happen.
-        inner: whether its index uses variables that the body defines.
+        defined: whether its index uses variables that the body defines.
         step: number of the store or call, in program order.
+        loaded: the buffers that its index is loaded from.
     """
 
     buffer: Any
     indices: tuple[Any, ...]
     kind: str
     conditional: bool
-    inner: bool
+    defined: bool
     step: int
+    loaded: tuple[Any, ...] = ()
+
+    @property
+    def inner(self) -> bool:
+        """Whether its index is known in the body only."""
+        return self.defined or bool(self.loaded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,19 +164,32 @@ class _Collector:
 
     def add(self, buffer: Any, indices: Any, kind: str, conditional: bool) -> None:
         indices = tuple(indices)
-        inner = any(uses(index, self.inner) for index in indices)
-        self.found.append(Access(buffer, indices, kind, conditional, inner, self.step))
+        defined = any(mentions(index, self.inner) for index in indices)
+        loaded = tuple(buffer for index in indices for buffer in _loaded(index))
+        self.found.append(Access(buffer, indices, kind, conditional, defined, self.step, loaded))
 
 
-def uses(expr: Any, variables: Any) -> bool:
-    """Whether ``expr`` mentions any of ``variables`` (a set or dict) or loads from memory."""
-    if isinstance(expr, ir.Var):
-        return expr in variables
-    if isinstance(expr, (int, ir.IntImm)):
-        return False
+def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
+    """Whether an access may be made ahead of the body: its index is then the same.
+
+    Args:
+        root: gives the buffer whose memory a buffer names.
+    """
+    changed = {root(other.buffer) for other in nest.accesses if other.kind != READ}
+    return not access.defined and all(is_memory(buffer) and root(buffer) not in changed for buffer in access.loaded)
+
+
+def is_memory(buffer: Any) -> bool:
+    """Whether a buffer lies in global or shared memory."""
+    return buffer.scope() in ("global", "", "shared", "shared.dyn")
+
+
+def _loaded(expr: Any) -> Iterator[Any]:
     if isinstance(expr, ir.TensorLoad):
-        return True
-    return any(uses(child, variables) for child in operands(expr))
+        yield expr.source
+    if not isinstance(expr, (ir.Var, int, ir.IntImm)):
+        for child in operands(expr):
+            yield from _loaded(child)
 
 
 def mentions(expr: Any, variables: Any) -> bool:

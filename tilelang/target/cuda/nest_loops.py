@@ -60,7 +60,7 @@ class NestLoops:
             return 1, layout
         if dim.size != dim.extent and dim.extent % first.extent:
             return 1, layout
-        width = vector_width(self.nest, place, first.extent, self.e.layouts.memory, self.e.facts)
+        width = vector_width(self.nest, place, first.extent, self.e.layouts.memory, self.e.facts, self.e.root)
         if width in (1, first.extent):
             return width, layout
         rest = Mode(first.extent // width, first.stride * width, REGISTER)

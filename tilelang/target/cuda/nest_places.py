@@ -8,11 +8,10 @@ from typing import Any
 
 from tilelang.target.cuda.element_types import is_packed, packed_element
 from tilelang.target.cuda.loop_layout import register_form
-from tilelang.target.cuda.nest import READ, WRITE
+from tilelang.target.cuda.nest import READ, WRITE, is_memory
 from tilelang.target.cuda.nest_loops import NestLoops
 from tilelang.target.cuda.places import Places
 from tilelang.target.cuda.tree import FRAGMENT
-from tilelang.target.cuda.vectors import is_memory
 
 
 class NestPlaces(Places):

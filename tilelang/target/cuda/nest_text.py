@@ -12,13 +12,12 @@ from tilelang.target.cuda.code import Code, leaf_of
 from tilelang.target.cuda.element_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.loop_layout import LoopLayout, register_form
-from tilelang.target.cuda.nest import READ, UPDATE, mentions
+from tilelang.target.cuda.nest import READ, UPDATE, is_memory, mentions
 from tilelang.target.cuda.nest_loops import NestLoops
 from tilelang.target.cuda.nest_places import NestPlaces
 from tilelang.target.cuda.statements import guarded, statement
 from tilelang.target.cuda.tree import FRAGMENT, Parallel
 from tilelang.target.cuda.vector_body import VectorBody
-from tilelang.target.cuda.vectors import is_memory
 from tilelang.tileop.copy import Copy, Fill
 
 

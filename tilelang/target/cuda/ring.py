@@ -16,6 +16,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import any_statement, children, statement_exprs, walk, walk_expr
 from tilelang.target.cuda import tma
+from tilelang.target.cuda.shared_layouts import asks_for_a_swizzle
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.hint import MaxRegisters, SafeValue
@@ -269,10 +270,14 @@ def _count(stmt: Any, buffer: Any) -> int:
     return sum(
         part is buffer or (isinstance(part, ir.Var) and part.same_as(buffer))
         for node in walk(stmt)
-        if not isinstance(node, ir.AllocBuffer)
+        if not isinstance(node, ir.AllocBuffer) and not _wishes_a_swizzle(node)
         for expr in statement_exprs(node)
         for part in walk_expr(expr)
     )
+
+
+def _wishes_a_swizzle(stmt: Any) -> bool:
+    return is_hint(stmt) and asks_for_a_swizzle(decode(stmt.value))
 
 
 def is_hint(stmt: Any) -> bool:

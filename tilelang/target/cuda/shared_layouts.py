@@ -1,4 +1,7 @@
-"""How shared tiles lie in memory: as the user says, as the units that read and write them want, else row by row."""
+"""How shared tiles lie in memory: as the user says, as the units that read and write them want, else row by row.
+
+Who asks for no more than a swizzle (``make_swizzled_layout``) wants no bank conflicts: units with their own swizzle go first.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
-from tilelang.layout import make_swizzled_layout, row_major
+from tilelang.layout import from_text, make_swizzled_layout, row_major
 from tilelang.target.cuda.products import Product, shared_operand_layouts
 from tilelang.target.cuda.tma import is_candidate, natural_layout
 from tilelang.target.cuda.tree import Operator, Parallel, TileTree
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of
 from tilelang.tileop.copy import Copy
+from tilelang.tileop.hint import AnnotateLayout
 
 _PRODUCT_TILE = 64
 """Elements; the instructions of a warp group read operands from multiples of this."""
@@ -23,6 +27,13 @@ _PRODUCT_TILE = 64
 def is_panels(layout: Any, buffer: Any) -> bool:
     """Whether a layout is one that warp group products and the tensor memory accelerator address."""
     return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).bits) is not None
+
+
+def asks_for_a_swizzle(hint: Any) -> bool:
+    """Whether a hint gives a tile the swizzle that any compiler would choose, and no layout in particular."""
+    if not isinstance(hint, AnnotateLayout) or not hint.buffer.scope.startswith("shared"):
+        return False
+    return from_text(hint.layout) == make_swizzled_layout(hint.buffer.buffer)
 
 
 def allows_panels(op: Any, chosen: Mapping[Any, Any], viewed: set[Any], facts: Facts) -> bool:
@@ -46,6 +57,7 @@ def allows_panels(op: Any, chosen: Mapping[Any, Any], viewed: set[Any], facts: F
 def choose_shared(
     tree: TileTree,
     chosen: Mapping[Any, Any],
+    wished: Mapping[Any, Any],
     products: Mapping[Operator, Product],
     nests: Iterable[Parallel],
     bulk: Iterable[Region],
@@ -55,6 +67,7 @@ def choose_shared(
 
     Args:
         chosen: layouts that the user fixed.
+        wished: swizzles that the user asks for.
         bulk: shared tiles that the tensor memory accelerator moves.
         swizzle: whether tiles may be swizzled against bank conflicts.
     """
@@ -68,7 +81,7 @@ def choose_shared(
     for buffer in [*tree.allocations, *tree.aliases]:
         if buffer.scope() in ("shared", "shared.dyn") and buffer not in found:
             plain = row_major([as_int(extent) for extent in buffer.shape])
-            wanted = panels.get(buffer) or demanded.get(buffer) or near.get(buffer) or plain
+            wanted = panels.get(buffer) or demanded.get(buffer) or wished.get(buffer) or near.get(buffer) or plain
             found[buffer] = plain if buffer in viewed else wanted
     return found
 

@@ -7,12 +7,11 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.element_types import VECTOR_TYPES, byte_count, c_type, is_packed
 from tilelang.target.cuda.loop_layout import register_form
-from tilelang.target.cuda.nest import READ, WRITE, Access, mentions
+from tilelang.target.cuda.nest import READ, WRITE, Access, is_memory, is_movable, mentions
 from tilelang.target.cuda.nest_loops import NestLoops
 from tilelang.target.cuda.nest_places import NestPlaces
 from tilelang.target.cuda.statements import guarded, statement
 from tilelang.target.cuda.tree import FRAGMENT
-from tilelang.target.cuda.vectors import is_memory
 
 _PAIR_CONVERSIONS = {
     ("float32", "float16"): "tl::cvt_f16x2_f32",
@@ -37,8 +36,8 @@ class VectorBody:
     # What is staged ----------------------------------------------------------------------------------------------------
 
     def _may_stage(self, access: Access) -> bool:
-        unconditional = not access.conditional and not access.inner
-        return is_memory(access.buffer) and unconditional and mentions(access.indices[-1], {self.loops.axis: 0})
+        movable = not access.conditional and is_movable(access, self.nest, self.e.root)
+        return is_memory(access.buffer) and movable and mentions(access.indices[-1], {self.loops.axis: 0})
 
     def _same_storage(self, access: Access) -> list[Access]:
         root = self.e.root(access.buffer)

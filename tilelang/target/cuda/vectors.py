@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
-from tilelang.target.cuda.nest import Access, Nest, form_of, mentions
+from tilelang.target.cuda.nest import READ, WRITE, Access, Nest, form_of, is_memory, is_movable, mentions
 
 _VECTOR_BITS = 128
 
@@ -23,11 +23,6 @@ def element_strides(buffer: Any) -> list[Any]:
         strides.append(step)
         step = step * extent if isinstance(step, int) and isinstance(extent, int) else extent * step
     return strides[::-1]
-
-
-def is_memory(buffer: Any) -> bool:
-    """Whether a buffer lies in global or shared memory."""
-    return buffer.scope() in ("global", "", "shared", "shared.dyn")
 
 
 def axis_forms(nest: Nest) -> dict[Any, Form]:
@@ -58,25 +53,29 @@ def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
     return int(unit[0].digit.name) if unit else None
 
 
-def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any], facts: Facts, bits: int | None = None) -> int:
+def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any], facts: Facts, root: Callable[[Any], Any]) -> int:
     """The widest vector along an axis that every hoistable memory access of the nest can use.
 
     Args:
         place: the axis.
         limit: elements that must be divisible by the width.
         layouts: of shared buffers.
-        bits: bits of the widest access.
+        root: gives the buffer whose memory a buffer names.
     """
-    accesses = [access for access in nest.accesses if is_memory(access.buffer)]
+    var = nest.axes[place].var
+    accesses = [
+        access for access in nest.accesses if is_memory(access.buffer) and any(mentions(i, {var: 0}) for i in access.indices)
+    ]
     width = min([_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses], default=_fragment_width(nest))
     if nest.vector is not None:
         width = min(width, nest.vector)
     if nest.axes[place].limit is not None and not facts.divisible(nest.axes[place].limit, width):
         width = 1
     forms = axis_forms(nest)
+    if not all(access.kind in (READ, WRITE) and is_movable(access, nest, root) for access in accesses):
+        return 1
     while width > 1 and not (
-        limit % width == 0
-        and all(_fits(access, nest.axes[place].var, str(place), width, forms, layouts, facts) for access in accesses)
+        limit % width == 0 and all(_fits(access, var, str(place), width, forms, layouts, facts) for access in accesses)
     ):
         width //= 2
     return max(width, 1)
@@ -90,13 +89,9 @@ def _fragment_width(nest: Nest) -> int:
 def _fits(
     access: Access, var: Any, name: str, width: int, forms: Mapping[Any, Form], layouts: Mapping[Any, Any], facts: Facts
 ) -> bool:
-    """Whether an access can be made ``width`` elements at a time along ``var``, or does not depend on it."""
+    """Whether an access can be made ``width`` elements at a time along ``var``."""
     *outer, last = access.indices
     if any(mentions(index, {var: 0}) for index in outer):
-        return False
-    if not mentions(last, {var: 0}):
-        return True
-    if access.inner or access.kind not in ("read", "write"):
         return False
     try:
         form = form_of(last, forms)

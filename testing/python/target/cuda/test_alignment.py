@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from tilelang.artifact import KernelParam
+import tilelang
+import tilelang.language as T
+from testing.python.target.cuda.support import cuda
+from tilelang.artifact import KernelLaunch, KernelParam, TensorMapSpec
+from tilelang.errors import ArgumentError
 from tilelang.target.cuda.alignment import tensor_alignment
 
 PARAMS = (
@@ -12,6 +17,12 @@ PARAMS = (
     KernelParam("B", "tensor", "float64", (8,)),
     KernelParam("s", "scalar", "int32"),
 )
+ARGUMENTS = (("tensor", "A"), ("tensor", "B"), ("scalar", "s"))
+LAUNCH = KernelLaunch("main", ARGUMENTS, ("handle", "handle", "int32"), (1, 1, 1), (32, 1, 1))
+
+
+def alignment(*lines: str, function: str = ".visible .entry main(", launch: KernelLaunch = LAUNCH) -> dict[str, int]:
+    return tensor_alignment("\n".join([function, ".param .u64 main_param_0", ")", "{", *lines, "}"]), PARAMS, (launch,))
 
 
 @pytest.mark.parametrize(
@@ -24,8 +35,41 @@ PARAMS = (
         ("st.shared.v4.b32 [%r1], {%r1, %r2, %r3, %r4};", {}),
         ("cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;", {"A": 16, "B": 16}),
         ("cp.async.ca.shared.global [%r1], [%rd1], 4;", {"A": 4}),
-        ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1];", {"A": 16, "B": 16}),
+        ("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];", {"A": 16, "B": 16}),
     ],
 )
-def test_the_widest_access_counts(line, expected):
-    assert tensor_alignment(line.encode(), PARAMS) == expected
+def test_an_access_of_unknown_origin_counts_for_all(line, expected):
+    assert alignment(line) == expected
+    assert alignment("ld.param.u64 \t%rd1, [helper_param_0];", line, function=".func helper(") == expected
+
+
+def test_an_access_counts_for_the_tensors_that_its_address_is_computed_from():
+    a = ["ld.param.u64 \t%rd1, [main_param_0];", "cvta.to.global.u64 \t%rd3, %rd1;", "ld.global.u64 %rd9, [%rd3];"]
+    b = ["ld.param.u64 \t%rd2, [main_param_1];", "@%p1 add.s64 \t%rd4, %rd2, %rd5;", "st.global.v2.b64 [%rd4+16], {%rd9, %rd3};"]
+    assert alignment(*a, *b) == {"B": 16}
+    assert alignment(*a, *b, "selp.b64 %rd4, %rd3, %rd4, %p1;") == {"A": 16, "B": 16}
+    assert alignment(*a, "st.global.v2.b64 [%rd9], {%rd9, %rd9};") == {"A": 16, "B": 16}
+
+
+def test_a_tensor_map_counts_for_its_tensor():
+    spec = TensorMapSpec("A_map", "A", "float16", (64,), (), (64,), (1,))
+    launch = KernelLaunch("main", ARGUMENTS, LAUNCH.arg_dtypes, LAUNCH.grid, LAUNCH.block, tensor_maps=(spec,))
+    line = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1];"
+    assert alignment(line, launch=launch) == {"A": 16}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_lengths_may_start_anywhere_beside_tiles_that_are_copied_by_vectors(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), first: T.Tensor((4,), "int32"), B: T.Tensor((4, 16, 64), "float16")):
+        with T.Kernel(4, threads=128) as bx:
+            tile = T.alloc_shared((16, 64), "float16")
+            T.copy(A[first[bx], 0], tile)
+            T.copy(tile, B[bx, 0, 0])
+
+    a, starts = torch.randn(64, 64).half(), torch.tensor([9, 3, 0, 16, 48], dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        kernel = tilelang.compile(main, out_idx=-1, target=cuda(arch))
+        assert torch.equal(kernel(a, starts[1:]), torch.stack([a[low : low + 16] for low in (3, 0, 16, 48)]))
+        with pytest.raises(ArgumentError, match="alignment of argument A"):
+            kernel(torch.zeros(64 * 64 + 4).half()[4:].reshape(64, 64), starts[1:])

@@ -11,6 +11,7 @@ import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import CompileError
+from tilelang.layout import make_swizzled_layout
 from tilelang.target.cuda.toolchain import compile_device, sass
 
 
@@ -456,3 +457,40 @@ def test_addresses_from_variables_that_a_loop_computes():
     simulate(main, a, b, torch.tensor([0, 64], dtype=torch.int32), c, arch="sm_90a")
     torch.testing.assert_close(c, torch.cat([a[:64].float() @ b[0].float(), a[64:].float() @ b[1].float()]), rtol=1e-3, atol=1e-2)
     assert source(main, "sm_90a").count("tl::tma_load") == 2
+
+
+@pytest.mark.parametrize(("block_k", "transposed"), [(32, True), (64, False), (128, False), (128, True)])
+def test_a_wish_for_swizzled_tiles_changes_nothing(block_k: int, transposed: bool) -> None:
+    """``make_swizzled_layout`` asks for no bank conflicts, which the layouts of TMA and wgmma have none of."""
+
+    def gemm(annotated: bool) -> Any:
+        @T.prim_func
+        def main(
+            A: T.Tensor((128, 256), "float16"),
+            B: T.Tensor((128, 256) if transposed else (256, 128), "float16"),
+            C: T.Tensor((128, 128), "float16"),
+        ):
+            with T.Kernel(1, threads=128):
+                a = T.alloc_shared((128, block_k), "float16")
+                b = T.alloc_shared((128, block_k) if transposed else (block_k, 128), "float16")
+                c, out = T.alloc_fragment((128, 128), "float32"), T.alloc_shared((128, 128), "float16")
+                if annotated:
+                    T.annotate_layout({tile: make_swizzled_layout(tile) for tile in (a, b, out)})
+                T.clear(c)
+                for k in T.Pipelined(256 // block_k, num_stages=2):
+                    T.copy(A[0, k * block_k], a)
+                    if transposed:
+                        T.copy(B[0, k * block_k], b)
+                    else:
+                        T.copy(B[k * block_k, 0], b)
+                    T.gemm(a, b, c, transpose_B=transposed)
+                T.copy(c, out)
+                T.copy(out, C)
+
+        return main
+
+    assert source(gemm(True), "sm_90a") == source(gemm(False), "sm_90a")
+    a, b = random(128, 256), random(*((128, 256) if transposed else (256, 128)))
+    c = torch.zeros(128, 128, dtype=torch.float16)
+    simulate(gemm(True), a, b, c, arch="sm_90a")
+    torch.testing.assert_close(c.float(), a.float() @ (b.T if transposed else b).float(), rtol=1e-2, atol=1e-2)

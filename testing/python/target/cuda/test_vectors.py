@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
@@ -30,3 +30,26 @@ def test_a_condition_around_a_read_of_the_element_that_is_stored(dtype, scope):
     lower = a.float().tril()
     lower[:, ::2] += a.float()[:, ::2]
     assert torch.equal(b.float(), lower)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_places_that_are_loaded_do_not_narrow_vectors(arch):
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "float16"), table: T.Tensor((4,), "int32"), B: T.Tensor((64, 64), "float16"),
+        C: T.Tensor((4, 16, 64), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(4, threads=128) as bx:
+            tile = T.alloc_shared((16, 64), "float16")
+            T.copy(A[table[bx], 0], tile)
+            T.copy(tile, B[table[3 - bx], 0])
+            for i, j in T.Parallel(16, 64):
+                C[bx, i, j] = A[table[bx] + i, j]
+
+    a, table = torch.randn(64, 64).half(), torch.tensor([48, 0, 32, 16], dtype=torch.int32)
+    b, c = torch.zeros(64, 64).half(), torch.zeros(4, 16, 64).half()
+    simulate(main, a, table, b, c, arch=arch)
+    tiles = torch.stack([a[row : row + 16] for row in table])
+    assert torch.equal(c, tiles) and torch.equal(b.reshape(4, 16, 64)[table.flip(0) // 16], tiles)
+    text = source(main, arch)
+    assert "half(0)" not in text and "cp_async_16_zfill" in text

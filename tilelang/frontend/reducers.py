@@ -1,0 +1,209 @@
+"""Checks how a finished program uses its reducers.
+
+Until ``T.finalize_reducer`` each thread has partial results of its own. A program that reads them, combines them by another
+operation than the reducer's, or starts every thread from the same value would run, and give wrong numbers; it is refused here.
+The statements are followed in program order, the bodies of loops twice: an iteration must find the reducer as the first one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tvm_ffi import structural_equal
+
+from tilelang.errors import ReducerError
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import location_of
+from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.tileop.base import decode, is_tile_op
+from tilelang.tileop.copy import Fill
+from tilelang.tileop.reduce import FinalizeReducer
+
+EMPTY, BEGUN, PARTIAL, WHOLE, UNKNOWN = "empty", "begun", "partial", "whole", "unknown"
+
+_FORMS: Mapping[type, str] = {
+    ir.Add: "sum", ir.Sub: "sum", ir.Max: "max", ir.Min: "min",
+    ir.BitwiseAnd: "bitand", ir.BitwiseOr: "bitor", ir.BitwiseXor: "bitxor",
+}  # fmt: skip
+"""Operator -> the reduction that it is a step of."""
+
+_COUNTED = ("sum", "bitxor")
+"""Reductions in which a value that several threads have counts several times."""
+
+_CALLED = {f"tirx.bitwise_{name}": f"bit{name}" for name in ("and", "or", "xor")}
+
+
+def verify_reducers(func: Any, reducers: Mapping[Any, str]) -> None:
+    """Raises :class:`~tilelang.errors.ReducerError` at the first statement that misuses one of ``reducers``."""
+    if reducers:
+        check = _Check(reducers)
+        check.stmt(func.body)
+        check.end()
+
+
+class _Check:
+    def __init__(self, reducers: Mapping[Any, str]):
+        self.reducers = reducers
+        self.state = dict.fromkeys(reducers, EMPTY)
+        self.finalized: set[Any] = set()
+        self.last: dict[Any, Any] = {}
+        """The span of each reducer's last update."""
+
+    def stmt(self, node: Any) -> None:
+        """Follows a statement."""
+        if isinstance(node, ir.SeqStmt):
+            for part in node.seq:
+                self.stmt(part)
+            return
+        if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
+            self._operator(decode(node.value), node.span)
+        elif isinstance(node, ir.BufferStore) and node.buffer in self.reducers:
+            self._store(node)
+        else:
+            self._reads(statement_exprs(node), node.span)
+        if isinstance(node, ir.IfThenElse):
+            self._arms([node.then_case, node.else_case])
+        elif isinstance(node, (ir.For, ir.While)):
+            self.stmt(node.body)
+            self.stmt(node.body)
+        elif isinstance(node, ir.AttrStmt):
+            self.stmt(node.body)
+
+    def end(self) -> None:
+        """Ends the program."""
+        for buffer, span in self.last.items():
+            if buffer not in self.finalized:
+                raise self._error(
+                    buffer, "is never finalized", "T.finalize_reducer(r, result) makes the threads' parts one", span
+                )
+
+    def _arms(self, arms: list[Any]) -> None:
+        before, ends = dict(self.state), []
+        for arm in arms:
+            self.state = dict(before)
+            if arm is not None:
+                self.stmt(arm)
+            ends.append(self.state)
+        first, second = ends
+        self.state = {buffer: state if state == second[buffer] else UNKNOWN for buffer, state in first.items()}
+
+    def _error(self, buffer: Any, problem: str, hint: str, span: Any) -> ReducerError:
+        return ReducerError(buffer.name, self.reducers[buffer], problem, hint).at(location_of(span))
+
+    # What statements do ----------------------------------------------------------------------------------------------
+
+    def _operator(self, record: Any, span: Any) -> None:
+        for region, access in record.regions():
+            if region.buffer not in self.reducers:
+                continue
+            if isinstance(record, FinalizeReducer):
+                self._finalize(region.buffer, span)
+            elif access == "w":
+                self._begin(region.buffer, record.value if isinstance(record, Fill) else None, span)
+            elif access == "rw":
+                name = f"T.{record.op_name[3:]}"
+                raise self._error(region.buffer, f"is changed by {name}", "add to it element by element: T.reducer_update", span)
+            else:
+                self._read(region.buffer, span)
+        scalars = (getattr(record, field.name) for field in record.operand_fields())
+        self._reads([value for value in scalars if isinstance(value, ir.PrimExpr)], span)
+
+    def _store(self, node: Any) -> None:
+        loads = [load for load in _loads(node.value) if load.source in self.reducers]
+        if not any(load.source.same_as(node.buffer) for load in loads):
+            self._reads([*node.indices, node.value], node.span)
+            self._begin(node.buffer, node.value, node.span)
+            return
+        step, rest = _step(node)
+        if step != self.reducers[node.buffer]:
+            what = f"by the operation of {step!r}" if step else "by something else than its operation"
+            hint = "T.reducer_update(r[i], x) combines by the right one; scale or shift the result after T.finalize_reducer"
+            raise self._error(node.buffer, f"is updated {what}", hint, node.span)
+        self._reads([*node.indices, *rest], node.span)
+        self._update(node.buffer, node.span)
+
+    def _reads(self, exprs: list[Any], span: Any) -> None:
+        for expr in exprs:
+            for load in _loads(expr):
+                if load.source in self.reducers:
+                    self._read(load.source, span)
+
+    # What that means -------------------------------------------------------------------------------------------------
+
+    def _begin(self, buffer: Any, value: Any, span: Any) -> None:
+        if self.reducers[buffer] in _COUNTED and not _is_zero(value):
+            hint = "T.reducer_init(r, value=x) counts x once; T.clear(r) starts from nothing"
+            raise self._error(buffer, "is set to a value, which every thread would count", hint, span)
+        self.state[buffer] = BEGUN
+
+    def _update(self, buffer: Any, span: Any) -> None:
+        state = self.state[buffer]
+        if state == EMPTY:
+            raise self._error(buffer, "is updated before T.reducer_init", "T.reducer_init(r) or T.clear(r) begins it", span)
+        if state == WHOLE and self.reducers[buffer] in _COUNTED:
+            hint = "begin again with T.reducer_init; every thread has the whole result and would count it"
+            raise self._error(buffer, "is updated after T.finalize_reducer", hint, span)
+        self.state[buffer] = PARTIAL
+        self.last[buffer] = span
+
+    def _finalize(self, buffer: Any, span: Any) -> None:
+        if self.state[buffer] == WHOLE and self.reducers[buffer] in _COUNTED:
+            raise self._error(buffer, "is finalized twice", "begin again with T.reducer_init", span)
+        self.state[buffer] = WHOLE
+        self.finalized.add(buffer)
+
+    def _read(self, buffer: Any, span: Any) -> None:
+        if self.state[buffer] == PARTIAL:
+            raise self._error(
+                buffer, "is read before T.finalize_reducer", "each thread has a part of the result until then", span
+            )
+
+
+def _loads(expr: Any) -> Iterator[Any]:
+    return (node for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
+
+
+def _uncast(expr: Any) -> Any:
+    while isinstance(expr, ir.Cast):
+        expr = expr.value
+    return expr
+
+
+def _step(node: Any) -> tuple[str | None, list[Any]]:
+    """The reduction that ``r[i] = value`` is a step of, and what is combined with the old value."""
+
+    def is_old(expr: Any) -> bool:
+        expr = _uncast(expr)
+        if not isinstance(expr, ir.TensorLoad) or not expr.source.same_as(node.buffer):
+            return False
+        return all(map(structural_equal, expr.indices, node.indices))
+
+    value = _uncast(node.value)
+    form = _FORMS.get(type(value)) or (_CALLED.get(value.op.name) if isinstance(value, ir.Call) else None)
+    if form is None:
+        return None, []
+    taken: list[Any] = []
+    if form == "sum":
+        sides, taken = _terms(value)
+    else:
+        sides = list(value.args) if isinstance(value, ir.Call) else [value.a, value.b]
+    rest = [side for side in sides if not is_old(side)]
+    return (form, rest + taken) if len(rest) == len(sides) - 1 else (None, [])
+
+
+def _terms(value: Any) -> tuple[list[Any], list[Any]]:
+    """The terms of a sum that are added, and those that are subtracted."""
+    value = _uncast(value)
+    if not isinstance(value, (ir.Add, ir.Sub)):
+        return [value], []
+    added, taken = _terms(value.a)
+    if isinstance(value, ir.Sub):
+        return added, [*taken, value.b]
+    more, less = _terms(value.b)
+    return added + more, taken + less
+
+
+def _is_zero(value: Any) -> bool:
+    value = _uncast(value)
+    return getattr(value, "value", value) == 0 if isinstance(value, (int, ir.IntImm, ir.FloatImm)) else False
