@@ -43,7 +43,10 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         value = importlib.import_module(f"tilelang.{name}")
     else:
-        raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
+        import difflib  # only a mistake needs it
+
+        near = difflib.get_close_matches(name, __all__, n=1)
+        raise AttributeError(f"tilelang has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     globals()[name] = value
     return value
 

@@ -238,13 +238,12 @@ class BufferIndexError(CompileError):
     def __init__(self, name: str, indices: int, rank: int):
         super().__init__(f"{name} has {rank} axes, but is indexed with {indices}")
 
-    @staticmethod
-    def out_of_range(name: str, axis: int, index: int, size: object) -> BufferIndexError:
-        """An index that is out of range whatever the arguments are."""
-        error = BufferIndexError(name, 0, 0)
-        error.message = f"index {index} is out of range for axis {axis} of {name}, which has {size} elements"
-        error.args = (error.message,)
-        return error
+
+class IndexRangeError(BufferIndexError):
+    """An index that is out of range whatever the arguments are."""
+
+    def __init__(self, name: str, axis: int, index: int, size: object):
+        CompileError.__init__(self, f"index {index} is out of range for axis {axis} of {name}, which has {size} elements")
 
 
 class OutOfScopeError(CompileError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import BufferIndexError, CompileError
+from tilelang.errors import BufferIndexError, CompileError, IndexRangeError
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
 from tilelang.frontend.values import ExprLike, LocalVar, as_expr
@@ -50,7 +50,7 @@ def _checked(buffer: Any, axis: int, index: Any) -> Any:
     known, size = as_int(expr), as_int(buffer.shape[axis])
     if isinstance(known, int):
         if isinstance(size, int) and not -size <= known < size:
-            raise BufferIndexError.out_of_range(buffer.name, axis, known, size)
+            raise IndexRangeError(buffer.name, axis, known, size)
         return expr if known >= 0 else as_expr(known + size)
     high = interval_of(expr, current().ranges)[1]
     return expr + buffer.shape[axis] if high is not None and high < 0 else expr
@@ -73,7 +73,7 @@ def _bound(buffer: Any, axis: int, bound: Any) -> Any:
     if not isinstance(known, int) or known >= 0:
         return known
     if isinstance(size, int) and known < -size:
-        raise BufferIndexError.out_of_range(buffer.name, axis, known, size)
+        raise IndexRangeError(buffer.name, axis, known, size)
     return known + size
 
 

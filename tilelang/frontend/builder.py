@@ -70,6 +70,7 @@ class Builder:
         self.dynamic_sizes: dict[str, Any] = {}
         self.reducers: dict[Any, str] = {}
         self.reducer_seeds: dict[Any, Any] = {}
+        self.thread_reducers: list[Any] = []
         self.aliases: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loop_ends: list[int | None] = []

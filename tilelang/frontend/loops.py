@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,18 @@ class LoopSpec:
 
         frame = builder.open("loop", wrap)
         return frame, values[0] if len(values) == 1 and not self.many else tuple(values)
+
+
+@contextmanager
+def each_element(
+    builder: Builder, extents: Sequence[Any], kind: str = "PARALLEL", prefix: str = "i"
+) -> Iterator[tuple[Any, ...]]:
+    """A nest of loops over a box around the body of a ``with``; gives the index along each axis."""
+    notes = {"tl.parallel": len(extents)} if kind == "PARALLEL" else {}
+    spec = LoopSpec(kind, tuple((0, extent, 1) for extent in extents), notes, many=True)
+    frame, indices = spec.open(builder, tuple(f"{prefix}{axis}" for axis in range(len(extents))))
+    yield indices
+    builder.close(frame)
 
 
 def _read_once(builder: Builder, name: str, bound: Any) -> Any:

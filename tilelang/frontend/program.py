@@ -68,7 +68,7 @@ def _size(size: Any, name: str) -> Any:
 
 def declare_argument(builder: Builder, name: str, present: Any, annotation: Any) -> Any:
     """What ``name: annotation`` binds in an eager program."""
-    state: EagerState | None = getattr(builder, "eager", None)
+    state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
         if isinstance(annotation, TensorSpec):
             raise CompileError(f"{name} is declared a tensor, but it is no argument of an eager program")
@@ -79,7 +79,7 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
 def const_value(name: str, dtype: DType) -> Any:
     """The value of ``T.const(name)``: a variable while the signature is probed, then the integer."""
     builder = current("T.const")
-    state: EagerState | None = getattr(builder, "eager", None)
+    state: EagerState | None = builder.eager
     if state is None or (state.consts is not None and name not in state.consts):
         raise CompileError("T.const only works in an eager program", hint="use T.dynamic, or a Python argument")
     return state.const(name, dtype)
@@ -88,7 +88,7 @@ def const_value(name: str, dtype: DType) -> Any:
 def empty_tensor(spec: TensorSpec) -> Any:
     """The buffer of ``T.empty`` or ``T.alloc_global``: a parameter that the call allocates."""
     builder = current("T.empty")
-    state: EagerState | None = getattr(builder, "eager", None)
+    state: EagerState | None = builder.eager
     if state is not None:
         state.allocates = True
     buffer = declare_buffer(builder.take_name("out"), spec)
@@ -161,7 +161,7 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
         raise
     except TileLangError as error:
         raise error.at(traceback_location(error)) from error.__cause__
-    except Exception as error:
+    except Exception as error:  # the user's own code runs here and may raise anything
         raise TraceError(error).at(traceback_location(error)) from error
 
 

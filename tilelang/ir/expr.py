@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.floats import is_float
 from tilelang.ir.visit import walk_expr
 
-_analyzer: Any = None
+
+@cache
+def _analyzer() -> Any:
+    """One for the process: it is told nothing, so that no answer depends on an earlier question."""
+    return ir.Analyzer()
 
 
 def involves_floats(expr: Any) -> bool:
@@ -18,12 +23,7 @@ def involves_floats(expr: Any) -> bool:
 
 def simplify(expr: Any) -> Any:
     """``expr`` in its simplest form without assumptions about its variables; as it is where floats take part."""
-    global _analyzer
-    if isinstance(expr, int) or involves_floats(expr):
-        return expr
-    if _analyzer is None:
-        _analyzer = ir.Analyzer()
-    return _analyzer.simplify(expr)
+    return expr if isinstance(expr, int) or involves_floats(expr) else _analyzer().simplify(expr)
 
 
 def as_int(value: Any) -> Any:

@@ -53,5 +53,6 @@ def expr_text(expr: Any) -> str:
 
 
 def shape_text(extents: Iterable[Any]) -> str:
-    """``(128, m)``."""
-    return "(" + ", ".join(expr_text(extent) for extent in extents) + ")"
+    """``(128, m)``, ``(m,)``."""
+    parts = [expr_text(extent) for extent in extents]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tilelang.artifact import KernelArtifact
-from tilelang.cache.entry import CacheEntry
 from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.cache.key import KernelKey
 from tilelang.cache.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text
-from tilelang.jit.kernel import JITKernel
+from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
@@ -108,10 +108,14 @@ def par_compile(
         num_workers: threads; by default one a core.
         ignore_error: give None for a program that cannot be compiled, instead of raising.
     """
-    options = resolve_options(
-        out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
-    )
-    return compile_in_parallel([_bound(kernel_of, func, options) for func in funcs], num_workers, ignore_error)
+    try:
+        options = resolve_options(
+            out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
+        )
+        jobs = [functools.partial(kernel_of, func, options, default_cache()) for func in funcs]
+        return compile_in_parallel(jobs, num_workers, ignore_error)
+    except TileLangError as error:
+        raise concise(error) from None
 
 
 def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | None, ignore_error: bool) -> list:
@@ -119,10 +123,6 @@ def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | 
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
         futures = [pool.submit(job) for job in jobs]
     return [None if ignore_error and future.exception() else future.result() for future in futures]
-
-
-def _bound(function: Callable[..., JITKernel], func: Any, options: CompileOptions) -> Callable[[], JITKernel]:
-    return lambda: function(func, options, default_cache())
 
 
 def kernel_of(
@@ -146,12 +146,7 @@ def kernel_of(
     def make() -> KernelArtifact:
         return _with_metadata(compile_program(func, request), metadata or {})
 
-    def load(entry: CacheEntry) -> JITKernel:
-        if options.verbose:
-            print(f"tilelang: {entry.artifact.name} for {options.target.text} from {entry.origin}: {entry.path}")
-        return JITKernel(entry)
-
-    return cache.get_or_build(key, make, load, source)
+    return cache.get_or_build(key, make, functools.partial(loaded, verbose=options.verbose), source)
 
 
 def _positions(func: Any, attribute: str) -> tuple[int, ...] | None:

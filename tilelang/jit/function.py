@@ -19,7 +19,7 @@ from tilelang.cache.source_key import FunctionTracker, SourceKey
 from tilelang.cache.watch import CALL, ITEM, Watch
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.jit.eager import EagerFunction
-from tilelang.jit.kernel import JITKernel
+from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
 from tilelang.target import enclosing
 
@@ -130,8 +130,10 @@ class JitFunction:
         from tilelang.jit.compiler import compile_in_parallel
 
         function = self.pinned()  # the threads are in the scope of no target
-        jobs = [_job(function, config) for config in configs]
-        return compile_in_parallel(jobs, num_workers, ignore_error)
+        try:
+            return compile_in_parallel([_job(function, config) for config in configs], num_workers, ignore_error)
+        except TileLangError as error:
+            raise concise(error) from None
 
     # Options ---------------------------------------------------------------------------------------------------------
 
@@ -191,11 +193,7 @@ def caching() -> bool:
 def from_source(source: SourceKey, options: CompileOptions) -> JITKernel | None:
     """The kernel that a source key finds on disk, or None; the compiler is not loaded."""
     entry = default_cache().lookup_source(source)
-    if entry is None:
-        return None
-    if options.verbose:
-        print(f"tilelang: {entry.artifact.name} for {options.target.text} from {entry.origin}: {entry.path}")
-    return JITKernel(entry)
+    return None if entry is None else loaded(entry, options.verbose)
 
 
 def _is_eager(function: Callable[..., Any]) -> bool:

@@ -12,6 +12,13 @@ from tilelang.errors import TileLangError, concise
 from tilelang.execution import Executor, load
 
 
+def loaded(entry: CacheEntry, verbose: bool) -> JITKernel:
+    """The kernel of an entry; ``verbose`` prints where it comes from."""
+    if verbose:
+        print(f"tilelang: {entry.artifact.name} for {entry.artifact.target} from {entry.origin}: {entry.path}")
+    return JITKernel(entry)
+
+
 class JITKernel:
     """What the user calls.
 

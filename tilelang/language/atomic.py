@@ -7,7 +7,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
-from tilelang.frontend.loops import LoopSpec
+from tilelang.frontend.loops import each_element
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
@@ -41,13 +41,9 @@ def _tile(op: str, dst: Any, value: Any, order: str, use_tma: bool) -> None:
 
 def _everywhere(op: str, target: Any, value: Any, order: str) -> None:
     """Every element of a tile is updated by one scalar."""
-    names = tuple(f"i{axis}" for axis in range(len(target.extents)))
-    spec = LoopSpec("PARALLEL", tuple((0, extent, 1) for extent in target.extents), {"tl.parallel": len(names)}, many=True)
-    builder = require_kernel(f"T.atomic_{op}")
-    frame, indices = spec.open(builder, names)
-    load = ir.BufferLoad(target.buffer, [as_expr(low) + index for low, index in zip(target.mins, indices)])
-    calls.effect(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
-    builder.close(frame)
+    with each_element(require_kernel(f"T.atomic_{op}"), target.extents) as indices:
+        load = ir.BufferLoad(target.buffer, [as_expr(low) + index for low, index in zip(target.mins, indices)])
+        calls.effect(f"atomic_{op}", load, _converted(load, value), attrs={"memory_order": order})
 
 
 def _update(op: str, dst: Any, value: Any, memory_order: str | None, return_prev: bool, use_tma: bool = False) -> Any:

@@ -8,7 +8,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.builder import current, require_kernel
-from tilelang.frontend.loops import LoopSpec
+from tilelang.frontend.loops import each_element
 from tilelang.frontend.operators import and_, or_
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -26,7 +26,7 @@ def reshape(src: Any, shape: Any) -> Any:
     Raises:
         CompileError: the sizes differ, or ``src`` is not a compact buffer.
     """
-    return view(src, shape)
+    return _view("T.reshape", src, shape, None, None)
 
 
 def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) -> Any:
@@ -41,18 +41,22 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
     Raises:
         CompileError: the sizes in bytes differ.
     """
+    return _view("T.view", src, shape, dtype, strides)
+
+
+def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
     if not is_buffer(src):
-        raise CompileError(f"T.view takes a buffer, got {type(src).__name__}")
+        raise CompileError(f"{what} takes a buffer, got {type(src).__name__}")
     if src.strides and strides is None:
-        raise CompileError(f"T.view: {src.name} is not compact", hint="give the strides of the view")
+        raise CompileError(f"{what}: {src.name} is not compact", hint="give the strides of the view")
     kind = canonical(str(src.dtype) if dtype is None else dtype)
     sizes = _view_shape(src, shape, kind)
     if strides is None and not same(_bits(sizes, kind), _bits(list(src.shape), canonical(str(src.dtype)))):
         raise CompileError(
-            f"T.view: {src.name} is {shape_text(src.shape)} of {src.dtype}, which does not fill {shape_text(sizes)} of {kind}",
+            f"{what}: {src.name} is {shape_text(src.shape)} of {src.dtype}, which does not fill {shape_text(sizes)} of {kind}",
             hint="source and view must have the same size in bytes",
         )
-    builder = current("T.view")
+    builder = current(what)
     buffer = ir.decl_buffer(
         sizes, str(kind), builder.take_name(f"{src.name}_view"), scope=src.scope() if src.scope() != "global" else "",
         strides=None if strides is None else [as_expr(stride) for stride in as_shape(strides)],
@@ -112,12 +116,10 @@ def _quantified(what: str, buffer: Any, start: bool) -> Any:
     builder.pending_name = None
     result = alloc_var("bool", init=start)
     result.fresh = False
-    loops = LoopSpec("SERIAL", tuple((0, extent, 1) for extent in region.shape), many=True)
-    frame, indices = loops.open(builder, tuple(f"q{axis}" for axis in range(len(region.shape))))
-    load = condition(ir.BufferLoad(region.buffer, [as_expr(index) for index in region.index(indices)]))
-    combined = (and_ if start else or_)(result.expr, lambda: load)
-    builder.emit(ir.BufferStore(result.buffer, combined, [0], builder.span()))
-    builder.close(frame)
+    with each_element(builder, region.shape, "SERIAL", "q") as indices:
+        load = condition(ir.BufferLoad(region.buffer, [as_expr(index) for index in region.index(indices)]))
+        combined = (and_ if start else or_)(result.expr, lambda: load)
+        builder.emit(ir.BufferStore(result.buffer, combined, [0], builder.span()))
     return result.expr()
 
 

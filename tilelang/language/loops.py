@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.frontend.builder import current
+from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.loops import LoopSpec, bound, span_of_range
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -135,46 +137,28 @@ parallel = Parallel
 Vectorized = vectorized
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _PersistentSpec(LoopSpec):
     """The loop of :func:`Persistent`: waves of blocks, each decoded to an index of the domain."""
 
-    __slots__ = ("domain", "wave_size", "index", "group_size")
+    domain: tuple[Any, ...]
+    wave_size: Any
+    index: Any
+    group_size: int
 
-    def __init__(self, domain: list[Any], wave_size: Any, index: Any, group_size: int, annotations: Mapping[str, Any]):
-        total: Any = 1
-        for size in domain:
-            total = total * as_expr(size)
-        waves = as_int((total + (as_expr(wave_size) - 1)) // as_expr(wave_size))
-        LoopSpec.__init__(self, "SERIAL", ((0, waves, 1),), annotations)
-        for name, value in (("domain", domain), ("wave_size", wave_size), ("index", index), ("group_size", group_size)):
-            object.__setattr__(self, name, value)
-
-    def open(self, builder: Any, names: tuple[str, ...]) -> tuple[Any, Any]:
-        from tilelang.frontend.builder import sequence
-        from tilelang.ir import nodes as ir
-
+    def open(self, builder: Builder, names: tuple[str, ...]) -> tuple[Any, Any]:
         frame, wave = LoopSpec.open(self, builder, ("wave",))
-        tile = builder.bind("tile", as_expr(wave * as_expr(self.wave_size) + as_expr(self.index)))
-        inside = tile < self._total()
+        tile = builder.bind("tile", as_expr(wave * self.wave_size + self.index))
+        inside = tile < _product(self.domain)
         loop = frame.wrap
-        frame.wrap = lambda body: loop(_guarded(body, inside, sequence, ir))
+        frame.wrap = lambda body: loop(_guarded(body, inside))
         return frame, self._decode(tile)
-
-    def _total(self) -> Any:
-        total: Any = as_expr(1)
-        for size in self.domain:
-            total = total * as_expr(size)
-        return total
 
     def _decode(self, tile: Any) -> tuple[Any, ...]:
         """Tiles in groups of ``group_size`` along the last axis, for reuse in the L2 cache."""
-        *outer, last = [as_expr(size) for size in self.domain]
-        rows: Any = as_expr(1)
-        for size in outer:
-            rows = rows * size
-        group = as_int(self.group_size)
-        if not isinstance(as_int(last), int) or as_int(last) % group:
-            group = 1
+        *outer, last = self.domain
+        rows, columns = _product(outer), as_int(last)
+        group = self.group_size if isinstance(columns, int) and columns % self.group_size == 0 else 1
         band, inside = tile // (rows * group), tile % (rows * group)
         column, row = band * group + inside % group, inside // group
         indices = []
@@ -184,7 +168,11 @@ class _PersistentSpec(LoopSpec):
         return (*reversed(indices), column)
 
 
-def _guarded(body: Any, condition: Any, sequence: Any, ir: Any) -> Any:
+def _product(sizes: Iterable[Any]) -> Any:
+    return math.prod(sizes, start=as_expr(1))
+
+
+def _guarded(body: Any, condition: Any) -> Any:
     """The body, whose first statement binds the tile, with the rest under ``condition``."""
     first, *rest = list(body.seq) if isinstance(body, ir.SeqStmt) else [body]
     return sequence([first, ir.IfThenElse(condition, sequence(rest), None)])
@@ -207,4 +195,9 @@ def Persistent(
         index: this block's number, 0 to ``wave_size`` - 1.
         group_size: tiles of the last axis that are handled together, where it divides that axis.
     """
-    return _PersistentSpec(list(domain), wave_size, index, group_size or 1, _notes(annotations))
+    sizes, wave = tuple(map(as_expr, domain)), as_expr(wave_size)
+    waves = as_int((_product(sizes) + (wave - 1)) // wave)
+    return _PersistentSpec(
+        "SERIAL", ((0, waves, 1),), _notes(annotations),
+        domain=sizes, wave_size=wave, index=as_expr(index), group_size=as_int(group_size) or 1,
+    )  # fmt: skip

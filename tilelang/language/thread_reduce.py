@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.macro import macro
 from tilelang.frontend.values import as_expr
 from tilelang.ir.text import expr_text
@@ -28,9 +29,6 @@ class CommReducer:
     identity: Any
 
 
-_scopes: list[CommReducer] = []
-
-
 def comm_reducer(combiner: Callable[[Any, Any], Any], identity: Sequence[Any]) -> CommReducer:
     """A commutative combination of values with its identity, ``[T.float32(0)]`` for a sum."""
     if len(identity) != 1:
@@ -41,11 +39,10 @@ def comm_reducer(combiner: Callable[[Any, Any], Any], identity: Sequence[Any]) -
 @contextmanager
 def reduce_scope(reducer: CommReducer) -> Iterator[None]:
     """What ``T.attr(reducer, "reduce_scope", ...)`` means: reductions inside combine as ``reducer`` does."""
-    _scopes.append(reducer)
-    try:
-        yield
-    finally:
-        _scopes.pop()
+    reducers = require_kernel("T.attr").thread_reducers
+    reducers.append(reducer)
+    yield
+    reducers.pop()
 
 
 def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *axes: Any, dtype: Any = None) -> int:
@@ -61,7 +58,8 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
     Raises:
         CompileError: no ``T.attr(T.comm_reducer(...), "reduce_scope", ...)`` is around it, or an axis is no thread index.
     """
-    if not _scopes:
+    reducers = require_kernel("T.tvm_thread_allreduce").thread_reducers
+    if not reducers:
         raise CompileError('T.tvm_thread_allreduce stands inside of T.attr(T.comm_reducer(...), "reduce_scope", ...)')
     line, lines = 0, 1
     member, group = 0, 1
@@ -74,7 +72,7 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
             member, group = member + var * group, group * extent
         else:
             line, lines = line + var * lines, lines * extent
-    reducer = _scopes[-1]
+    reducer = reducers[-1]
     given = as_expr(value)
     given = given if condition is True else math.if_then_else(condition, given, math.cast(reducer.identity, given.ty))
     place = calls.element(result, "T.tvm_thread_allreduce")

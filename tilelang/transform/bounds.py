@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.errors import BufferIndexError
+from tilelang.errors import IndexRangeError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import Interval, interval_of, is_exact
@@ -30,7 +30,7 @@ def check_bounds(func: Any, context: Any) -> Any:
     """The program itself.
 
     Raises:
-        BufferIndexError: at the first access that is out of bounds.
+        IndexRangeError: at the first access that is out of bounds.
     """
     _Checker().stmt(func.body, conditional=False)
     return func
@@ -101,7 +101,7 @@ class _Checker:
         if guarded and not nowhere_inside:
             return
         outside = low if nowhere_inside or low < 0 else high
-        raise BufferIndexError.out_of_range(str(buffer.name), axis, outside, size).at(location_of(self.span))
+        raise IndexRangeError(str(buffer.name), axis, outside, size).at(location_of(self.span))
 
     def _exact(self, expr: Any) -> tuple[int, int] | None:
         """The least and the greatest value that an index takes, or None where they cannot be told exactly."""

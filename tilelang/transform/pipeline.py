@@ -99,7 +99,7 @@ def _run_step(step: Step, value: Any, context: Any, verify: bool) -> Any:
         return value
     except TileLangError:
         raise
-    except Exception as error:
+    except Exception as error:  # a defect of the step, or of TVM below it: the user is told which step it was
         raise PassFailedError(step.name, error) from error
 
 

@@ -17,7 +17,7 @@ from tilelang.dtypes import DType, canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, assign_subscript
 from tilelang.frontend.builder import require_kernel
-from tilelang.frontend.loops import LoopSpec
+from tilelang.frontend.loops import each_element
 from tilelang.frontend.values import as_expr
 from tilelang.language import calls, limits, math
 from tilelang.tileop.copy import Copy, Fill
@@ -99,10 +99,6 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations:
 
 
 def _combine_all(target: Any, combine: Callable[[Any, Any], Any], seed: Any) -> None:
-    builder = require_kernel("T.finalize_reducer")
-    names = tuple(f"i{axis}" for axis in range(len(target.extents)))
-    spec = LoopSpec("PARALLEL", tuple((0, extent, 1) for extent in target.extents), {"tl.parallel": len(names)}, many=True)
-    frame, indices = spec.open(builder, names)
-    place = tuple(as_expr(low) + index for low, index in zip(target.mins, indices))
-    assign_subscript(target.buffer, place, combine(target.buffer[place], seed))
-    builder.close(frame)
+    with each_element(require_kernel("T.finalize_reducer"), target.extents) as indices:
+        place = tuple(as_expr(low) + index for low, index in zip(target.mins, indices))
+        assign_subscript(target.buffer, place, combine(target.buffer[place], seed))

@@ -26,18 +26,19 @@ from tilelang.target.cpu.outline import each, outline
 from tilelang.target.cpu.place import place_buffers
 from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
+from tilelang.target.cpu.verify import buffers_are_placed, exits_are_lowered, tiles_are_lowered, types_are_legal
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.pipeline import Step
 
 COMMON = (
     Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
-    Step("lower_tiles", lower_tiles, "tile operators become loops, kernels become parallel loops over blocks"),
+    Step("lower_tiles", lower_tiles, "tile operators become loops, kernels parallel loops over blocks", tiles_are_lowered),
     Step("lower_random", lower_random, "each block that draws random numbers gets a generator state"),
-    Step("lower_exits", lower_exits, "neither code generator has break and continue"),
+    Step("lower_exits", lower_exits, "neither code generator has break and continue", exits_are_lowered),
     Step("outline", outline, "compilers take more than linear time in a function's length; equal parts are compiled once"),
-    Step("legalize", each(legalize), "narrow formats, elementary functions and intrinsics become plain arithmetic"),
-    Step("place_buffers", each(place_buffers), "small buffers on the stack, large ones in the thread's workspace"),
+    Step("legalize", each(legalize), "narrow formats, functions and intrinsics become plain arithmetic", types_are_legal),
+    Step("place_buffers", each(place_buffers), "small ones on the stack, large ones in a workspace", buffers_are_placed),
 )
 
 LLVM = (

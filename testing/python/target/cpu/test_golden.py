@@ -14,7 +14,7 @@ def after(program, step, kind="cpu"):
     """The printed program after a step, for a machine that is the same everywhere."""
     request = CompileRequest(parse_target({"kind": kind, **FIXED}))
     context = CpuContext(request, str(program.attrs["global_symbol"]), vector_unit(request.target))
-    return run(C if kind == "c" else LLVM, program, context, stop_after=step).value.script()
+    return run(C if kind == "c" else LLVM, program, context, stop_after=step, verify=True).value.script()
 
 
 @T.prim_func
