@@ -33,11 +33,6 @@ TL_DEVICE uint cvt_bf16x2_f32(float low, float high) {
   return result;
 }
 
-// bfloat16 is the upper half of a float: one shift, one mask.
-TL_DEVICE float2 cvt_f32x2_bf16(uint pair) {
-  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
-}
-
 }  // namespace tl
 
 TL_DEVICE uint __pack_nv_bfloat162(const nv_bfloat16 low, const nv_bfloat16 high) {

@@ -19,12 +19,6 @@ TL_DEVICE uint32_t cluster_rank() {
   return rank;
 }
 
-TL_DEVICE uint32_t cluster_size() {
-  uint32_t size;
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
-  return size;
-}
-
 // This block's place in its cluster along each axis.
 TL_DEVICE int cluster_block_x() {
   int place;
@@ -40,14 +34,6 @@ TL_DEVICE int cluster_block_z() {
   int place;
   asm("mov.u32 %0, %%cluster_ctaid.z;" : "=r"(place));
   return place;
-}
-
-// The same shared variable in block `rank`, as a generic pointer.
-template <typename T>
-TL_DEVICE T* cluster_map(T* pointer, uint32_t rank) {
-  uint64_t mapped;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(mapped) : "l"(reinterpret_cast<uint64_t>(pointer)), "r"(rank));
-  return reinterpret_cast<T*>(mapped);
 }
 
 }  // namespace tl

@@ -1,4 +1,4 @@
-// float8: names that the code generator prints, and packed conversions (one cvt for two elements on sm_89; software before).
+// float8: names that the code generator prints.
 #pragma once
 #include <cuda_fp8.h>
 
@@ -41,19 +41,3 @@ struct __align__(16) fp8_e5x16_t {
 TL_MAKE_FP8(e4m3)
 TL_MAKE_FP8(e5m2)
 #undef TL_MAKE_FP8
-
-namespace tl {
-
-// Pairs: two floats to two float8 (`low` in the low byte, saturating to the largest finite value), and back to halves.
-TL_DEVICE uint16_t cvt_e4m3x2_f32(float low, float high) {
-  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
-}
-TL_DEVICE uint16_t cvt_e5m2x2_f32(float low, float high) {
-  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E5M2);
-}
-TL_DEVICE uint cvt_f16x2_e4m3(uint16_t pair) { return bit_cast<uint>(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)); }
-TL_DEVICE uint cvt_f16x2_e5m2(uint16_t pair) { return bit_cast<uint>(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E5M2)); }
-TL_DEVICE float2 cvt_f32x2_e4m3(uint16_t pair) { return cvt_f32x2_f16(cvt_f16x2_e4m3(pair)); }
-TL_DEVICE float2 cvt_f32x2_e5m2(uint16_t pair) { return cvt_f32x2_f16(cvt_f16x2_e5m2(pair)); }
-
-}  // namespace tl

@@ -31,8 +31,6 @@ TL_DEVICE uint cvt_f16x2_f32(float low, float high) {
   return result;
 }
 
-TL_DEVICE float2 cvt_f32x2_f16(uint pair) { return __half22float2(bit_cast<half2>(pair)); }
-
 }  // namespace tl
 
 TL_DEVICE uint __pack_half2(const half low, const half high) { return tl::pack_half2(low, high); }

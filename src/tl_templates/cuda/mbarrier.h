@@ -10,10 +10,6 @@ TL_DEVICE void mbarrier_init(uint64_t* barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
-TL_DEVICE void mbarrier_invalidate(uint64_t* barrier) {
-  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-
 TL_DEVICE void mbarrier_arrive(uint64_t* barrier) {
   asm volatile(
       "{\n"
@@ -68,19 +64,6 @@ TL_DEVICE void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank) {
       : "memory");
 }
 
-TL_DEVICE bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity) {
-  uint32_t done;
-  asm volatile(
-      "{\n"
-      "  .reg .pred p;\n"
-      "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-      "  selp.b32 %0, 1, 0, p;\n"
-      "}\n"
-      : "=r"(done)
-      : "r"(shared_address(barrier)), "r"(parity)
-      : "memory");
-  return done != 0;
-}
 #endif
 
 TL_DEVICE bool mbarrier_test(uint64_t* barrier, uint32_t parity) {

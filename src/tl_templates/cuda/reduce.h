@@ -1,4 +1,4 @@
-// Reductions across the lanes of a warp and across the warps of a block. Include half.h / bf16.h before for those types.
+// Reductions across the lanes of a warp. Include half.h / bf16.h before for those types.
 #pragma once
 #include "common.h"
 
@@ -8,12 +8,6 @@ struct Sum {
   template <typename T>
   static __device__ __forceinline__ T apply(T a, T b) {
     return a + b;
-  }
-};
-struct Prod {
-  template <typename T>
-  static __device__ __forceinline__ T apply(T a, T b) {
-    return a * b;
   }
 };
 // NaN loses against a number.
@@ -119,30 +113,6 @@ TL_DEVICE T warp_reduce(T value) {
     value = Op::template apply<T>(value, shfl_xor(value, distance));
   }
   return value;
-}
-
-// All-reduce over threads of a block that differ in the bits [log2 Stride, log2 (Stride * Width)) of `thread`, their number
-// counted from the first of the `Threads` participants (a multiple of 32; barrier `Barrier` is theirs).
-//
-// Lanes first; where that crosses warps, `scratch` (Threads elements of T in shared memory) carries the rest. A barrier stands
-// before the scratch is written (an earlier use may still be read) and before it is read.
-template <typename Op, int Width, int Stride, int Threads, int Barrier = 0, typename T>
-TL_DEVICE T block_reduce(T value, int thread, T* scratch) {
-  if constexpr (Width * Stride <= 32) {
-    return warp_reduce<Op, Width, Stride>(value);
-  } else {
-    constexpr int first = Stride < 32 ? 32 : Stride;      // distance between the values that scratch combines
-    constexpr int count = Width * Stride / first;         // how many of them
-    if constexpr (Stride < 32) value = warp_reduce<Op, 32 / Stride, Stride>(value);
-    asm volatile("bar.sync %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
-    scratch[thread] = value;
-    asm volatile("bar.sync %0, %1;" ::"n"(Barrier), "n"(Threads) : "memory");
-    const int base = thread - (thread / first % count) * first;
-    value = scratch[base];
-#pragma unroll
-    for (int i = 1; i < count; ++i) value = Op::template apply<T>(value, scratch[base + i * first]);
-    return value;
-  }
 }
 
 }  // namespace tl

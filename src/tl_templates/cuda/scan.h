@@ -1,21 +1,8 @@
-// Inclusive scans across the lanes of a warp, and along a row in shared memory.
+// Inclusive scans across the lanes of a warp.
 #pragma once
 #include "reduce.h"
 
 namespace tl {
-
-// Inclusive scan over groups of `Width` lanes; with Reverse from the last lane down.
-template <typename Op, int Width = 32, bool Reverse = false, typename T>
-TL_DEVICE T warp_scan(T value) {
-  const int lane = lane_rank() & (Width - 1);
-#pragma unroll
-  for (int distance = 1; distance < Width; distance *= 2) {
-    const T other = Reverse ? shfl_down(value, distance, Width) : shfl_up(value, distance, Width);
-    const bool inside = Reverse ? lane + distance < Width : lane >= distance;
-    if (inside) value = Op::template apply<T>(value, other);
-  }
-  return value;
-}
 
 // Inclusive scan over the first `count` lanes of a warp (from the last of them down with Reverse); what other lanes hold does not
 // count, and what they get means nothing.

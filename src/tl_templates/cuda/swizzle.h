@@ -1,18 +1,8 @@
-// Where a 16-byte row chunk lies under the XOR swizzles of the tensor memory accelerator and wgmma, and the order of blocks.
+// The order in which the blocks of a grid run (T.use_swizzle).
 #pragma once
 #include "common.h"
 
 namespace tl {
-
-// Byte offset with the 16-byte chunk bits [4, 4 + log2(Bytes / 16)) XORed by the bits above bit 6 (Bytes: 0, 32, 64, 128).
-template <int Bytes>
-TL_DEVICE uint32_t swizzle_offset(uint32_t offset) {
-  if constexpr (Bytes == 0) {
-    return offset;
-  } else {
-    return offset ^ (((offset >> 7) & (Bytes / 16 - 1)) << 4);
-  }
-}
 
 // Blocks in panels of `Panel` rows (grid y), each panel walked column by column, alternate columns backwards; what a block
 // loads is then shared with its neighbours in time.

@@ -100,37 +100,6 @@ TL_DEVICE void tma_store_wait_complete() {
 
 TL_DEVICE void tma_prefetch(const CUtensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
-// `bytes` is a multiple of 16, as are both addresses.
-TL_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(shared)),
-               "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
-               : "memory");
-}
-
-TL_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(global)),
-               "r"(shared_address(shared)), "r"(bytes)
-               : "memory");
-}
-
-// global[i] += shared[i] over contiguous elements.
-#define TL_BULK_REDUCE(NAME, OPERATION)                                                                                \
-  TL_DEVICE void bulk_reduce_##NAME(void* global, const void* shared, uint32_t bytes) {                                \
-    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." OPERATION                                       \
-                 " [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(global)),                                           \
-                 "r"(shared_address(shared)), "r"(bytes)                                                               \
-                 : "memory");                                                                                          \
-  }
-TL_BULK_REDUCE(add_f32, "add.f32")
-TL_BULK_REDUCE(add_f64, "add.f64")
-TL_BULK_REDUCE(add_s32, "add.s32")
-TL_BULK_REDUCE(add_u32, "add.u32")
-TL_BULK_REDUCE(add_u64, "add.u64")
-TL_BULK_REDUCE(add_f16, "add.noftz.f16")
-TL_BULK_REDUCE(add_bf16, "add.noftz.bf16")
-#undef TL_BULK_REDUCE
-
 // Cache policies of the L2 for the `_hint` forms.
 #define TL_CACHE_POLICY(NAME)                                                                            \
   TL_DEVICE uint64_t cache_policy_##NAME() {                                                             \
