@@ -36,29 +36,35 @@ bool consecutive(const uint32_t* addresses, uint32_t bytes) {
 
 }  // namespace
 
+InstructionCounters& InstructionCounters::operator+=(const InstructionCounters& other) {
+  warps += other.warps;
+  lanes += other.lanes;
+  requests += other.requests;
+  wavefronts += other.wavefronts;
+  ideal += other.ideal;
+  sectors += other.sectors;
+  bytes += other.bytes;
+  multiply_adds += other.multiply_adds;
+  return *this;
+}
+
+MemoryTraffic& MemoryTraffic::operator+=(const MemoryTraffic& other) {
+  global_read += other.global_read;
+  global_write += other.global_write;
+  shared_read += other.shared_read;
+  shared_write += other.shared_write;
+  local_read += other.local_read;
+  local_write += other.local_write;
+  async_to_shared += other.async_to_shared;
+  async_to_global += other.async_to_global;
+  cluster_shared += other.cluster_shared;
+  return *this;
+}
+
 void Counters::merge(const Counters& other) {
   instructions.resize(std::max(instructions.size(), other.instructions.size()));
-  for (size_t i = 0; i < other.instructions.size(); ++i) {
-    InstructionCounters& a = instructions[i];
-    const InstructionCounters& b = other.instructions[i];
-    a.warps += b.warps;
-    a.lanes += b.lanes;
-    a.requests += b.requests;
-    a.wavefronts += b.wavefronts;
-    a.ideal += b.ideal;
-    a.sectors += b.sectors;
-    a.bytes += b.bytes;
-    a.multiply_adds += b.multiply_adds;
-  }
-  traffic.global_read += other.traffic.global_read;
-  traffic.global_write += other.traffic.global_write;
-  traffic.shared_read += other.traffic.shared_read;
-  traffic.shared_write += other.traffic.shared_write;
-  traffic.local_read += other.traffic.local_read;
-  traffic.local_write += other.traffic.local_write;
-  traffic.async_to_shared += other.traffic.async_to_shared;
-  traffic.async_to_global += other.traffic.async_to_global;
-  traffic.cluster_shared += other.traffic.cluster_shared;
+  for (size_t i = 0; i < other.instructions.size(); ++i) instructions[i] += other.instructions[i];
+  traffic += other.traffic;
   barrier_waits += other.barrier_waits;
   mbarrier_waits += other.mbarrier_waits;
   barriers_completed += other.barriers_completed;

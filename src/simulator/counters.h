@@ -18,6 +18,7 @@ struct InstructionCounters {
   uint64_t sectors = 0;     // 32-byte global sectors
   uint64_t bytes = 0;       // bytes moved
   uint64_t multiply_adds = 0;
+  InstructionCounters& operator+=(const InstructionCounters& other);
 };
 
 /// Where bytes went.
@@ -27,6 +28,7 @@ struct MemoryTraffic {
   uint64_t local_read = 0, local_write = 0;
   uint64_t async_to_shared = 0, async_to_global = 0;
   uint64_t cluster_shared = 0;
+  MemoryTraffic& operator+=(const MemoryTraffic& other);
 };
 
 struct Counters {

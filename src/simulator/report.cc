@@ -82,17 +82,6 @@ std::string instruction_json(const Program& program, size_t pc, const Instructio
   return o.str();
 }
 
-void add(InstructionCounters& sum, const InstructionCounters& c) {
-  sum.warps += c.warps;
-  sum.lanes += c.lanes;
-  sum.requests += c.requests;
-  sum.bytes += c.bytes;
-  sum.wavefronts += c.wavefronts;
-  sum.ideal += c.ideal;
-  sum.sectors += c.sectors;
-  sum.multiply_adds += c.multiply_adds;
-}
-
 std::string traffic_json(const MemoryTraffic& t) {
   JsonObject o;
   o.number("global_read", t.global_read).number("global_write", t.global_write).number("shared_read", t.shared_read);
@@ -110,8 +99,8 @@ std::string counters_json(const Program& program, const LaunchReport& report) {
   for (size_t pc = 0; pc < report.counters.instructions.size(); ++pc) {
     const InstructionCounters& c = report.counters.instructions[pc];
     if (!c.warps) continue;
-    add(classes[program.classes[program.code[pc].counter_class]], c);
-    add(total, c);
+    classes[program.classes[program.code[pc].counter_class]] += c;
+    total += c;
     instructions += (instructions.size() > 1 ? ", " : "") + instruction_json(program, pc, c);
   }
   JsonObject by_class;
