@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from typing import Any
 
-from tilelang.autotuner.configs import Configs, config_text, expand
+from tilelang.autotuner.configs import Configs, expand
 from tilelang.autotuner.records import Trial
-from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
+from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, result_of
 from tilelang.errors import TuningError
 
 Job = tuple[str, str, tuple, dict[str, Any], dict[str, Any], dict[str, Any]]
@@ -51,13 +51,7 @@ def tune_on(
     for future in as_completed(futures):
         trials.append(future.result())
         progress(trials[-1])
-    measured = [trial for trial in trials if trial.state == "measured"]
-    if not measured:
-        raise TuningError("no configuration gave a kernel that runs and is right\n" + "\n".join(map(_line, trials[:8])))
-    best = min(measured, key=lambda trial: trial.milliseconds)
-    kernel = function.compile(*args, **{**keywords, **best.config})
-    kernel.latency, kernel.config = best.milliseconds, dict(best.config)
-    return AutotuneResult(best.milliseconds, dict(best.config), None, kernel, tuple(trials))
+    return result_of(trials, lambda config: function.compile(*args, **{**keywords, **config}))
 
 
 def measure(job: Job) -> Trial:
@@ -78,7 +72,3 @@ def _address(function: Any) -> tuple[str, str]:
     if module == "__main__" or "<locals>" in name:
         raise TuningError(f"{name} cannot be imported by workers", hint="put it at the top level of a module of its own")
     return module, name
-
-
-def _line(trial: Trial) -> str:
-    return f"  {config_text(trial.config)}: {trial.state}: {trial.detail}"

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from tilelang.autotuner import records, summary
 from tilelang.autotuner.capture import get_autotune_inputs
 from tilelang.autotuner.configs import Configs, config_digest, config_text, expand
+from tilelang.autotuner.progress import progress
 from tilelang.autotuner.records import Task, Trial
 from tilelang.autotuner.workers import can_fork, compile_all
 from tilelang.cache.kernel_cache import default_cache
@@ -210,23 +211,22 @@ class _Search:
 
     def run(self, configs: Sequence[dict[str, Any]], workers: int) -> Any:
         """Yields a trial for each configuration."""
-        with _progress(len(configs), self.task.name) as advance:
+        with progress(len(configs), self.task.name) as advance:
             failures = dict(self._compile_ahead(configs, workers)) if len(configs) > 1 else {}
             for position, config in enumerate(configs):
-                error = failures.get(position, "")
-                trial = Trial(config, "timeout" if "took more than" in error else "failed", detail=error) if error else None
-                trial = trial or self.measure(config)
+                trial = failures.get(position) or self.measure(config)
                 if trial.state == "measured":
                     self.best = min(self.best, trial.milliseconds)
                 records.keep_trial(self.task, trial)
                 advance(self.best)
                 yield trial
 
-    def _compile_ahead(self, configs: Sequence[dict[str, Any]], workers: int) -> Any:
-        if not (can_fork() and default_cache().keeps_files):
-            return
-        jobs = [lambda config=config: self.compile(config) for config in configs]
-        yield from compile_all(jobs, workers, self.profile.timeout)
+    def _compile_ahead(self, configs: Sequence[dict[str, Any]], workers: int) -> Iterator[tuple[int, Trial]]:
+        """Compiles all candidates in parallel; the trials of those that fail, by position."""
+        if can_fork() and default_cache().keeps_files:
+            jobs = [lambda config=config: self.compile(config) for config in configs]
+            for position, state, detail in compile_all(jobs, workers, self.profile.timeout):
+                yield position, Trial(configs[position], state, detail=detail)
 
     def measure(self, config: Mapping[str, Any]) -> Trial:
         """Compiles (or finds), checks and times one candidate, within the time limit."""
@@ -241,14 +241,12 @@ class _Search:
         try:
             kernel = self.compile(config)
             key = kernel.cache_key
-            self._check(kernel)
-        except AssertionError as error:
-            return Trial(config, "wrong", None, str(error), key)
-        except Exception as error:  # whatever a candidate raises, the others are still worth trying
-            return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
-        try:
+            try:
+                self._check(kernel)
+            except AssertionError as error:
+                return Trial(config, "wrong", None, str(error), key)
             latency = self._time(kernel, self.best * self.give_up_factor)
-        except Exception as error:
+        except Exception as error:  # whatever a candidate raises, the others are still worth trying
             return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
         if math.isinf(latency):
             return Trial(config, "stopped", None, f"slower than {self.give_up_factor:g} times the best", key)
@@ -289,45 +287,35 @@ class _Search:
 
     def result(self, trials: Sequence[Trial]) -> AutotuneResult:
         """The fastest candidate's kernel."""
-        measured = [trial for trial in trials if trial.state == "measured"]
-        if not measured:
-            lines = [f"  {config_text(t.config)}: {t.state}: {t.detail.splitlines()[0] if t.detail else ''}" for t in trials]
-            raise TuningError("no configuration gave a kernel that runs and is right\n" + "\n".join(lines[:8]))
-        best = min(measured, key=lambda trial: trial.milliseconds)
-        kernel = self.compile(best.config)
-        kernel.latency, kernel.config, kernel.ref_latency = best.milliseconds, dict(best.config), self.ref_latency
-        return AutotuneResult(best.milliseconds, dict(best.config), self.ref_latency, kernel, tuple(trials))
+        return result_of(trials, self.compile, self.ref_latency)
+
+
+def result_of(
+    trials: Sequence[Trial], compile: Callable[[Mapping[str, Any]], JITKernel], ref_latency: float | None = None
+) -> AutotuneResult:
+    """The result of a search.
+
+    Args:
+        trials: every candidate's.
+        compile: the kernel of a configuration.
+        ref_latency: milliseconds of the reference program.
+
+    Raises:
+        TuningError: no candidate was measured; lists why.
+    """
+    measured = [trial for trial in trials if trial.state == "measured"]
+    if not measured:
+        lines = [f"  {config_text(t.config)}: {t.state}: {_first_line(t.detail)}" for t in trials[:8]]
+        raise TuningError("no configuration gave a kernel that runs and is right\n" + "\n".join(lines))
+    best = min(measured, key=lambda trial: trial.milliseconds)
+    kernel, config = compile(best.config), dict(best.config)
+    kernel.latency, kernel.config, kernel.ref_latency = best.milliseconds, config, ref_latency
+    return AutotuneResult(best.milliseconds, config, ref_latency, kernel, tuple(trials))
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.splitlines()), "")
 
 
 def _as_tuple(value: Any) -> tuple:
     return tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
-
-
-class _progress:
-    """A progress bar on a terminal, nothing elsewhere."""
-
-    def __init__(self, total: int, name: str):
-        self.total = total
-        self.name = name
-        self.bar: Any = None
-
-    def __enter__(self) -> Callable[[float], None]:
-        if self.total <= 1 or not sys.stderr.isatty():
-            return lambda best: None
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.bar.start()
-        row = self.bar.add_task(f"tuning {self.name}", total=self.total)
-
-        def advance(best: float) -> None:
-            text = f"tuning {self.name}" + ("" if math.isinf(best) else f", best {best:.3f} ms")
-            self.bar.update(row, advance=1, description=text)
-
-        return advance
-
-    def __exit__(self, *_: Any) -> None:
-        if self.bar is not None:
-            self.bar.stop()

@@ -19,8 +19,12 @@ def can_fork() -> bool:
     return "fork" in multiprocessing.get_all_start_methods() and os.uname().sysname != "Darwin"
 
 
-def compile_all(jobs: Sequence[Callable[[], Any]], workers: int, timeout: float) -> Iterator[tuple[int, str]]:
-    """Runs each job in a child, ``workers`` at a time; yields (position, error) as they end, the error empty on success."""
+def compile_all(jobs: Sequence[Callable[[], Any]], workers: int, timeout: float) -> Iterator[tuple[int, str, str]]:
+    """Runs each job in a child, ``workers`` at a time, and yields those that fail.
+
+    Yields:
+        (position, ``"failed"`` or ``"timeout"``, what happened), as they end.
+    """
     context = multiprocessing.get_context("fork")
     waiting = list(enumerate(jobs))[::-1]
     running: dict[Connection, tuple[int, Any, float]] = {}
@@ -37,18 +41,21 @@ def compile_all(jobs: Sequence[Callable[[], Any]], workers: int, timeout: float)
             ready = wait(list(running), timeout=max(0.0, nearest - time.monotonic()))
             for receive in ready:
                 position, child, _ = running.pop(receive)
-                yield position, _outcome(receive, child)
+                error = _outcome(receive, child)
+                if error:
+                    yield position, "failed", error
             for receive in [r for r, (_, _, limit) in running.items() if limit <= time.monotonic()]:
                 position, child, _ = running.pop(receive)
                 child.kill()
                 child.join()
-                yield position, f"compilation took more than {timeout:g} s"
+                yield position, "timeout", f"compilation took more than {timeout:g} s"
     finally:
         for _, child, _ in running.values():
             child.kill()
 
 
 def _outcome(receive: Connection, child: Any) -> str:
+    """What went wrong in a child that has ended; empty where nothing did."""
     try:
         error = receive.recv()
     except EOFError:

@@ -106,8 +106,8 @@ def test_the_decorator_searches_only_what_the_caller_leaves_open():
 def test_a_candidate_that_compiles_too_long_is_stopped_and_the_rest_goes_on():
     assert can_fork()
     jobs = [lambda: time.sleep(60), lambda: None, lambda: 1 // 0, lambda: os._exit(7)]
-    outcomes = dict(compile_all(jobs, workers=2, timeout=1.0))
-    assert "took more than 1 s" in outcomes[0]
-    assert outcomes[1] == ""
-    assert "ZeroDivisionError" in outcomes[2]
-    assert "ended with code 7" in outcomes[3]
+    failures = {position: (state, detail) for position, state, detail in compile_all(jobs, workers=2, timeout=1.0)}
+    assert failures[0] == ("timeout", "compilation took more than 1 s")
+    assert 1 not in failures
+    assert failures[2][0] == "failed" and "ZeroDivisionError" in failures[2][1]
+    assert failures[3] == ("failed", "the compiler process ended with code 7")
