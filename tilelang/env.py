@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -152,10 +153,11 @@ def code_changing_keys() -> list[bytes]:
     return [raw_key(name) for name, variable in VARIABLES.items() if variable.changes_code]
 
 
+@functools.cache
 def warn_unknown() -> None:
-    """Warns of each ``TILELANG_*`` variable that nothing reads, with the nearest known name."""
+    """Warns, once in a process, of each ``TILELANG_*`` variable that nothing reads, with the nearest known name."""
     for name in os.environ:
         if name.startswith("TILELANG_") and name not in VARIABLES:
             near = difflib.get_close_matches(name, VARIABLES, n=1)
             suggestion = f"; did you mean {near[0]}?" if near else ""
-            warnings.warn(f"unknown environment variable {name}{suggestion}", stacklevel=2)
+            warnings.warn(f"unknown environment variable {name}{suggestion}", stacklevel=3)

@@ -21,20 +21,18 @@ class Backend:
         module: its module: ``on_cpu(artifact, directory)`` gives the call of a CPU kernel, ``on_device(artifact, directory,
             place)`` that of a CUDA kernel at a :class:`~tilelang.execution.device.Place`.
         targets: the target kinds whose kernels it runs.
-        doc: one line for the manual.
     """
 
     module: str
     targets: tuple[str, ...]
-    doc: str
 
 
 BACKENDS: Mapping[str, Backend] = {
-    "tvm_ffi": Backend("tilelang.execution.tvm_ffi", ("cpu", "c", "cuda"), "packed function over tvm-ffi; the default"),
-    "ctypes": Backend("tilelang.execution.ctypes", ("cpu", "c", "cuda"), "C entry point through ctypes"),
-    "cython": Backend("tilelang.execution.cython", ("cpu", "c", "cuda"), "C entry point through a compiled adapter"),
-    "nvrtc": Backend("tilelang.execution.nvrtc", ("cuda",), "cubin and a Python host, no host compiler"),
-    "torch": Backend("tilelang.execution.torch", ("cpu", "c", "cuda"), "torch.library operator: torch.compile, fake tensors"),
+    "tvm_ffi": Backend("tilelang.execution.tvm_ffi", ("cpu", "c", "cuda")),
+    "ctypes": Backend("tilelang.execution.ctypes", ("cpu", "c", "cuda")),
+    "cython": Backend("tilelang.execution.cython", ("cpu", "c", "cuda")),
+    "nvrtc": Backend("tilelang.execution.nvrtc", ("cuda",)),
+    "torch": Backend("tilelang.execution.torch", ("cpu", "c", "cuda")),
 }
 """Backend name -> how it is found; the first one that runs a target is what ``"auto"`` means for it."""
 

@@ -78,6 +78,7 @@ def resolve_options(
         UnsupportedBackendError: the backend does not run that target's kernels.
         CompileError: an unknown pass configuration.
     """
+    env.warn_unknown()
     info = parse_target(target if target is not None else env.get("TILELANG_DEFAULT_TARGET"))
     backend = resolve(execution_backend or env.get("TILELANG_EXECUTION_BACKEND"), info.kind)
     if out_idx is not None:

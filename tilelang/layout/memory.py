@@ -222,11 +222,6 @@ class TileLayout(_Map):
         limit = 1 << self.swizzle.position if self.swizzle is not None else extent
         return _common_power(extent, limit)
 
-    @property
-    def is_row_major(self) -> bool:
-        """Whether this is the plain order of elements."""
-        return self.swizzle is None and self.modes == row_major(self.shape).modes
-
     def to_text(self) -> str:
         """Canonical text."""
         swizzle = None if self.swizzle is None else [getattr(self.swizzle, n) for n in Swizzle.__slots__]
@@ -252,7 +247,6 @@ class IndexLayout(_Map):
 
     swizzle = None
     vector = 1
-    is_row_major = False
 
     @property
     def size(self) -> int:
