@@ -16,6 +16,7 @@ from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, s
 from tilelang.frontend.bindings import bind, distributed, kept, settled
 from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
 from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.values import LocalVar, Unusable, as_operand, is_symbolic
@@ -78,8 +79,6 @@ class Hooks:
 
     def declare(self, scope: dict[str, Any], name: str, value: Callable[[], Any], annotation: Any) -> Any:
         """``name: annotation``: the tensor that an eager program's argument is declared to be."""
-        from tilelang.frontend.program import declare_argument
-
         try:
             present = value()
         except NameError:

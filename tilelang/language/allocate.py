@@ -127,6 +127,6 @@ _FULL_SCOPES = {"shared": "shared.dyn", "fragment": "local.fragment"}
 
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
     """A workspace in global memory that every call allocates."""
-    from tilelang.frontend.program import empty_tensor
+    from tilelang.frontend.declare import empty_tensor
 
     return empty_tensor(TensorSpec(as_shape(shape), canonical(dtype)))

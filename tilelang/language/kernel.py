@@ -8,8 +8,8 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, require_kernel
+from tilelang.frontend.declare import ProbeDone
 from tilelang.frontend.loops import bound
-from tilelang.frontend.program import ProbeDone
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same

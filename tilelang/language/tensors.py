@@ -103,7 +103,7 @@ def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any =
         CompileError: ``tensor`` has another size in bytes.
     """
     from tilelang.frontend.builder import current
-    from tilelang.frontend.program import declare_buffer
+    from tilelang.frontend.declare import declare_buffer
     from tilelang.frontend.values import as_expr
     from tilelang.ir import nodes as ir
 
@@ -146,7 +146,7 @@ symbolic = dynamic
 
 def const(name: str, dtype: Any = "int32") -> Any:
     """A size (or several) that an eager program takes from its tensors when it is compiled: one kernel for each value."""
-    from tilelang.frontend.program import const_value
+    from tilelang.frontend.declare import const_value
 
     values = tuple(const_value(each, canonical(dtype)) for each in _names(name))
     return values[0] if len(values) == 1 else values
@@ -157,7 +157,7 @@ def empty(*shape: Any, dtype: Any = "float32") -> Any:
 
     ``T.empty((m, n), "float16")`` and ``T.empty(m, n, dtype="float16")`` are the same.
     """
-    from tilelang.frontend.program import empty_tensor
+    from tilelang.frontend.declare import empty_tensor
 
     if len(shape) == 2 and isinstance(shape[0], (tuple, list)):
         shape, dtype = shape

@@ -1,0 +1,136 @@
+"""What a program declares: its arguments, by annotations, and the tensors that a call allocates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.dtypes import DType, canonical
+from tilelang.errors import CompileError
+from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.language.tensors import TensorSpec, declared_pointer
+
+_PYTHON_SCALARS = {int: DType("int32"), float: DType("float32"), bool: DType("bool")}
+
+
+class ProbeDone(Exception):
+    """Ends the probing of an eager program: its arguments are declared."""
+
+
+class Placeholder:
+    """An eager program's argument before its declaration."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<argument {self.name}>"
+
+
+def declare_buffer(name: str, spec: TensorSpec) -> Any:
+    """A buffer variable for ``spec``; sizes in its shape are int32 unless a dynamic one says otherwise."""
+    shape = [_size(size, name) for size in spec.shape]
+    strides = None if spec.strides is None else [_size(stride, name) for stride in spec.strides]
+    return ir.decl_buffer(
+        shape,
+        str(spec.dtype),
+        name,
+        strides=strides,
+        scope="" if spec.scope == "global" else spec.scope,
+        data_alignment=spec.dtype.bytes,
+        layout=None,
+    )
+
+
+def _size(size: Any, name: str) -> Any:
+    expr = as_expr(size)
+    if not str(expr.ty).startswith(("int", "uint")):
+        raise CompileError(f"the shape of {name} has a size of type {expr.ty}", hint="sizes are integers")
+    if isinstance(expr, ir.IntImm) and int(expr.value) < 0:
+        raise CompileError(f"the shape of {name} has the negative size {expr.value}")
+    return expr
+
+
+def declare_argument(builder: Builder, name: str, present: Any, annotation: Any) -> Any:
+    """What ``name: annotation`` binds in an eager program."""
+    state: EagerState | None = builder.eager
+    if state is None or not isinstance(present, Placeholder):
+        if isinstance(annotation, TensorSpec):
+            raise CompileError(f"{name} is declared a tensor, but it is no argument of an eager program")
+        return present
+    return state.declare(name, annotation)
+
+
+def const_value(name: str, dtype: DType) -> Any:
+    """The value of ``T.const(name)``: a variable while the signature is probed, then the integer."""
+    builder = current("T.const")
+    state: EagerState | None = builder.eager
+    if state is None or (state.consts is not None and name not in state.consts):
+        raise CompileError("T.const only works in an eager program", hint="use T.dynamic, or a Python argument")
+    return state.const(name, dtype)
+
+
+def empty_tensor(spec: TensorSpec) -> Any:
+    """The buffer of ``T.empty`` or ``T.alloc_global``: a parameter that the call allocates."""
+    builder = current("T.empty")
+    state: EagerState | None = builder.eager
+    if state is not None:
+        state.allocates = True
+    buffer = declare_buffer(builder.take_name("out"), spec)
+    builder.allocated_params.append(buffer)
+    return buffer
+
+
+class EagerState:
+    """The arguments of an eager program while it is traced.
+
+    Args:
+        consts: the value of each ``T.const``; None while probing.
+
+    Attributes:
+        allocates: whether a tensor has been allocated.
+    """
+
+    def __init__(self, consts: Mapping[str, int] | None):
+        self.consts = consts
+        self.allocates = False
+        self.declared: dict[str, Any] = {}
+        self.params: dict[str, Any] = {}
+        self.const_vars: dict[str, Any] = {}
+
+    def declare(self, name: str, annotation: Any) -> Any:
+        """Declares argument ``name``; returns its buffer or variable."""
+        self.declared[name] = annotation
+        self.params[name] = declared_parameter(name, annotation)
+        return self.params[name]
+
+    def const(self, name: str, dtype: DType) -> Any:
+        """The value of a ``T.const``."""
+        if self.consts is None:
+            return self.const_vars.setdefault(name, ir.Var(name, str(dtype)))
+        return self.consts[name]
+
+
+def declared_parameter(name: str, annotation: Any) -> Any:
+    """The parameter that an annotation declares: a buffer, a scalar or a pointer variable.
+
+    Raises:
+        CompileError: the annotation is none of these.
+    """
+    if isinstance(annotation, TensorSpec):
+        return declare_buffer(name, annotation)
+    pointer = declared_pointer(annotation)
+    if pointer is not None:
+        return ir.Var(name, ir.pointer_type(str(pointer.dtype)))
+    if annotation in _PYTHON_SCALARS:
+        annotation = _PYTHON_SCALARS[annotation]
+    if isinstance(annotation, (str, DType)) or type(annotation).__name__ == "dtype":
+        return ir.Var(name, str(canonical(annotation)))
+    if isinstance(annotation, ir.Var):
+        return annotation
+    raise CompileError(
+        f"parameter {name} has no tensor or scalar annotation",
+        hint=f'write {name}: T.Tensor((m, n), "float16"), or {name}: T.int32',
+    )
