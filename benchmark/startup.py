@@ -9,7 +9,6 @@ from pathlib import Path
 from common import arguments, measure, run, table
 from kernels import ELEMENTWISE
 
-BARE = "import time; t = time.perf_counter(); import torch; print(time.perf_counter() - t)"
 IMPORT = "import time, torch; t = time.perf_counter(); import {what}; print(time.perf_counter() - t)"
 READY = """
 import sys, time, torch
@@ -50,15 +49,16 @@ def main() -> None:
         Path(folder, "ours.py").write_text(ELEMENTWISE.format(target="cpu", options="") + TILE_READY)
         Path(folder, "peer.py").write_text(ELEMENTWISE.format(target="c", options=", execution_backend='cython'") + TILE_READY)
         Path(folder, "peer_triton.py").write_text(TRITON_READY)
-        env = {
-            "TILELANG_CACHE_DIR": f"{folder}/cache",
-            "TILELANG_TMP_DIR": f"{folder}/tmp",
-            "TRITON_CACHE_DIR": f"{folder}/triton",
+        cache = {"TILELANG_CACHE_DIR": f"{folder}/cache"}
+        processes = {"ours": (sys.executable, "ours", cache)}
+        if options.tilelang:
+            processes["tilelang 0.1.15"] = (options.tilelang, "peer", cache | {"TILELANG_TMP_DIR": f"{folder}/tmp"})
+        if options.triton:
+            processes["triton"] = (options.triton, "peer_triton", {"TRITON_CACHE_DIR": f"{folder}/triton"})
+        kinds = {
+            label: (python, READY.format(folder=folder, module=module), variables)
+            for label, (python, module, variables) in processes.items()
         }
-        modules = {"ours": (sys.executable, "ours")}
-        modules |= {"tilelang 0.1.15": (options.tilelang, "peer")} if options.tilelang else {}
-        modules |= {"triton": (options.triton, "peer_triton")} if options.triton else {}
-        kinds = {label: (python, READY.format(folder=folder, module=module), env) for label, (python, module) in modules.items()}
         for python, code, variables in kinds.values():
             run(python, code, variables)  # the first process fills the cache
         table("new process, warm disk cache, until the kernel is ready (s)", measure(kinds, options.runs), "s", "ours")
