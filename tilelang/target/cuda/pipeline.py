@@ -20,6 +20,7 @@ from tilelang.target.request import CompileRequest
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.config import PassConfigKey
 from tilelang.transform.pipeline import Step
+from tilelang.transform.roll import roll
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def _write(kernels: Kernels, context: CudaContext) -> Kernels:
 
 PIPELINE = (
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
+    Step("roll", roll, "a program of a thousand statements repeats few; every later step and the compiler see those once"),
     Step("split_kernels", _split, "a program is a sequence of launches; every later step sees one kernel"),
     Step("warp_specialize", _specialize, "on sm_90a pipelined loops become producer and consumer roles before layouts exist"),
     Step("read_tree", _read, "plain records are cheaper to walk than the IR; operators on shared memory get fragments"),
