@@ -168,8 +168,9 @@ class Index:
             try:
                 return work()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                # SQLite quotes damaged schemas in its messages, which then may not even be text.
-                if isinstance(error, sqlite3.Error) and not any(sign in str(error) for sign in _CORRUPT):
+                # SQLite quotes damaged schemas in its messages, which then may not even be text: Python 3.10 leaves them out.
+                message = str(error) if isinstance(error, sqlite3.Error) else ""
+                if message and not any(sign in message for sign in _CORRUPT):
                     raise
                 self._replace_corrupt(error)
                 return work()

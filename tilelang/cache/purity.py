@@ -48,8 +48,8 @@ UNSEARCHED = frozenset("torch numpy scipy triton jax pandas transformers cutlass
 
 
 def top(module: str) -> str:
-    """The package of a dotted module name."""
-    return module.partition(".")[0]
+    """The package of a dotted module name; nothing, where it is no name: some classes of Cython have a descriptor there."""
+    return module.partition(".")[0] if isinstance(module, str) else ""
 
 
 def is_own(module: str) -> bool:

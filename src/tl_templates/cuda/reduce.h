@@ -55,34 +55,46 @@ struct BitXor {
   }
 };
 
-// Shuffles of any type of 1, 2, 4 or 8 bytes.
-template <typename T, typename Exchange>
-TL_DEVICE T shuffle_bits(T value, Exchange exchange) {
+// The word of 32 or 64 bits that carries a value of 1, 2, 4 or 8 bytes through a shuffle, and the value in a word.
+template <typename T>
+TL_DEVICE auto to_word(T value) {
   if constexpr (sizeof(T) == 8) {
-    return bit_cast<T>(exchange(bit_cast<unsigned long long>(value)));
+    return bit_cast<unsigned long long>(value);
   } else if constexpr (sizeof(T) == 4) {
-    return bit_cast<T>(exchange(bit_cast<uint32_t>(value)));
+    return bit_cast<uint32_t>(value);
   } else if constexpr (sizeof(T) == 2) {
-    return bit_cast<T>(static_cast<uint16_t>(exchange(static_cast<uint32_t>(bit_cast<uint16_t>(value)))));
+    return static_cast<uint32_t>(bit_cast<uint16_t>(value));
   } else {
-    return bit_cast<T>(static_cast<uint8_t>(exchange(static_cast<uint32_t>(bit_cast<uint8_t>(value)))));
+    return static_cast<uint32_t>(bit_cast<uint8_t>(value));
   }
 }
+template <typename T, typename Word>
+TL_DEVICE T from_word(Word word) {
+  if constexpr (sizeof(T) >= 4) {
+    return bit_cast<T>(word);
+  } else if constexpr (sizeof(T) == 2) {
+    return bit_cast<T>(static_cast<uint16_t>(word));
+  } else {
+    return bit_cast<T>(static_cast<uint8_t>(word));
+  }
+}
+
+// Shuffles of any of these types.
 template <typename T>
 TL_DEVICE T shfl_xor(T value, int lane_mask, int width = 32, uint32_t mask = 0xffffffffu) {
-  return shuffle_bits(value, [=](auto bits) { return __shfl_xor_sync(mask, bits, lane_mask, width); });
+  return from_word<T>(__shfl_xor_sync(mask, to_word(value), lane_mask, width));
 }
 template <typename T>
 TL_DEVICE T shfl_up(T value, int delta, int width = 32, uint32_t mask = 0xffffffffu) {
-  return shuffle_bits(value, [=](auto bits) { return __shfl_up_sync(mask, bits, delta, width); });
+  return from_word<T>(__shfl_up_sync(mask, to_word(value), delta, width));
 }
 template <typename T>
 TL_DEVICE T shfl_down(T value, int delta, int width = 32, uint32_t mask = 0xffffffffu) {
-  return shuffle_bits(value, [=](auto bits) { return __shfl_down_sync(mask, bits, delta, width); });
+  return from_word<T>(__shfl_down_sync(mask, to_word(value), delta, width));
 }
 template <typename T>
 TL_DEVICE T shfl_idx(T value, int lane, int width = 32, uint32_t mask = 0xffffffffu) {
-  return shuffle_bits(value, [=](auto bits) { return __shfl_sync(mask, bits, lane, width); });
+  return from_word<T>(__shfl_sync(mask, to_word(value), lane, width));
 }
 
 // The lanes of `mask` where all of them hold the same value, else 0.

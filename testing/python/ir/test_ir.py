@@ -1,5 +1,7 @@
 """The helpers over the IR: regions, sizes, spans, walks."""
 
+import sys
+
 import pytest
 
 import tilelang.language as T
@@ -81,7 +83,8 @@ def test_spans_name_the_users_lines():
     location = location_of(stores[0].span)
     assert location.file == __file__
     assert lines[location.line - 1].strip() == "A[i] = (A[i] & 3) << 1"
-    assert lines[location.line - 1][location.column - 1] == "A"
+    if sys.version_info >= (3, 11):  # before, instructions have no columns
+        assert lines[location.line - 1][location.column - 1] == "A"
 
 
 def test_every_statement_has_a_span():

@@ -49,6 +49,9 @@ def _library() -> ctypes.CDLL:
     path = nvrtc_library()
     if path is None:
         raise ToolchainMissingError("NVRTC", "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime")
+    # NVRTC opens its built-in functions by name when it compiles, and not every version looks for them beside itself.
+    for builtins in path.resolve().parent.glob("libnvrtc-builtins.so.*"):
+        ctypes.CDLL(str(builtins))
     library = ctypes.CDLL(str(path))
     library.nvrtcGetErrorString.restype = ctypes.c_char_p
     return library
