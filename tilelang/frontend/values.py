@@ -173,7 +173,7 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     """
     from tilelang.errors import CompileError
     from tilelang.ir import nodes as ir
-    from tilelang.ir.expr import constant
+    from tilelang.ir.expr import constant, float_constant
 
     value = as_operand(value)
     if isinstance(value, ir.PrimExpr):
@@ -187,10 +187,10 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     if isinstance(value, int):
         if dtype is None or canonical(dtype).is_integer:
             return constant(value, str(dtype or "int32"))
-        return ir.FloatImm(str(dtype), float(value)) if canonical(dtype).is_float else ir.IntImm(str(dtype), value)
+        return float_constant(float(value), str(dtype)) if canonical(dtype).is_float else ir.IntImm(str(dtype), value)
     if isinstance(value, float):
         kind = canonical(dtype) if dtype else None
-        return ir.FloatImm(str(kind) if kind and kind.is_float else "float32", value)
+        return float_constant(value, str(kind) if kind and kind.is_float else "float32")
     raise CompileError(f"expected a scalar, got {type(value).__name__} {value!r}"[:200])
 
 
