@@ -94,7 +94,7 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     tile = register_tile(scope.context.vectors, way.accumulator, m, n)
     steps = k // way.depth if isinstance(k, int) else k
     allocations, prepare = [], []
-    a = _prepare_a(record, way, steps, allocations, prepare)
+    a = _prepare_a(record, way, steps, scope, allocations, prepare)
     panel = _pack_b(record, way, tile, steps, allocations, prepare)
     c, into, out_of = _accumulator(record, way, allocations)
     matrices = Matrices(m, n, steps, a, panel, *c, way)
@@ -116,12 +116,12 @@ def _element(region: Region, row: Any, column: Any) -> Any:
 # Operands
 
 
-def _prepare_a(record: Gemm, way: Way, steps: Any, allocations: list, prepare: list) -> Callable[[Any, Any], Any]:
+def _prepare_a(record: Gemm, way: Way, steps: Any, scope: Scope, allocations: list, prepare: list) -> Callable[[Any, Any], Any]:
     """How the micro-kernel reads A: in place, or from a converted copy ``[row, step]``."""
     a, transposed = record.a, record.transpose_a
     if way.depth == 1 and a.dtype == way.operand:
         return lambda row, step: _element(a, step, row) if transposed else _element(a, row, step)
-    view = None if transposed else _pair_view(a, way)
+    view = None if transposed else _pair_view(a, way, scope)
     if view is not None:
         buffer, declaration, column = view
         allocations.append(declaration)
@@ -145,18 +145,18 @@ def _prepare_a(record: Gemm, way: Way, steps: Any, allocations: list, prepare: l
     return lambda row, step: ir.BufferLoad(scratch, [row, step])
 
 
-def _pair_view(region: Region, way: Way) -> tuple[Any, Any, Any] | None:
+def _pair_view(region: Region, way: Way, scope: Scope) -> tuple[Any, Any, Any] | None:
     """A's rows read as pairs without a copy, where pairs are aligned in them; the view, its declaration, its first column."""
-    width = as_int(region.buffer.shape[-1])
-    first = as_int(region.mins[-1])
+    width, first = as_int(region.buffer.shape[-1]), region.mins[-1]
     stored_as_is = way.depth == 2 and region.dtype == way.operand
     if not stored_as_is or len(region.buffer.strides) or not isinstance(width, int) or width % 2:
         return None
-    if not isinstance(first, int) or first % 2 or region.scope in ("", "global"):
+    if not scope.facts.divisible(first, 2):
         return None
     shape = [*region.buffer.shape[:-1], width // 2]
     view = ir.decl_buffer(shape, way.panel, name=f"{region.buffer.name}_pairs", layout=None, data_alignment=4)
-    return view, ir.DeclBuffer(view, data=ir.buffer_data(region.buffer)), first // 2
+    half = scope.facts.simplify(ir.FloorDiv(constant(first), constant(2)))
+    return view, ir.DeclBuffer(view, data=ir.buffer_data(region.buffer)), half
 
 
 def _pack_b(record: Gemm, way: Way, tile: Tile, steps: Any, allocations: list, prepare: list) -> Any:
