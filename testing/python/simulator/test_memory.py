@@ -189,7 +189,7 @@ def test_module_reports_its_kernels():
 def test_neighbours_on_other_workers_do_not_race():
     """Blocks store words and bytes side by side, in memory that does not start where the checker's pages do."""
     words = 32 * 64
-    memory = torch.zeros(words + 1024, dtype=torch.int32)
+    memory = torch.zeros(words + 2048, dtype=torch.int32)
     first = (-memory.data_ptr() % 4096 + 4096 - 48) // 4
     out = memory[first : first + words]
     kernel = cuda.function("""
