@@ -101,6 +101,21 @@ class ElementRef(LocalVar):
         self.fresh = False
 
 
+class VectorVar(ElementRef):
+    """A mutable vector made by ``T.alloc_var``: all lanes of its buffer at once; an index picks one."""
+
+    __slots__ = ()
+
+    def __init__(self, buffer: Any, lanes: Any):
+        super().__init__(buffer, (lanes,))
+        self.fresh = True
+
+    @property
+    def dtype(self) -> DType:
+        """The vector type."""
+        return canonical(str(self.expr().ty))
+
+
 class DynamicSize(ExprLike):
     """A size or stride that is only known when the kernel is called (``T.dynamic``).
 
