@@ -18,8 +18,8 @@ class WideProgram(RandomProgram):
     def kinds(self, depth: int) -> list:
         mine = [
             self.array, self.own_scratch, self.rows_one_by_one, self.typed_product, self.typed_product, self.flat_view,
-            self.turned, self.scan_of_fragment, self.tile_atomic, self.scalar, self.middle_reduce, self.column_reduce, self.element,
-            self.any_row, self.read_back,
+            self.turned, self.scan_of_fragment, self.tile_atomic, self.scalar, self.middle_reduce, self.column_reduce,
+            self.element, self.any_row, self.read_back,
         ]  # fmt: skip
         nested = [self.halves, self.nested_pipeline, self.counted_loop] if depth < 2 else []
         return [*super().kinds(depth), *mine, *nested]
