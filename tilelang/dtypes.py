@@ -21,6 +21,9 @@ _BASES: Mapping[str, tuple[str, int]] = {
     "bfloat16": ("float", 16),
     "float8_e4m3fn": ("float", 8),
     "float8_e5m2": ("float", 8),
+    "float8_e4m3fnuz": ("float", 8),
+    "float8_e5m2fnuz": ("float", 8),
+    "float8_e8m0fnu": ("float", 8),
     "float4_e2m1fn": ("float", 4),
     "int64": ("int", 64),
     "int32": ("int", 32),
@@ -41,6 +44,7 @@ _ALIASES: Mapping[str, str] = {
     "float8_e4m3": "float8_e4m3fn",
     "e4m3_float8": "float8_e4m3fn",
     "e5m2_float8": "float8_e5m2",
+    "float8_e8m0": "float8_e8m0fnu",
     "float4_e2m1": "float4_e2m1fn",
     "e2m1_float4": "float4_e2m1fn",
     "tf32": "float32",  # tensor cores read float32 operands as tf32, so that it is no type of its own

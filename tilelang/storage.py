@@ -24,7 +24,10 @@ DLPACK_TYPES: Mapping[str, tuple[int, int, int]] = {
     "bfloat16": (4, 16, 1),
     "bool": (6, 8, 1),
     "float8_e4m3fn": (10, 8, 1),
+    "float8_e4m3fnuz": (11, 8, 1),
     "float8_e5m2": (12, 8, 1),
+    "float8_e5m2fnuz": (13, 8, 1),
+    "float8_e8m0fnu": (14, 8, 1),
     "float4_e2m1fn_x2": (17, 4, 2),
 }
 

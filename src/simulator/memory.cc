@@ -128,8 +128,8 @@ uint8_t* global_access(const Request& r, uint64_t address) {
   RaceChecker* race = r.warp.cluster().race.get();
   if (race && !allocation.read_only) {
     ShadowCell other;
-    if (race->global_access(static_cast<uint32_t>(index), address, address - allocation.base, r.bytes,
-                            race_access(r, *race), &other)) {
+    if (race->global_access(static_cast<uint32_t>(index), address - allocation.base, r.bytes, race_access(r, *race),
+                            &other)) {
       report_race(r, *race, Space::kGlobal, address, other);
     }
   }

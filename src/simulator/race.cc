@@ -249,16 +249,21 @@ RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t b
   return conflict ? RaceResult::kConflict : unfenced ? RaceResult::kNoProxyFence : RaceResult::kClean;
 }
 
-bool RaceChecker::global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes,
-                                const RaceAccess& access, ShadowCell* other) {
+bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access,
+                                ShadowCell* other) {
   bool conflict = false;
-  uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
-  // A page of the shadow may be refined while it is visited: one lock for all accesses near this address.
-  std::lock_guard<std::mutex> guard(global_->lock(address));
-  global_->of(allocation).visit(offset, bytes, [&](ShadowCell& cell) {
-    if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
-    conflict |= check(cell, access, cluster, other);
-  });
+  const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
+  const uint64_t end = offset + bytes;
+  // A page of the shadow may be made or refined while it is visited: whole pages have one lock, each part takes its own.
+  while (offset < end) {
+    const uint64_t stop = std::min(end, GlobalShadow::lock_end(offset));
+    std::lock_guard<std::mutex> guard(global_->lock(allocation, offset));
+    global_->of(allocation).visit(offset, static_cast<uint32_t>(stop - offset), [&](ShadowCell& cell) {
+      if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
+      conflict |= check(cell, access, cluster, other);
+    });
+    offset = stop;
+  }
   return conflict;
 }
 

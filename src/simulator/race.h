@@ -57,7 +57,9 @@ class GlobalShadow {
  public:
   explicit GlobalShadow(const AllocationMap& allocations);
   ShadowMemory& of(uint32_t allocation) { return shadows_[allocation]; }
-  std::mutex& lock(uint64_t address) { return locks_[(address >> 12) % kLocks]; }
+  /// The lock of the pages around an offset in an allocation, which ends before `lock_end(offset)`.
+  std::mutex& lock(uint32_t allocation, uint64_t offset) { return locks_[(offset / kLocked + allocation) % kLocks]; }
+  static uint64_t lock_end(uint64_t offset) { return (offset / kLocked + 1) * kLocked; }
   /// What clusters have released through a global address: cluster number -> stamp.
   using ClusterClock = std::unordered_map<uint32_t, uint32_t>;
   ClusterClock& released(uint64_t address) { return released_[address]; }
@@ -65,6 +67,7 @@ class GlobalShadow {
 
  private:
   static constexpr size_t kLocks = 64;
+  static constexpr uint64_t kLocked = 16 * ShadowMemory::kPageBytes;
   std::vector<ShadowMemory> shadows_;
   std::mutex locks_[kLocks];
   std::unordered_map<uint64_t, ClusterClock> released_;
@@ -97,8 +100,7 @@ class RaceChecker {
   /// Checks and records an access to the shared memory of a block / to a global allocation. On a conflict fills
   /// `other` with the earlier access's agent and pc.
   RaceResult shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
-  bool global_access(uint32_t allocation, uint64_t address, uint64_t offset, uint32_t bytes, const RaceAccess& access,
-                     ShadowCell* other);
+  bool global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
 
   // Synchronisation.
   /// All threads of the block have met.

@@ -69,7 +69,10 @@ def _rank(hint: Hint) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class MatmulTemplate(Template):
-    """``C[M, N] = A @ B``: A is (M, K), or (K, M) with ``trans_A``; B is (K, N), or (N, K) with ``trans_B``."""
+    """``C[M, N] = A @ B``: A is (M, K), or (K, M) with ``trans_A``; B is (K, N), or (N, K) with ``trans_B``.
+
+    With ``with_bias`` the program adds ``Bias[N]``, of ``out_dtype`` and its third argument, to each row; this counts as free.
+    """
 
     M: int = 0
     N: int = 0
@@ -137,17 +140,31 @@ class MatmulTemplate(Template):
         M, N, K, kind = self.M, self.N, self.K, self.accum_dtype
         shape_a, shape_b = (K, M) if self.trans_A else (M, K), (N, K) if self.trans_B else (K, N)
 
+        @T.macro
+        def product(A, B, i, j):
+            total = T.alloc_var(kind, init=0)
+            for k in T.serial(K):
+                a = A[k, i] if self.trans_A else A[i, k]
+                b = B[j, k] if self.trans_B else B[k, j]
+                total += T.cast(a, kind) * T.cast(b, kind)
+            return total
+
         @T.prim_func
         def matmul(A: T.Tensor(shape_a, self.in_dtype), B: T.Tensor(shape_b, self.in_dtype), C: T.Tensor((M, N), self.out_dtype)):
             with T.Kernel(N, M, threads=32) as (j, i):
-                total = T.alloc_var(kind, init=0)
-                for k in T.serial(K):
-                    a = A[k, i] if self.trans_A else A[i, k]
-                    b = B[j, k] if self.trans_B else B[k, j]
-                    total += T.cast(a, kind) * T.cast(b, kind)
-                C[i, j] = total
+                C[i, j] = product(A, B, i, j)
 
-        return matmul
+        @T.prim_func
+        def matmul_bias(
+            A: T.Tensor(shape_a, self.in_dtype),
+            B: T.Tensor(shape_b, self.in_dtype),
+            Bias: T.Tensor((N,), self.out_dtype),
+            C: T.Tensor((M, N), self.out_dtype),
+        ):
+            with T.Kernel(N, M, threads=32) as (j, i):
+                C[i, j] = product(A, B, i, j) + Bias[j]
+
+        return matmul_bias if self.with_bias else matmul
 
 
 @dataclass(frozen=True)

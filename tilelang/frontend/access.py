@@ -97,6 +97,7 @@ def assign_subscript(buffer: Any, key: Any, value: Any) -> None:
     builder = current()
     target = subscript(buffer, key)
     span = builder.span()
+    value = value.expr() if isinstance(value, LocalVar) else value
     if isinstance(target, Region):
         if isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:
             _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))

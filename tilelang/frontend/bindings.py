@@ -11,8 +11,9 @@ from typing import Any
 from tilelang.frontend import lanes
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.builder import Builder
-from tilelang.frontend.values import ExprLike, LocalVar, as_operand
+from tilelang.frontend.values import ExprLike, LocalVar, VectorVar, as_operand
 from tilelang.ir import nodes as ir
+from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
 
 _INLINE_LIMIT = 24
@@ -29,6 +30,8 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
     if isinstance(value, ExprLike):
         return value
     value = as_operand(value)
+    if isinstance(before, VectorVar) and isinstance(value, Region):
+        value = lanes.of_region(value)
     scalar = isinstance(value, (int, float)) or (isinstance(value, ir.PrimExpr) and not is_buffer(value))
     if isinstance(before, LocalVar) and scalar:
         assign_subscript(before.buffer, before.indices, value)

@@ -23,6 +23,19 @@ def lanes_of(expr: Any) -> int:
     return canonical(str(expr.ty)).lanes
 
 
+def of_region(region: Any) -> Any:
+    """The consecutive elements of a region along its last axis as a vector.
+
+    Raises:
+        CompileError: the region has extents along other axes, or its length is known at run time only.
+    """
+    *outer, size = region.extents
+    if any(extent != 1 for extent in outer) or not isinstance(size, int):
+        raise CompileError(f"a region of {region.buffer.name} with extents {region.extents} is no vector")
+    *before, start = map(_expr, region.mins)
+    return ir.BufferLoad(region.buffer, [*before, ir.Ramp(start, ir.IntImm("int32", 1), size) if size > 1 else start])
+
+
 def held(builder: Builder, name: str, value: Any) -> Any:
     """A vector whose lanes are computed here and do not change afterwards."""
     parts = [builder.bind(name, lane(builder, value, position)) for position in range(lanes_of(value))]

@@ -101,6 +101,21 @@ class ElementRef(LocalVar):
         self.fresh = False
 
 
+class VectorVar(ElementRef):
+    """A mutable vector made by ``T.alloc_var``: all lanes of its buffer at once; an index picks one."""
+
+    __slots__ = ()
+
+    def __init__(self, buffer: Any, lanes: Any):
+        super().__init__(buffer, (lanes,))
+        self.fresh = True
+
+    @property
+    def dtype(self) -> DType:
+        """The vector type."""
+        return canonical(str(self.expr().ty))
+
+
 class DynamicSize(ExprLike):
     """A size or stride that is only known when the kernel is called (``T.dynamic``).
 
@@ -173,7 +188,7 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     """
     from tilelang.errors import CompileError
     from tilelang.ir import nodes as ir
-    from tilelang.ir.expr import constant
+    from tilelang.ir.expr import constant, float_constant
 
     value = as_operand(value)
     if isinstance(value, ir.PrimExpr):
@@ -187,10 +202,10 @@ def as_expr(value: Any, dtype: str | None = None) -> Any:
     if isinstance(value, int):
         if dtype is None or canonical(dtype).is_integer:
             return constant(value, str(dtype or "int32"))
-        return ir.FloatImm(str(dtype), float(value)) if canonical(dtype).is_float else ir.IntImm(str(dtype), value)
+        return float_constant(float(value), str(dtype)) if canonical(dtype).is_float else ir.IntImm(str(dtype), value)
     if isinstance(value, float):
         kind = canonical(dtype) if dtype else None
-        return ir.FloatImm(str(kind) if kind and kind.is_float else "float32", value)
+        return float_constant(value, str(kind) if kind and kind.is_float else "float32")
     raise CompileError(f"expected a scalar, got {type(value).__name__} {value!r}"[:200])
 
 

@@ -49,6 +49,16 @@ def constant(value: Any, dtype: str = "int32") -> Any:
     return value
 
 
+def float_constant(value: float, dtype: str) -> Any:
+    """A number as an expression of a floating-point type.
+
+    TVM takes the fnuz formats for unsigned and has no negative constants of them: there it is a conversion.
+    """
+    if dtype.endswith(("fnuz", "fnu")) and value < 0:
+        return ir.Cast(dtype, ir.FloatImm("float32", value))
+    return ir.FloatImm(dtype, value)
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two sizes are provably equal."""
     if isinstance(left, int) and isinstance(right, int):

@@ -9,7 +9,7 @@ from tilelang.dtypes import canonical, is_dtype
 from tilelang.errors import CompileError
 from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.builder import require_kernel
-from tilelang.frontend.values import LocalVar, as_expr
+from tilelang.frontend.values import LocalVar, VectorVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.language.tensors import TensorSpec, as_shape
@@ -54,7 +54,7 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
     """A mutable scalar: ``x = T.alloc_var("int32", 0)``; then ``x = x + 1`` stores and ``x`` loads.
 
     Args:
-        dtype: its type.
+        dtype: its type; a vector type (``"float16x2"``) gives a vector, ``x[1]`` is one of its lanes.
         args: the initial value, or the scope as a string.
         init: the initial value; without one the variable is not initialised.
     """
@@ -63,9 +63,14 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
             scope = value
         else:
             init = value
-    variable = LocalVar(_buffer("T.alloc_var", (1,), dtype, scope, "var"))
+    kind = canonical(dtype)
+    if kind.lanes == 1:
+        variable = LocalVar(_buffer("T.alloc_var", (1,), kind, scope, "var"))
+    else:
+        array = _buffer("T.alloc_var", (kind.lanes,), kind.base, "local", "var")
+        variable = VectorVar(array, ir.Ramp(ir.IntImm("int32", 0), ir.IntImm("int32", 1), kind.lanes))
     if init is not None:
-        assign_subscript(variable.buffer, 0, init)
+        assign_subscript(variable.buffer, variable.indices, init)
     return variable
 
 

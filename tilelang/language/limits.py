@@ -29,9 +29,12 @@ _FLOAT_MAX = {
     "bfloat16": struct.unpack("<f", bytes.fromhex("00007f7f"))[0],
     "float8_e4m3fn": 448.0,
     "float8_e5m2": 57344.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2fnuz": 57344.0,
+    "float8_e8m0fnu": 2.0**127,
     "float4_e2m1fn": 6.0,
 }
-_NO_INFINITY = ("float8_e4m3fn", "float4_e2m1fn")
+_NO_INFINITY = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
 
 
 def infinity(dtype: Any) -> Any:
@@ -58,5 +61,5 @@ def min_value(dtype: Any) -> Any:
     """The smallest (most negative) finite value of a type."""
     kind = canonical(dtype)
     if kind.is_float:
-        return _typed(-_FLOAT_MAX[kind], kind)
+        return _typed(2.0**-127 if kind == "float8_e8m0fnu" else -_FLOAT_MAX[kind], kind)  # e8m0 has no sign
     return _typed(-(1 << (kind.bits - 1)) if kind.kind == "int" else 0, kind)

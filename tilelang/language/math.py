@@ -82,10 +82,11 @@ def _converted(expr: Any, source: DType, target: DType) -> Any:
 
 def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
     from tilelang.ir import nodes as ir
+    from tilelang.ir.expr import float_constant
 
     value = expr.value
     if target.is_float:
-        return ir.FloatImm(str(target), float(value))
+        return float_constant(float(value), str(target))
     if target.kind == "bool":
         return ir.IntImm("bool", int(value != 0))
     return ir.IntImm(str(target), wrapped(truncated(float(value), target) if source.is_float else int(value), target))

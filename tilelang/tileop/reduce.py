@@ -64,7 +64,7 @@ class FinalizeReducer(TileOp):
     """Combines the partial values that threads hold of a reducer made by ``T.alloc_reducer``.
 
     Attributes:
-        op: ``"sum"``, ``"max"`` or ``"min"``.
+        op: ``"sum"``, ``"max"``, ``"min"``, ``"bitand"``, ``"bitor"`` or ``"bitxor"``.
     """
 
     buffer: Region = updates()

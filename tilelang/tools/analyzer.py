@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.carver.arch.cuda import peak_tflops
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
-
-_TFLOPS = {"75": 65.0, "80": 312.0, "86": 71.0, "89": 165.0, "90": 989.0, "100": 2250.0, "120": 209.0}
-"""Peak of float16 products with float32 sums by compute capability, from the vendor's data sheets."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Analyzer:
         """Counts; returns the analyzer.
 
         Raises:
-            CompileError: a loop or the grid has a size that is known at run time only.
+            CompileError: a loop or the grid has a size that is known at run time only; so has every ``while`` loop.
         """
         from tilelang.ir import nodes as ir
 
@@ -69,7 +67,7 @@ class Analyzer:
 
     def calculate(self) -> AnalysisResult:
         """The cost of what was counted."""
-        tflops = getattr(self.device, "peak_tflops", None) or _TFLOPS.get(str(self.device.compute_capability))
+        tflops = getattr(self.device, "peak_tflops", None) or peak_tflops(str(self.device.compute_capability))
         bandwidth = float(self.device.bandwidth[0])
         times = [self.total_global_bytes / (bandwidth * 1e9)]
         if tflops is not None:
@@ -94,6 +92,8 @@ class _Count:
         if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
             self._operator(decode(node.value), times)
             return
+        if isinstance(node, ir.While):
+            raise _unknown("the number of iterations of a while loop")
         if isinstance(node, ir.For):
             extent = self._most(node.extent, "a loop")
             self._bind(node.loop_var, ir.Range.from_min_extent(node.min, node.extent))
@@ -116,9 +116,7 @@ class _Count:
         from tilelang.ir.visit import variables
 
         if any(var not in self.known for var in variables(extent)):
-            raise CompileError(
-                f"the size {extent} of {what} is known at run time only", hint="analyze the program of fixed sizes"
-            )
+            raise _unknown(f"the size {extent} of {what}")
         return max(0, int(self.bounds.const_int_bound(extent).max_value))
 
     def _operator(self, record: Any, times: int) -> None:
@@ -135,3 +133,7 @@ class _Count:
 
     def _most_of(self, extent: Any) -> int:
         return extent if isinstance(extent, int) else self._most(extent, "a tile")
+
+
+def _unknown(what: str) -> CompileError:
+    return CompileError(f"{what} is known at run time only", hint="analyze the program of fixed sizes")

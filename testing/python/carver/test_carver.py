@@ -57,6 +57,15 @@ def test_equivalent_programs(template):
     torch.testing.assert_close(kernel(*inputs).reshape(want.shape), want, rtol=1e-4, atol=1e-4)
 
 
+def test_a_product_with_a_bias():
+    template = carver.MatmulTemplate(
+        M=5, N=7, K=3, in_dtype="float32", out_dtype="float32", accum_dtype="float32", with_bias=True
+    )
+    kernel = tilelang.compile(template.equivalent_function(), out_idx=[-1], target="cpu")
+    a, b, bias = torch.randn(5, 3), torch.randn(7, 3), torch.randn(7)
+    torch.testing.assert_close(kernel(a, b, bias), a @ b.T + bias, rtol=1e-4, atol=1e-4)
+
+
 def test_a_recommended_tile_runs():
     hint = carver.MatmulTemplate(M=128, N=128, K=64, in_dtype="float32", accum_dtype="float32").recommend_hints(1)[0]
     (block_m, block_n), (block_k,) = hint.block, hint.rstep

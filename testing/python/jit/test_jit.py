@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -45,6 +46,15 @@ def test_the_source_of_a_kernel_by_its_arguments():
     assert programs.scaled_add.get_kernel_source(n=64) == programs.scaled_add(64).get_kernel_source()
     a = torch.randn(5, 7)
     assert programs.eager_add.get_kernel_source(a, a) == programs.eager_add.compile(a, a).get_kernel_source()
+
+
+def test_a_kernel_shows_and_writes_its_sources(tmp_path: Path, capsys: pytest.CaptureFixture):
+    kernel = programs.scaled_add(64)
+    kernel.show_source("both")
+    assert capsys.readouterr().out == f"{kernel.get_kernel_source()}\n{kernel.get_host_source()}\n"
+    kernel.export_sources(tmp_path / "sources" / "kernel.txt", tmp_path / "host.txt")
+    assert (tmp_path / "sources" / "kernel.txt").read_text() == kernel.get_kernel_source()
+    assert (tmp_path / "host.txt").read_text() == kernel.get_host_source()
 
 
 def test_one_kernel_serves_all_dynamic_sizes():

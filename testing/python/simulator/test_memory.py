@@ -184,3 +184,21 @@ def test_module_reports_its_kernels():
     assert sorted(module.kernels) == ["a", "b"]
     with pytest.raises(Exception, match="no kernel 'c'"):
         module.get_function("c")
+
+
+def test_neighbours_on_other_workers_do_not_race():
+    """Blocks store words and bytes side by side, in memory that does not start where the checker's pages do."""
+    words = 32 * 64
+    memory = torch.zeros(words + 2048, dtype=torch.int32)
+    first = (-memory.data_ptr() % 4096 + 4096 - 48) // 4
+    out = memory[first : first + words]
+    kernel = cuda.function("""
+extern "C" __global__ void k(int* out) {
+  int at = blockIdx.x * 32 + threadIdx.x;
+  if (at % 3) { out[at] = at; return; }
+  for (int byte = 0; byte < 4; ++byte) reinterpret_cast<char*>(out + at)[byte] = at >> (8 * byte);
+}""")
+    for seed in range(5):
+        out.zero_()
+        report = kernel.launch(words // 32, 32, [out], checks="all", seed=seed, workers=4)
+        assert not report.findings and torch.equal(out, torch.arange(words, dtype=torch.int32))

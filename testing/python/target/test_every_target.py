@@ -302,3 +302,22 @@ def test_return_ends_the_block(target):
     got = run(main, target, lengths)
     for length, row in zip(lengths.tolist(), got.tolist()):
         assert row == ([early[length], -1, -1, -1] if length in early else [length] * 4)
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+def test_vector_variables(dtype, target):
+    @T.prim_func
+    def main(A: T.Tensor((32,), dtype), B: T.Tensor((32,), dtype)):
+        with T.Kernel(1, threads=32):
+            total, piece = T.alloc_var(f"{dtype}x4", init=0), T.alloc_var(f"{dtype}x4")
+            for i in T.serial(8):
+                piece = A[i * 4 : i * 4 + 4]
+                total += piece * 2
+                piece[3] = piece[0]
+                B[i * 4 : i * 4 + 4] = total + piece
+
+    a = (torch.arange(32) % 7).to(getattr(torch, dtype))
+    pieces = a.reshape(8, 4)
+    want = (pieces * 2).cumsum(0) + pieces[:, [0, 1, 2, 0]]
+    assert torch.equal(run(main, target, a), want.flatten().to(a.dtype))

@@ -49,3 +49,16 @@ def test_a_second_pass_starts_afresh():
 def test_sizes_must_be_known():
     with pytest.raises(CompileError, match="run time only"):
         Analyzer.analysis(gemm(T.dynamic("n")), Device())
+
+
+def test_a_while_loop_has_no_known_length():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            step = T.alloc_var("int32", init=0)
+            while step < 64:
+                A[step] = 0
+                step += 1
+
+    with pytest.raises(CompileError, match="while loop is known at run time only"):
+        Analyzer.analysis(main, Device())

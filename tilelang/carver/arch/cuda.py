@@ -91,6 +91,12 @@ def CUDA(target: Any = "cuda") -> TileDevice:
     )
 
 
+def peak_tflops(compute_capability: str) -> float | None:
+    """Dense float16 products with float32 sums of the device of ``"80"`` …; None where there is none in the table."""
+    known = _DEVICES.get(check_sm_version(compute_capability))
+    return float(known[-1]) if known else None
+
+
 def check_sm_version(arch: str) -> int:
     """90 of ``"sm_90a"``; -1 of what is no CUDA architecture."""
     found = re.fullmatch(r"(?:sm_)?(\d+)[a-z]?", arch)

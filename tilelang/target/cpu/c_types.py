@@ -13,6 +13,7 @@ SCALARS = {
     "int16": "int16_t", "uint16": "uint16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool", "handle": "void*",
     # Narrow formats only ever appear as what pointers point to.
     "float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",
+    "float8_e4m3fnuz": "uint8_t", "float8_e5m2fnuz": "uint8_t", "float8_e8m0fnu": "uint8_t",
     "float4_e2m1fn": "uint8_t", "int4": "uint8_t", "uint4": "uint8_t", "uint1": "uint8_t",
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from tilelang.target.cpu.c_types import c_type, vector_typedef
 from tilelang.target.cpu.codegen_llvm import ENTRY_LEVEL, Library, lower_entry, object_code
 from tilelang.target.cpu.functions import FUNCTIONS
 from tilelang.target.cpu.host import packed_entry
-from tilelang.target.cpu.legalize import LegalProgram
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
 from tilelang.target.cpu.script import EXPORTS, c_files, exports
 from tilelang.target.toolchain import c_compiler, run
@@ -37,14 +37,14 @@ class CSource:
 
     text: str
     failures: tuple[str, ...]
-    program: LegalProgram
+    program: CpuProgram
 
     def script(self) -> str:
         """The C text."""
         return self.text
 
 
-def emit_c(program: LegalProgram, context: Any) -> CSource:
+def emit_c(program: CpuProgram, context: Any) -> CSource:
     """The program as a C file with the plain entry point."""
     func = program.func
     statements = CStatements(context.name)

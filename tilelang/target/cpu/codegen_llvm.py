@@ -12,7 +12,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.host import packed_entry
-from tilelang.target.cpu.legalize import LegalProgram
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.runtime_ll import runtime_text
 from tilelang.target.cpu.script import llvm_files
 from tilelang.target.info import TargetInfo
@@ -72,7 +72,7 @@ def _target(info: TargetInfo, level: int) -> Any:
     return llvm_target(info.arch, info.triple, info.features, level)
 
 
-def lower_host(program: LegalProgram, context: Any) -> HostModule:
+def lower_host(program: CpuProgram, context: Any) -> HostModule:
     """TVM's passes up to code generation, for the kernel and for the checked entry.
 
     The kernel meets no pass that simplifies expressions: TVM's analyzer takes floats for real numbers.

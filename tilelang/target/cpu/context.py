@@ -16,13 +16,13 @@ class VectorUnit:
         bits: width of one register.
         registers: how many there are.
         bf16_dot: pairs of bfloat16 products are summed into float32 lanes by one instruction (AVX512-BF16).
-        int16_dot: pairs of int16 products are summed into int32 lanes by one instruction (AVX512-VNNI).
+        int_dot: pairs of 16-bit and fours of 8-bit products are summed into int32 lanes by one instruction (AVX512-VNNI).
     """
 
     bits: int
     registers: int
     bf16_dot: bool = False
-    int16_dot: bool = False
+    int_dot: bool = False
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of a type in one register."""

@@ -17,11 +17,13 @@ class Way:
     """How products are formed.
 
     Attributes:
-        operand: the element type that panels hold.
-        panel: the type of one panel element: :attr:`operand`, or an integer that holds a pair of them.
+        operand: the element type that panels of A hold.
+        panel: the type of one panel element: :attr:`operand`, or an integer that holds several of them.
         accumulator: the type that sums are kept in.
-        depth: products summed in one step, 1 or 2.
+        depth: products summed in one step: 1, 2 or 4.
         helper: the helper function of a step; empty for ``acc + a * b``.
+        operand_b: the element type of B's panels where it is another one.
+        bias: what panels hold more than B's elements, whose sign bit is flipped; 0 where they hold these as they are.
     """
 
     operand: str
@@ -29,70 +31,125 @@ class Way:
     accumulator: str
     depth: int = 1
     helper: str = ""
+    operand_b: str = ""
+    bias: int = 0
 
     def panel_vector(self, lanes: int) -> str:
         """The type of a register of panel elements."""
         return vector(self.panel, lanes)
 
     def pack(self, element: Callable[[int], Any]) -> Any:
-        """One panel element from the operands of one step."""
-        if self.depth == 1:
-            return cast(element(0), self.operand)
-        low, high = (self._half(element(d)) for d in (0, 1))
-        return low | (high << ir.IntImm(self.panel, 16))
+        """One panel element of A from the operands of one step."""
+        return self._joined(element, self.operand, 0)
 
-    def _half(self, value: Any) -> Any:
-        value = cast(value, self.operand)
-        integer = canonical(self.operand).is_integer
-        bits = ir.Cast("uint16", value) if integer else ir.Call(ir.Op.get("tirx.reinterpret"), [value], ret_ty="uint16")
-        wide = ir.Cast("uint32", bits)
-        return wide if self.panel == "uint32" else ir.Cast(self.panel, wide)
+    def pack_b(self, element: Callable[[int], Any]) -> Any:
+        """One panel element of B."""
+        return self._joined(element, self.operand_b or self.operand, 0x80 if self.bias else 0)
+
+    def _joined(self, element: Callable[[int], Any], operand: str, flipped: int) -> Any:
+        if self.depth == 1:
+            return cast(element(0), operand)
+        width = 32 // self.depth
+        joined: Any = None
+        for d in range(self.depth):
+            value, raw = cast(element(d), operand), f"uint{width}"
+            integer = canonical(operand).is_integer
+            bits = ir.Cast(raw, value) if integer else ir.Call(ir.Op.get("tirx.reinterpret"), [value], ret_ty=raw)
+            part = ir.Cast(self.panel, bits ^ ir.IntImm(raw, flipped) if flipped else bits)
+            joined = part if joined is None else joined | (part << ir.IntImm(self.panel, width * d))
+        return joined
 
     def multiply_add(self, accumulator: Any, a: Any, b: Any, lanes: int) -> Any:
         """``accumulator`` plus the products of one step."""
         if not self.helper:
             return accumulator + a * b
         if f"{self.helper}_{lanes}" not in helpers.HELPERS:
-            return self._pairwise(accumulator, a, b, lanes)
+            return self._separately(accumulator, a, b, lanes)
         call = [ir.StringImm(f"{self.helper}_{lanes}"), accumulator, a, b]
         return ir.Call(ir.Op.get("tirx.call_pure_extern"), call, ret_ty=vector(self.accumulator, lanes))
 
-    def _pairwise(self, accumulator: Any, a: Any, b: Any, lanes: int) -> Any:
-        """The products of a pair in plain arithmetic, for register widths without an instruction."""
+    def _separately(self, accumulator: Any, a: Any, b: Any, lanes: int) -> Any:
+        """The products of one step in plain arithmetic, for register widths without an instruction."""
+        for d in range(self.depth):
+            accumulator = accumulator + self._part(a, self.operand, d, lanes) * self._part(b, self._signedness_b, d, lanes)
+        return accumulator
 
-        down = ir.IntImm("int32", 16)
-        down = ir.Broadcast(down, lanes) if lanes > 1 else down
+    @property
+    def _signedness_b(self) -> str:
+        """The type that B's panels are read as: that of B's elements, or of the other sign once the sign bit is flipped."""
+        operand = self.operand_b or self.operand
+        return {"int8": "uint8", "uint8": "int8"}[operand] if self.bias else operand
 
-        def wide(value: Any, high: bool) -> Any:
-            shift = ir.IntImm("uint32", 16)
-            shift = ir.Broadcast(shift, lanes) if lanes > 1 else shift
-            bits = ((value >> shift) if high else value) << shift
-            whole = ir.Call(ir.Op.get("tirx.reinterpret"), [bits], ret_ty=vector(self.accumulator, lanes))
-            return whole if self.accumulator == "float32" else whole >> down
+    def _part(self, value: Any, operand: str, d: int, lanes: int) -> Any:
+        """One of the elements that a panel element holds, as wide as the accumulator."""
+        width = 32 // self.depth
 
-        return accumulator + wide(a, False) * wide(b, False) + wide(a, True) * wide(b, True)
+        def shift(bits: int, dtype: str) -> Any:
+            amount = ir.IntImm(dtype, bits)
+            return ir.Broadcast(amount, lanes) if lanes > 1 else amount
+
+        top = value << shift(32 - width * (d + 1), "uint32")
+        if operand.startswith("uint"):
+            top = top >> shift(32 - width, "uint32")
+        if not canonical(operand).is_integer:
+            kept = ir.IntImm("uint32", 2**32 - 2 ** (32 - width))
+            top = top & (ir.Broadcast(kept, lanes) if lanes > 1 else kept)
+        whole = ir.Call(ir.Op.get("tirx.reinterpret"), [top], ret_ty=vector(self.accumulator, lanes))
+        return whole >> shift(32 - width, "int32") if operand.startswith("int") else whole
 
 
 def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
     """The way for operands and accumulator of these types.
 
-    Floating-point sums are kept in float32 at least, integer sums in C's type. Integers of 8 bits and less, signed or not, are
-    multiplied as pairs of 16 bits where the machine sums these (AVX512-VNNI): exact, as the sums wrap around like int32.
+    Floating-point sums are kept in float32 at least, integer sums in C's type. Where the machine sums products of 8 bits by fours
+    or of 16 bits by pairs (AVX512-VNNI), integers are multiplied so: exact, as the sums wrap around like int32.
     """
-    left, target = canonical(a), canonical(c)
-    even = isinstance(k, int) and k % 2 == 0
-    if left == canonical(b) == "bfloat16" and even and context.vectors.bf16_dot:
+    left, right, target = canonical(a), canonical(b), canonical(c)
+
+    def divides(depth: int) -> bool:
+        return isinstance(k, int) and k % depth == 0
+
+    if left == right == "bfloat16" and divides(2) and context.vectors.bf16_dot:
         return Way("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
-    if _fits_int16(left) and _fits_int16(canonical(b)) and target == "int32" and even and context.vectors.int16_dot:
-        return Way("int16", "uint32", "int32", 2, "tl_dot_int16")
+    if target == "int32" and context.vectors.int_dot:
+        if divides(4) and left.is_integer and right.is_integer and left.bits <= 8 and right.bits <= 8:
+            return _by_fours(_signedness(left), _signedness(right))
+        if divides(2) and _fits_int16(left) and _fits_int16(right):
+            return Way("int16", "uint32", "int32", 2, "tl_dot_int16")
     if left.is_float:
         dtype = "float64" if "float64" in (left, target) else "float32"
         return Way(dtype, dtype, dtype)
     return Way(str(target), str(target), str(target))
 
 
+def _by_fours(a: str, b: str) -> Way:
+    """Products of 8 bits: the instruction multiplies unsigned by signed ones, so B's sign bit is flipped where both are the same.
+
+    That adds 128 to signed elements of B, and takes 128 from unsigned ones (read as signed), so that each sum is off by so many
+    times the sum of A's row.
+    """
+    bias = 0 if a != b else (128 if b == "int8" else -128)
+    return Way(a, "uint32", "int32", 4, "tl_dot_u8s8" if a == "uint8" else "tl_dot_s8u8", operand_b=b, bias=bias)
+
+
+def _signedness(dtype: DType) -> str:
+    """The type of 8 bits that holds values of a narrow integer."""
+    return "int8" if dtype.kind == "int" else "uint8"
+
+
 def _fits_int16(dtype: DType) -> bool:
     return dtype.is_integer and dtype.bits + (dtype.kind == "uint") <= 16
+
+
+def _int8_llvm(lanes: int, order: str) -> str:
+    words, instruction = f"<{lanes} x i32>", f"@llvm.x86.avx512.vpdpbusd.{lanes * 32}"
+    first, second = ("%a", "%b") if order == "u8s8" else ("%b", "%a")
+    return f"""
+declare {words} {instruction}({words}, {words}, {words})
+define {words} @tl_dot_{order}_{lanes}({words} %sum, {words} %a, {words} %b) alwaysinline {{
+  %r = call {words} {instruction}({words} %sum, {words} {first}, {words} {second})
+  ret {words} %r
+}}"""
 
 
 def _int16_llvm(lanes: int) -> str:
@@ -139,6 +196,18 @@ def _int16_c(lanes: int) -> str:
     )
 
 
+def _int8_c(lanes: int, order: str) -> str:
+    prefix, integers = _REGISTER_NAMES[lanes][0], {4: "__m128i", 8: "__m256i", 16: "__m512i"}[lanes]
+    first, second = ("a", "b") if order == "u8s8" else ("b", "a")
+    return (
+        "#include <immintrin.h>\n"
+        f"static inline i32x{lanes} tl_dot_{order}_{lanes}(i32x{lanes} sum, u32x{lanes} a, u32x{lanes} b) {{\n"
+        f"  return (i32x{lanes}){prefix}dpbusd_epi32(({integers})sum, ({integers}){first}, ({integers}){second});\n}}"
+    )
+
+
 for _lanes in _REGISTER_NAMES:
+    for _order in ("u8s8", "s8u8"):
+        helpers.register(f"tl_dot_{_order}_{_lanes}", _int8_llvm(_lanes, _order), _int8_c(_lanes, _order))
     helpers.register(f"tl_dot_int16_{_lanes}", _int16_llvm(_lanes), _int16_c(_lanes))
     helpers.register(f"tl_dot_bf16_{_lanes}", _bf16_llvm(_lanes), _bf16_c(_lanes))

@@ -2,7 +2,8 @@
 
 A value of such a type is held as float32 in expressions and as an unsigned integer in memory. Rounding is to nearest, ties to
 even; float8_e4m3fn and float4_e2m1fn, which have no infinity, saturate at their largest value (so does a NaN in float4); a
-float8_e5m2 or float16 overflow is infinity: what ``torch.Tensor.to`` does.
+float8_e5m2 or float16 overflow is infinity, a fnuz overflow NaN; float8_e8m0fnu is a power of two without sign, or NaN. All of it
+is what ``torch.Tensor.to`` does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ STORAGE = {
     "bfloat16": "uint16",
     "float8_e4m3fn": "uint8",
     "float8_e5m2": "uint8",
+    "float8_e4m3fnuz": "uint8",
+    "float8_e5m2fnuz": "uint8",
+    "float8_e8m0fnu": "uint8",
     "float4_e2m1fn": "uint8",
     "int4": "uint8",
     "uint4": "uint8",
@@ -32,6 +36,9 @@ WIDEN = {
     "bfloat16": "tl_bf16_to_f32",
     "float8_e4m3fn": "tl_e4m3_to_f32",
     "float8_e5m2": "tl_e5m2_to_f32",
+    "float8_e4m3fnuz": "tl_e4m3fnuz_to_f32",
+    "float8_e5m2fnuz": "tl_e5m2fnuz_to_f32",
+    "float8_e8m0fnu": "tl_e8m0_to_f32",
     "float4_e2m1fn": "tl_e2m1_to_f32",
 }
 NARROW = {
@@ -39,6 +46,9 @@ NARROW = {
     "bfloat16": "tl_f32_to_bf16",
     "float8_e4m3fn": "tl_f32_to_e4m3",
     "float8_e5m2": "tl_f32_to_e5m2",
+    "float8_e4m3fnuz": "tl_f32_to_e4m3fnuz",
+    "float8_e5m2fnuz": "tl_f32_to_e5m2fnuz",
+    "float8_e8m0fnu": "tl_f32_to_e8m0",
     "float4_e2m1fn": "tl_f32_to_e2m1",
 }
 """Names of the conversion functions in :data:`~tilelang.target.cpu.functions.FUNCTIONS`."""
@@ -49,6 +59,8 @@ _LAYOUTS = {
     "bfloat16": (7, 127, 3.3895313892515355e38, math.inf),
     "float8_e4m3fn": (3, 7, 448.0, 448.0),
     "float8_e5m2": (2, 15, 57344.0, math.inf),
+    "float8_e4m3fnuz": (3, 8, 240.0, math.nan),
+    "float8_e5m2fnuz": (2, 16, 57344.0, math.nan),
     "float4_e2m1fn": (1, 1, 6.0, 6.0),
     "float32": (23, 127, 3.4028234663852886e38, math.inf),
 }
@@ -56,6 +68,11 @@ _LAYOUTS = {
 
 def round_constant(value: float, dtype: str) -> float:
     """A Python float rounded to a format."""
+    if dtype == "float8_e8m0fnu":
+        code = _e8m0_code(value)
+        return math.nan if code == 255 else math.ldexp(1.0, code - 127)
+    if dtype in _FNUZ and (value == 0 or math.isinf(value)):
+        return 0.0 if value == 0 else math.nan
     if dtype not in _LAYOUTS or value == 0 or not math.isfinite(value):
         saturates = math.isinf(value) and math.isfinite(_LAYOUTS.get(dtype, (0, 0, 0.0, math.inf))[3])
         return math.copysign(_LAYOUTS[dtype][3], value) if saturates else value
@@ -66,12 +83,29 @@ def round_constant(value: float, dtype: str) -> float:
     return math.copysign(overflow, value) if abs(rounded) > largest else rounded
 
 
+_FNUZ = ("float8_e4m3fnuz", "float8_e5m2fnuz")
+"""Formats with one zero, no infinity, and one NaN, which stands where a negative zero would be."""
+
+_FNUZ_NAN = 0x80
+
+
+def _e8m0_code(value: float) -> int:
+    """The exponent of the power of two nearest to a number's magnitude; 255 is NaN."""
+    magnitude = struct.unpack("<I", struct.pack("<f", value))[0] & 0x7FFFFFFF
+    exponent, rest = magnitude >> 23, magnitude & 0x7FFFFF
+    return exponent if exponent == 255 else exponent + (rest > 0x400000 or (rest == 0x400000 and exponent > 0))
+
+
 def bit_pattern(value: float, dtype: str) -> int:
     """The bits of a rounded constant in float32, or in a narrow format by way of its definition."""
     return struct.unpack("<I", struct.pack("<f", value))[0] if dtype == "float32" else _encode(value, dtype)
 
 
 def _encode(value: float, dtype: str) -> int:
+    if dtype == "float8_e8m0fnu":
+        return _e8m0_code(value)
+    if dtype in _FNUZ and (value == 0 or not math.isfinite(value)):
+        return 0 if value == 0 else _FNUZ_NAN
     mantissa, bias, _, _ = _LAYOUTS[dtype]
     width = canonical(dtype).bits
     sign = (1 << (width - 1)) if math.copysign(1.0, value) < 0 else 0
@@ -125,6 +159,27 @@ def _e2m1_to_f32(x: Any) -> Any:
     return _small_to_f32(x, mantissa=1, bias=1, width=4, infinity=False, nan=False)
 
 
+@scalar_function("tl_e4m3fnuz_to_f32", ("uint8",), "float32")
+def _e4m3fnuz_to_f32(x: Any) -> Any:
+    return _fnuz_to_f32(x, mantissa=3, bias=8)
+
+
+@scalar_function("tl_e5m2fnuz_to_f32", ("uint8",), "float32")
+def _e5m2fnuz_to_f32(x: Any) -> Any:
+    return _fnuz_to_f32(x, mantissa=2, bias=16)
+
+
+def _fnuz_to_f32(x: Any, mantissa: int, bias: int) -> Any:
+    value = _small_to_f32(x, mantissa, bias, width=8, infinity=False, nan=False)
+    return select(_u32(x) == u32(_FNUZ_NAN), bits(u32(0x7FC00000), "float32"), value)
+
+
+@scalar_function("tl_e8m0_to_f32", ("uint8",), "float32")
+def _e8m0_to_f32(x: Any) -> Any:
+    power = select(_u32(x) == u32(0), u32(1 << 22), _u32(x) << u32(23))
+    return bits(select(_u32(x) == u32(255), u32(0x7FC00000), power), "float32")
+
+
 def _small_to_f32(x: Any, mantissa: int, bias: int, width: int, infinity: bool, nan: bool = True) -> Any:
     """Shifts the fields into place; subnormals are converted as integers, so that no float32 subnormal is ever formed."""
     magnitude_mask = (1 << (width - 1)) - 1
@@ -167,6 +222,29 @@ def _f32_to_e2m1(x: Any) -> Any:
     return _f32_to_small(x, "float4_e2m1fn", mantissa=1, bias=1, overflow_bits=0x7, nan_bits=0x7)
 
 
+@scalar_function("tl_f32_to_e4m3fnuz", ("float32",), "uint8")
+def _f32_to_e4m3fnuz(x: Any) -> Any:
+    return _f32_to_small(x, "float8_e4m3fnuz", mantissa=3, bias=8, overflow_bits=_FNUZ_NAN, nan_bits=_FNUZ_NAN)
+
+
+@scalar_function("tl_f32_to_e5m2fnuz", ("float32",), "uint8")
+def _f32_to_e5m2fnuz(x: Any) -> Any:
+    return _f32_to_small(x, "float8_e5m2fnuz", mantissa=2, bias=16, overflow_bits=_FNUZ_NAN, nan_bits=_FNUZ_NAN)
+
+
+@scalar_function("tl_f32_to_e8m0", ("float32",), "uint8")
+def _f32_to_e8m0(x: Any) -> Any:
+    def power(m: Any) -> Any:
+        exponent, rest = m >> u32(23), m & u32(0x7FFFFF)
+        # Ties go up, except from zero, whose power has no smaller neighbour to be even.
+        up = select(
+            rest > u32(0x400000), u32(1), select(rest == u32(0x400000), select(exponent > u32(0), u32(1), u32(0)), u32(0))
+        )
+        return ir.Cast("uint8", select(exponent == u32(255), u32(255), exponent + up))
+
+    return let(bits(x, "uint32") & u32(0x7FFFFFFF), power, "m")
+
+
 def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: int, nan_bits: int) -> Any:
     """Rounds the mantissa by an integer addition; below the smallest normal, by adding a float that aligns the last bit."""
     storage = STORAGE[dtype]
@@ -186,6 +264,8 @@ def _f32_to_small(x: Any, dtype: str, mantissa: int, bias: int, overflow_bits: i
         magnitude = select(m >= u32(too_large), u32(overflow_bits), magnitude)
         magnitude = select(m > u32(0x7F800000), u32(nan_bits), magnitude)
         sign = (bits(x, "uint32") >> u32(31)) << u32(width - 1)
+        if dtype in _FNUZ:
+            sign = select(magnitude == u32(0), u32(0), sign)
         return ir.Cast(storage, magnitude | sign)
 
     return let(bits(x, "uint32") & u32(0x7FFFFFFF), value, "m")

@@ -4,8 +4,8 @@ B is packed into panels as wide as a register tile, so that the inner loop reads
 elements need no conversion, and is converted into scratch otherwise. The micro-kernel holds ``rows x vectors`` accumulator
 registers over the whole of K: each step loads ``vectors`` registers of B, and broadcasts ``rows`` elements of A.
 
-Products are formed in one of the ways of :data:`WAYS`: element by element in float32, float64 or an integer type, or by
-instructions that sum pairs of products (bfloat16 into float32, 16-bit integers into 32-bit ones).
+Products are formed in one of the ways of ``dot.py``: element by element in float32, float64 or an integer type, or by
+instructions that sum several products (two of bfloat16 into float32, two of 16-bit or four of 8-bit integers into int32).
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from tilelang.tileop.gemm import Gemm
 
 REGISTER_LANES = "tl.register_lanes"
 """Annotation of a buffer that is meant to be vector registers of so many lanes; every index into it is known."""
+
+
+Elements = Callable[..., Any]
+"""``(row, step)`` -> a panel element; ``(row, step, lanes)`` -> those of ``lanes`` steps."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +58,23 @@ class Matrices:
 
     Attributes:
         m, n, k: extents; ``k`` counts steps of :attr:`way`.
-        a: ``(row, step)`` -> the element (or pair) of A.
+        a: ``(row, step, lanes)`` -> the element of A for one step (or those for ``lanes`` steps).
         panel: the packed B, ``[panel, step, column]``.
         c: where C is accumulated: a buffer of the accumulator type and its first row and column.
+        excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
     """
 
     m: Any
     n: Any
     k: Any
-    a: Callable[[Any, Any], Any]
+    a: Elements
     panel: Any
     c: Any
     c_prefix: tuple[Any, ...]
     c_row: Any
     c_column: Any
     way: Way
+    excess: Callable[[Any], Any] | None = None
 
 
 def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
@@ -94,10 +100,11 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     tile = register_tile(scope.context.vectors, way.accumulator, m, n)
     steps = k // way.depth if isinstance(k, int) else k
     allocations, prepare = [], []
-    a = _prepare_a(record, way, steps, allocations, prepare)
+    a = _prepare_a(record, way, steps, scope, allocations, prepare)
     panel = _pack_b(record, way, tile, steps, allocations, prepare)
     c, into, out_of = _accumulator(record, way, allocations)
-    matrices = Matrices(m, n, steps, a, panel, *c, way)
+    excess = _row_sums(record, way, a, steps, scope, allocations, prepare) if way.bias else None
+    matrices = Matrices(m, n, steps, a, panel, *c, way, excess)
     return seq(allocations, prepare, into, _all_tiles(matrices, tile), out_of)
 
 
@@ -116,17 +123,17 @@ def _element(region: Region, row: Any, column: Any) -> Any:
 # Operands
 
 
-def _prepare_a(record: Gemm, way: Way, steps: Any, allocations: list, prepare: list) -> Callable[[Any, Any], Any]:
+def _prepare_a(record: Gemm, way: Way, steps: Any, scope: Scope, allocations: list, prepare: list) -> Elements:
     """How the micro-kernel reads A: in place, or from a converted copy ``[row, step]``."""
     a, transposed = record.a, record.transpose_a
     if way.depth == 1 and a.dtype == way.operand:
         return lambda row, step: _element(a, step, row) if transposed else _element(a, row, step)
-    view = None if transposed else _pair_view(a, way)
+    view = None if transposed else _joined_view(a, way, scope)
     if view is not None:
         buffer, declaration, column = view
         allocations.append(declaration)
         prefix = list(a.mins[:-2])
-        return lambda row, step: ir.BufferLoad(buffer, [*prefix, a.mins[-2] + row, column + step])
+        return lambda row, step, lanes=1: ir.BufferLoad(buffer, [*prefix, a.mins[-2] + row, span(column + step, lanes)])
     rows = _bound(a, -1 if transposed else -2)
     most = _bound(a, -2 if transposed else -1)
     scratch = local("a_panel", (rows, most // way.depth), way.panel)
@@ -142,21 +149,51 @@ def _prepare_a(record: Gemm, way: Way, steps: Any, allocations: list, prepare: l
             "mk",
         )
     )
-    return lambda row, step: ir.BufferLoad(scratch, [row, step])
+    return lambda row, step, lanes=1: ir.BufferLoad(scratch, [row, span(step, lanes)])
 
 
-def _pair_view(region: Region, way: Way) -> tuple[Any, Any, Any] | None:
-    """A's rows read as pairs without a copy, where pairs are aligned in them; the view, its declaration, its first column."""
-    width = as_int(region.buffer.shape[-1])
-    first = as_int(region.mins[-1])
-    stored_as_is = way.depth == 2 and region.dtype == way.operand
-    if not stored_as_is or len(region.buffer.strides) or not isinstance(width, int) or width % 2:
+def _joined_view(region: Region, way: Way, scope: Scope) -> tuple[Any, Any, Any] | None:
+    """A's rows read as panel elements without a copy, where these are aligned; the view, its declaration, its first column."""
+    width, first, depth = as_int(region.buffer.shape[-1]), region.mins[-1], way.depth
+    stored_as_is = depth > 1 and region.dtype == way.operand
+    if not stored_as_is or len(region.buffer.strides) or not isinstance(width, int) or width % depth:
         return None
-    if not isinstance(first, int) or first % 2 or region.scope in ("", "global"):
+    if not scope.facts.divisible(first, depth):
         return None
-    shape = [*region.buffer.shape[:-1], width // 2]
-    view = ir.decl_buffer(shape, way.panel, name=f"{region.buffer.name}_pairs", layout=None, data_alignment=4)
-    return view, ir.DeclBuffer(view, data=ir.buffer_data(region.buffer)), first // 2
+    shape = [*region.buffer.shape[:-1], width // depth]
+    view = ir.decl_buffer(shape, way.panel, name=f"{region.buffer.name}_joined", layout=None, data_alignment=4)
+    column = scope.facts.simplify(ir.FloorDiv(constant(first), constant(depth)))
+    return view, ir.DeclBuffer(view, data=ir.buffer_data(region.buffer)), column
+
+
+def _row_sums(
+    record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, allocations: list, prepare: list
+) -> Callable[[Any], Any]:
+    """``bias`` times the sum of each row of A: its product with a column of ones, by the instruction that forms all others."""
+    lanes = scope.context.vectors.lanes(32)
+    sums = local("a_sums", (_bound(record.a, -1 if record.transpose_a else -2),), way.accumulator)
+    partial = local("partial", (lanes,), way.accumulator)
+    allocations += alloc(sums)
+    ones, nothing = ir.IntImm(way.panel, 0x01010101), ir.IntImm(way.accumulator, 0)
+
+    def row(at: list[Any]) -> Any:
+        def add(step: Any, width: int) -> Any:
+            place, factor = [span(0, width)], ir.Broadcast(ones, width) if width > 1 else ones
+            more = way.multiply_add(ir.BufferLoad(partial, place), a(at[0], step, width), factor, width)
+            return ir.BufferStore(partial, more, place)
+
+        full, rest = divmod(steps, lanes)
+        total = sum((ir.BufferLoad(partial, [lane]) for lane in range(1, lanes)), ir.BufferLoad(partial, [0]))
+        return seq(
+            alloc(partial),
+            ir.BufferStore(partial, ir.Broadcast(nothing, lanes), [span(0, lanes)]),
+            loop("k", full, lambda k: add(k * lanes, lanes)),
+            loop("k", rest, lambda k: add(full * lanes + k, 1)),
+            ir.BufferStore(sums, total * ir.IntImm(way.accumulator, way.bias), at),
+        )
+
+    prepare.append(nest([record.m], row, "m"))
+    return lambda at: ir.BufferLoad(sums, [at])
 
 
 def _pack_b(record: Gemm, way: Way, tile: Tile, steps: Any, allocations: list, prepare: list) -> Any:
@@ -174,7 +211,7 @@ def _pack_b(record: Gemm, way: Way, tile: Tile, steps: Any, allocations: list, p
         def element(d: int) -> Any:
             return _element(b, n, step * way.depth + d) if transposed else _element(b, step * way.depth + d, n)
 
-        return ir.BufferStore(panel, way.pack(element), [p, step, column])
+        return ir.BufferStore(panel, way.pack_b(element), [p, step, column])
 
     full = _floor(record.n, width)
     prepare.append(nest([full, steps, width], lambda at: store(*at), "pkj"))
@@ -281,8 +318,15 @@ def _micro(x: Matrices, tile: Tile, row: Any, p: Any, column: Any, inside: Any) 
     def at(r: int, v: int) -> list[Any]:
         return [span((r * tile.vectors + v) * lanes, lanes)]
 
-    def place(r: int, v: int) -> list[Any]:
-        return [*x.c_prefix, x.c_row + row + r, span(x.c_column + column + v * lanes, lanes)]
+    rows = [x.c_row + row + r for r in range(tile.rows)]
+    columns = [span(x.c_column + column + v * lanes, lanes) for v in range(tile.vectors)]
+
+    def load_c(r: int, v: int) -> Any:
+        value = ir.BufferLoad(x.c, [*x.c_prefix, rows[r], columns[v]])
+        if x.excess is None:
+            return value
+        excess = x.excess(row + r)
+        return value - (ir.Broadcast(excess, lanes) if lanes > 1 else excess)
 
     def step(k: Any) -> Any:
         b = [ir.Var(f"b{v}", way.panel_vector(lanes)) for v in range(tile.vectors)]
@@ -297,8 +341,8 @@ def _micro(x: Matrices, tile: Tile, row: Any, p: Any, column: Any, inside: Any) 
                 updates.append(ir.BufferStore(acc, way.multiply_add(old, broadcast, b[v], lanes), at(r, v)))
         return seq(loads, updates)
 
-    load = [ir.BufferStore(acc, ir.BufferLoad(x.c, place(r, v)), at(r, v)) for r, v in registers]
-    store = [ir.BufferStore(x.c, ir.BufferLoad(acc, at(r, v)), place(r, v)) for r, v in registers]
+    load = [ir.BufferStore(acc, load_c(r, v), at(r, v)) for r, v in registers]
+    store = [ir.BufferStore(x.c, ir.BufferLoad(acc, at(r, v)), [*x.c_prefix, rows[r], columns[v]]) for r, v in registers]
     registers_of = ir.AllocBuffer(acc, {REGISTER_LANES: ir.IntImm("int32", lanes)})
     return seq(registers_of, load, loop("k", x.k, step), store)
 

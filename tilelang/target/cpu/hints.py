@@ -15,7 +15,6 @@ from tilelang.tileop.hint import (
     SafeValue,
     UseSwizzle,
 )
-from tilelang.tileop.reduce import FinalizeReducer
 
 
 def _nothing(record: Any, scope: Scope) -> Any:
@@ -24,8 +23,6 @@ def _nothing(record: Any, scope: Scope) -> Any:
 
 for _hint in (AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, UseSwizzle):
     rule(_hint)(_nothing)
-
-rule(FinalizeReducer)(_nothing)  # a block is one thread: there are no partial values to combine
 
 
 @rule(SafeValue)

@@ -14,12 +14,12 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.emit import seq
-from tilelang.target.cpu.legalize import LegalProgram
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.params import dynamic_names, kernel_params
 
 
-def make_entry(program: LegalProgram, context: Any) -> LegalProgram:
-    """The program as the function over plain C arguments; what the caller sees is kept as :attr:`LegalProgram.signature`."""
+def make_entry(program: CpuProgram, context: Any) -> CpuProgram:
+    """The program as the function over plain C arguments; what the caller sees is kept as :attr:`CpuProgram.signature`."""
     parts = tuple(replace(part, func=plain_part(part.func)) for part in program.parts)
     return replace(program, func=plain_entry(program.func, context.name), signature=program.func, parts=parts)
 

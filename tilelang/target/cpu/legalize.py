@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
@@ -26,44 +25,12 @@ from tilelang.target.cpu.emit import is_no_op, seq
 from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.target.cpu.saturate import to_integer
 
 
-@dataclass(frozen=True)
-class LegalProgram:
-    """The program from legalisation on.
-
-    Attributes:
-        func: the function.
-        functions: names of the scalar functions (:data:`~tilelang.target.cpu.functions.FUNCTIONS`) that C code must define.
-        helpers: names of the helper functions (:mod:`~tilelang.target.cpu.helpers`) that it calls.
-        signature: once the entry has plain arguments, the function with the parameters that the user wrote.
-        parts: the functions that it calls (:mod:`~tilelang.target.cpu.outline`).
-    """
-
-    func: Any
-    functions: tuple[str, ...] = ()
-    helpers: tuple[str, ...] = ()
-    signature: Any = None
-    parts: tuple[LegalProgram, ...] = ()
-
-    @property
-    def all_functions(self) -> tuple[str, ...]:
-        """The scalar functions of the kernel and its parts."""
-        return tuple(dict.fromkeys(name for program in (self, *self.parts) for name in program.functions))
-
-    @property
-    def all_helpers(self) -> tuple[str, ...]:
-        """The helper functions of the kernel and its parts."""
-        return tuple(dict.fromkeys(name for program in (self, *self.parts) for name in program.helpers))
-
-    def script(self) -> str:
-        """Printed IR."""
-        return "\n".join(program.func.script() for program in (self, *self.parts))
-
-
-def legalize(program: LegalProgram, context: Any) -> LegalProgram:
+def legalize(program: CpuProgram, context: Any) -> CpuProgram:
     """The program in legal form."""
     func = program.func
     legalizer = Legalizer(context)
@@ -76,7 +43,7 @@ def legalize(program: LegalProgram, context: Any) -> LegalProgram:
     legal = func.with_body(seq(aliases, rounded, body))
     if rounded:
         legal = ir.PrimFunc(params, legal.body, legal.ret_type, legal.attrs, legal.span)
-    return LegalProgram(legal, tuple(legalizer.functions), tuple(legalizer.helpers))
+    return CpuProgram(legal, tuple(legalizer.functions), tuple(legalizer.helpers))
 
 
 class Legalizer(StmtRewriter):

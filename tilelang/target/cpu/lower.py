@@ -68,6 +68,14 @@ class Scope:
         self.status: Any = None
         self.span: Any = None
 
+    def declare_parameters(self, params: Any) -> None:
+        """Sizes of tensors are positive."""
+        for param in params:
+            if ir.is_buffer_var(param):
+                for size in param.shape:
+                    if isinstance(size, ir.Var):
+                        self.facts.bind_range(size, 2**31 - 2, low=1)
+
     def safe_value(self, buffer: Any) -> Any:
         """What an out-of-bounds read of ``buffer`` gives."""
         value = self.safe_values.get(buffer, 0)
@@ -80,8 +88,9 @@ class Scope:
 
 def lower_tiles(func: Any, context: Any) -> Any:
     """The program as loops; see the module's text for what holds afterwards."""
-    lowering = TileLowering(Scope(context))
-    lowering.declare_parameters(func.params)
+    scope = Scope(context)
+    scope.declare_parameters(func.params)
+    lowering = TileLowering(scope)
     body = lowering.stmt(func.body)
     return func.with_body(lowering.with_status(body))
 
@@ -94,14 +103,6 @@ class TileLowering(StmtRewriter):
         safe = not scope.context.request.config(_SAFE_MEMORY_OFF, False)
         self.guards = Guards(scope) if safe else None
         self.in_kernel = False
-
-    def declare_parameters(self, params: Any) -> None:
-        """Sizes of tensors are positive."""
-        for param in params:
-            if ir.is_buffer_var(param):
-                for size in param.shape:
-                    if isinstance(size, ir.Var):
-                        self.scope.facts.bind_range(size, 2**31 - 2, low=1)
 
     def with_status(self, body: Any) -> Any:
         """``body`` with the failures of its device assertions reported once all blocks have stopped."""

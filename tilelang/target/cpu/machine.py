@@ -20,8 +20,8 @@ from tilelang.ir.floats import is_float
 from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu import formats, helpers
 from tilelang.target.cpu.division import divided
-from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.lets import LetLowering
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 
 _INTRINSICS = {
@@ -43,7 +43,7 @@ _MEMORY = {**formats.STORAGE, "bool": "int8"}
 """Element type -> what lies in memory where that differs."""
 
 
-def lower_machine(program: LegalProgram, context: Any) -> LegalProgram:
+def lower_machine(program: CpuProgram, context: Any) -> CpuProgram:
     """The program for LLVM."""
     machine = _Machine()
     func = program.func.with_body(LetLowering().stmt(machine.stmt(program.func.body)))

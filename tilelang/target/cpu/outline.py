@@ -22,11 +22,11 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk
 from tilelang.target.cpu.emit import seq
-from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.place import LARGEST_ON_STACK, STACK_BYTES, buffer_bytes
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 
-Step = Callable[[LegalProgram, Any], LegalProgram]
+Step = Callable[[CpuProgram, Any], CpuProgram]
 
 LONG = 500
 """Weight of a kernel from which on it is divided."""
@@ -38,17 +38,17 @@ _LEAVES = (ir.AssertStmt, ir.tirx.Return)
 """What returns from the function that it stands in."""
 
 
-def outline(func: Any, context: Any) -> LegalProgram:
+def outline(func: Any, context: Any) -> CpuProgram:
     """The program with its long sequences divided."""
     outliner = _Outliner(context.name)
     body = outliner.stmt(func.body) if weight(func.body) > LONG else func.body
-    return LegalProgram(func.with_body(body), parts=tuple(map(LegalProgram, outliner.parts)))
+    return CpuProgram(func.with_body(body), parts=tuple(map(CpuProgram, outliner.parts)))
 
 
 def each(step: Step) -> Step:
     """A step on a program and on each of its parts."""
 
-    def run(program: LegalProgram, context: Any) -> LegalProgram:
+    def run(program: CpuProgram, context: Any) -> CpuProgram:
         return replace(step(program, context), parts=tuple(step(part, context) for part in program.parts))
 
     return run

@@ -17,6 +17,7 @@ from tilelang.target.cpu import (  # noqa: F401  (each registers its rules)
 )
 from tilelang.target.cpu.codegen_c import build_c, emit_c
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
+from tilelang.target.cpu.elide import elide_copies
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.host import make_entry
 from tilelang.target.cpu.legalize import legalize
@@ -33,6 +34,7 @@ from tilelang.transform.pipeline import Step
 COMMON = (
     Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
+    Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels parallel loops over blocks", tiles_are_lowered),
     Step("lower_random", lower_random, "each block that draws random numbers gets a generator state"),
     Step("lower_exits", lower_exits, "neither code generator has break and continue", exits_are_lowered),

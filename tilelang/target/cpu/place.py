@@ -14,7 +14,8 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.target.cpu.legalize import LegalProgram, extern_call
+from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 
 STACK_BYTES = 96 * 1024
@@ -27,7 +28,7 @@ _LINE = 64
 ON_STACK = "disable_lower_builtin"
 
 
-def place_buffers(program: LegalProgram, context: Any) -> LegalProgram:
+def place_buffers(program: CpuProgram, context: Any) -> CpuProgram:
     """The program with every allocation placed."""
     planner = _Planner()
     planner.stmt(program.func.body)

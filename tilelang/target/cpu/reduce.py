@@ -14,10 +14,10 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq
+from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, no_op, seq
 from tilelang.target.cpu.functions import is_nan
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.tileop.reduce import Reduce, Scan
+from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
 
 Combine = Callable[[Any, Any], Any]
 
@@ -180,6 +180,12 @@ def _fold(partial: Any, combine: Combine, half: int) -> Any:
         return ir.BufferStore(partial, pair, [index])
 
     return loop("l", half, lane)
+
+
+@rule(FinalizeReducer)
+def lower_finalize_reducer(record: FinalizeReducer, scope: Scope) -> Any:
+    """Nothing: a block is one thread, which has no partial values to combine."""
+    return no_op()
 
 
 @rule(Scan)

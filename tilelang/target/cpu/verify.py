@@ -8,8 +8,8 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk, walk_expr
 from tilelang.target.cpu.formats import STORAGE
-from tilelang.target.cpu.legalize import LegalProgram
 from tilelang.target.cpu.place import ON_STACK
+from tilelang.target.cpu.program import CpuProgram
 from tilelang.tileop import is_tile_op
 from tilelang.tileop.thread import intrinsic_name
 
@@ -28,7 +28,7 @@ def exits_are_lowered(func: Any) -> None:
         assert not (isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return"), "a return is left"
 
 
-def types_are_legal(program: LegalProgram) -> None:
+def types_are_legal(program: CpuProgram) -> None:
     """No element of a narrow format is read or written as such, and no intrinsic of the language is called."""
     for expr in _expressions(program):
         if isinstance(expr, ir.TensorLoad):
@@ -36,16 +36,16 @@ def types_are_legal(program: LegalProgram) -> None:
         assert intrinsic_name(expr) is None, f"an intrinsic is left: {expr}"
 
 
-def buffers_are_placed(program: LegalProgram) -> None:
+def buffers_are_placed(program: CpuProgram) -> None:
     """Every allocation stays on the stack; what does not is an alias by now."""
     for stmt in _statements(program):
         assert not isinstance(stmt, ir.AllocBuffer) or ON_STACK in stmt.annotations, f"{stmt.buffer.name} has no place"
 
 
-def _statements(program: LegalProgram) -> Iterator[Any]:
+def _statements(program: CpuProgram) -> Iterator[Any]:
     for part in (program, *program.parts):
         yield from walk(part.func.body)
 
 
-def _expressions(program: LegalProgram) -> Iterator[Any]:
+def _expressions(program: CpuProgram) -> Iterator[Any]:
     return (node for stmt in _statements(program) for expr in statement_exprs(stmt) for node in walk_expr(expr))

@@ -69,6 +69,13 @@ class Wait:
 
 
 @dataclass(eq=False, slots=True)
+class Jump:
+    """``break`` or ``continue`` of the loop that it stands in."""
+
+    keyword: str
+
+
+@dataclass(eq=False, slots=True)
 class Block:
     """Code in order."""
 
@@ -114,7 +121,7 @@ class ScopeCode:
     barrier: str
 
 
-Code = Union[Leaf, Barrier, Wait, Block, LoopCode, BranchCode, ScopeCode]
+Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, ScopeCode]
 
 
 def leaf_of(lines: list[str], reads: Any = (), writes: Any = (), copies: Any = (), fills: Any = ()) -> Leaf:
@@ -139,6 +146,11 @@ def children(code: Code) -> list[Code]:
     if isinstance(code, BranchCode):
         return [code.then] + ([code.otherwise] if code.otherwise is not None else [])
     return []
+
+
+def may_jump(code: Code) -> bool:
+    """Whether code may leave the iteration that it stands in."""
+    return isinstance(code, Jump) or not isinstance(code, LoopCode) and any(map(may_jump, children(code)))
 
 
 def roles_at(items: list[Code], position: int) -> list[ScopeCode]:
@@ -169,6 +181,8 @@ def _render(code: Code, indent: int, barrier: str) -> Iterator[str]:
         yield pad + barrier
     elif isinstance(code, Wait):
         yield f"{pad}tl::cp_async_wait<{code.pending}>();"
+    elif isinstance(code, Jump):
+        yield f"{pad}{code.keyword};"
     elif isinstance(code, Block):
         for item in code.items:
             yield from _render(item, indent, barrier)

@@ -14,7 +14,7 @@ from tilelang.ir.visit import walk_expr
 from tilelang.layout import row_major
 from tilelang.layout.fragment import THREAD, FragmentLayout
 from tilelang.target.cuda.async_calls import PRODUCT_WAITS, constant_argument
-from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, LoopCode, ScopeCode, Wait, leaf_of
+from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Jump, LoopCode, ScopeCode, Wait, leaf_of
 from tilelang.target.cuda.debug_text import emit_debug
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.intrinsics import named_barrier_text
@@ -151,6 +151,8 @@ class Generator:
             if stmt.value.args:
                 return [leaf_of([named_barrier_text(stmt.value, e) + ";"])]
             return [Barrier()]
+        if isinstance(stmt, (ir.Break, ir.Continue)):
+            return [Jump("break" if isinstance(stmt, ir.Break) else "continue")]
         if name == "thread_return":
             return [leaf_of(["return;"])]
         if name in PRODUCT_WAITS and self.hopper is not None:

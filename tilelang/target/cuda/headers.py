@@ -16,7 +16,7 @@ from tilelang.target.cuda.toolchain.locate import template_directory
 _FOLDER = "tl_templates/cuda"
 _CALLED = re.compile(r"\btl::(\w+)")
 _PRINTED = re.compile(
-    r"\b(half[24]?|nv_bfloat16\w*|__nv_fp8\w*|fp8_e[45]\w*_t|__pack_\w+|make_half\w*|make_nv_\w+|make___nv_\w+)\b"
+    r"\b(half[24]?|nv_bfloat16\w*|__nv_fp8\w*|fp8_e[458]\w*_t|__pack_\w+|make_half\w*|make_nv_\w+|make___nv_\w+)\b"
 )
 _DEFINED = re.compile(
     r"^TL_DEVICE [^\n(]*?\b(\w+)\(|^struct (?:__align__\(\d+\) )?(\w+)(?= [{])|^constexpr int (.*);$", re.MULTILINE
@@ -66,6 +66,9 @@ def headers_of(body: str) -> list[str]:
 
 
 def _type_header(name: str) -> str:
+    found = defined_names().get(name)
+    if found is not None:
+        return found
     if "fp8" in name:
         return "fp8.h"
     return "bf16.h" if "bfloat16" in name else "half.h"

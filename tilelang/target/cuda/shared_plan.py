@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
-from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, ScopeCode, Slot, children, leaves, owner, roles_at
+from tilelang.target.cuda.code import Block, Code, Leaf, LoopCode, ScopeCode, Slot, children, leaves, may_jump, owner, roles_at
 
 _LIMITS: Mapping[int, int] = {
     75: 65536,
@@ -163,6 +163,8 @@ def _filled_first(body: Block) -> set[Any]:
     seen: set[Any] = set()
     filled: set[Any] = set()
     for item in body.items:
+        if may_jump(item):
+            break  # what follows may be left out
         if isinstance(item, Leaf):
             filled |= item.fills - item.reads - seen
             seen |= item.reads | item.writes | item.copies

@@ -3,9 +3,9 @@
 The code is walked in program order with the accesses since the last barrier. A leaf that reads what was written, or writes what
 was read or written, gets a barrier before it; one that touches a buffer which an asynchronous copy fills gets a wait as well.
 Buffers conflict where their bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice:
-what is pending at the end of an iteration is pending at the start of the next. What threads wrote and an asynchronous unit reads
-(wgmma, TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where there is none; where
-threads of another scope wrote it, the program's own barrier orders the two, and the readers fence after it.
+what is pending at the end of an iteration, or where one is left, is pending at the start of the next. What threads wrote and
+an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where
+there is none; where threads of another scope wrote it, the program's own barrier orders the two, and the readers fence after it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Leaf, LoopCode, ScopeCode, Wait, leaves, owner, roles_at
+from tilelang.target.cuda.code import (
+    Barrier,
+    Block,
+    BranchCode,
+    Code,
+    Jump,
+    Leaf,
+    LoopCode,
+    ScopeCode,
+    Wait,
+    leaves,
+    owner,
+    roles_at,
+)
 
 _FENCE = "tl::fence_proxy_async();"
 
@@ -39,6 +52,14 @@ class _Pending:
         self.copies |= other.copies
         self.unfenced |= other.unfenced
         self.fenced &= other.fenced
+
+    def leave(self) -> _Pending:
+        """What is pending at a jump; nothing is behind it, where nobody comes."""
+        left = self.copy()
+        for found in (self.reads, self.writes, self.copies, self.unfenced):
+            found.clear()
+        self.fenced = True
+        return left
 
     def barrier(self) -> None:
         self.reads.clear()
@@ -76,11 +97,13 @@ class _Inserter:
 
     Attributes:
         asynchronous: buffers that an asynchronous unit reads or fills somewhere.
+        jumps: of each loop around the place, what is pending at its ``break`` and ``continue`` statements.
     """
 
     def __init__(self, overlap: Callable[[Any, Any], bool], asynchronous: set[Any]):
         self.overlap = overlap
         self.asynchronous = asynchronous
+        self.jumps: list[dict[str, list[_Pending]]] = []
 
     def block(self, block: Block, pending: _Pending) -> None:
         position = 0
@@ -108,6 +131,8 @@ class _Inserter:
             self.barrier(code, pending)
         elif isinstance(code, Wait):
             pending.complete(code)
+        elif isinstance(code, Jump):
+            self.jumps[-1][code.keyword].append(pending.leave())
         elif isinstance(code, Block):
             self.block(code, pending)
         elif isinstance(code, LoopCode):
@@ -157,10 +182,14 @@ class _Inserter:
             pending.writes |= pending.copies
             pending.copies.clear()
         before = pending.copy()
+        self.jumps.append({"break": [], "continue": []})
         for _ in range(2):
             self.block(code.body, pending)
+            for end in self.jumps[-1]["continue"]:
+                pending.join(end)
             pending.unfenced = set(map(owner, pending.unfenced))
-        pending.join(before)
+        for end in [before, *self.jumps.pop()["break"]]:
+            pending.join(end)
         pending.forget_slots(code.carried)
         pending.reads |= code.carried
         return []

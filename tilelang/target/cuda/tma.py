@@ -31,7 +31,8 @@ SHARED_ALIGNMENT = 128
 """Bytes: where an operation may start in shared memory (swizzled panels, which are aligned further, always do)."""
 
 _MAP_TYPES: Mapping[str, str] = {
-    "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", "int8": "uint8", "bool": "uint8", "uint8": "uint8", "int16": "uint16",
+    "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", "float8_e4m3fnuz": "uint8",
+    "float8_e5m2fnuz": "uint8", "float8_e8m0fnu": "uint8", "int8": "uint8", "bool": "uint8", "uint8": "uint8", "int16": "uint16",
     "uint16": "uint16", "float16": "float16", "bfloat16": "bfloat16", "int32": "int32", "uint32": "uint32", "float32": "float32",
     "tfloat32": "float32", "int64": "int64", "uint64": "uint64", "float64": "float64",
 }  # fmt: skip

@@ -7,6 +7,7 @@ A program may use everything that the generator's methods are named for; it is w
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import random
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 _HEAD = """import tilelang.language as T
 
 
-def build(T=T):
+def build(split=False):
 {dynamic}
     @T.prim_func
     def main({parameters}):
@@ -120,14 +121,16 @@ class RandomProgram:
     # Statements --------------------------------------------------------------------------------------------------------
 
     def _statement(self, depth: int) -> None:
+        method = self.random.choice(self.kinds(depth))
+        method(depth) if "depth" in inspect.signature(method).parameters else method()
+
+    def kinds(self, depth: int) -> list:
+        """What a statement may be."""
         kinds = [
             self.copy, self.copy, self.arithmetic, self.arithmetic, self.arithmetic, self.reduce, self.reduce, self.product,
             self.scatter, self.vector, self.part, self.scan, self.atomic, self.several,
         ]  # fmt: skip
-        if depth < 2:
-            kinds += [self.condition, self.loop, self.pipeline]
-        method = self.random.choice(kinds)
-        method(depth) if method in (self.condition, self.loop, self.pipeline) else method()
+        return [*kinds, self.condition, self.loop, self.pipeline] if depth < 2 else kinds
 
     def pick(self, kind: str | None = None, dtype: str | None = None, but: str = "") -> str | None:
         found = [
@@ -331,14 +334,14 @@ class RandomProgram:
 
     # Running -----------------------------------------------------------------------------------------------------------
 
-    def build(self, folder: Path) -> Any:
-        """The program, written to ``folder`` and imported."""
+    def build(self, folder: Path, split: bool = False) -> Any:
+        """The program, written to ``folder`` and imported; ``split`` where halves of a block may run statements side by side."""
         path = folder / f"random_program_{self.seed}.py"
         path.write_text(self.source)
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        return module.build()
+        return module.build(split)
 
     def tensors(self) -> list[torch.Tensor]:
         """Arguments: inputs of small integers, results of zeros."""
@@ -347,7 +350,7 @@ class RandomProgram:
         for name, shape, dtype in self.arguments:
             sizes = [getattr(self, size) for size in shape]
             kind = getattr(torch, dtype)
-            empty = name.startswith("out_") or name == "total"
+            empty = name.startswith("out_") or name in ("total", "counts", "kept")
             values = torch.zeros(sizes) if empty else torch.randint(-3, 4, sizes, generator=generator)
             found.append(values.to(kind))
         return found

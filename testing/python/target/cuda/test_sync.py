@@ -161,3 +161,54 @@ def test_a_read_after_a_store_of_the_same_iteration_sees_it():
     a, b = torch.randn(64, 64), torch.zeros(64, 64)
     simulate(main, a, b)
     assert torch.equal(b, a + 2 * a)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("stages", [0, 3])
+def test_an_iteration_that_is_left_early_leaves_its_copies_pending(stages, arch):
+    @T.prim_func
+    def main(A: T.Tensor((6, 32, 64), "float16"), skip: T.Tensor((6,), "int32"), B: T.Tensor((2, 32, 64), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            tile, total = T.alloc_shared((32, 64), "float16"), T.alloc_fragment((32, 64), "float32")
+            T.clear(total)
+            for k in T.Pipelined(6, num_stages=stages):
+                T.copy(A[k, 0, 0], tile)
+                if skip[k] == 1:
+                    continue
+                if skip[k] == bx:
+                    break
+                for i, j in T.Parallel(32, 64):
+                    total[i, j] += tile[31 - i, j]
+            T.copy(total, B[bx, 0, 0])
+
+    a, skip = torch.randint(-8, 8, (6, 32, 64)).half(), torch.tensor([2, 1, 1, 2, 0, 2], dtype=torch.int32)
+    b = torch.zeros(2, 32, 64)
+    simulate(main, a, skip, b, arch=arch)
+    assert torch.equal(b[0], (a[0] + a[3]).flip(0).float()) and torch.equal(b[1], (a[0] + a[3:].sum(0)).flip(0).float())
+
+
+@pytest.mark.parametrize("leave", ["break", "continue"])
+def test_a_tile_that_a_left_iteration_does_not_fill_keeps_its_memory(leave):
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float32"), stop: T.Tensor((4,), "int32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            first, last = T.alloc_shared((64,), "float32"), T.alloc_shared((64,), "float32")
+            total = T.alloc_fragment((64,), "float32")
+            T.clear(total)
+            for k in T.serial(4):
+                T.copy(A[k, :], first)
+                for i in T.Parallel(64):
+                    total[i] += first[63 - i]
+                if stop[k] == 1:
+                    if leave == "break":
+                        break
+                    else:
+                        continue
+                T.copy(A[k, :], last)
+            for i in T.Parallel(64):
+                total[i] += last[63 - i]
+            T.copy(total, B)
+
+    a, b = torch.randint(-8, 8, (4, 64)).float(), torch.zeros(64)
+    simulate(main, a, torch.tensor([0, 0, 1, 1], dtype=torch.int32), b)
+    assert torch.equal(b, (a[: 3 if leave == "break" else 4].sum(0) + a[1]).flip(0))

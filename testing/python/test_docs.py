@@ -1,0 +1,49 @@
+"""The documents name files that exist, and each page that describes a part of the package names all of its files."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "benchmark").glob("*.md"))]
+MAPS = {
+    "tilelang/cache": ["design/cache-parts.md"],
+    "tilelang/execution": ["execution.md"],
+    "tilelang/layout": ["layout.md"],
+    "tilelang/target/cpu": ["cpu.md"],
+    "tilelang/target/cuda": ["cuda.md", "hopper.md", "cuda-toolchain.md"],
+}
+"""Folder -> the pages below ``docs`` that say what its files are."""
+
+GENERATED = {"kernel.py"}
+"""Files of a cache entry, or of the reader."""
+
+
+@cache
+def source_files() -> set[str]:
+    folders = ("tilelang", "src", "testing", "benchmark", "examples")
+    return {path.name for folder in folders for path in (ROOT / folder).rglob("*.*")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_that_a_page_names_exist(page: Path):
+    text = page.read_text()
+    paths = re.findall(r"`((?:tilelang|src|testing|benchmark|examples|docs)/[\w./-]+)`", text)
+    modules = {
+        name for code in re.findall(r"`([^`\n]+)`", text) for name in re.findall(r"(?<![\w./])[a-z_]\w*\.(?:py|pyx|cc)\b", code)
+    }
+    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
+    assert not [path for path in paths if not (ROOT / path).exists()]
+    assert not [name for name in sorted(modules - GENERATED) if name not in source_files() and not (ROOT / name).exists()]
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize("folder", MAPS)
+def test_the_map_of_a_folder_is_complete(folder: str):
+    text = "".join((ROOT / "docs" / page).read_text() for page in MAPS[folder])
+    files = {path.name for path in (ROOT / folder).glob("*.py")} - {"__init__.py"}
+    assert not sorted(name for name in files if not re.search(rf"\b{re.escape(name)}", text))

@@ -1,0 +1,223 @@
+"""Step ``elide_copies``: products read global tensors where a copy to the chip only stood between.
+
+Before: tile IR. After: the same, in which an operand of ``T.gemm`` is the region of the global tensor that a copy would have put
+into its shared tile or fragment; the copy and the buffer are gone. On a CPU the product packs its operands, or reads them in
+place, so that the copy is a pass over memory for nothing.
+
+The product sees the same elements, because
+
+- the copy fills the whole buffer, from inside the tensor for every block, without converting anything;
+- nothing but products that follow in the same sequence reads the buffer, and nothing else writes it;
+- no statement from the copy to the last of them writes to global memory, be it to a tensor that overlaps this one, and the
+  copy's indices are computed from nothing that changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.region import Region
+from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.target.cpu.copy import box_condition
+from tilelang.target.cpu.emit import no_op, seq
+from tilelang.target.cpu.lower import Scope
+from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.copy import Copy
+from tilelang.tileop.gemm import Gemm
+from tilelang.tileop.hint import AnnotateLayout
+
+_READS_ONLY = 2
+"""TVM's effect kinds up to this one (``kReadState``) change nothing."""
+
+
+def elide_copies(func: Any, context: Any) -> Any:
+    """The program without the copies that products do not need."""
+    if not any(isinstance(_record(stmt), Gemm) for stmt in walk(func.body)):
+        return func
+    scope = Scope(context)
+    scope.declare_parameters(func.params)
+    elision = _Elision(scope, func.body)
+    body = elision.stmt(func.body)
+    return func.with_body(_Removal(elision.gone).stmt(body)) if elision.gone else func
+
+
+class _Elision(StmtRewriter):
+    """Redirects products, sequence by sequence.
+
+    Attributes:
+        gone: the buffers that nothing reads any more, by hash.
+    """
+
+    def __init__(self, scope: Scope, body: Any):
+        self.scope = scope
+        self.gone: set[int] = set()
+        self.uses = _uses(body)
+        for stmt in walk(body):
+            if isinstance(stmt, ir.AllocBuffer) or isinstance(_record(stmt), AnnotateLayout):
+                self.uses -= _uses(stmt)
+
+    def visit_AttrStmt(self, node: Any) -> Any:
+        if node.attr_key == "thread_extent":
+            self.scope.facts.bind_range(node.node.var, node.value)
+        return super().visit_AttrStmt(node)
+
+    def visit_For(self, node: Any) -> Any:
+        if node.step is None:
+            self.scope.facts.bind_range(node.loop_var, node.extent, node.min)
+        return super().visit_For(node)
+
+    def visit_SeqStmt(self, node: Any) -> Any:
+        statements = [self.stmt(child) for child in node.seq]
+        records = list(map(_record, statements))
+        copies = [position for position, record in enumerate(records) if isinstance(record, Copy) and self._fills(record)]
+        if copies and any(isinstance(record, Gemm) for record in records):
+            sequence = _Sequence(statements)
+            for position in copies:
+                self._redirect(sequence, position, records[position])
+        return seq(statements)
+
+    def _fills(self, copy: Copy) -> bool:
+        """Whether a copy makes a tile on the chip equal to a matrix inside a global tensor."""
+        src, dst = copy.src, copy.dst
+        if not all(isinstance(extent, int) for extent in (*src.extents, *dst.extents)):
+            return False
+        matrix = len(src.shape) == len(dst.shape) == 2 and src.shape == src.extents[-2:]
+        moved = matrix and dst.is_whole and src.dtype == dst.dtype
+        from_global = src.scope in ("", "global") and dst.scope not in ("", "global") and not len(src.buffer.strides)
+        return moved and from_global and not any(map(_reads, src.mins)) and box_condition(src, self.scope) is None
+
+    def _redirect(self, sequence: _Sequence, position: int, copy: Copy) -> None:
+        """Lets the products after ``position`` read the source of ``copy``, if nothing else uses its tile."""
+        key, statements = hash(copy.dst.buffer), sequence.statements
+        first, *readers = sequence.users[key]
+        here = sum(sequence.uses[user][key] for user in sequence.users[key])
+        if first != position or not readers or here != self.uses[key]:
+            return
+        products = {reader: _record(statements[reader]) for reader in readers}
+        if not all(_may_read_globally(product, key) for product in products.values()):
+            return
+        if sequence.writes(position, readers[-1]):
+            return
+        moved = {
+            reader: replace(product, a=_moved(product.a, copy), b=_moved(product.b, copy)).to_stmt(statements[reader].span)
+            for reader, product in products.items()
+        }
+        if any(key in _uses(stmt) for stmt in moved.values()):
+            return
+        for reader, stmt in moved.items():
+            statements[reader] = stmt
+        statements[position] = no_op()
+        self.gone.add(key)
+
+
+class _Sequence:
+    """A sequence of statements.
+
+    Attributes:
+        uses: how often each statement names each variable.
+        users: the positions of the statements that name a variable, in order.
+    """
+
+    def __init__(self, statements: list[Any]):
+        self.statements = statements
+        self.uses = [Counter() if isinstance(stmt, ir.AllocBuffer) else _uses(stmt) for stmt in statements]
+        self.users: dict[int, list[int]] = defaultdict(list)
+        for position, (stmt, uses) in enumerate(zip(statements, self.uses)):
+            if not isinstance(_record(stmt), AnnotateLayout):
+                for key in uses:
+                    self.users[key].append(position)
+        self.writers = [position for position, stmt in enumerate(statements) if _writes_globally(stmt)]
+
+    def writes(self, first: int, last: int) -> bool:
+        """Whether one of the statements from ``first`` to ``last`` may write to global memory."""
+        return bisect_left(self.writers, first) != bisect_right(self.writers, last)
+
+
+class _Removal(StmtRewriter):
+    """Removes the allocations of buffers, and what hints say of them."""
+
+    def __init__(self, gone: set[int]):
+        self.gone = gone
+
+    def visit_AllocBuffer(self, node: Any) -> Any:
+        return no_op() if hash(node.buffer) in self.gone else node
+
+    def visit_Evaluate(self, node: Any) -> Any:
+        record = _record(node)
+        return no_op() if isinstance(record, AnnotateLayout) and hash(record.buffer.buffer) in self.gone else node
+
+
+def _record(stmt: Any) -> Any:
+    """The tile operator that a statement is, or None."""
+    return decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
+
+
+def _uses(node: Any) -> Counter[int]:
+    """How often each variable is named."""
+    found: Counter[int] = Counter()
+
+    def add(var: Any) -> None:
+        found[hash(var)] += 1
+
+    tvm_ffi.structural_walk(node, [(ir.Var, add)])
+    return found
+
+
+def _moved(operand: Region, copy: Copy) -> Region:
+    """An operand that is part of the tile, as part of the tensor."""
+    if hash(operand.buffer) != hash(copy.dst.buffer):
+        return operand
+    src = copy.src
+    mins = [low + offset for low, offset in zip(src.mins[-2:], _matrix_axes(operand.mins, copy))]
+    extents = _matrix_axes(operand.extents, copy)
+    return Region(src.buffer, (*src.mins[:-2], *mins), (*src.extents[:-2], *extents))
+
+
+def _matrix_axes(values: tuple[Any, ...], copy: Copy) -> list[Any]:
+    """Of one value an axis of the tile, those of its axes that are not of length one."""
+    return [value for value, extent in zip(values, copy.dst.extents) if extent != 1]
+
+
+def _reads(index: Any) -> bool:
+    """Whether an index is computed from memory, or by a call."""
+    return not isinstance(index, int) and any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(index))
+
+
+def _may_read_globally(product: Any, key: int) -> bool:
+    """Whether it is a product that may read its operand from where the tile was copied from.
+
+    Columns of A stay copied: read in place, far apart, they would drive each other out of the caches.
+    """
+    if not isinstance(product, Gemm) or hash(product.c.buffer) == key:
+        return False
+    return not (product.transpose_a and hash(product.a.buffer) == key)
+
+
+def _writes_globally(stmt: Any) -> bool:
+    """Whether a statement may write to global memory, or do anything that is not known."""
+    return any(map(_may_write, walk(stmt)))
+
+
+def _may_write(stmt: Any) -> bool:
+    record = _record(stmt)
+    if record is not None:
+        return any("w" in access and region.scope in ("", "global") for region, access in record.regions())
+    if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() in ("", "global"):
+        return True
+    if isinstance(stmt, (ir.DeclBuffer, ir.AssertStmt, ir.tirx.Return, ir.Break, ir.Continue)):
+        return True
+    return any(isinstance(node, ir.Call) and not _is_pure(node) for expr in statement_exprs(stmt) for node in walk_expr(expr))
+
+
+def _is_pure(call: Any) -> bool:
+    if not isinstance(call.op, ir.Op):
+        return False
+    effect = call.op.get_attr("TCallEffectKind")
+    return effect is not None and int(effect) <= _READS_ONLY
