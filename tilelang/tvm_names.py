@@ -1,8 +1,9 @@
 """``tilelang.tvm``, and what programs use on TVM's expressions but stock TVM does not have.
 
 Programs write helpers over scalar expressions with ``from tvm import tirx``: they annotate with ``tirx.PrimExpr``, ask a value
-for its ``dtype``, and negate unsigned values (which wrap). All of it is added when ``tvm.tirx`` is loaded, by whomever; this
-module does not load it. Likewise TVM's targets are watched from their loading on, see :mod:`tilelang.target.enclosing`.
+for its ``dtype``, negate unsigned values (which wrap), and write ``x ** y``. All of it is added when ``tvm.tirx`` is loaded, by
+whomever; this module does not load it. Likewise TVM's targets are watched from their loading on, see
+:mod:`tilelang.target.enclosing`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,14 @@ def _add_names(tirx: ModuleType) -> None:
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
     ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)
+    ir.expr.ExprOperand.__pow__ = _power
+    ir.expr.ExprOperand.__rpow__ = lambda exponent, base: _power(base, exponent)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    from tilelang.language.math import pow
+
+    return pow(base, exponent)
 
 
 def _negation(of_signed: Callable[[Any], Any], tirx: ModuleType) -> Callable[[Any], Any]:

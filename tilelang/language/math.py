@@ -381,8 +381,12 @@ def pow(base: Any, exponent: Any) -> Any:
     if isinstance(power, int) and 1 <= power <= 4 and repeatable:
         square = base if power == 1 else base * base
         return {1: base, 2: square, 3: square * base, 4: square * square}[power]
-    left, right = operands(_floating(base), exponent)
-    return ir.tirx.pow(_floating(left), _floating(right))
+    left, right = map(_floating, operands(_floating(base), exponent))
+    kind = dtype_of(left)
+    if kind.base != "bfloat16":
+        return ir.tirx.pow(left, right)
+    single = (convert(side, "float32", kind.lanes) for side in (left, right))  # TVM's operator does not know bfloat16
+    return convert(ir.tirx.pow(*single), "bfloat16", kind.lanes)
 
 
 power = pow

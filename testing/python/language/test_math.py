@@ -292,6 +292,26 @@ def test_powers(exponent):
     assert_close(run(power, x, out_idx=-1), x.double() ** exponent, factor=4)
 
 
+def raised(x, exponent):
+    """A helper that is plain Python."""
+    return x**exponent + 2.0**x
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_powers_of_every_float_in_helpers(dtype):
+    name = name_of(dtype)
+
+    @T.prim_func
+    def power(A: T.Tensor((N,), name), B: T.Tensor((N,), name)):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(N):
+                B[i] = raised(A[i], 2.5) + T.pow(A[i], A[i])
+
+    x = (random((N,), torch.float32, 10).abs() / 4 + 0.5).to(dtype)
+    wide = x.double()
+    assert_close(run(power, x, out_idx=-1), (wide**2.5 + 2.0**wide + wide**wide).to(dtype), factor=4)
+
+
 def test_wrong_number_of_arguments():
     for call in (lambda: T.exp(1, 2), lambda: T.max(), lambda: T.ceildiv(1)):
         with pytest.raises(CompileError, match="argument"):
