@@ -17,7 +17,7 @@ from tilelang.target.cuda.async_calls import barrier_initialisation
 from tilelang.target.cuda.code import Block, render
 from tilelang.target.cuda.element_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.emitter import Emitter
-from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors, late_tensors
+from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE
@@ -30,6 +30,7 @@ from tilelang.target.cuda.thread_scopes import check_fragments
 from tilelang.target.cuda.tree import Parallel, TileTree, walk
 from tilelang.target.cuda.wgmma import WARP_GROUP_NUMBER
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
+from tilelang.transform.in_place import late_tensors
 
 _SHARED_ALIGNMENT = 128
 _BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
@@ -337,7 +338,7 @@ def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tup
     e, func = state.emitter, state.kernel.func
     written = _written_buffers(state)
     aliased = {name for hint, _ in state.tree.hints if isinstance(hint, RestrictBuffers) for name in hint.names}
-    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root) | late_tensors(state.tree, e.root)}
+    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root) | late_tensors(state.kernel.body)}
     params, args, dtypes = [], [], []
     for param in func.params:
         if ir.is_buffer_var(param):
