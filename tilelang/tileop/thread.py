@@ -148,6 +148,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             cluster_arrive_relaxed void effect
             cluster_wait void effect
             cluster_sync void effect
+            store_cluster void effect copy_cluster
             block_rank_in_cluster int32 pure
             ptx_ldmatrix void effect
             ptx_stmatrix void effect
