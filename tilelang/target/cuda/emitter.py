@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +87,14 @@ class Emitter:
     def thread(self) -> str:
         """The thread's number in the scope."""
         return "tid" if self.scope.first == 0 else f"(tid - {self.scope.first})"
+
+    @contextmanager
+    def spoken(self, texts: Mapping[Any, str]) -> Iterator[None]:
+        """While this lasts, variables are printed as ``texts`` says."""
+        outer = {var: self.var_text[var] for var in texts}
+        self.var_text.update(texts)
+        yield
+        self.var_text.update(outer)
 
     def keep(self, text: str, wanted: str) -> str:
         """The name of an integer that each thread computes once, from its own number only."""
