@@ -24,7 +24,7 @@ def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> str:
     e, steps = loops.e, []
     starts, alone = {}, {}  # text of a variable in the first step: where loops count it; where it depends on the thread alone
     for number, dim in enumerate(loops.layout.dims):
-        digits = loops.steps(number)
+        digits = loops.steps(number) if dim.var is not None else []
         moves = [_step(loops, buffer, indices, dim.var, weight, digit.extent) for digit, weight in digits]
         if dim.var is None or None in moves:
             continue
