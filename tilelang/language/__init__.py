@@ -85,6 +85,7 @@ _MODULES: dict[str, str] = {
         " cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster pdl_trigger pdl_sync"
         " __ldg __fns ptx_ldmatrix ptx_stmatrix ptx_mma create_tma_descriptor"
     ),
+    "tilelang.language.foreign": "CUDASourceCodeKernel",
     "tilelang.language.scheduler": "PersistentTileScheduler",
     "tilelang.language.scopes": "ws WarpSpecialize attr let address_of access_ptr call_extern evaluate",
     "tilelang.language.hints": (

@@ -119,6 +119,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             warp_reduce_bitand same effect
             warp_reduce_bitor same effect
             thread_return void effect
+            source_kernel void effect CUDASourceCodeKernel
             mbarrier_wait_parity void effect
             mbarrier_arrive void effect
             mbarrier_expect_tx void effect

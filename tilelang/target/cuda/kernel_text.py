@@ -18,6 +18,7 @@ from tilelang.target.cuda.code import Block, render
 from tilelang.target.cuda.element_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors
+from tilelang.target.cuda.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE
@@ -185,6 +186,10 @@ def place_barriers(state: KernelState) -> None:
 def write_text(state: KernelState) -> None:
     """Fills in the kernel's text and launch record."""
     _e, kernel = state.emitter, state.kernel
+    foreign = foreign_entry(kernel)
+    if foreign is not None:
+        state.text, state.launch = "", foreign_launch(kernel, foreign, _grid(kernel))
+        return
     body = render(state.code)
     kept = [f"  const int {name} = tl::kept({value});" for value, name in state.emitter.kept.items()]
     declared = [*kept, *_local_declarations(state), *_shared_declarations(state)]
