@@ -117,6 +117,15 @@ class Builder:
         self.note_assigned(frame.assigned)
         return stmt
 
+    def apart(self, compute: Callable[[], Any]) -> tuple[Any, list[Any]]:
+        """What ``compute`` gives, and the statements that it would have appended."""
+        frame = Frame("apart", sequence)
+        self.frames.append(frame)
+        value = compute()
+        self.frames.pop()
+        self.note_assigned(frame.assigned)
+        return value, frame.stmts
+
     def note_assigned(self, assigned: Mapping[Any, Any]) -> None:
         """Tells the innermost open scope which names a scope inside it has bound."""
         outer = self.frames[-1].assigned

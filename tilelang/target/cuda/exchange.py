@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.nest import READ, WRITE, Nest
+from tilelang.target.cuda.nest import READ, UPDATE, WRITE, Nest
 from tilelang.target.cuda.tree import Branch, Parallel, Repeat, Scalar, TileTree, walk
 from tilelang.tileop.copy import Copy
 
@@ -23,7 +23,7 @@ def exchanged_tensors(tree: TileTree, root: Any) -> set[Any]:
     for node, buffer, kind in _accesses(tree):
         if kind == READ:
             reads.add(root(buffer))
-        elif kind == WRITE:
+        elif kind == WRITE or (kind == UPDATE and isinstance(node, Scalar)):  # one thread updates for the whole block
             writers.setdefault(root(buffer), set()).add(node)
     return {buffer for buffer, nodes in writers.items() if buffer in reads or _may_overwrite(nodes)}
 

@@ -15,6 +15,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.target.cuda.async_calls import barrier_initialisation
 from tilelang.target.cuda.code import Block, render
+from tilelang.target.cuda.differing import Differing
 from tilelang.target.cuda.element_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors
@@ -106,7 +107,7 @@ def infer_layouts(state: KernelState) -> None:
     safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
     state.emitter = Emitter(
         kernel, state.target, tree, layouts, state.facts, safe, options.guarded, options.fast_math, options.use_async,
-        scope=ThreadScope(0, kernel.thread_count),
+        scope=ThreadScope(0, kernel.thread_count), differing=Differing(tree, thread_vars),
     )  # fmt: skip
     _declare_names(state)
     state.emitter.tracked = exchanged_tensors(tree, state.emitter.root)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER, Mode
+from tilelang.target.cuda.differing import computes_once
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.loop_layout import LoopLayout
 from tilelang.target.cuda.nest import Nest
@@ -92,6 +93,8 @@ class NestLoops:
                 self._digit(dim, place, digit)
         for number, dim in enumerate(self.layout.dims):
             self._variable(dim, digits[number])
+        if self.owner is not None and computes_once(self.nest.body):
+            self.guards.append(self.owner)
 
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
         e = self.e
