@@ -73,7 +73,7 @@ class Builder:
         self.thread_reducers: list[Any] = []
         self.aliases: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
-        self.loop_ends: list[int | None] = []
+        self.loop_ends: list[int | str] = []
         self.macro_depths: list[int] = []
 
     # Statements ------------------------------------------------------------------------------------------------------
@@ -154,6 +154,16 @@ class Builder:
         finally:
             self.loop_ends = loops
             self.macro_depths.pop()
+
+    def leave_loop(self) -> None:
+        """Emits a ``break`` of the innermost run-time loop.
+
+        Raises:
+            CompileError: it is a ``T.Parallel``.
+        """
+        if [end for end in self.loop_ends if isinstance(end, str)][-1:] == ["PARALLEL"]:
+            raise CompileError("break in T.Parallel, whose iterations have no order", hint="use T.serial, or a condition")
+        self.emit(ir.Break(self.span()))
 
     # Names and buffers -----------------------------------------------------------------------------------------------
 

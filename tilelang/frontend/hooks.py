@@ -138,7 +138,7 @@ class Hooks:
             return
         _refuse_carried(scope, carried)
         frame, value = iterable.open(builder, names)
-        builder.loop_ends.append(None)
+        builder.loop_ends.append(iterable.kind)
         yield value
         builder.loop_ends.pop()
         builder.close(frame)
@@ -155,7 +155,7 @@ class Hooks:
         _refuse_carried(scope, carried)
         span = builder.span()
         frame = builder.open("loop", lambda body: _while(boolean(condition), effects, body, span))
-        builder.loop_ends.append(None)
+        builder.loop_ends.append("WHILE")
         yield None
         builder.loop_ends.pop()
         builder.close(frame)
@@ -171,19 +171,19 @@ class Hooks:
 
     def break_(self) -> bool:
         """``break``; true where Python itself must leave the loop."""
-        return self._jump("break", ir.Break)
+        return self._jump("break", lambda builder: builder.leave_loop())
 
     def continue_(self) -> bool:
         """``continue``; true where Python itself must go on."""
-        return self._jump("continue", ir.Continue)
+        return self._jump("continue", lambda builder: builder.emit(ir.Continue(builder.span())))
 
-    def _jump(self, word: str, make: Callable[[Any], Any]) -> bool:
+    def _jump(self, word: str, emit: Callable[[Any], None]) -> bool:
         builder = current()
         if not builder.loop_ends:
             raise CompileError(f"{word} outside of a loop")
         depth = builder.loop_ends[-1]
-        if depth is None:
-            builder.emit(make(builder.span()))
+        if isinstance(depth, str):
+            emit(builder)
             return False
         if len(builder.frames) > depth:
             raise CompileError(
