@@ -54,8 +54,9 @@ _MODULES: dict[str, str] = {
         " cummax"
     ),
     "tilelang.language.tile.reducer": "reducer_init reducer_update finalize_reducer",
+    "tilelang.language.casts": "cast Cast reinterpret",
     "tilelang.language.math": (
-        "cast Cast reinterpret exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh"
+        "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh"
         " asinh acosh atanh sigmoid erf abs fabs ceil floor round trunc nearbyint pow power fmod hypot copysign clamp max min"
         " if_then_else Select isnan isinf isfinite likely And Or Not"
     ),
