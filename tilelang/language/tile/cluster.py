@@ -11,6 +11,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -19,7 +20,6 @@ from tilelang.language import calls
 from tilelang.language.intrinsics import block_rank_in_cluster, cluster_sync, ptx_arrive_cluster_barrier, sync_threads
 from tilelang.language.kernel import get_cluster_size, get_thread_bindings
 from tilelang.language.loops import Parallel
-from tilelang.language.math import convert
 from tilelang.language.tile.copy import copy
 from tilelang.tileop.copy import Copy
 
