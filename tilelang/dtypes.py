@@ -116,7 +116,7 @@ class DType(str):
 
         Without a value it is a new immutable variable, which ``T.let`` gives its value; a vector type takes one value a lane too.
         """
-        from tilelang.language.math import cast, variable
+        from tilelang.language.casts import cast, variable
 
         if len(value) > 1 and len(value) == self.lanes:
             from tilelang.language.vectors import Shuffle

@@ -299,14 +299,7 @@ void decode_selp(Decoder& d) {
   d.out.op[2] = d.source(2, type);
   d.out.op[3] = d.predicate(3, &negated);
   d.out.variant = negated ? 1 : 0;
-  if (type->bytes == 2)
-    d.out.run = run_selp<uint16_t>;
-  else if (type->bytes == 4)
-    d.out.run = run_selp<uint32_t>;
-  else if (type->bytes == 8)
-    d.out.run = run_selp<uint64_t>;
-  else
-    d.fail("unsupported width");
+  d.out.run = by_width(d, type, run_selp<uint16_t>, run_selp<uint32_t>, run_selp<uint64_t>);
 }
 
 template <class T>
@@ -333,14 +326,7 @@ void decode_slct(Decoder& d) {
   if (selector->bytes != 4) d.fail("the selector must be .s32 or .f32");
   decode_elementwise(d, type, {type, type, selector});
   d.out.variant = static_cast<uint8_t>((selector->kind == 'f' ? 1 : 0) | (flush ? 2 : 0));
-  if (type->bytes == 2)
-    d.out.run = run_slct<uint16_t>;
-  else if (type->bytes == 4)
-    d.out.run = run_slct<uint32_t>;
-  else if (type->bytes == 8)
-    d.out.run = run_slct<uint64_t>;
-  else
-    d.fail("unsupported width");
+  d.out.run = by_width(d, type, run_slct<uint16_t>, run_slct<uint32_t>, run_slct<uint64_t>);
 }
 
 const char* const kTests[] = {"finite", "infinite", "number", "notanumber", "normal", "subnormal"};

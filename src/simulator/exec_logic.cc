@@ -254,19 +254,13 @@ Step run_predicate_logic(Warp& w, const Instruction& in, LaneMask exec) {
 }
 
 template <template <class> class Op>
-Handler binary_by_width(Decoder& d, uint32_t bytes) {
-  if (bytes == 2) return run_binary<Op<uint16_t>>;
-  if (bytes == 4) return run_binary<Op<uint32_t>>;
-  if (bytes == 8) return run_binary<Op<uint64_t>>;
-  d.fail("unsupported width");
+Handler binary_by_width(Decoder& d, const TypeInfo* type) {
+  return by_width(d, type, run_binary<Op<uint16_t>>, run_binary<Op<uint32_t>>, run_binary<Op<uint64_t>>);
 }
 
 template <template <class> class Op>
-Handler unary_by_width(Decoder& d, uint32_t bytes) {
-  if (bytes == 2) return run_unary<Op<uint16_t>>;
-  if (bytes == 4) return run_unary<Op<uint32_t>>;
-  if (bytes == 8) return run_unary<Op<uint64_t>>;
-  d.fail("unsupported width");
+Handler unary_by_width(Decoder& d, const TypeInfo* type) {
+  return by_width(d, type, run_unary<Op<uint16_t>>, run_unary<Op<uint32_t>>, run_unary<Op<uint64_t>>);
 }
 
 template <template <class> class Op, int predicate_op>
@@ -285,7 +279,7 @@ void decode_logic(Decoder& d) {
   }
   if (type->kind != 'b') d.fail("an untyped width (.b32) is needed");
   decode_elementwise(d, type, {type, type});
-  d.out.run = binary_by_width<Op>(d, type->bytes);
+  d.out.run = binary_by_width<Op>(d, type);
 }
 
 void decode_not(Decoder& d) {
@@ -301,40 +295,27 @@ void decode_not(Decoder& d) {
     return;
   }
   decode_elementwise(d, type, {type});
-  d.out.run = unary_by_width<Not>(d, type->bytes);
+  d.out.run = unary_by_width<Not>(d, type);
 }
 
 void decode_cnot(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type});
-  d.out.run = unary_by_width<CNot>(d, type->bytes);
+  d.out.run = unary_by_width<CNot>(d, type);
 }
 
 void decode_shl(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type, find_type("u32")});
-  if (type->bytes == 2)
-    d.out.run = run_shift<Shl<uint16_t>>;
-  else if (type->bytes == 4)
-    d.out.run = run_shift<Shl<uint32_t>>;
-  else if (type->bytes == 8)
-    d.out.run = run_shift<Shl<uint64_t>>;
-  else
-    d.fail("unsupported width");
+  d.out.run = by_width(d, type, run_shift<Shl<uint16_t>>, run_shift<Shl<uint32_t>>, run_shift<Shl<uint64_t>>);
 }
 
 void decode_shr(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type, find_type("u32")});
-  bool is_signed = type->kind == 's';
-  if (type->bytes == 2)
-    d.out.run = is_signed ? run_shift<Shr<int16_t>> : run_shift<Shr<uint16_t>>;
-  else if (type->bytes == 4)
-    d.out.run = is_signed ? run_shift<Shr<int32_t>> : run_shift<Shr<uint32_t>>;
-  else if (type->bytes == 8)
-    d.out.run = is_signed ? run_shift<Shr<int64_t>> : run_shift<Shr<uint64_t>>;
-  else
-    d.fail("unsupported width");
+  d.out.run = type->kind == 's'
+                  ? by_width(d, type, run_shift<Shr<int16_t>>, run_shift<Shr<int32_t>>, run_shift<Shr<int64_t>>)
+                  : by_width(d, type, run_shift<Shr<uint16_t>>, run_shift<Shr<uint32_t>>, run_shift<Shr<uint64_t>>);
 }
 
 void decode_shf(Decoder& d) {
@@ -388,25 +369,15 @@ void decode_bfe(Decoder& d) {
   const TypeInfo* type = d.take_type();
   const TypeInfo* word = find_type("u32");
   decode_elementwise(d, type, {type, word, word});
-  bool is_signed = type->kind == 's';
-  if (type->bytes == 4)
-    d.out.run = is_signed ? run_bfe<int32_t> : run_bfe<uint32_t>;
-  else if (type->bytes == 8)
-    d.out.run = is_signed ? run_bfe<int64_t> : run_bfe<uint64_t>;
-  else
-    d.fail("unsupported width");
+  d.out.run = type->kind == 's' ? by_width(d, type, nullptr, run_bfe<int32_t>, run_bfe<int64_t>)
+                                : by_width(d, type, nullptr, run_bfe<uint32_t>, run_bfe<uint64_t>);
 }
 
 void decode_bfi(Decoder& d) {
   const TypeInfo* type = d.take_type();
   const TypeInfo* word = find_type("u32");
   decode_elementwise(d, type, {type, type, word, word});
-  if (type->bytes == 4)
-    d.out.run = run_bfi<uint32_t>;
-  else if (type->bytes == 8)
-    d.out.run = run_bfi<uint64_t>;
-  else
-    d.fail("unsupported width");
+  d.out.run = by_width(d, type, nullptr, run_bfi<uint32_t>, run_bfi<uint64_t>);
 }
 
 void decode_bfind(Decoder& d) {
@@ -430,23 +401,13 @@ template <template <class> class Op>
 void decode_count(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, find_type("u32"), {type});
-  if (type->bytes == 4)
-    d.out.run = run_unary<Op<uint32_t>>;
-  else if (type->bytes == 8)
-    d.out.run = run_unary<Op<uint64_t>>;
-  else
-    d.fail("unsupported width");
+  d.out.run = by_width(d, type, nullptr, run_unary<Op<uint32_t>>, run_unary<Op<uint64_t>>);
 }
 
 void decode_brev(Decoder& d) {
   const TypeInfo* type = d.take_type();
   decode_elementwise(d, type, {type});
-  if (type->bytes == 4)
-    d.out.run = run_unary<Brev<uint32_t>>;
-  else if (type->bytes == 8)
-    d.out.run = run_unary<Brev<uint64_t>>;
-  else
-    d.fail("unsupported width");
+  d.out.run = by_width(d, type, nullptr, run_unary<Brev<uint32_t>>, run_unary<Brev<uint64_t>>);
 }
 
 bool take_wrap(Decoder& d) {

@@ -87,6 +87,13 @@ inline void decode_elementwise(Decoder& d, const TypeInfo* result, std::initiali
   }
 }
 
+/// The handler for operands of 2, 4 or 8 bytes; null where the instruction has none.
+inline Handler by_width(Decoder& d, const TypeInfo* type, Handler two, Handler four, Handler eight) {
+  Handler handler = type->bytes == 2 ? two : type->bytes == 4 ? four : type->bytes == 8 ? eight : nullptr;
+  if (handler == nullptr) d.fail("unsupported width");
+  return handler;
+}
+
 }  // namespace simulator
 }  // namespace tilelang
 

@@ -47,3 +47,11 @@ def test_the_map_of_a_folder_is_complete(folder: str):
     text = "".join((ROOT / "docs" / page).read_text() for page in MAPS[folder])
     files = {path.name for path in (ROOT / folder).glob("*.py")} - {"__init__.py"}
     assert not sorted(name for name in files if not re.search(rf"\b{re.escape(name)}", text))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_the_table_of_steps_is_complete(target: str):
+    steps = re.findall(r'Step\(\s*"(\w+)"', (ROOT / "tilelang" / "target" / target / "pipeline.py").read_text())
+    assert steps
+    page = (ROOT / "docs" / f"{target}.md").read_text()
+    assert [step for step in steps if not re.search(rf"^\|[^|]*\b{step}\b", page, re.MULTILINE)] == []

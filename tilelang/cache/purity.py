@@ -38,7 +38,7 @@ OWN_PACKAGES = frozenset(("tilelang", "tvm", "tvm_ffi"))
 
 IMPURE_OWN = tuple(
     "tilelang.env tilelang.option tilelang.cache tilelang.autotuner tilelang.profiler tilelang.simulator tilelang.testing "
-    "tilelang.target tilelang.contrib tilelang.tools tilelang.execution "
+    "tilelang.target tilelang.contrib tilelang.tools tilelang.execution tilelang.carver tilelang.language.foreign "
     "tvm.runtime tvm.contrib tvm.rpc tvm.support tvm_ffi.device tvm_ffi.module".split()
 )
 """Parts of them that depend on the machine, the environment or the time."""

@@ -95,32 +95,35 @@ def _tensor(place: _Place, value: Any) -> Any:
         raise place.error("layout", "a tensor with its values in memory", "a lazily negated view", "call .resolve_neg() first")
     _check_alignment(place, value)
     if not value.numel() and place.param.strides is None:
-        return value.new_empty(value.shape)  # it may have any strides; the generated hosts want compact ones
+        # It may have any strides (torch's own are 1 before an axis of no elements); the generated hosts want compact ones.
+        return value.new_empty_strided(value.shape, _compact_strides(value.shape))
     return value if type(value) is torch.Tensor else value.as_subclass(torch.Tensor)
 
 
 def _stand_in(signature: CallSignature, param: KernelParam, known: Mapping[str, int], device: Any) -> Any:
     """A tensor for an argument that is None, which the kernel does not touch.
 
-    Sizes that no other argument gives are 0 where the kernel does not use them either.
+    Sizes that no other argument gives are 0, unless several arguments could have given one that the kernel uses.
     """
     import torch
 
     outputs = {name for index in signature.allocated for name in dim_names(signature.params[index].shape)}
     needed = {*outputs, *signature.dynamic}.difference(known)
     for name in sorted(needed):
-        if name not in signature.unused or name in outputs:
+        givers = [index for index in signature.inputs if name in dim_names(_dims(signature.params[index]))]
+        if name in outputs or (name not in signature.unused and len(givers) > 1):
             raise ArgumentError(
                 f"{signature.kernel}: no argument gives the size {name}: every tensor that has it is None",
                 hint=f"the kernel uses {name}: pass at least one of these tensors",
             )
     sizes = {**dict.fromkeys(needed, 0), **known}
     shape = [evaluate_dim(dim, sizes) for dim in storage_shape(param)]
-    strides = param.strides and [evaluate_dim(dim, sizes) for dim in param.strides]
-    dtype = torch_dtypes(param)[0]
-    if strides:
-        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
-    return torch.empty(shape, dtype=dtype, device=device)
+    strides = [evaluate_dim(dim, sizes) for dim in param.strides] if param.strides else _compact_strides(shape)
+    return torch.empty_strided(shape, strides, dtype=torch_dtypes(param)[0], device=device)
+
+
+def _dims(param: KernelParam) -> tuple[Any, ...]:
+    return (*param.shape, *(param.strides or ()))
 
 
 def _imported(place: _Place, value: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilelang import tensor_maps
 from tilelang.artifact import KernelArtifact, KernelLaunch
 from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError
@@ -150,7 +151,7 @@ class DriverLauncher:
             ),
             "cannot encode a tensor map",
         )  # fmt: skip
-        return ctypes.string_at(encoded_map.getPtr(), runtime.TENSOR_MAP_BYTES)
+        return ctypes.string_at(encoded_map.getPtr(), tensor_maps.BYTES)
 
     def _in_context(self) -> list[Any]:
         """The kernels, loaded in the current context."""

@@ -8,23 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tilelang import tensor_maps
 from tilelang.artifact import KernelArtifact, KernelLaunch, TensorMapSpec
 from tilelang.dtypes import canonical
 from tilelang.errors import ON_THE_SIMULATOR, ExecutionError
 from tilelang.execution.native import LIBRARY, open_private_library
 
 CUBIN, PTX = "kernel.cubin", "kernel.ptx"
-TENSOR_MAP_BYTES = 128
-
-# The driver's enumerations (CUtensorMapDataType and the others, CUDA driver API).
-_DATA_TYPES = {
-    "uint8": 0, "int8": 0, "bool": 0, "float8_e4m3fn": 0, "float8_e5m2": 0, "uint16": 1, "int16": 1, "uint32": 2, "int32": 3,
-    "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9, "tfloat32": 11,
-}  # fmt: skip
-_INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
-_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
-_L2_PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
-_FILLS = {"zeros": 0, "none": 0, "nan": 1}
 
 
 @cache
@@ -94,7 +84,7 @@ def _read(path: Path) -> bytes:
 
 def _row(launch: KernelLaunch) -> list[Any]:
     kinds = zip((kind for kind, _ in launch.args), launch.arg_dtypes)
-    sizes = [TENSOR_MAP_BYTES if kind == "tensor_map" else argument_bytes(dtype) for kind, dtype in kinds]
+    sizes = [tensor_maps.BYTES if kind == "tensor_map" else argument_bytes(dtype) for kind, dtype in kinds]
     return [launch.symbol, sizes, [tensor_map_row(spec) for spec in launch.tensor_maps]]
 
 
@@ -111,8 +101,8 @@ def tensor_map_row(spec: TensorMapSpec) -> list[Any]:
     """
     try:
         numbers = [
-            _DATA_TYPES[spec.dtype], _INTERLEAVES[spec.interleave], _SWIZZLES[spec.swizzle], _L2_PROMOTIONS[spec.l2_promotion],
-            _FILLS[spec.oob_fill],
+            tensor_maps.DATA_TYPES[spec.dtype], tensor_maps.INTERLEAVES[spec.interleave], tensor_maps.SWIZZLES[spec.swizzle],
+            tensor_maps.L2_PROMOTIONS[spec.l2_promotion], tensor_maps.FILLS[spec.oob_fill],
         ]  # fmt: skip
     except KeyError as error:
         raise ExecutionError(f"tensor map {spec.name}: no such setting: {error.args[0]!r}") from None

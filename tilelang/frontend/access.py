@@ -7,6 +7,7 @@ from typing import Any
 from tilelang.errors import BufferIndexError, CompileError, IndexRangeError
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -92,8 +93,6 @@ def subscript(buffer: Any, key: Any) -> Any:
 
 def assign_subscript(buffer: Any, key: Any, value: Any) -> None:
     """``buffer[key] = value``: one element, or every element of a region (a scalar, or a region of the same shape)."""
-    from tilelang.language.math import convert
-
     builder = current()
     target = subscript(buffer, key)
     span = builder.span()
@@ -128,8 +127,6 @@ def fill_or_copy(target: Region, value: Any) -> Any:
     """The operator that assigns ``value`` to a region."""
     if is_buffer(value) or isinstance(value, (Region, ir.TensorRegion)):
         return Copy(as_region(value), target)
-    from tilelang.language.math import convert
-
     return Fill(target, convert(as_expr(value, target.dtype), target.dtype))
 
 

@@ -73,7 +73,7 @@ class Builder:
         self.thread_reducers: list[Any] = []
         self.aliases: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
-        self.loop_ends: list[int | None] = []
+        self.loop_ends: list[int | str] = []
         self.macro_depths: list[int] = []
 
     # Statements ------------------------------------------------------------------------------------------------------
@@ -117,6 +117,15 @@ class Builder:
         self.note_assigned(frame.assigned)
         return stmt
 
+    def apart(self, compute: Callable[[], Any]) -> tuple[Any, list[Any]]:
+        """What ``compute`` gives, and the statements that it would have appended."""
+        frame = Frame("apart", sequence)
+        self.frames.append(frame)
+        value = compute()
+        self.frames.pop()
+        self.note_assigned(frame.assigned)
+        return value, frame.stmts
+
     def note_assigned(self, assigned: Mapping[Any, Any]) -> None:
         """Tells the innermost open scope which names a scope inside it has bound."""
         outer = self.frames[-1].assigned
@@ -145,6 +154,16 @@ class Builder:
         finally:
             self.loop_ends = loops
             self.macro_depths.pop()
+
+    def leave_loop(self) -> None:
+        """Emits a ``break`` of the innermost run-time loop.
+
+        Raises:
+            CompileError: it is a ``T.Parallel``.
+        """
+        if [end for end in self.loop_ends if isinstance(end, str)][-1:] == ["PARALLEL"]:
+            raise CompileError("break in T.Parallel, whose iterations have no order", hint="use T.serial, or a condition")
+        self.emit(ir.Break(self.span()))
 
     # Names and buffers -----------------------------------------------------------------------------------------------
 

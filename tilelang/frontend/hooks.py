@@ -15,7 +15,7 @@ from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, subscript
 from tilelang.frontend.bindings import bind, distributed, kept, settled
 from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
-from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
@@ -138,7 +138,7 @@ class Hooks:
             return
         _refuse_carried(scope, carried)
         frame, value = iterable.open(builder, names)
-        builder.loop_ends.append(None)
+        builder.loop_ends.append(iterable.kind)
         yield value
         builder.loop_ends.pop()
         builder.close(frame)
@@ -146,21 +146,23 @@ class Hooks:
     def while_(self, scope: dict[str, Any], test: Callable[[], Any], carried: tuple[str, ...]) -> Iterator[None]:
         """The passes of a ``while``: as long as a Python condition holds, or once for a run-time one."""
         builder = current()
-        condition = as_operand(test())
+        condition, effects = builder.apart(lambda: as_operand(test()))
         if not is_symbolic(condition):
+            for stmt in effects:
+                builder.emit(stmt)
             yield from _static_loop(builder, _while_true(condition, test))
             return
         _refuse_carried(scope, carried)
         span = builder.span()
-        frame = builder.open("loop", lambda body: ir.While(boolean(condition), body, span))
-        builder.loop_ends.append(None)
+        frame = builder.open("loop", lambda body: _while(boolean(condition), effects, body, span))
+        builder.loop_ends.append("WHILE")
         yield None
         builder.loop_ends.pop()
         builder.close(frame)
 
     def forever(self, scope: dict[str, Any], carried: tuple[str, ...]) -> Iterator[None]:
         """The one traced pass of ``while True``, a run-time loop that a ``break`` ends."""
-        yield from self.while_(scope, lambda: ir.EQ(ir.IntImm("int32", 0), ir.IntImm("int32", 0)), carried)
+        yield from self.while_(scope, _always, carried)
 
     def branch(self, test: Any) -> Branch:
         """An ``if`` statement."""
@@ -169,19 +171,19 @@ class Hooks:
 
     def break_(self) -> bool:
         """``break``; true where Python itself must leave the loop."""
-        return self._jump("break", ir.Break)
+        return self._jump("break", lambda builder: builder.leave_loop())
 
     def continue_(self) -> bool:
         """``continue``; true where Python itself must go on."""
-        return self._jump("continue", ir.Continue)
+        return self._jump("continue", lambda builder: builder.emit(ir.Continue(builder.span())))
 
-    def _jump(self, word: str, make: Callable[[Any], Any]) -> bool:
+    def _jump(self, word: str, emit: Callable[[Any], None]) -> bool:
         builder = current()
         if not builder.loop_ends:
             raise CompileError(f"{word} outside of a loop")
         depth = builder.loop_ends[-1]
-        if depth is None:
-            builder.emit(make(builder.span()))
+        if isinstance(depth, str):
+            emit(builder)
             return False
         if len(builder.frames) > depth:
             raise CompileError(
@@ -260,6 +262,18 @@ def _static_loop(builder: Builder, items: Any) -> Iterator[Any]:
     finally:
         builder.loop_ends.pop()
         builder.closed = None
+
+
+def _always() -> Any:
+    return ir.EQ(ir.IntImm("int32", 0), ir.IntImm("int32", 0))
+
+
+def _while(condition: Any, effects: list[Any], body: Any, span: Any) -> Any:
+    """A ``while`` loop; ``effects`` are the statements by which each pass computes its condition (an atomic load)."""
+    if not effects:
+        return ir.While(condition, body, span)
+    leave = ir.IfThenElse(ir.Not(condition), ir.Break(span), None, span)
+    return ir.While(_always(), sequence([*effects, leave, body]), span)
 
 
 def _while_true(condition: Any, test: Callable[[], Any]) -> Iterator[None]:

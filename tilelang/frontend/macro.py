@@ -13,6 +13,9 @@ from typing import Any
 
 from tilelang.errors import CompileError
 
+_DEEPEST = 64
+"""Macros inside each other; Python's own limit on recursion is not far behind."""
+
 
 class Ref:
     """Annotation of a macro's parameter that stands for the caller's variable, element or slice: ``x: T.Ref``."""
@@ -31,6 +34,11 @@ class Macro:
         from tilelang.frontend.rewrite import rewrite
 
         builder = current(f"macro {self.function.__name__}")
+        if len(builder.macro_depths) >= _DEEPEST:
+            raise CompileError(
+                f"macro {self.function.__name__} is {_DEEPEST} calls deep: it calls itself without end",
+                hint="what ends the recursion must be known when the program is traced",
+            )
         bound = self.signature.bind(*args, **kwargs)
         for name, value in bound.arguments.items():
             bound.arguments[name] = self._passed(builder, name, value)

@@ -20,6 +20,8 @@ from tilelang.frontend.liveness import assigned_names, carried_names, declared_n
 
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
+_INNER = "__tl_inner__"
+"""What a function is called while it is compiled: its own name means what it means where it was defined."""
 
 _REPLACED_BUILTINS = frozenset("min max abs round pow sum print range any all".split())
 _REPLACED_TYPES = frozenset("int float bool".split())
@@ -74,6 +76,7 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
     definition = _definition(code)
     rewriter = _Rewriter(code)
     inner = rewriter.function(definition)
+    inner.name = _INNER
     outer = ast.FunctionDef(
         name="__outer__",
         args=_arguments([*code.co_freevars, HOOKS]),
@@ -87,7 +90,8 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
     module = ast.fix_missing_locations(ast.Module([outer], []))
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000)
     outer_code = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
-    return next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == inner.name)
+    inner_code = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == _INNER)
+    return inner_code.replace(co_name=code.co_name)
 
 
 def _definition(code: types.CodeType) -> ast.FunctionDef:

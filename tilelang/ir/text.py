@@ -29,9 +29,10 @@ _INFIX = {
 def program_text(func: Any) -> str:
     """TVM's script of ``func``, from which its kernel key is made and which ``program.txt`` shows.
 
-    It is the same in every process; spans are not in it, so moving a program keeps its key.
+    It is the same in every process; spans are not in it, so moving a program keeps its key. What the printer has no short form
+    for, strings of several lines among them, stands in the metadata after the program.
     """
-    return func.script()
+    return func.script(show_meta=True)
 
 
 def expr_text(expr: Any) -> str:

@@ -47,14 +47,16 @@ _MODULES: dict[str, str] = {
         " alloc_global alloc_buffer"
     ),
     "tilelang.language.tile.copy": "copy async_copy tma_copy transpose c2d_im2col im2col fill clear",
+    "tilelang.language.tile.cluster": "copy_cluster tma_gather4 tma_scatter4",
     "tilelang.language.tile.gemm": "gemm wgmma_gemm tcgen05_gemm gemm_sp",
     "tilelang.language.tile.reduce": (
         "reduce reduce_sum reduce_max reduce_min reduce_abssum reduce_absmax reduce_bitand reduce_bitor reduce_bitxor cumsum"
         " cummax"
     ),
     "tilelang.language.tile.reducer": "reducer_init reducer_update finalize_reducer",
+    "tilelang.language.casts": "cast Cast reinterpret",
     "tilelang.language.math": (
-        "cast Cast reinterpret exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh"
+        "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh"
         " asinh acosh atanh sigmoid erf abs fabs ceil floor round trunc nearbyint pow power fmod hypot copysign clamp max min"
         " if_then_else Select isnan isinf isfinite likely And Or Not"
     ),
@@ -84,6 +86,7 @@ _MODULES: dict[str, str] = {
         " cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster pdl_trigger pdl_sync"
         " __ldg __fns ptx_ldmatrix ptx_stmatrix ptx_mma create_tma_descriptor"
     ),
+    "tilelang.language.foreign": "CUDASourceCodeKernel",
     "tilelang.language.scheduler": "PersistentTileScheduler",
     "tilelang.language.scopes": "ws WarpSpecialize attr let address_of access_ptr call_extern evaluate",
     "tilelang.language.hints": (

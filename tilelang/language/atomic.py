@@ -7,11 +7,11 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
-from tilelang.language.math import convert
 from tilelang.tileop.atomic import AtomicTile
 
 _UPDATE_ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")

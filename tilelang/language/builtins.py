@@ -11,7 +11,7 @@ from tilelang.frontend.builder import is_tracing
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import and_, or_
 from tilelang.frontend.values import is_symbolic
-from tilelang.language import debug, math
+from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
 
@@ -100,8 +100,8 @@ EXTENDED: Mapping[str, Callable[..., Any]] = {
     "abs": _either("abs", math.abs),
     "round": _either("round", _round),
     "pow": _either("pow", math.pow),
-    "int": _either("int", lambda value: math.cast(value, "int32")),
-    "float": _either("float", lambda value: math.cast(value, "float32")),
+    "int": _either("int", lambda value: casts.cast(value, "int32")),
+    "float": _either("float", lambda value: casts.cast(value, "float32")),
     "bool": _either("bool", math.condition),
     "sum": _sum,
     "print": _print,

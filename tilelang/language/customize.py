@@ -104,7 +104,7 @@ def loop_break() -> None:
     builder = require_kernel("T.loop_break")
     if not any(frame.kind == "loop" for frame in builder.frames):
         raise CompileError("T.loop_break outside of a run-time loop")
-    builder.emit(ir.Break(builder.span()))
+    builder.leave_loop()
 
 
 def _quantified(what: str, buffer: Any, start: bool) -> Any:

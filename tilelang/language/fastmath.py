@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.frontend.conversion import dtype_of, operands
 from tilelang.frontend.values import as_expr
+from tilelang.language.casts import cast
 from tilelang.language.math import abs as absolute
-from tilelang.language.math import cast, dtype_of, max, min, operands
+from tilelang.language.math import max, min
 from tilelang.tileop.thread import intrinsic_call
 
 _ROUNDING = {"rn": "to nearest even", "rz": "towards zero", "ru": "up", "rd": "down"}

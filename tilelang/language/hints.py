@@ -8,9 +8,10 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.builder import current, require_kernel
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
-from tilelang.language.math import condition, convert
+from tilelang.language.math import condition
 from tilelang.tileop.hint import (
     AnnotateLayout,
     L2HitRatio,

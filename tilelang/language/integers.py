@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.language.math import cast, dtype_of, if_then_else, operands
+from tilelang.frontend.conversion import dtype_of, operands
+from tilelang.language.casts import cast
+from tilelang.language.math import if_then_else
 
 _WORD = 32
 """Bits of a Python integer where a function needs a width: it stands for an int32."""

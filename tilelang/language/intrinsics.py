@@ -13,9 +13,10 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.language import calls
-from tilelang.language.math import condition, convert
+from tilelang.language.math import condition
 from tilelang.tileop.thread import INTRINSICS
 
 FULL_MASK = 0xFFFFFFFF

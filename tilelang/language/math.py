@@ -1,4 +1,4 @@
-"""Scalar arithmetic: conversions, elementary functions, powers, extrema, choices, classification.
+"""Scalar arithmetic: elementary functions, powers, extrema, choices, classification.
 
 Functions of Python numbers give Python numbers (``T.ceildiv(1024, 128)`` is the ``int`` 8), so that sizes computed with them
 stay compile-time values; anything else becomes an expression of the kernel. Operands of different types are promoted as the
@@ -16,134 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.dtypes import DType, canonical, is_dtype, vector
 from tilelang.errors import CompileError
+from tilelang.frontend.conversion import convert, dtype_of, is_number, operands
 from tilelang.frontend.values import as_expr, as_operand
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))
-
-
-def dtype_of(expr: Any) -> DType:
-    """The type of an expression."""
-    return canonical(str(expr.ty))
-
-
-# Conversions ---------------------------------------------------------------------------------------------------------
-
-
-def cast(value: Any, dtype: Any) -> Any:
-    """``value`` converted to ``dtype``: floats round to nearest even, integers wrap around, a float that becomes an integer
-    is truncated and limited to the range of int32 (uint32, int64, uint64 where ``dtype`` is one), NaN gives 0.
-
-    Raises:
-        CompileError: unknown dtype, or ``value`` is no scalar.
-    """
-    kind = canonical(dtype)
-    if isinstance(value, int) and kind.is_integer:
-        value = wrapped(value, kind)
-    return convert(as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base), kind, kind.lanes)
-
-
-def Cast(dtype: Any, value: Any) -> Any:
-    """:func:`cast` with its arguments in the other order."""
-    return cast(value, dtype)
-
-
-def convert(expr: Any, dtype: Any, lanes: int = 1) -> Any:
-    """The expression ``expr`` in the scalar type of ``dtype``, repeated over ``lanes`` where it has only one.
-
-    Raises:
-        CompileError: ``expr`` has some other number of lanes.
-    """
-    from tilelang.ir import nodes as ir
-
-    base, source = canonical(dtype).base, dtype_of(expr)
-    if source.base != base:
-        expr = _converted(expr, source, canonical(base))
-    if source.lanes == lanes:
-        return expr
-    if source.lanes != 1:
-        raise CompileError(f"a value of type {source} does not fit {vector(base, lanes)}")
-    return ir.Broadcast(expr, lanes)
-
-
-def _converted(expr: Any, source: DType, target: DType) -> Any:
-    from tilelang.ir import nodes as ir
-
-    if isinstance(expr, (ir.IntImm, ir.FloatImm)):
-        return _converted_constant(expr, source, target)
-    if target.kind == "bool":
-        zero = as_expr(0, source.base)
-        return ir.NE(expr, zero if source.lanes == 1 else ir.Broadcast(zero, source.lanes))
-    return ir.Cast(str(vector(target, source.lanes)), expr)
-
-
-def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
-    from tilelang.ir import nodes as ir
-    from tilelang.ir.expr import float_constant
-
-    value = expr.value
-    if target.is_float:
-        return float_constant(float(value), str(target))
-    if target.kind == "bool":
-        return ir.IntImm("bool", int(value != 0))
-    return ir.IntImm(str(target), wrapped(truncated(float(value), target) if source.is_float else int(value), target))
-
-
-def truncated(value: float, dtype: DType) -> int:
-    """The whole part of a float, limited to the range of ``dtype`` (of int32, where that is wider); of NaN, zero."""
-    if math.isnan(value):
-        return 0
-    held = dtype if dtype.bits >= 32 else canonical("int32")
-    low, high = (-(1 << (held.bits - 1)), (1 << (held.bits - 1)) - 1) if held.kind == "int" else (0, (1 << held.bits) - 1)
-    return high if value > high else low if value < low else int(value)
-
-
-def wrapped(value: int, dtype: DType) -> int:
-    """``value`` modulo the range of an integer type."""
-    value &= (1 << dtype.bits) - 1
-    signed = dtype.kind == "int" and value >> (dtype.bits - 1)
-    return value - (1 << dtype.bits) if signed else value
-
-
-def variable(dtype: DType) -> Any:
-    """An immutable variable without a value; see :func:`tilelang.language.scopes.let`."""
-    from tilelang.frontend.builder import active_builder
-    from tilelang.ir import nodes as ir
-
-    builder = active_builder()
-    return ir.Var("v" if builder is None else builder.take_name("v"), str(dtype))
-
-
-def reinterpret(value: Any, dtype: Any) -> Any:
-    """The bits of ``value`` read as ``dtype``; both must have the same size in all. The order of the two does not matter.
-
-    Raises:
-        CompileError: the sizes differ.
-    """
-    from tilelang.ir import nodes as ir
-
-    if is_dtype(value):
-        value, dtype = dtype, value
-    target = canonical(dtype)
-    expr = as_expr(value)
-    source = dtype_of(expr)
-    if source.bits * source.lanes != target.bits * target.lanes:
-        raise CompileError(
-            f"T.reinterpret: {source} has {source.bits * source.lanes} bits, {target} has {target.bits * target.lanes}"
-        )
-    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".reinterpret"):
-        return reinterpret(expr.args[0], target)
-    if source == target:
-        return expr
-    if source.lanes > 1 and target.lanes == 1:
-        from tilelang.frontend.builder import current
-        from tilelang.frontend.lanes import joined_bits
-
-        return joined_bits(current("T.reinterpret"), expr, str(target))
-    return ir.tirx.reinterpret(str(target), expr)
 
 
 def condition(value: Any) -> Any:
@@ -155,7 +30,7 @@ def condition(value: Any) -> Any:
 
 def Not(value: Any) -> Any:
     """Whether ``value`` is zero or false."""
-    if _is_number(value):
+    if is_number(value):
         return not value
     from tilelang.ir import nodes as ir
 
@@ -164,7 +39,7 @@ def Not(value: Any) -> Any:
 
 def _logical(name: str, python: Callable[[Any, Any], bool], meaning: str) -> Callable[[Any, Any], Any]:
     def function(left: Any, right: Any) -> Any:
-        if _is_number(left) and _is_number(right):
+        if is_number(left) and is_number(right):
             return python(left, right)
         from tilelang.ir import nodes as ir
 
@@ -218,7 +93,7 @@ class _Elementary:
         def apply(*args: Any) -> Any:
             if len(args) != row.arity:
                 raise CompileError(f"T.{row.name} takes {row.arity} argument(s), got {len(args)}")
-            if all(_is_number(arg) for arg in args):
+            if all(is_number(arg) for arg in args):
                 return row.python(*args)
             return row.build(args)
 
@@ -237,7 +112,7 @@ class _Elementary:
         exprs = [as_expr(arg) for arg in args]
         if self.exact and not dtype_of(exprs[0]).is_float:
             return exprs[0]
-        exprs = [_floating(expr) for expr in exprs] if self.arity == 1 else list(_promoted(*map(_floating, exprs)))
+        exprs = [_floating(expr) for expr in exprs] if self.arity == 1 else operands(*map(_floating, exprs))
         return getattr(ir.tirx, self.tvm or self.name)(*exprs)
 
 
@@ -297,57 +172,9 @@ _ROUNDED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
-    """Both operands in their common type."""
-    common = promoted_type(dtype_of(left), dtype_of(right))
-    lanes = builtins.max(dtype_of(left).lanes, dtype_of(right).lanes)
-    return convert(left, common, lanes), convert(right, common, lanes)
-
-
-_RANK = {"bool": 0, "uint": 1, "int": 2, "float": 3}
-
-
-def promoted_type(left: DType, right: DType) -> DType:
-    """The scalar type that two operands of different types are computed in."""
-    a, b = canonical(left.base), canonical(right.base)
-    if a == b:
-        return a
-    if a.kind == b.kind and a.bits == b.bits:
-        return canonical("float32")  # two float formats of one size, neither of which holds the other
-    if a.kind == b.kind:
-        return a if a.bits > b.bits else b
-    wide, narrow = (a, b) if _RANK[a.kind] > _RANK[b.kind] else (b, a)
-    if wide.kind == "int" and narrow.kind == "uint" and narrow.bits > wide.bits:
-        return canonical(f"int{narrow.bits}")
-    return wide
-
-
-def operands(*values: Any) -> list[Any]:
-    """``values`` as expressions of one type; a Python integer takes the type of the others."""
-    raw = [as_operand(value) for value in values]
-    symbolic = [as_expr(value) for value in raw if not _is_number(value)]
-    kind = canonical(dtype_of(symbolic[0]).base) if symbolic else None
-    for expr in symbolic[1:]:
-        kind = promoted_type(kind, dtype_of(expr))
-    if kind is None or (not kind.is_float or kind.bits < 32) and any(isinstance(value, float) for value in raw):
-        kind = canonical("float32" if kind is None or kind.bits < 64 else "float64")
-    lanes = builtins.max((dtype_of(expr).lanes for expr in symbolic), default=1)
-    if not kind.is_float:
-        kind = _holding([value for value in raw if isinstance(value, int)], kind)
-    return [convert(as_expr(value, kind if _is_number(value) else None), kind, lanes) for value in raw]
-
-
-def _holding(values: list[int], kind: DType) -> DType:
-    """``kind``, or the signed type that also holds ``values``."""
-    for candidate in (kind, canonical("int32"), canonical("int64")):
-        if candidate.bits >= kind.bits and all(wrapped(value, candidate) == value for value in values):
-            return candidate
-    return kind
-
-
 def abs(value: Any) -> Any:
     """The absolute value."""
-    if _is_number(value):
+    if is_number(value):
         return builtins.abs(value)
     from tilelang.ir import nodes as ir
 
@@ -367,7 +194,7 @@ def pow(base: Any, exponent: Any) -> Any:
     A whole exponent known at compile time, at most 4, becomes products in the type of ``base``; every other power is computed
     in floating point.
     """
-    if _is_number(base) and _is_number(exponent):
+    if is_number(base) and is_number(exponent):
         return base**exponent
     from tilelang.ir import nodes as ir
     from tilelang.ir.visit import walk_expr
@@ -399,8 +226,8 @@ def _extremum(name: str, python: Callable[..., Any], meaning: str) -> Callable[.
     def function(*values: Any) -> Any:
         if not values:
             raise CompileError(f"T.{name} needs at least one argument")
-        numbers = [value for value in values if _is_number(value)]
-        others = [value for value in values if not _is_number(value)]
+        numbers = [value for value in values if is_number(value)]
+        others = [value for value in values if not is_number(value)]
         if not others:
             return python(numbers)
         from tilelang.ir import nodes as ir
@@ -436,7 +263,7 @@ def Select(test: Any, then: Any, otherwise: Any) -> Any:
 
 def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
     test = as_operand(test)
-    if _is_number(test):
+    if is_number(test):
         return then if test else otherwise
     from tilelang.ir import nodes as ir
 
@@ -459,7 +286,7 @@ def likely(test: Any) -> Any:
 
 def _classifier(name: str, of_finite: bool, python: Callable[[float], bool], meaning: str) -> Callable[[Any], Any]:
     def function(value: Any) -> Any:
-        if _is_number(value):
+        if is_number(value):
             return python(value)
         from tilelang.ir import nodes as ir
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.language import calls
-from tilelang.language.math import convert
 
 _GENERATORS = ("curandStatePhilox4_32_10_t", "curandStateMRG32k3a_t", "curandStateXORWOW_t")
 _DISTRIBUTIONS = ("uniform", "normal")

@@ -9,10 +9,10 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.builder import current, require_kernel
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
-from tilelang.language.math import convert
 from tilelang.language.thread_reduce import reduce_scope
 
 _WARP_GROUP_THREADS = 128

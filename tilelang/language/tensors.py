@@ -39,6 +39,12 @@ def as_shape(shape: Any) -> tuple[Any, ...]:
     return tuple(shape) if isinstance(shape, Sequence) else (shape,)
 
 
+def _strided(shape: tuple[Any, ...], dtype: DType, strides: tuple[Any, ...] | None, scope: str) -> TensorSpec:
+    if strides is not None and len(strides) != len(shape):
+        raise CompileError(f"a tensor of {len(shape)} axes has {len(strides)} strides", hint="give one stride an axis")
+    return TensorSpec(shape, dtype, strides, scope)
+
+
 class _TensorFactory:
     """``T.Tensor(shape, dtype)`` and ``T.Tensor[shape, dtype]``."""
 
@@ -57,7 +63,7 @@ class _TensorFactory:
             data, strides = None, data
         if data is not None:
             return make_tensor(data, shape, dtype, strides)
-        return TensorSpec(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope)
+        return _strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope)
 
     def __getitem__(self, key: Any) -> TensorSpec:
         items = key if isinstance(key, tuple) else (key,)
@@ -72,7 +78,7 @@ class _StridedTensorFactory(_TensorFactory):
 
     def __call__(self, shape: Any, strides: Any = None, dtype: Any = "float32", scope: str | None = None, **_: Any) -> TensorSpec:
         """A tensor of ``shape`` whose axes are ``strides`` elements apart; each stride an int or a ``T.dynamic``."""
-        return TensorSpec(as_shape(shape), canonical(dtype), as_shape(strides), scope or self.scope)
+        return _strided(as_shape(shape), canonical(dtype), as_shape(strides), scope or self.scope)
 
     def __getitem__(self, key: Any) -> TensorSpec:
         return self(*key)
@@ -112,7 +118,7 @@ def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any =
 
         return view(pointer.args[0], shape, dtype, strides)
     builder = current("T.make_tensor")
-    spec = TensorSpec(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides))
+    spec = _strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), "global")
     buffer = declare_buffer(builder.take_name("tensor"), spec)
     if not isinstance(pointer, ir.Var):
         pointer = builder.bind("address", as_expr(pointer, "int64"))

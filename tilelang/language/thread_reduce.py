@@ -18,7 +18,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.macro import macro
 from tilelang.frontend.values import as_expr
 from tilelang.ir.text import expr_text
-from tilelang.language import allocate, calls, intrinsics, kernel, loops, math
+from tilelang.language import allocate, calls, casts, intrinsics, kernel, loops, math
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
             line, lines = line + var * lines, lines * extent
     reducer = reducers[-1]
     given = as_expr(value)
-    given = given if condition is True else math.if_then_else(condition, given, math.cast(reducer.identity, given.ty))
+    given = given if condition is True else math.if_then_else(condition, given, casts.cast(reducer.identity, given.ty))
     place = calls.element(result, "T.tvm_thread_allreduce")
     _meet(given, place.source, tuple(place.indices), line, member, lines, group, reducer)
     return 0

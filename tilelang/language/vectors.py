@@ -16,7 +16,8 @@ from tilelang.frontend.lanes import lanes_of, pick
 from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
-from tilelang.language.math import condition, if_then_else, reinterpret
+from tilelang.language.casts import reinterpret
+from tilelang.language.math import condition, if_then_else
 
 
 def Ramp(base: Any, stride: Any, lanes: int) -> Any:

@@ -24,7 +24,8 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, apart: int 
         element_bits: bits of one element.
         step: ``log2`` of how many neighbouring chunks one row of the access covers: 0 for ``ldmatrix``, 1 where eight
             4-byte elements of one row are read together.
-        apart: ``log2`` of the distance of the rows of one access.
+        apart: ``log2`` of the distance of the rows of one access, 0 or 1. Rows of less than 128 bytes then trade places, too:
+            otherwise the rows of one access would have half of the banks.
 
     Returns:
         The layout; without a swizzle where none is needed or the row is not a whole number of chunks.
@@ -38,10 +39,11 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, apart: int 
     chunks = row_bytes // _CHUNK_BYTES
     reach = min(chunks & -chunks, _GROUPS)
     bits = reach.bit_length() - 1 - step
+    if reach == chunks < _GROUPS and shape[-2] * chunks % _GROUPS == 0:
+        bits += apart
     if bits <= 0:
         return plain
-    shift = max(0, 3 - step - bits) if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
-    shift = min(shift + apart, 4 - bits) if apart else shift
+    shift = 3 + apart - bits if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
     position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1 + step
     return TileLayout(plain.shape, plain.modes, Swizzle(len(shape) - 2, bits, shift, position))
 

@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING
 
 from tilelang.errors import SimulatorArgumentError
 from tilelang.simulator import native
+from tilelang.tensor_maps import DATA_TYPES, SWIZZLES, TRANSPORTS
 
 if TYPE_CHECKING:
     import torch
 
-#: CUtensorMapDataType by dtype name (CUDA driver API).
-DATA_TYPES = {
-    "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
-    "bfloat16": 9, "float32_ftz": 10, "tfloat32": 11, "tfloat32_ftz": 12,
-}  # fmt: skip
-#: Types that a map transports as bytes of the same width.
-_CARRIED = {"int8": "uint8", "bool": "uint8", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", "int16": "uint16"}
-SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 FILLS = {"zero": 0, "nan": 1}
 
@@ -55,13 +48,13 @@ def encode_tensor_map(
         swizzle: bytes of the swizzle pattern: 0, 32, 64 or 128.
         l2_promotion: bytes: 0, 64, 128 or 256.
         fill: value of elements out of bounds, ``"zero"`` or ``"nan"``.
-        dtype: name in :data:`DATA_TYPES`; default the tensor's.
+        dtype: name in :data:`~tilelang.tensor_maps.DATA_TYPES`; default the tensor's.
 
     Raises:
         SimulatorArgumentError: the driver would refuse the map.
     """
     name = dtype or str(tensor.dtype).removeprefix("torch.")
-    name = _CARRIED.get(name, name)
+    name = name if name in DATA_TYPES else TRANSPORTS.get(name, name)
     for what, value, known in (("dtype", name, DATA_TYPES), ("swizzle", swizzle, SWIZZLES),
                                ("l2_promotion", l2_promotion, L2_PROMOTIONS), ("fill", fill, FILLS)):  # fmt: skip
         if value not in known:

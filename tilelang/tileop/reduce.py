@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilelang.errors import ReduceShapeError
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError, ReduceShapeError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
@@ -30,7 +31,10 @@ class Reduce(TileOp):
     nan_propagate: bool = False
 
     def check(self) -> None:
-        """The extents of ``dst`` must be those of ``src`` less the reduced axis."""
+        """The extents of ``dst`` must be those of ``src`` less the reduced axis; bits are those of integers."""
+        for region in (self.src, self.dst):
+            if self.kind.startswith("bit") and canonical(region.dtype).is_float:
+                raise CompileError(f"T.reduce_{self.kind} takes integers, {region.buffer.name} is {region.dtype}")
         kept = [extent for axis, extent in enumerate(self.src.extents) if axis != self.dim]
         with_one = [1 if axis == self.dim else extent for axis, extent in enumerate(self.src.extents)]
         for want in (kept or [1], with_one):

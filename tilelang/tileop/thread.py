@@ -119,6 +119,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             warp_reduce_bitand same effect
             warp_reduce_bitor same effect
             thread_return void effect
+            source_kernel void effect CUDASourceCodeKernel
             mbarrier_wait_parity void effect
             mbarrier_arrive void effect
             mbarrier_expect_tx void effect
@@ -148,6 +149,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             cluster_arrive_relaxed void effect
             cluster_wait void effect
             cluster_sync void effect
+            store_cluster void effect copy_cluster
             block_rank_in_cluster int32 pure
             ptx_ldmatrix void effect
             ptx_stmatrix void effect

@@ -36,4 +36,28 @@ TL_DEVICE int cluster_block_z() {
   return place;
 }
 
+// Stores to where `place` is in another block's shared memory.
+template <typename T>
+TL_DEVICE void store_cluster(T* place, T value, uint32_t rank) {
+  uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank));
+  if constexpr (sizeof(T) == 8) {
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    asm volatile("st.shared::cluster.b64 [%0], %1;" ::"r"(there), "l"(bits) : "memory");
+  } else if constexpr (sizeof(T) == 4) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(there), "r"(bits) : "memory");
+  } else if constexpr (sizeof(T) == 2) {
+    uint16_t bits;
+    memcpy(&bits, &value, 2);
+    asm volatile("st.shared::cluster.b16 [%0], %1;" ::"r"(there), "h"(bits) : "memory");
+  } else {
+    uint8_t bits;
+    memcpy(&bits, &value, 1);
+    asm volatile("st.shared::cluster.b8 [%0], %1;" ::"r"(there), "r"(static_cast<uint32_t>(bits)) : "memory");
+  }
+}
+
 }  // namespace tl

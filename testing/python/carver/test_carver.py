@@ -97,6 +97,28 @@ def test_devices():
         CDNA("hip")
 
 
+@tilelang.jit(target="cpu")
+def _persistent():
+    blocks = driver.get_num_sms()
+
+    @T.prim_func
+    def main(A: T.Tensor((blocks,), "int32")):
+        with T.Kernel(blocks, threads=32) as block:
+            A[block] = block
+
+    return main
+
+
+def test_a_program_made_for_another_device_is_another_program(monkeypatch):
+    for count in (3, 5):
+        monkeypatch.setattr(driver, "get_num_sms", lambda device_id=0, count=count: count)
+        assert _persistent().params[0].shape == (count,)
+    monkeypatch.undo()
+    monkeypatch.setattr(driver.os, "cpu_count", lambda: 7)
+    monkeypatch.setenv("TILELANG_DEVICE", "auto")
+    assert torch.cuda.is_available() or _persistent().params[0].shape == (7,)
+
+
 def test_recommending_does_not_load_tvm():
     program = (
         "import sys, tilelang.carver as c; c.MatmulTemplate(M=64, N=64, K=64).recommend_hints(); sys.exit('tvm' in sys.modules)"

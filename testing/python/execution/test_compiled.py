@@ -181,3 +181,27 @@ def test_none_for_tensors_that_a_kernel_never_touches(place):
     with kernel(place, partly_used(uses_size=False)) as call:
         call(None, B=None, C=c)
         assert c.tolist() == [0, 1, 2, 3]
+
+
+def size_of_one_tensor():
+    """Fills C with ``m``, which only A has; A itself is never touched."""
+    m = T.dynamic("m")
+
+    @T.prim_func
+    def program(A: T.Tensor((2, m), "float16"), C: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                C[i] = m
+
+    return program
+
+
+@everywhere
+def test_none_for_the_only_tensor_of_a_size_makes_it_zero(place):
+    c = torch.zeros(4, dtype=torch.int32)
+    with kernel(place, size_of_one_tensor()) as call:
+        call(torch.zeros(2, 7).half(), c)
+        assert c.tolist() == [7] * 4
+        for nothing in (None, torch.zeros(2, 0).half()):
+            call(nothing, c.fill_(1))
+            assert c.tolist() == [0] * 4

@@ -492,3 +492,56 @@ def test_shape_and_dtype_in_the_wrong_order(name):
         def main(A: T.Tensor((8,), "int32")):
             with T.Kernel(1, threads=32):
                 getattr(T, name)("float16", (64, 64))  # <- error
+
+
+def _tiles(*shapes: tuple[int, int], dtype: str = "float32"):
+    return [T.alloc_fragment(shape, dtype) for shape in shapes]
+
+
+@T.macro
+def _leaves_a_parallel_loop():
+    for i in T.Parallel(64):
+        if i > 3:
+            break
+
+
+@T.macro
+def _leaves_a_parallel_loop_by_name():
+    for i in T.Parallel(64):
+        if i > 3:
+            T.loop_break()
+
+
+@T.macro
+def _bits_of_floats():
+    a, b = _tiles((64, 64), (64, 1))
+    T.reduce_bitand(a, b, dim=1)
+
+
+@T.macro
+def _multiplies_into_its_operand():
+    a, b = _tiles((64, 64), (64, 64))
+    T.gemm(a, b, a)
+
+
+@pytest.mark.parametrize(
+    "mistake, message",
+    [
+        (_leaves_a_parallel_loop, "break in T.Parallel"),
+        (_leaves_a_parallel_loop_by_name, "break in T.Parallel"),
+        (_bits_of_floats, "T.reduce_bitand takes integers"),
+        (_multiplies_into_its_operand, "T.gemm: C is A itself"),
+    ],
+)
+def test_mistakes_that_have_no_meaning_are_errors_at_their_lines(mistake, message):
+    with pytest.raises(CompileError, match=f"(?s){message}.*test_errors"):
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=32):
+                mistake()
+
+
+def test_a_tensor_has_a_stride_for_each_axis():
+    with pytest.raises(CompileError, match="a tensor of 2 axes has 1 strides"):
+        T.StridedTensor((4, 4), (1,), "float32")

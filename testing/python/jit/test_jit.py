@@ -314,3 +314,19 @@ def test_a_target_of_tvm_without_an_architecture_is_cuda_without_one(monkeypatch
     monkeypatch.delenv("TILELANG_CUDA_ARCH", raising=False)
     monkeypatch.setattr(info, "_device_arch", lambda: None)
     assert info.parse_target(tvm.target.Target(given)).arch == arch
+
+
+def test_texts_of_several_lines_are_part_of_a_programs_key():
+    from tilelang.ir.text import program_text
+
+    def program(source, message):
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            T.import_source(source)
+            with T.Kernel(1, threads=32):
+                T.print(message)
+
+        return main
+
+    texts = {program_text(program(source, f"{said}\nline")) for source in ("int f();\n", "int g();\n") for said in "ab"}
+    assert len(texts) == 4

@@ -16,6 +16,11 @@ def becomes_one(x):
 
 
 @T.macro
+def power(n, x):
+    return x if n == 0 else power(n - 1, x) * x
+
+
+@T.macro
 def one_more(x):
     x += 1
     return x
@@ -94,3 +99,28 @@ def test_a_macro_may_open_the_kernel_and_allocate_the_result():
     a = torch.arange(32.0).reshape(4, 8)
     assert torch.equal(fixed(a), a)
     assert torch.equal(free(a), a)
+
+
+def test_a_macro_may_call_itself():
+    @T.macro
+    def inner(n, x):
+        return x if n == 0 else inner(n - 1, x) + 1
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                B[i] = power(3, A[i]) + inner(5, A[i])
+
+    a, b = torch.arange(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    run(main, a, b)
+    assert torch.equal(b, a**4 + a + 5)
+
+
+def test_a_macro_that_calls_itself_without_end_is_an_error_at_its_line():
+    with pytest.raises(CompileError, match="(?s)macro power is 64 calls deep.*test_macros"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "int32")):
+            with T.Kernel(1, threads=32):
+                A[0] = power(A[0], A[1])

@@ -173,6 +173,15 @@ def test_swizzle_is_a_permutation_without_conflicts(columns, bits):
         assert conflicts(rows, 16) == 0, (columns, bits, column)
 
 
+@pytest.mark.parametrize("columns", [16, 32, 64, 128, 256])
+def test_swizzle_for_every_second_row(columns):
+    layout = swizzled((32, columns), 8, apart=1)
+    places = [layout.offset(index) for index in itertools.product(range(32), range(columns))]
+    assert sorted(places) == list(range(32 * columns))
+    for first, column in itertools.product((0, 1, 16), range(0, columns, 16)):
+        assert conflicts([layout.offset((first + 2 * row, column)) for row in range(8)], 16) == 0
+
+
 @pytest.mark.parametrize("columns", [32, 64, 128])
 def test_swizzle_for_columns_of_words(columns):
     layout = swizzled((32, columns), 32, step=1)

@@ -321,3 +321,33 @@ def test_vector_variables(dtype, target):
     pieces = a.reshape(8, 4)
     want = (pieces * 2).cumsum(0) + pieces[:, [0, 1, 2, 0]]
     assert torch.equal(run(main, target, a), want.flatten().to(a.dtype))
+
+
+@every_target
+@pytest.mark.parametrize("threads", [32, 128])
+def test_continue_ends_an_iteration_of_a_parallel_loop_only(threads, target):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "int32"), B: T.Tensor((2, 128), "int32"), C: T.Tensor((2, 128), "int32")):
+        with T.Kernel(1, threads=threads):
+            for k in T.serial(2):
+                for i in T.Parallel(128):
+                    if A[i] % 2 == 0:
+                        B[k, i] = -1
+                        if A[i] % 3 == 0:
+                            continue
+                        B[k, i] = -2
+                    elif A[i] % 5 == 0:
+                        continue
+                    for j in T.serial(4):
+                        if j == A[i] % 4:
+                            continue
+                        B[k, i] += 10
+                for i in T.Parallel(128):
+                    C[k, i] = A[127 - i]
+
+    a = torch.arange(128, dtype=torch.int32)
+    b, c = torch.zeros(2, 128, dtype=torch.int32), torch.zeros(2, 128, dtype=torch.int32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(a, b, c)
+    row = [-1 if i % 6 == 0 else 28 if i % 2 == 0 else 0 if i % 5 == 0 else 30 for i in range(128)]
+    assert b.tolist() == [row, row] and torch.equal(c, a.flip(0).expand(2, 128))

@@ -10,10 +10,11 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.language.math import And, convert, if_then_else
+from tilelang.language.math import And, if_then_else
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 
 

@@ -17,6 +17,7 @@ from tilelang.dtypes import DType, canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, assign_subscript
 from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
 from tilelang.frontend.values import as_expr
 from tilelang.language import calls, limits, math
@@ -60,11 +61,11 @@ def reducer_init(reducer: Any, value: Any = None) -> None:
     operation = _operation("T.reducer_init", reducer)
     builder, dtype = require_kernel("T.reducer_init"), canonical(str(reducer.dtype))
     region = as_region(reducer)
-    neutral = math.convert(as_expr(OPERATIONS[operation][1](dtype), str(dtype)), str(dtype))
+    neutral = convert(as_expr(OPERATIONS[operation][1](dtype), str(dtype)), str(dtype))
     builder.perform(Fill(region, neutral))
     builder.reducer_seeds.pop(reducer, None)
     if value is not None:
-        builder.reducer_seeds[reducer] = builder.bind("seed", math.convert(as_expr(value, str(dtype)), str(dtype)))
+        builder.reducer_seeds[reducer] = builder.bind("seed", convert(as_expr(value, str(dtype)), str(dtype)))
 
 
 def reducer_update(dst: Any, value: Any) -> None:

@@ -22,6 +22,7 @@ from tilelang.target.cpu.context import VectorUnit
 from tilelang.target.cpu.dot import Way, choose_way
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, zero
 from tilelang.target.cpu.lower import Scope, rule
+from tilelang.target.cpu.transposed import SIDE, transpose
 from tilelang.tileop.gemm import Gemm
 
 REGISTER_LANES = "tl.register_lanes"
@@ -213,12 +214,27 @@ def _pack_b(record: Gemm, way: Way, tile: Tile, steps: Any, allocations: list, p
 
         return ir.BufferStore(panel, way.pack_b(element), [p, step, column])
 
+    def block(p: Any, v: Any, k: Any) -> Any:
+        source = _element(b, p * width + v * SIDE, k * (SIDE * way.depth))
+        words = as_int(b.buffer.shape[-1]) // way.depth
+        return transpose(ir.BufferLoad(panel, [p, k * SIDE, v * SIDE]), width, source, words, 0x80808080 if way.bias else 0)
+
     full = _floor(record.n, width)
-    prepare.append(nest([full, steps, width], lambda at: store(*at), "pkj"))
-    rest = as_int(record.n - full * width) if isinstance(full, int) else as_int(record.n - full * width)
+    done = steps // SIDE * SIDE if transposed and _is_of_words(b, way, tile, steps) else 0
+    prepare.append(nest([full, width // SIDE, done // SIDE], lambda at: block(*at), "pvk") if done else None)
+    prepare.append(nest([full, steps - done, width], lambda at: store(at[0], done + at[1], at[2]), "pkj"))
+    rest = as_int(record.n - full * width)
     if rest != 0:
         prepare.append(nest([steps, rest], lambda at: store(full, at[0], at[1]), "kj"))
     return panel
+
+
+def _is_of_words(b: Region, way: Way, tile: Tile, steps: Any) -> bool:
+    """Whether the rows of a transposed B are panel elements of 32 bits side by side, and panels whole blocks of them."""
+    width = as_int(b.buffer.shape[-1])
+    stored_as_is = b.dtype == (way.operand_b or way.operand) and not len(b.buffer.strides)
+    words = canonical(way.panel).bits == 32 and isinstance(width, int) and width % way.depth == 0
+    return stored_as_is and words and isinstance(steps, int) and tile.lanes == SIDE
 
 
 def _ceil(value: Any, divisor: int) -> Any:

@@ -16,6 +16,7 @@ from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.params import dynamic_names, kernel_params
+from tilelang.transform.in_place import are_distinct
 
 
 def make_entry(program: CpuProgram, context: Any) -> CpuProgram:
@@ -77,7 +78,7 @@ def plain_entry(func: Any, name: str) -> Any:
     params.append(ir.Var("stream", "handle"))
     body = seq(binds, func.body, ir.tirx.Return(ir.IntImm("int32", 0)))
     plain = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
-    return plain.with_attr("global_symbol", f"{name}_call").with_attr("tirx.noalias", True)
+    return plain.with_attr("global_symbol", f"{name}_call").with_attr("tirx.noalias", are_distinct(func))
 
 
 def _plain_param(param: Any) -> tuple[Any, Any]:

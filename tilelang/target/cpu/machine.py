@@ -10,6 +10,7 @@ indices such as ``(2 - i) % 8`` wrong and fails on some conditions. Nothing here
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +19,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.floats import is_float
 from tilelang.ir.visit import rebuilt
-from tilelang.target.cpu import formats, helpers
+from tilelang.target.cpu import formats, helpers, views
 from tilelang.target.cpu.division import divided
 from tilelang.target.cpu.lets import LetLowering
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.target.cpu.views import overlapping
 
 _INTRINSICS = {
     "tirx.sqrt": "llvm.sqrt",
@@ -45,15 +47,20 @@ _MEMORY = {**formats.STORAGE, "bool": "int8"}
 
 def lower_machine(program: CpuProgram, context: Any) -> CpuProgram:
     """The program for LLVM."""
-    machine = _Machine()
+    machine = _Machine(overlapping(program.func.body))
     func = program.func.with_body(LetLowering().stmt(machine.stmt(program.func.body)))
     return replace(program, func=func, helpers=tuple(dict.fromkeys((*program.helpers, *machine.helpers))))
 
 
 class _Machine(StmtRewriter):
-    """Rewrites statements; knows which variables are never negative."""
+    """Rewrites statements; knows which variables are never negative.
 
-    def __init__(self) -> None:
+    Attributes:
+        overlapping: the buffers (by hash) that are accessed under another name, too.
+    """
+
+    def __init__(self, overlapping: frozenset[int]) -> None:
+        self.overlapping = overlapping
         self.flat: dict[Any, Any] = {}
         self.natural: set[Any] = set()
         self.helpers: dict[str, None] = {}
@@ -101,7 +108,11 @@ class _Machine(StmtRewriter):
         flat, value = self.buffer(node.buffer), self.expr(node.value)
         if str(node.buffer.dtype) == "bool":
             value = ir.Cast("int8", value)
-        return ir.BufferStore(flat, value, [self.offset(node.buffer, node.indices)], node.span)
+        offset = self.offset(node.buffer, node.indices)
+        if hash(node.buffer) in self.overlapping:
+            name, address = self._helper(views.store, value.ty), _address(flat, offset)
+            return ir.Evaluate(ir.Call(ir.Op.get("tirx.call_extern"), [name, address, value], ret_ty="int32"), node.span)
+        return ir.BufferStore(flat, value, [offset], node.span)
 
     # Buffers
 
@@ -151,8 +162,18 @@ class _Machine(StmtRewriter):
         return self.buffer(node) if ir.is_buffer_var(node) else node
 
     def _load(self, node: Any) -> Any:
-        load = ir.BufferLoad(self.buffer(node.source), [self.offset(node.source, node.indices)])
+        flat, offset = self.buffer(node.source), self.offset(node.source, node.indices)
+        load = ir.BufferLoad(flat, [offset])
+        if hash(node.source) in self.overlapping:
+            arguments = [self._helper(views.load, load.ty), _address(flat, offset)]
+            load = ir.Call(ir.Op.get("tirx.call_extern"), arguments, ret_ty=load.ty)
         return ir.NE(load, ir.IntImm("int8", 0)) if str(node.source.dtype) == "bool" else load
+
+    def _helper(self, of: Callable[[str], str], dtype: Any) -> Any:
+        """The name of a helper function for a type, which the program then carries."""
+        name = of(str(dtype))
+        self.helpers[name] = None
+        return ir.StringImm(name)
 
     def _call(self, node: Any) -> Any:
         name = node.op.name if isinstance(node.op, ir.Op) else ""
@@ -223,6 +244,12 @@ class _Machine(StmtRewriter):
         if isinstance(node, ir.Cast):
             return _widens(node) and self._is_natural(node.value)
         return False
+
+
+def _address(flat: Any, offset: Any) -> Any:
+    """The address of an element, or of the first of consecutive ones."""
+    first = offset.base if isinstance(offset, ir.Ramp) else offset
+    return ir.Call(ir.Op.get("tirx.address_of"), [ir.BufferLoad(flat, [first])], ret_ty="handle")
 
 
 def _widens(node: Any) -> bool:

@@ -25,6 +25,7 @@ from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.place import LARGEST_ON_STACK, STACK_BYTES, buffer_bytes
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.transform.in_place import are_distinct
 
 Step = Callable[[CpuProgram, Any], CpuProgram]
 
@@ -40,7 +41,7 @@ _LEAVES = (ir.AssertStmt, ir.tirx.Return)
 
 def outline(func: Any, context: Any) -> CpuProgram:
     """The program with its long sequences divided."""
-    outliner = _Outliner(context.name)
+    outliner = _Outliner(context.name, are_distinct(func))
     body = outliner.stmt(func.body) if weight(func.body) > LONG else func.body
     return CpuProgram(func.with_body(body), parts=tuple(map(CpuProgram, outliner.parts)))
 
@@ -71,10 +72,11 @@ class _Outliner(StmtRewriter):
 
     Attributes:
         parts: the functions made so far, over buffers and scalars.
+        distinct: whether no two tensors of the caller overlap.
     """
 
-    def __init__(self, name: str):
-        self.name = name
+    def __init__(self, name: str, distinct: bool):
+        self.name, self.distinct = name, distinct
         self.parts: list[Any] = []
         self.alike: dict[int, list[Any]] = {}
         self.views: set[Any] = set()
@@ -106,7 +108,7 @@ class _Outliner(StmtRewriter):
         inside = _defined(body)
         params = [var for key, var in run.variables.items() if key not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
-        if self.views.isdisjoint(params):
+        if self.distinct and self.views.isdisjoint(params):
             func = func.with_attr("tirx.noalias", True)
         name = ir.StringImm(str(self._known(func).attrs["global_symbol"]))
         passed = [ir.buffer_data(param) if ir.is_buffer_var(param) else param for param in params]

@@ -29,10 +29,12 @@ from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
 from tilelang.target.cpu.verify import buffers_are_placed, exits_are_lowered, tiles_are_lowered, types_are_legal
 from tilelang.transform.bounds import check_bounds
+from tilelang.transform.in_place import note_late_tensors
 from tilelang.transform.pipeline import Step
 
 COMMON = (
     Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
+    Step("note_late_tensors", note_late_tensors, "the order of reads and writes is plain to see only while tiles are whole"),
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels parallel loops over blocks", tiles_are_lowered),

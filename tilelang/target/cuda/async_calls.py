@@ -58,6 +58,7 @@ CALLS: Mapping[str, AsyncCall] = {
     "cluster_arrive_relaxed": AsyncCall("tl::cluster_arrive_relaxed"),
     "cluster_wait": AsyncCall("tl::cluster_wait"),
     "cluster_sync": AsyncCall("tl::cluster_sync"),
+    "store_cluster": AsyncCall("tl::store_cluster", (0,)),
     "block_rank_in_cluster": AsyncCall("tl::cluster_rank"),
 }
 """Intrinsics without a rule of their own."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
-from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.ir.visit import statement_exprs
 from tilelang.target.cuda.expr import ExprPrinter
 from tilelang.target.cuda.layouts import Layouts, ThreadScope
 from tilelang.target.cuda.names import Names
 from tilelang.target.cuda.nest import READ, UPDATE, Access, Nest
 from tilelang.target.cuda.places import Places
 from tilelang.target.cuda.tree import TileTree
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 
 @dataclass(eq=False)
@@ -39,7 +38,8 @@ class Emitter:
         scratch: bytes and alignment of shared scratch buffers.
         shared_buffers, local_buffers: tiles and fragments that code generation added.
         kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
-        divergent_vars: values that differ between the threads of a warp.
+        divergent_vars: variables that speak of a thread; tile operators below a condition on them are refused.
+        differing: all that may differ between threads.
         tracked: tensors that the kernel both writes and reads, or writes in several places.
         descriptors: the kernel's tensor maps so far; None where the target has none.
         places: where elements are for what is being generated.
@@ -65,6 +65,7 @@ class Emitter:
     local_buffers: list[Any] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     divergent_vars: set[Any] = field(default_factory=set)
+    differing: Any = None
     tracked: set[Any] = field(default_factory=set)
     descriptors: Any = None
 
@@ -86,6 +87,14 @@ class Emitter:
     def thread(self) -> str:
         """The thread's number in the scope."""
         return "tid" if self.scope.first == 0 else f"(tid - {self.scope.first})"
+
+    @contextmanager
+    def spoken(self, texts: Mapping[Any, str]) -> Iterator[None]:
+        """While this lasts, variables are printed as ``texts`` says."""
+        outer = {var: self.var_text[var] for var in texts}
+        self.var_text.update(texts)
+        yield
+        self.var_text.update(outer)
 
     def keep(self, text: str, wanted: str) -> str:
         """The name of an integer that each thread computes once, from its own number only."""
@@ -132,12 +141,7 @@ class Emitter:
         """Whether barriers guard an access; atomic updates of tensors need none."""
         return self.is_tile(access.buffer) and (access.kind != UPDATE or access.buffer not in self.tracked)
 
-    def names_thread(self, stmt: Any) -> bool:
-        """Whether a statement mentions a value that differs between threads, so that each of them means its own."""
-        return any(
-            (isinstance(node, ir.Var) and node in self.divergent_vars)
-            or (isinstance(node, ir.TensorLoad) and node.source.scope().startswith("local"))
-            or (intrinsic_name(node) is not None and INTRINSICS[intrinsic_name(node)].threads)
-            for part in statement_exprs(stmt)
-            for node in walk_expr(part)
-        )
+    def is_own(self, node: Any) -> bool:
+        """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands where they
+        may disagree."""
+        return node in self.differing.disputed or self.differing.mentioned(statement_exprs(node.stmt))

@@ -15,6 +15,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.element_types import c_type, converted, float_literal, integer_literal, value_type
 from tilelang.target.cuda.intrinsics import intrinsic_text
+from tilelang.tileop import is_tile_op
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.emitter import Emitter
@@ -148,6 +149,11 @@ class ExprPrinter:
         if function in _FLOAT_FUNCTIONS:
             return self._math(function, expr)
         found = intrinsic_text(self.e, expr)
+        if found is None and is_tile_op(expr):
+            raise CompileError(
+                f"T.{name.removeprefix('tl.')} inside T.Parallel: its iterations are shared out among the threads already",
+                hint="use T.serial, or move it out of the loop",
+            )
         if found is None:
             raise CompileError(f"{name} is not supported on CUDA")
         return found

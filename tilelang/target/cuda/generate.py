@@ -16,10 +16,12 @@ from tilelang.layout.fragment import THREAD, FragmentLayout
 from tilelang.target.cuda.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.code import Barrier, Block, BranchCode, Code, Jump, LoopCode, ScopeCode, Wait, leaf_of
 from tilelang.target.cuda.debug_text import emit_debug
+from tilelang.target.cuda.differing import is_atomic
+from tilelang.target.cuda.element_types import value_type
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.intrinsics import named_barrier_text
 from tilelang.target.cuda.loop_layout import loop_from_fragment
-from tilelang.target.cuda.nest import READ, Access
+from tilelang.target.cuda.nest import READ, Access, Nest
 from tilelang.target.cuda.nest_text import emit_nest
 from tilelang.target.cuda.pipeline_text import emit_pipeline
 from tilelang.target.cuda.product_text import emit_product
@@ -160,8 +162,28 @@ class Generator:
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         reads, writes = e.accesses(stmt)
-        owner = None if self.divergent or self.by_thread or e.names_thread(stmt) else f"{e.thread} == 0"
-        return [leaf_of(statement(e, stmt, owner), reads, writes)]
+        if self.divergent or self.by_thread or e.is_own(node):
+            return [leaf_of(statement(e, stmt), reads, writes)]
+        if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
+            return self._atomic(stmt, reads, writes | self._updated(stmt))
+        return [leaf_of(statement(e, stmt, f"{e.thread} == 0"), reads, writes)]
+
+    def _updated(self, stmt: Any) -> set[Any]:
+        """The tensors that an atomic access changes for threads that read them as usual."""
+        accesses = Nest.build((), stmt, stmt.span, "statement").accesses
+        return {self.emitter.root(a.buffer) for a in accesses if a.kind != READ} & self.emitter.tracked
+
+    def _atomic(self, stmt: Any, reads: set[Any], writes: set[Any]) -> list[Code]:
+        """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""
+        e, first = self.emitter, f"{self.emitter.thread} == 0"
+        before: list[Code] = [Barrier()] if str(stmt.value.attrs.get("memory_order", "relaxed")) in _RELEASING else []
+        if isinstance(stmt, ir.Evaluate):
+            return [*before, leaf_of(statement(e, stmt, first), reads, writes)]
+        dtype = str(stmt.var.ty)
+        shared = self.shared_scratch([1], dtype, f"{stmt.var.name}_shared")
+        update = leaf_of([f"if ({first}) {e.name(shared)}[0] = {e.text(stmt.value)};"], reads, {*writes, shared})
+        name = e.var_text[stmt.var] = e.names.take(stmt.var.name)
+        return [*before, update, leaf_of([f"const {value_type(dtype)} {name} = {e.name(shared)}[0];"], {shared})]
 
     def _refuse_divergence(self) -> None:
         if self.divergent:
@@ -301,6 +323,8 @@ def _membership(scope: Any, outer: Any) -> str:
     tests += [f"{rank} < {last}"] if end < outer_end else []
     return " && ".join(tests) or "true"
 
+
+_RELEASING = ("release", "acq_rel", "seq_cst")
 
 HARDWARE_BARRIERS = 16
 

@@ -20,8 +20,9 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.target.cuda.differing import ARRAY, computes_once
 from tilelang.target.cuda.layouts import Layouts, ThreadScope
-from tilelang.target.cuda.local_arrays import ARRAY, private_nests
+from tilelang.target.cuda.local_arrays import private_nests
 from tilelang.target.cuda.loop_layout import (
     Dimension,
     LoopLayout,
@@ -245,6 +246,9 @@ class _Solver:
         read = {self.tree.root_of(access.buffer) for access in memory if access.kind == READ}
         return any(self.tree.root_of(access.buffer) in read for access in memory if access.kind != READ)
 
+    def _is_done_once(self, node: Parallel) -> bool:
+        return self._replaces_what_it_reads(node.nest) or computes_once(node.nest.body)
+
     def _acts_once(self, nest: Nest) -> bool:
         """Whether a nest may not be run by every thread, although one thread alone stores to memory."""
         return self._replaces_what_it_reads(nest) or any(access.kind in (UPDATE, ADDRESS) for access in nest.accesses)
@@ -408,7 +412,7 @@ class _Solver:
                 layout = self.out.fragments.get(access.buffer)
                 if layout is None or not _reaches(access, layout, loop):
                     self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
-                elif access.kind != READ and loop.replicas and self._replaces_what_it_reads(node.nest):
+                elif access.kind != READ and loop.replicas and self._is_done_once(node):
                     self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
         for node in self.reductions:
             for region in (node.op.src, node.op.dst):

@@ -277,6 +277,7 @@ _RULES: Mapping[str, Rule] = {
     "ptx_ldmatrix": _matrix_load,
     "ptx_stmatrix": _matrix_store,
     "ptx_mma": _matrix_product,
+    "source_kernel": lambda call, emitter: "",  # the kernel's text is the user's
     **tma_calls.RULES,
 }
 """Intrinsics by name; ``sync_threads`` and ``thread_return`` depend on where they stand and are written with the statements."""

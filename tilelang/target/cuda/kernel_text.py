@@ -15,9 +15,11 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.target.cuda.async_calls import barrier_initialisation
 from tilelang.target.cuda.code import Block, render
+from tilelang.target.cuda.differing import Differing
 from tilelang.target.cuda.element_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.emitter import Emitter
-from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors, late_tensors
+from tilelang.target.cuda.exchange import changing_tensors, exchanged_tensors
+from tilelang.target.cuda.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.generate import Generator
 from tilelang.target.cuda.inference import infer
 from tilelang.target.cuda.intrinsics import RNG_DECLARATION, RNG_STATE
@@ -30,6 +32,7 @@ from tilelang.target.cuda.thread_scopes import check_fragments
 from tilelang.target.cuda.tree import Parallel, TileTree, walk
 from tilelang.target.cuda.wgmma import WARP_GROUP_NUMBER
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
+from tilelang.transform.in_place import late_tensors
 
 _SHARED_ALIGNMENT = 128
 _BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
@@ -104,7 +107,7 @@ def infer_layouts(state: KernelState) -> None:
     safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
     state.emitter = Emitter(
         kernel, state.target, tree, layouts, state.facts, safe, options.guarded, options.fast_math, options.use_async,
-        scope=ThreadScope(0, kernel.thread_count),
+        scope=ThreadScope(0, kernel.thread_count), differing=Differing(tree, thread_vars),
     )  # fmt: skip
     _declare_names(state)
     state.emitter.tracked = exchanged_tensors(tree, state.emitter.root)
@@ -184,6 +187,10 @@ def place_barriers(state: KernelState) -> None:
 def write_text(state: KernelState) -> None:
     """Fills in the kernel's text and launch record."""
     _e, kernel = state.emitter, state.kernel
+    foreign = foreign_entry(kernel)
+    if foreign is not None:
+        state.text, state.launch = "", foreign_launch(kernel, foreign, _grid(kernel))
+        return
     body = render(state.code)
     kept = [f"  const int {name} = tl::kept({value});" for value, name in state.emitter.kept.items()]
     declared = [*kept, *_local_declarations(state), *_shared_declarations(state)]
@@ -337,7 +344,7 @@ def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tup
     e, func = state.emitter, state.kernel.func
     written = _written_buffers(state)
     aliased = {name for hint, _ in state.tree.hints if isinstance(hint, RestrictBuffers) for name in hint.names}
-    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root) | late_tensors(state.tree, e.root)}
+    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root) | late_tensors(state.kernel.body)}
     params, args, dtypes = [], [], []
     for param in func.params:
         if ir.is_buffer_var(param):

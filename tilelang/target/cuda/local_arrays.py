@@ -10,7 +10,7 @@ What a nest stores at an index that its axes move is there for all that follows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,8 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.nest import READ, Nest, mentions
+from tilelang.target.cuda.differing import ARRAY, Differing, evaluated, operands
+from tilelang.target.cuda.nest import READ, Nest
 from tilelang.target.cuda.program import Kernel
 from tilelang.target.cuda.staging import accesses_of
 from tilelang.target.cuda.tree import (
@@ -31,16 +32,11 @@ from tilelang.target.cuda.tree import (
     Parallel,
     Repeat,
     Scalar,
-    Scope,
     TileTree,
-    inside,
     read_tree,
     walk,
 )  # fmt: skip
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 from tilelang.transform.substitute import substitute
-
-ARRAY = "local"
 
 
 def as_fragments(kernel: Kernel) -> Kernel:
@@ -67,77 +63,17 @@ class _Arrays:
     """Who fills and who reads the local arrays of a kernel.
 
     Attributes:
-        nests: every nest, with whether all threads of the block run it.
+        nests: every nest.
         others: every other node.
-        different: variables, arrays and scalars that may differ between threads.
-        moving: the variables and scalars of a nest that its axes move.
+        differing: what may differ between threads.
     """
 
     def __init__(self, tree: TileTree, thread_vars: Iterable[Any]):
         self.tree = tree
         nodes = list(walk(tree.root))
-        self.nests: dict[Parallel, bool] = {node: True for node in nodes if isinstance(node, Parallel)}
+        self.nests = [node for node in nodes if isinstance(node, Parallel)]
         self.others = [node for node in nodes if isinstance(node, (Scalar, Operator, Branch, Loop, Repeat))]
-        self.moving = {node: _moved(node.nest) for node in self.nests}
-        self.different: set[Any] = set(thread_vars)
-        before = -1
-        while before != len(self.different):
-            before = len(self.different)
-            self._visit(tree.root, False)
-
-    # Values that differ between threads --------------------------------------------------------------------------------
-
-    def _visit(self, node: Any, divergent: bool) -> None:
-        """Adds to what differs what a node stores; ``divergent`` where only some threads run it."""
-        if isinstance(node, Parallel):
-            self._visit_nest(node, divergent)
-        elif isinstance(node, Scalar):
-            self._visit_scalar(node.stmt, divergent)
-        elif isinstance(node, Operator):
-            self.different.update(buffer for buffer in _operands(node) if self._is_local(buffer))
-        elif isinstance(node, Scope):
-            divergent = divergent or node.threads is not None
-        elif isinstance(node, (Branch, Loop, Repeat)):
-            divergent = divergent or self._names_thread(statement_exprs(node.stmt))
-            if divergent and isinstance(node, Loop):
-                self.different.add(node.stmt.loop_var)
-        for child in inside(node):
-            self._visit(child, divergent)
-
-    def _visit_nest(self, node: Parallel, divergent: bool) -> None:
-        self.nests[node] &= not divergent
-        divergent = divergent or self._names_thread(_exprs(node.nest.body))
-        for access in node.nest.accesses:
-            moves = self._moves(node, access)
-            if access.kind != READ and self._is_local(access.buffer) and (divergent or not moves):
-                self.different.add(self.tree.root_of(access.buffer))
-
-    def _visit_scalar(self, stmt: Any, divergent: bool) -> None:
-        differs = divergent or self._names_thread(_exprs(stmt))
-        if isinstance(stmt, ir.Bind) and differs:
-            self.different.add(stmt.var)
-        elif isinstance(stmt, ir.BufferStore) and differs and self._is_local(stmt.buffer):
-            self.different.add(self.tree.root_of(stmt.buffer))
-        elif isinstance(stmt, ir.Evaluate):  # foreign code and instructions may store to what they are given
-            mentioned = [var for var in walk_expr(stmt.value) if isinstance(var, ir.Var)]
-            self.different.update(self.tree.root_of(var) for var in mentioned if self._is_local(var))
-
-    def _names_thread(self, exprs: Iterable[Any], arrays: bool = True) -> bool:
-        """Whether a value may differ between threads; without ``arrays``, for another reason than that local memory does."""
-        return any(
-            self.tree.root_of(part) in self.different and (arrays or not self._is_local(part))
-            if isinstance(part, ir.Var)
-            else intrinsic_name(part) is not None and INTRINSICS[intrinsic_name(part)].threads
-            for expr in exprs
-            for part in walk_expr(expr)
-        )
-
-    def _moves(self, node: Parallel, access: Any) -> bool:
-        return any(mentions(index, self.moving[node]) for index in access.indices)
-
-    @staticmethod
-    def _is_local(var: Any) -> bool:
-        return ir.is_buffer_var(var) and var.scope() in (ARRAY, "local.var")
+        self.differing = Differing(tree, thread_vars)
 
     # Arrays ------------------------------------------------------------------------------------------------------------
 
@@ -155,7 +91,7 @@ class _Arrays:
     def _moving_accesses(self, node: Parallel) -> list[Any]:
         """Accesses of arrays, scratch aside, at an index that the nest's axes move."""
         arrays = (a for a in node.nest.accesses if a.buffer.scope() == ARRAY and a.buffer not in self.scratch)
-        return [access for access in arrays if self._moves(node, access)]
+        return [access for access in arrays if self.differing.moves(node, access)]
 
     def distributed(self) -> list[Any]:
         """Arrays that are fragments: the iterations of a ``T.Parallel`` fill them, and nests of all threads alone use them."""
@@ -170,46 +106,26 @@ class _Arrays:
             filled -= {view, source}
         for node in self.others:
             filled -= _read_by(node) | {access.buffer for access in accesses_of(node)}
-        for node, together in self.nests.items():
-            filled -= set() if together else {access.buffer for access in node.nest.accesses}
-        return [buffer for buffer in self.tree.allocations if buffer in filled - self.different]
+        for node in self.nests:
+            filled -= {access.buffer for access in node.nest.accesses} if node in self.differing.apart else set()
+        return [buffer for buffer in self.tree.allocations if buffer in filled - self.differing.values]
 
     def private(self) -> dict[Parallel, bool]:
         """See :func:`private_nests`."""
         found = {}
         for node in self.nests:
-            exprs = list(_exprs(node.nest.body))
-            speaks = node.op is not None or self._names_thread(exprs, arrays=False)
+            exprs = list(evaluated(node.nest.body))
+            speaks = node.op is not None or self.differing.mentioned(exprs, arrays=False)
             for access in self._moving_accesses(node):
-                if access.kind != READ or (speaks and self.tree.root_of(access.buffer) in self.different):
-                    found[node] = self._names_thread(exprs)
+                if access.kind != READ or (speaks and self.tree.root_of(access.buffer) in self.differing.values):
+                    found[node] = self.differing.mentioned(exprs)
         return found
-
-
-def _moved(nest: Nest) -> set[Any]:
-    """The variables of a nest's body, and the local scalars, that follow its axes."""
-    found = {axis.var for axis in nest.axes if axis.extent != 1}
-    for stmt in walk_statements(nest.body):
-        target = None
-        if isinstance(stmt, ir.Bind):
-            target = stmt.var
-        elif isinstance(stmt, ir.For):
-            target = stmt.loop_var
-        elif isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == "local.var":
-            target = stmt.buffer
-        if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
-            found.add(target)
-    return found
-
-
-def _operands(node: Operator) -> set[Any]:
-    return {region.buffer for region, _ in node.op.regions()} if hasattr(node.op, "regions") else set()
 
 
 def _read_by(node: Any) -> set[Any]:
     """Buffers that a node outside of nests may read."""
     if isinstance(node, Operator):
-        return _operands(node)
+        return operands(node)
     if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
         return {access.buffer for access in accesses_of(node) if access.kind == READ}
     return {part for expr in statement_exprs(node.stmt) for part in walk_expr(expr) if isinstance(part, ir.Var)}
@@ -228,9 +144,3 @@ def _stored_before(nest: Nest, access: Any) -> bool:
 
 def _alike(a: Any, b: Any) -> bool:
     return all(tvm_ffi.structural_equal(left, right) for left, right in zip(a.indices, b.indices))
-
-
-def _exprs(stmt: Any) -> Iterator[Any]:
-    """Every expression that a statement and those inside it evaluate, without the places that they store to."""
-    for each in walk_statements(stmt):
-        yield from (*each.indices, each.value) if isinstance(each, ir.BufferStore) else statement_exprs(each)

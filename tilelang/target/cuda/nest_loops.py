@@ -11,6 +11,7 @@ from typing import Any
 
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER, Mode
+from tilelang.target.cuda.differing import computes_once
 from tilelang.target.cuda.emitter import Emitter
 from tilelang.target.cuda.loop_layout import LoopLayout
 from tilelang.target.cuda.nest import Nest
@@ -92,6 +93,8 @@ class NestLoops:
                 self._digit(dim, place, digit)
         for number, dim in enumerate(self.layout.dims):
             self._variable(dim, digits[number])
+        if self.owner is not None and computes_once(self.nest.body):
+            self.guards.append(self.owner)
 
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
         e = self.e
@@ -108,16 +111,30 @@ class NestLoops:
 
     def _variable(self, dim: Any, parts: Any) -> None:
         e = self.e
-        terms = [times(self.digit_text[digit.name], weight) for digit, weight in parts]
-        text = " + ".join(term for term in terms if term != "0") or "0"
+        text = self._value(dim, parts)
         name = e.names.take(_spoken(dim))
-        if not _is_zero(dim.shift):
-            text = f"{text} - {e.simple(dim.shift)}"
         self.header.append("  " * self.depth + f"const int {name} = {text};")
         self.guards += self._dimension_guards(dim, name)
         if dim.var is not None:
             e.var_text[dim.var] = name
             e.facts.bind_range(dim.var, dim.extent)
+
+    def _value(self, dim: Any, parts: Any) -> str:
+        """C++ text of a dimension's position, of some of its digits."""
+        terms = [times(self.digit_text[digit.name], weight) for digit, weight in parts]
+        text = " + ".join(term for term in terms if term != "0") or "0"
+        return text if _is_zero(dim.shift) else f"{text} - {self.e.simple(dim.shift)}"
+
+    def steps(self, number: int) -> list[tuple[Any, int]]:
+        """The digits of a dimension that loops count, with their weights."""
+        return [(d, weight) for d, weight in self.layout.digits[number] if d.unit == REGISTER and d is not self.vector]
+
+    def start(self, number: int) -> str:
+        """C++ text of a dimension's position in the first step of all loops."""
+        counted = [digit for digit, _ in self.steps(number)]
+        parts = [(digit, weight) for digit, weight in self.layout.digits[number] if digit not in counted]
+        text = self._value(self.layout.dims[number], parts)
+        return f"({text})" if any(operator in text for operator in ("+", "-", "*")) else text
 
     def _dimension_guards(self, dim: Any, name: str) -> list[str]:
         if dim.equals is not None:

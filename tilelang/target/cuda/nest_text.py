@@ -15,6 +15,7 @@ from tilelang.target.cuda.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.nest import READ, UPDATE, is_memory, mentions
 from tilelang.target.cuda.nest_loops import NestLoops
 from tilelang.target.cuda.nest_places import NestPlaces
+from tilelang.target.cuda.nest_steps import stepped_address
 from tilelang.target.cuda.statements import guarded, statement
 from tilelang.target.cuda.tree import FRAGMENT, Parallel
 from tilelang.target.cuda.vector_body import VectorBody
@@ -105,4 +106,4 @@ def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> str | 
             return None
         return f"&{e.name(buffer)}[{loops.register_text(form)}]"
     moves = loops.width == 1 or mentions(indices[-1], {loops.axis: 0})
-    return e.places.address(buffer, indices) if is_memory(buffer) and moves else None
+    return stepped_address(loops, buffer, indices) if is_memory(buffer) and moves else None

@@ -144,7 +144,9 @@ def _advance(counters: Mapping[tuple[int, int], str]) -> Iterator[str]:
         offsets = [offset for _, offset in named]
         for offset in [*offsets[1:], offsets[0]]:
             name, following = counters[count, offset], counters.get((count, (offset + 1) % count))
-            if offset == offsets[0] or following is None:
+            if count == 2:
+                yield f"{name} ^= 1"
+            elif offset == offsets[0] or following is None:
                 yield f"{name} = {name} == {count - 1} ? 0 : {name} + 1"
             else:
                 yield f"{name} = {following}"

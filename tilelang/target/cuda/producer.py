@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.ir.visit import statement_exprs, variables, walk
+from tilelang.ir.visit import any_statement, statement_exprs, variables, walk
 from tilelang.target.cuda.ring import Feed, Ring, Usage, statements
 from tilelang.target.cuda.ring_code import (
     Counter,
@@ -53,6 +53,10 @@ class ProducerPart:
             return self.ring(self.rings[stmt])
         if isinstance(stmt, ir.Bind):
             return stmt if self.usage.is_uniform([stmt.value]) else None
+        if isinstance(stmt, (ir.Break, ir.Continue)):
+            return stmt
+        if isinstance(stmt, (ir.For, ir.While)) and not any_statement(stmt.body, self.rings.__contains__):
+            return None
         if isinstance(stmt, ir.For):
             body = self.block(statements(stmt.body))
             return self.checked(loop_over(stmt, stmt.loop_var, body), stmt.min, stmt.extent) if body else None

@@ -85,6 +85,8 @@ class Reduction:
     def identity(self) -> str:
         """C++ text of the value that changes nothing."""
         infix = self.combine_kind.infix
+        if infix == "+" and self.wide.is_float:
+            return float_literal(-0.0, self.wide)  # compilers may not leave out the addition of +0, which changes -0
         if infix in ("+", "|", "^") or self.combine_kind.absolute:
             return f"{c_type(self.wide)}(0)"
         if infix == "&":
@@ -153,11 +155,18 @@ class _ReduceText:
         names = [e.names.take("o") for _ in outer]
         src, dst = e.name(self.op.src.buffer), e.name(self.op.dst.buffer)
         place = f"{dst}[{_sum(names, results)}]"
-        partial = [f"{self.type} {total} = {r.identity()};", *self._registers(src, names, outer, inner, total, source)]
+        self.continues = not across and self._may_continue(source)
+        first = place if self.continues else r.identity()
+        partial = [f"{self.type} {total} = {first};", *self._registers(src, names, outer, inner, total, source)]
         partial += [f"{total} = tl::warp_reduce<{r.functor}, {m.extent}, {m.stride}>({total});" for m in lanes]
         if not across:
             return [leaf_of(_loops(names, outer, [*partial, self._finish(place, total)]))]
         return self._across(outer, names, lanes, across, partial, total, place)
+
+    def _may_continue(self, source: FragmentLayout) -> bool:
+        """Whether each thread may begin with the old result, which then counts several times."""
+        idempotent = not self.r.combine_kind.absolute and self.r.combine_kind.infix in ("max", "min", "&", "|")
+        return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= self.e.scope.count
 
     def _registers(
         self, src: str, names: list[str], outer: list[Mode], inner: list[Mode], total: str, source: FragmentLayout
@@ -191,7 +200,7 @@ class _ReduceText:
 
     def _finish(self, place: str, total: str) -> str:
         value = total
-        if not self.op.clear:
+        if not self.op.clear and not self.continues:
             value = self.r.combine(converted(place, self.r.dtype, self.r.wide), total)
         return f"{place} = {converted(f'({value})' if value != total else value, self.r.wide, self.r.dtype)};"
 

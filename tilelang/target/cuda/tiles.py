@@ -13,6 +13,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.target.cuda.nest import Axis, Nest
+from tilelang.target.cuda.skips import without_continue
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 from tilelang.tileop.thread import intrinsic_call
@@ -41,6 +42,7 @@ def parallel_nest(loop: Any) -> Nest:
             raise CompileError("T.Parallel loops start at 0", location_of(loop.span))
         axes.append(_axis(node.loop_var, node.extent, None, loop.span))
         node = node.body
+    node = without_continue(node)
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
     layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
     if layout is None:

@@ -22,6 +22,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major
 from tilelang.target.cuda.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
+from tilelang.tensor_maps import TRANSPORTS
 from tilelang.tileop.atomic import AtomicTile
 
 MAX_RANK = 5
@@ -29,14 +30,6 @@ MAX_BOX = 256
 ALIGNMENT = 16
 SHARED_ALIGNMENT = 128
 """Bytes: where an operation may start in shared memory (swizzled panels, which are aligned further, always do)."""
-
-_MAP_TYPES: Mapping[str, str] = {
-    "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", "float8_e4m3fnuz": "uint8",
-    "float8_e5m2fnuz": "uint8", "float8_e8m0fnu": "uint8", "int8": "uint8", "bool": "uint8", "uint8": "uint8", "int16": "uint16",
-    "uint16": "uint16", "float16": "float16", "bfloat16": "bfloat16", "int32": "int32", "uint32": "uint32", "float32": "float32",
-    "tfloat32": "float32", "int64": "int64", "uint64": "uint64", "float64": "float64",
-}  # fmt: skip
-"""Element type -> what the descriptor calls it; types that it does not know travel as integers of their size."""
 
 _REDUCTIONS: Mapping[str, frozenset[str]] = {
     "add": frozenset({"float16", "bfloat16", "float32", "int32", "uint32", "uint64"}),
@@ -130,7 +123,7 @@ def plan_copy(
     spec = TensorMapSpec(
         name=name,
         tensor=str(outer.buffer.name),
-        dtype=str(dtype) if reduction is not None else _MAP_TYPES[dtype],
+        dtype=str(dtype) if reduction is not None else TRANSPORTS[dtype],
         shape=tuple(to_dim(extent) for extent in reversed(list(outer.buffer.shape))),
         strides=tuple(to_dim(stride) for stride in _byte_strides(outer)[-2::-1]),
         box=tuple(reversed(box)),
@@ -156,7 +149,7 @@ def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None
 
 def _tensor_fits(outer: Region, facts: Facts) -> bool:
     dtype = canonical(outer.dtype)
-    if dtype not in _MAP_TYPES or not 1 <= len(outer.extents) <= MAX_RANK:
+    if dtype not in TRANSPORTS or not 1 <= len(outer.extents) <= MAX_RANK:
         return False
     strides = _byte_strides(outer)
     if as_int(strides[-1]) != dtype.bytes:

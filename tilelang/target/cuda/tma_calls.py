@@ -19,12 +19,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.tma import ALIGNMENT, MAX_BOX, MAX_RANK
-
-_TYPES = ("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16")
-_INTERLEAVES = ("none", "16B", "32B")
-_SWIZZLES = (0, 32, 64, 128)
-_PROMOTIONS = ("none", "64B", "128B", "256B")
-_FILLS = ("zeros", "nan")
+from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TRANSPORTS
 
 
 def descriptor_text(call: Any, emitter: Any) -> str:
@@ -60,18 +55,19 @@ RULES: Mapping[str, Callable[[Any, Any], str]] = {
 def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
     kind, rank, place, *rest = arguments
     kind, rank = _known(kind, "type"), _known(rank, "rank")
-    if not 1 <= rank <= MAX_RANK or len(rest) != 4 * rank + 4 or not 0 <= kind < len(_TYPES):
+    if not 1 <= rank <= MAX_RANK or len(rest) != 4 * rank + 4:
         raise CompileError(
             "T.create_tma_descriptor: numbers that do not fit together",
             hint="type, rank, tensor; of each axis size, byte stride, box, step; interleave, swizzle, promotion, fill",
         )
-    dtype = _TYPES[kind]
+    dtype = _named({name: DATA_TYPES[name] for name in TRANSPORTS if name in DATA_TYPES}, kind, "type")
     sizes, strides = rest[:rank], rest[rank : 2 * rank]
     box, steps, modes = (
         [_known(value, what) for value in rest[first : first + count]]
         for what, first, count in (("box", 2 * rank, rank), ("step", 3 * rank, rank), ("mode", 4 * rank, 4))
     )
-    _check(canonical(dtype).bytes, strides, box, _choice(_SWIZZLES, modes[1]), emitter)
+    swizzle = _named(SWIZZLES, modes[1], "swizzle")
+    _check(canonical(dtype).bytes, strides, box, swizzle, emitter)
     return TensorMapSpec(
         name="",
         tensor=_tensor(place, emitter),
@@ -80,10 +76,10 @@ def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
         strides=tuple(to_dim(as_int(stride)) for stride in strides[1:]),
         box=tuple(box),
         element_strides=tuple(steps),
-        swizzle=_choice(_SWIZZLES, modes[1]),
-        interleave=_choice(_INTERLEAVES, modes[0]),
-        l2_promotion=_choice(_PROMOTIONS, modes[2]),
-        oob_fill=_choice(_FILLS, modes[3]),
+        swizzle=swizzle,
+        interleave=_named(INTERLEAVES, modes[0], "interleave"),
+        l2_promotion=_named(L2_PROMOTIONS, modes[2], "promotion"),
+        oob_fill=_named(FILLS, modes[3], "fill"),
     )
 
 
@@ -132,7 +128,10 @@ def _known(value: Any, what: str) -> int:
     return number
 
 
-def _choice(names: tuple, number: int) -> Any:
-    if not 0 <= number < len(names):
-        raise CompileError(f"T.create_tma_descriptor: no mode {number}; the modes are {', '.join(map(str, names))}")
+def _named(numbers: Mapping[Any, int], number: int, what: str) -> Any:
+    """What the driver calls ``number``."""
+    names = {known: name for name, known in numbers.items()}
+    if number not in names:
+        known = ", ".join(f"{number} ({name})" for number, name in sorted(names.items()))
+        raise CompileError(f"T.create_tma_descriptor: no {what} {number}", hint=f"there are {known}")
     return names[number]

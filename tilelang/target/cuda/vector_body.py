@@ -10,6 +10,7 @@ from tilelang.target.cuda.loop_layout import register_form
 from tilelang.target.cuda.nest import READ, WRITE, Access, is_memory, is_movable, mentions
 from tilelang.target.cuda.nest_loops import NestLoops
 from tilelang.target.cuda.nest_places import NestPlaces
+from tilelang.target.cuda.nest_steps import stepped_address
 from tilelang.target.cuda.statements import guarded, statement
 from tilelang.target.cuda.tree import FRAGMENT
 
@@ -91,7 +92,7 @@ class VectorBody:
         buffer = access.buffer
         name = self.stages[self._key(kind, access)] = self.e.names.take(f"{buffer.name}_v")
         word = VECTOR_TYPES[byte_count(self.loops.width, str(buffer.dtype))]
-        return name, self.e.places.address(buffer, list(access.indices)), word
+        return name, stepped_address(self.loops, buffer, list(access.indices)), word
 
     def _key(self, kind: str, access: Any) -> tuple[str, str]:
         return NestPlaces(self.loops).stage_key(kind, access.buffer, list(access.indices))

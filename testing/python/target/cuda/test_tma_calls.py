@@ -65,7 +65,7 @@ def test_equal_descriptors_are_one() -> None:
     ((64, 64, 2, 100, 64, 64, 1, 1), MODES, "strides must be multiples of 16 bytes"),
     ((64, 64, 2, 128, 64, 512, 1, 1), MODES, "extents of the box are 1 to 256"),
     ((64, 64, 2, 128, 128, 64, 1, 1), MODES, "rows of the box are 256 bytes"),
-    ((64, 64, 2, 128, 64, 64, 1, 1), (0, 7, 2, 0), "no mode 7"),
+    ((64, 64, 2, 128, 64, 64, 1, 1), (0, 7, 2, 0), "no swizzle 7"),
     ((64, 64, 2, 128, 64, 64, 1), MODES, "do not fit together"),
 ])  # fmt: skip
 def test_numbers_that_the_driver_would_refuse(numbers: tuple, modes: tuple, message: str) -> None:

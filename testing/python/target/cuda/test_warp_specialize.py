@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import tilelang.language as T
+from testing.python.target.cuda.support import simulate
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -215,3 +217,55 @@ def test_a_tile_whose_rows_are_shorter_than_a_unit_of_the_accelerator_is_not_fed
 
     rings = find_rings(kernel_of(main).body, Facts())
     assert [buffer.name for ring in rings for buffer in ring.buffers] == ["wide"]
+
+
+@pytest.mark.parametrize("leave", ["continue", "break"])
+def test_both_roles_leave_an_iteration_around_a_ring(leave: str) -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 3, 64, 64), "float16"), skip: T.Tensor((4,), "int32"), C: T.Tensor((4, 64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, c = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            seen = T.alloc_var("int32", init=0)
+            for tile in T.serial(4):
+                if skip[tile] == 1:
+                    if leave == "break":
+                        break
+                    else:
+                        continue
+                for _ in T.serial(2):
+                    if seen > tile:
+                        break
+                    seen += 1
+                T.clear(c)
+                for k in T.Pipelined(3, num_stages=2):
+                    T.copy(A[tile, k, 0, 0], a)
+                    T.gemm(a, a, c)
+                T.copy(c, C[tile, 0, 0])
+
+    kernel = split_kernels(main)[0]
+    assert find_rings(kernel.body, Facts()) and specialize(kernel, Facts()) is not kernel
+    a, c = torch.randint(-2, 3, (4, 3, 64, 64)).half(), torch.zeros(4, 64, 64)
+    simulate(main, a, torch.tensor([0, 0, 1, 0], dtype=torch.int32), c, arch="sm_90a")
+    done = [0, 1, 3] if leave == "continue" else [0, 1]
+    assert torch.equal(c[done], (a.float() @ a.float()).sum(1)[done]) and not c[2].any()
+
+
+def test_a_way_out_that_only_the_consumers_know_keeps_a_kernel_whole() -> None:
+    @T.prim_func
+    def main(A: T.Tensor((4, 3, 64, 64), "float16"), C: T.Tensor((4, 64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, c = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            done = T.alloc_shared((1,), "int32")
+            T.clear(done)
+            for tile in T.serial(4):
+                T.clear(c)
+                for k in T.Pipelined(3, num_stages=2):
+                    T.copy(A[tile, k, 0, 0], a)
+                    T.gemm(a, a, c)
+                T.copy(c, C[tile, 0, 0])
+                done[0] = tile
+                if done[0] == 2:
+                    break
+
+    kernel = split_kernels(main)[0]
+    assert find_rings(kernel.body, Facts()) and specialize(kernel, Facts()) is kernel

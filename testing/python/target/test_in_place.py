@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 
-ARCHS = pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+TARGETS = pytest.mark.parametrize("target", ["cpu", "c", "sm_80", "sm_90a"])
 SIZE = 512
 
 
@@ -69,21 +70,35 @@ def two_passes():
     return program
 
 
+def each_after_the_one_before():
+    @T.prim_func
+    def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
+        with T.Kernel(1, threads=64):
+            for i in T.serial(SIZE - 1):
+                B[i + 1] = A[i] + 1
+
+    return program
+
+
 EXPECTED = {
     one_nest: lambda a: (a + 1, 0 * a),
     rounds: lambda a: (a + 5, 0 * a),
     rounds_of_an_iteration: lambda a: (a + 5, 0 * a),
     read_again: lambda a: (a + 1, (a + 1) * 2),
+    each_after_the_one_before: lambda a: (a[0] + torch.arange(SIZE), 0 * a),
     two_passes: lambda a: ((a.reshape(2, -1) - a.reshape(2, -1).max(1, keepdim=True).values).flatten(), 0 * a),
 }
 
 
-@ARCHS
+@TARGETS
 @pytest.mark.parametrize("make", EXPECTED, ids=lambda make: make.__name__)
-def test_in_place(make, arch):
+def test_in_place(make, target):
     a = torch.randint(0, 50, (SIZE,)).to(torch.float16)
     tensor, c = a.clone(), torch.zeros_like(a)
-    simulate(make(), tensor, tensor, c, arch=arch)
+    if target.startswith("sm"):
+        simulate(make(), tensor, tensor, c, arch=target)
+    else:
+        tilelang.compile(make(), target=target)(tensor, tensor, c)
     wanted, later = EXPECTED[make](a)
     assert torch.equal(tensor, wanted) and torch.equal(c, later)
 

@@ -1,0 +1,121 @@
+"""Types of scalars: conversion from one to another, and the type that operands of different types have in common.
+
+Nothing here needs TVM until it meets an expression.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilelang.dtypes import DType, canonical, vector
+from tilelang.errors import CompileError
+from tilelang.frontend.values import as_expr, as_operand
+
+
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is known while the program is traced."""
+    return isinstance(value, (int, float))
+
+
+def dtype_of(expr: Any) -> DType:
+    """The type of an expression."""
+    return canonical(str(expr.ty))
+
+
+def convert(expr: Any, dtype: Any, lanes: int = 1) -> Any:
+    """The expression ``expr`` in the scalar type of ``dtype``, repeated over ``lanes`` where it has only one.
+
+    Raises:
+        CompileError: ``expr`` has some other number of lanes.
+    """
+    from tilelang.ir import nodes as ir
+
+    base, source = canonical(dtype).base, dtype_of(expr)
+    if source.base != base:
+        expr = _converted(expr, source, canonical(base))
+    if source.lanes == lanes:
+        return expr
+    if source.lanes != 1:
+        raise CompileError(f"a value of type {source} does not fit {vector(base, lanes)}")
+    return ir.Broadcast(expr, lanes)
+
+
+def _converted(expr: Any, source: DType, target: DType) -> Any:
+    from tilelang.ir import nodes as ir
+
+    if isinstance(expr, (ir.IntImm, ir.FloatImm)):
+        return _converted_constant(expr, source, target)
+    if target.kind == "bool":
+        zero = as_expr(0, source.base)
+        return ir.NE(expr, zero if source.lanes == 1 else ir.Broadcast(zero, source.lanes))
+    return ir.Cast(str(vector(target, source.lanes)), expr)
+
+
+def _converted_constant(expr: Any, source: DType, target: DType) -> Any:
+    from tilelang.ir import nodes as ir
+    from tilelang.ir.expr import float_constant
+
+    value = expr.value
+    if target.is_float:
+        return float_constant(float(value), str(target))
+    if target.kind == "bool":
+        return ir.IntImm("bool", int(value != 0))
+    return ir.IntImm(str(target), wrapped(truncated(float(value), target) if source.is_float else int(value), target))
+
+
+def truncated(value: float, dtype: DType) -> int:
+    """The whole part of a float, limited to the range of ``dtype`` (of int32, where that is wider); of NaN, zero."""
+    if math.isnan(value):
+        return 0
+    held = dtype if dtype.bits >= 32 else canonical("int32")
+    low, high = (-(1 << (held.bits - 1)), (1 << (held.bits - 1)) - 1) if held.kind == "int" else (0, (1 << held.bits) - 1)
+    return high if value > high else low if value < low else int(value)
+
+
+def wrapped(value: int, dtype: DType) -> int:
+    """``value`` modulo the range of an integer type."""
+    value &= (1 << dtype.bits) - 1
+    signed = dtype.kind == "int" and value >> (dtype.bits - 1)
+    return value - (1 << dtype.bits) if signed else value
+
+
+_RANK = {"bool": 0, "uint": 1, "int": 2, "float": 3}
+
+
+def promoted_type(left: DType, right: DType) -> DType:
+    """The scalar type that two operands of different types are computed in."""
+    a, b = canonical(left.base), canonical(right.base)
+    if a == b:
+        return a
+    if a.kind == b.kind and a.bits == b.bits:
+        return canonical("float32")  # two float formats of one size, neither of which holds the other
+    if a.kind == b.kind:
+        return a if a.bits > b.bits else b
+    wide, narrow = (a, b) if _RANK[a.kind] > _RANK[b.kind] else (b, a)
+    if wide.kind == "int" and narrow.kind == "uint" and narrow.bits > wide.bits:
+        return canonical(f"int{narrow.bits}")
+    return wide
+
+
+def operands(*values: Any) -> list[Any]:
+    """``values`` as expressions of one type; a Python integer takes the type of the others."""
+    raw = [as_operand(value) for value in values]
+    symbolic = [as_expr(value) for value in raw if not is_number(value)]
+    kind = canonical(dtype_of(symbolic[0]).base) if symbolic else None
+    for expr in symbolic[1:]:
+        kind = promoted_type(kind, dtype_of(expr))
+    if kind is None or (not kind.is_float or kind.bits < 32) and any(isinstance(value, float) for value in raw):
+        kind = canonical("float32" if kind is None or kind.bits < 64 else "float64")
+    lanes = max((dtype_of(expr).lanes for expr in symbolic), default=1)
+    if not kind.is_float:
+        kind = _holding([value for value in raw if isinstance(value, int)], kind)
+    return [convert(as_expr(value, kind if is_number(value) else None), kind, lanes) for value in raw]
+
+
+def _holding(values: list[int], kind: DType) -> DType:
+    """``kind``, or the signed type that also holds ``values``."""
+    for candidate in (kind, canonical("int32"), canonical("int64")):
+        if candidate.bits >= kind.bits and all(wrapped(value, candidate) == value for value in values):
+            return candidate
+    return kind

@@ -1,0 +1,66 @@
+"""``T.cast``, ``T.reinterpret`` and what a call of a type means, ``T.float16(x)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.dtypes import DType, canonical, is_dtype
+from tilelang.errors import CompileError
+from tilelang.frontend.conversion import convert, dtype_of, wrapped
+from tilelang.frontend.values import as_expr
+
+
+def cast(value: Any, dtype: Any) -> Any:
+    """``value`` converted to ``dtype``: floats round to nearest even, integers wrap around, a float that becomes an integer
+    is truncated and limited to the range of int32 (uint32, int64, uint64 where ``dtype`` is one), NaN gives 0.
+
+    Raises:
+        CompileError: unknown dtype, or ``value`` is no scalar.
+    """
+    kind = canonical(dtype)
+    if isinstance(value, int) and kind.is_integer:
+        value = wrapped(value, kind)
+    return convert(as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base), kind, kind.lanes)
+
+
+def Cast(dtype: Any, value: Any) -> Any:
+    """:func:`cast` with its arguments in the other order."""
+    return cast(value, dtype)
+
+
+def variable(dtype: DType) -> Any:
+    """An immutable variable without a value; see :func:`tilelang.language.scopes.let`."""
+    from tilelang.frontend.builder import active_builder
+    from tilelang.ir import nodes as ir
+
+    builder = active_builder()
+    return ir.Var("v" if builder is None else builder.take_name("v"), str(dtype))
+
+
+def reinterpret(value: Any, dtype: Any) -> Any:
+    """The bits of ``value`` read as ``dtype``; both must have the same size in all. The order of the two does not matter.
+
+    Raises:
+        CompileError: the sizes differ.
+    """
+    from tilelang.ir import nodes as ir
+
+    if is_dtype(value):
+        value, dtype = dtype, value
+    target = canonical(dtype)
+    expr = as_expr(value)
+    source = dtype_of(expr)
+    if source.bits * source.lanes != target.bits * target.lanes:
+        raise CompileError(
+            f"T.reinterpret: {source} has {source.bits * source.lanes} bits, {target} has {target.bits * target.lanes}"
+        )
+    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".reinterpret"):
+        return reinterpret(expr.args[0], target)
+    if source == target:
+        return expr
+    if source.lanes > 1 and target.lanes == 1:
+        from tilelang.frontend.builder import current
+        from tilelang.frontend.lanes import joined_bits
+
+        return joined_bits(current("T.reinterpret"), expr, str(target))
+    return ir.tirx.reinterpret(str(target), expr)

@@ -1,0 +1,29 @@
+"""Tensor maps, the descriptors of bulk tensor copies: their settings by name, as the CUDA driver numbers them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+BYTES = 128
+"""Size of a tensor map."""
+
+DATA_TYPES: Mapping[str, int] = {
+    # CUtensorMapDataType
+    "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
+    "bfloat16": 9, "float32_ftz": 10, "tfloat32": 11, "tfloat32_ftz": 12,
+}  # fmt: skip
+
+TRANSPORTS: Mapping[str, str] = {
+    "uint8": "uint8", "int8": "uint8", "bool": "uint8", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8",
+    "float8_e4m3fnuz": "uint8", "float8_e5m2fnuz": "uint8", "float8_e8m0fnu": "uint8", "uint16": "uint16", "int16": "uint16",
+    "uint32": "uint32", "int32": "int32", "uint64": "uint64", "int64": "int64", "float16": "float16", "bfloat16": "bfloat16",
+    "float32": "float32", "tfloat32": "float32", "float64": "float64",
+}  # fmt: skip
+"""Element type -> the data type that copies it bit by bit."""
+
+INTERLEAVES: Mapping[str, int] = {"none": 0, "16B": 1, "32B": 2}
+SWIZZLES: Mapping[int, int] = {0: 0, 32: 1, 64: 2, 128: 3}
+"""By the bytes of the pattern."""
+L2_PROMOTIONS: Mapping[str, int] = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
+FILLS: Mapping[str, int] = {"zeros": 0, "nan": 1}
+"""What elements outside of the tensor are."""

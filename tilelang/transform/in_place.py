@@ -1,0 +1,96 @@
+"""Tensors that may be one in a call: the caller may give one tensor for two parameters, to work in place.
+
+Where each element is read before it is written, any order that a compiler chooses is right. A tensor that is read after another
+was written must find there what was written, should they be the same: a compiler may not be promised that they are distinct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
+from tilelang.tileop import decode, is_tile_op
+
+_LATE = "tl.late_tensors"
+"""Attribute of a function that has any."""
+
+READ, WRITE = "read", "write"
+
+
+def note_late_tensors(func: Any, context: Any = None) -> Any:
+    """The function, marked where its tensors may not be called distinct."""
+    return func.with_attr(_LATE, True) if late_tensors(func.body) else func
+
+
+def are_distinct(func: Any) -> bool:
+    """Whether a compiler may take the tensors of a function, which has gone through :func:`note_late_tensors`, for distinct."""
+    return not (func.attrs and _LATE in func.attrs)
+
+
+def late_tensors(body: Any) -> set[Any]:
+    """Tensors of which one is read after another was written, in program order; the iterations of a ``T.Parallel`` have none."""
+    order = _Order(body)
+    order.visit(body)
+    return order.found
+
+
+class _Order:
+    """Walks statements in program order.
+
+    Attributes:
+        sources: a tensor that views another -> that other.
+        written: what has been written so far; in a loop, also what its body writes.
+        found: what was read after something else was written, and that.
+    """
+
+    def __init__(self, body: Any):
+        views = [stmt for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) and not isinstance(stmt.data, ir.Var)]
+        self.sources = {stmt.buffer: stmt.data.args[0] for stmt in views}
+        self.written: set[Any] = set()
+        self.found: set[Any] = set()
+
+    def visit(self, stmt: Any) -> None:
+        if isinstance(stmt, ir.While) or (isinstance(stmt, ir.For) and stmt.kind != ir.ForKind.PARALLEL):
+            self.written |= {self.root(b) for each in walk(stmt) for b, kind in _accesses(each) if kind == WRITE}
+        for buffer, kind in _accesses(stmt):
+            self.meet(self.root(buffer), kind)
+        for child in children(stmt):
+            self.visit(child)
+
+    def root(self, buffer: Any) -> Any:
+        while buffer in self.sources:
+            buffer = self.sources[buffer]
+        return buffer
+
+    def meet(self, buffer: Any, kind: str) -> None:
+        if kind == WRITE:
+            self.written.add(buffer)
+        elif self.written - {buffer}:
+            self.found |= self.written | {buffer}
+
+
+def _accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
+    """(tensor, read or write) of what a statement itself does, reads first."""
+    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
+        regions = [(region.buffer, access) for region, access in decode(stmt.value).regions()]
+        found = [(buffer, READ) for buffer, access in regions if "r" in access]
+        found += [(buffer, WRITE) for buffer, access in regions if "w" in access]
+    else:
+        stored = [stmt.buffer] if isinstance(stmt, ir.BufferStore) else []
+        exprs = [*stmt.indices, stmt.value] if stored else statement_exprs(stmt)
+        found = [(part.source, READ) for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.TensorLoad)]
+        found += [(buffer, WRITE) for buffer in (*_given(exprs), *stored)]
+    return ((buffer, kind) for buffer, kind in found if buffer.scope() in ("global", ""))
+
+
+def _given(exprs: Iterable[Any]) -> Iterator[Any]:
+    """The tensors of which atomic operations and foreign code, which may write them, get an element or the address."""
+    calls = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Call) and isinstance(part.op, ir.Op))
+    for call in calls:
+        if call.op.name.startswith(_WRITERS):
+            yield from (part.source for part in walk_expr(call) if isinstance(part, ir.TensorLoad))
+
+
+_WRITERS = ("tl.atomic", "tirx.address_of", "tirx.call_extern")
