@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.artifact import KernelLaunch, KernelParam
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
 from tilelang.target.cuda.host_c import c_source
 from tilelang.target.cuda.host_python import python_source
 from tilelang.target.params import dynamic_names
@@ -45,7 +47,14 @@ def host_files(
 
     Raises:
         ToolchainError: the system's C compiler is missing or fails.
+        CompileError: a scalar argument has a type that no launch passes.
     """
+    for param in params:
+        if param.kind == "scalar" and canonical(param.dtype).is_float and canonical(param.dtype).bits < 16:
+            raise CompileError(
+                f"{name}: a launch cannot pass argument {param.name}, a scalar of {param.dtype}",
+                hint="declare it float32 and convert it in the kernel",
+            )
     program = HostProgram(name, params, dynamic_names(params), launches)
     if backend == "nvrtc":
         return {"kernel.py": python_source(program).encode()}

@@ -7,9 +7,10 @@ import re
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
-from testing.python.target.cuda.support import simulate, source
+from testing.python.target.cuda.support import cuda, simulate, source
 from tilelang.errors import CompileError, SharedMemoryError
 
 KIB = 1024
@@ -167,3 +168,14 @@ def test_no_barriers_in_shared_memory_before_sm_80():
 
     with pytest.raises(CompileError, match="T.barrier_arrive needs sm_80 or later"):
         source(main, "sm_75")
+
+
+def test_a_scalar_of_eight_bits_is_refused_by_name():
+    @T.prim_func
+    def main(scale: T.float8_e4m3fn, B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[i] = scale
+
+    with pytest.raises(CompileError, match="cannot pass argument scale, a scalar of float8_e4m3fn"):
+        tilelang.compile(main, target=cuda("sm_80"))
