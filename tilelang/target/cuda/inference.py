@@ -345,7 +345,7 @@ class _Solver:
             access
             for access in accesses_of(node)
             if access.kind in (READ, WRITE) and self._is_fragment(access.buffer)
-            if access.buffer not in layouts or not is_private(layouts[access.buffer])
+            if not _is_whole(layouts.get(access.buffer), self.out.scopes[node].count)
         ]
 
     # Free choices ------------------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ class _Solver:
 
 def _reaches(access: Any, layout: FragmentLayout, loop: LoopLayout) -> bool:
     """Whether the threads that run a loop hold what they access, and a store reaches every copy of its element."""
-    if access.kind == READ and is_private(layout):
+    if access.kind == READ and _is_whole(layout, loop.threads):
         return True
     return register_form(access.indices, layout, loop, access.kind != READ) is not None
 
@@ -438,8 +438,13 @@ def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> Fragment
     return layout.reshape([as_int(extent) for extent in other.shape])
 
 
+def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:
+    """Whether each of the first threads holds the whole tile."""
+    return layout is not None and is_private(layout) and threads <= layout.threads
+
+
 def is_private(layout: FragmentLayout) -> bool:
-    """Whether every thread holds the whole tile, so that any index is at hand."""
+    """Whether every thread that holds anything holds the whole tile, so that any index is at hand."""
     return all(mode.unit == "register" for modes in layout.modes for mode in modes)
 
 

@@ -201,3 +201,31 @@ def test_a_loop_that_a_condition_cuts_short_reads_half_of_a_fragment_where_it_is
     expected = (a.float() @ a.float().T)[half * 16 : half * 16 + 16]
     torch.testing.assert_close(b[:, :32], expected, rtol=1e-3, atol=1e-2)
     assert not b[:, 32:].any() and "staged" not in source(main)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_tile_that_some_threads_hold_whole_reaches_the_others(arch):
+    """Sixty-four threads fill one, and all read it; eighty threads share columns of 40, and all read what those computed."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 40), "float16"), B: T.Tensor((128,), "float32"), C: T.Tensor((32, 40), "float16")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            small, rows = T.alloc_fragment((4,), "float32"), T.alloc_fragment((32,), "float32")
+            tile = T.alloc_fragment((32, 40), "float16")
+            if tx < 64:
+                T.fill(small, 3)
+            for i in T.Parallel(128):
+                B[i] = small[1]
+            T.copy(A, tile)
+            T.fill(rows, -2)
+            for i in T.serial(32):
+                for j in T.Parallel(40):
+                    tile[i, j] = tile[i, j] - T.cast(rows[i], "float16")
+            for i in T.Parallel(128):
+                B[i] = B[i] + rows[i % 32]
+            T.copy(tile, C)
+
+    a, b, c = torch.randn(32, 40).half(), torch.zeros(128), torch.zeros(32, 40).half()
+    simulate(main, a, b, c, arch=arch)
+    assert torch.equal(b, torch.ones(128)) and torch.equal(c, a + 2)
