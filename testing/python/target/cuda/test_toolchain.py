@@ -68,6 +68,13 @@ def test_flags_of_nvcc_are_understood_by_every_compiler() -> None:
     assert binary.resources["product"].registers
 
 
+def test_text_that_names_types_of_the_runtime_compiles() -> None:
+    uses = 'extern "C" __global__ void k(int* found) { *found = cudaErrorInvalidValue; }'
+    plain = 'extern "C" __global__ void k(int* found) { *found = 1; }'
+    assert "--minimal" not in compile_device(uses, "sm_80", compiler="nvrtc").options
+    assert "--minimal" in compile_device(plain, "sm_80", compiler="nvrtc").options
+
+
 def test_spills_and_stack_are_read_from_the_report() -> None:
     report = """ptxas info    : Compiling entry function 'k' for 'sm_90a'
 ptxas info    : Function properties for k
