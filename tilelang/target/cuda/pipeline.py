@@ -15,6 +15,7 @@ from tilelang.target.cuda.products import takes_sparse
 from tilelang.target.cuda.program import split_kernels
 from tilelang.target.cuda.thread_scopes import split_threads
 from tilelang.target.cuda.tree import read_tree
+from tilelang.target.cuda.unroll import unroll_choices
 from tilelang.target.cuda.warp_specialize import specialize
 from tilelang.target.request import CompileRequest
 from tilelang.transform.bounds import check_bounds
@@ -60,7 +61,7 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 def _split(func: Any, context: CudaContext) -> Kernels:
     target = context.request.target
-    return Kernels([new_state(as_fragments(kernel), target, context.options) for kernel in split_kernels(func)])
+    return Kernels([new_state(as_fragments(unroll_choices(kernel)), target, context.options) for kernel in split_kernels(func)])
 
 
 def _specialize(kernels: Kernels, context: CudaContext) -> Kernels:

@@ -1,0 +1,58 @@
+"""Short loops that choose parts of fragments name registers: nothing goes through shared or local memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+
+ARCHS = pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+
+
+@ARCHS
+def test_rows_of_an_accumulator(arch):
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16"), B: T.Tensor((32, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            half = T.alloc_shared((32, 64), "float32")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            for part in range(2):
+                first = part * 32
+                for i, j in T.Parallel(32, 64):
+                    half[i, j] = c[i + part * 32, j]
+                for i, j in T.Parallel(32, 64):
+                    C[first + i, j] = half[31 - i, j]
+
+    a, b, c = torch.randn(64, 32).half(), torch.randn(32, 64).half(), torch.empty(64, 64)
+    simulate(main, a, b, c, arch=arch)
+    torch.testing.assert_close(c, (a.float() @ b.float()).view(2, 32, 64).flip(1).reshape(64, 64), rtol=1e-2, atol=1e-2)
+    assert "staged" not in source(main, arch)
+
+
+@ARCHS
+@pytest.mark.parametrize("rounds", [3, 40], ids=["written out", "a loop"])
+def test_columns_filled_in_turn(rounds, arch):
+    @T.prim_func
+    def main(A: T.Tensor((32, 40), "float32"), B: T.Tensor((32, rounds), "float32")):
+        with T.Kernel(1, threads=128):
+            a, largest = T.alloc_fragment((32, 40), "float32"), T.alloc_fragment((32,), "float32")
+            found = T.alloc_fragment((32, rounds), "float32")
+            T.copy(A, a)
+            for k in T.serial(rounds):
+                T.reduce_max(a, largest, dim=1)
+                for i in T.Parallel(32):
+                    found[i, k] = largest[i]
+                for i, j in T.Parallel(32, 40):
+                    a[i, j] = T.if_then_else(a[i, j] == largest[i], -1.0, a[i, j])
+            T.copy(found, B)
+
+    a = torch.rand(32 * 40).argsort().view(32, 40).float()
+    b = torch.empty(32, rounds)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, a.sort(dim=1, descending=True).values[:, :rounds])
