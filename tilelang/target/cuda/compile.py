@@ -9,10 +9,10 @@ from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelLaunch
 from tilelang.target.assemble import assemble
-from tilelang.target.cuda.alignment import tensor_alignment
+from tilelang.target.cuda.codegen.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.headers import prelude
-from tilelang.target.cuda.host import host_files
-from tilelang.target.cuda.intrinsics import GRID_DECLARATION, GRID_STATE
+from tilelang.target.cuda.host.alignment import tensor_alignment
+from tilelang.target.cuda.host.files import host_files
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.script import compile_script

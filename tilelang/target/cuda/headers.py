@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 
-from tilelang.target.cuda import wgmma_text
+from tilelang.target.cuda.hopper import wgmma_text
 from tilelang.target.cuda.toolchain.locate import template_directory
 
 _FOLDER = "tl_templates/cuda"

@@ -6,17 +6,17 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.target.cuda import kernel_text
-from tilelang.target.cuda.generate import Generator
-from tilelang.target.cuda.hopper_rules import HopperRules, uses_hopper
-from tilelang.target.cuda.kernel_text import KernelOptions, KernelState, new_state
-from tilelang.target.cuda.local_arrays import as_fragments
-from tilelang.target.cuda.products import takes_sparse
-from tilelang.target.cuda.program import split_kernels
-from tilelang.target.cuda.thread_scopes import split_threads
-from tilelang.target.cuda.tree import read_tree
-from tilelang.target.cuda.unroll import unroll_choices
-from tilelang.target.cuda.warp_specialize import specialize
+from tilelang.target.cuda.codegen import kernel as codegen
+from tilelang.target.cuda.codegen.generate import Generator
+from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_state
+from tilelang.target.cuda.hopper.rules import HopperRules, uses_hopper
+from tilelang.target.cuda.hopper.warp_specialize import specialize
+from tilelang.target.cuda.inference.products import takes_sparse
+from tilelang.target.cuda.reading.local_arrays import as_fragments
+from tilelang.target.cuda.reading.program import split_kernels
+from tilelang.target.cuda.reading.thread_scopes import split_threads
+from tilelang.target.cuda.reading.tree import read_tree
+from tilelang.target.cuda.reading.unroll import unroll_choices
 from tilelang.target.request import CompileRequest
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.config import PassConfigKey
@@ -84,7 +84,7 @@ def _read(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _infer(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        kernel_text.infer_layouts(state)
+        codegen.infer_layouts(state)
     return kernels
 
 
@@ -99,19 +99,19 @@ def _generate(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _plan(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        kernel_text.plan_memory(state)
+        codegen.plan_memory(state)
     return kernels
 
 
 def _synchronise(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        kernel_text.place_barriers(state)
+        codegen.place_barriers(state)
     return kernels
 
 
 def _write(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        kernel_text.write_text(state)
+        codegen.write_text(state)
     return kernels
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilelang.target.cuda.code import Barrier, Block, Leaf, leaf_of
-from tilelang.target.cuda.sync import insert_barriers
+from tilelang.target.cuda.codegen.code import Barrier, Block, Leaf, leaf_of
+from tilelang.target.cuda.schedule.barriers import insert_barriers
 
 
 def _kinds(block):

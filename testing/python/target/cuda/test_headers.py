@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.target.cuda import headers, wgmma_text
+from tilelang.target.cuda import headers
+from tilelang.target.cuda.hopper import wgmma_text
+from tilelang.target.cuda.hopper.wgmma_text import Wgmma
 from tilelang.target.cuda.toolchain import compile_device, locate, sass
-from tilelang.target.cuda.wgmma_text import Wgmma
 
 FOLDER = locate.template_directory() / "tl_templates" / "cuda"
 HOPPER_ONLY = {"tma.h", "wgmma.h", "cluster.h", "pdl.h", "register.h"}

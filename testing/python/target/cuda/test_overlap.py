@@ -11,9 +11,9 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang.ir.facts import Facts
-from tilelang.target.cuda.overlap import Overlap, find_overlap
-from tilelang.target.cuda.program import split_kernels
-from tilelang.target.cuda.ring import find_rings
+from tilelang.target.cuda.hopper.overlap import Overlap, find_overlap
+from tilelang.target.cuda.hopper.ring import find_rings
+from tilelang.target.cuda.reading.program import split_kernels
 
 
 def chain(

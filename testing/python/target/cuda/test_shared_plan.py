@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import tilelang.language as T
 from testing.python.target.cuda.support import source
-from tilelang.target.cuda.code import Block, ScopeCode, leaf_of
-from tilelang.target.cuda.shared_plan import plan_shared
+from tilelang.target.cuda.codegen.code import Block, ScopeCode, leaf_of
+from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.info import parse_target
 
 TARGET = parse_target({"kind": "cuda", "arch": "sm_90a"})

@@ -8,8 +8,8 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
-from tilelang.target.cuda.code import Barrier, Block, BranchCode, LoopCode, Wait, leaf_of
-from tilelang.target.cuda.sync import insert_barriers
+from tilelang.target.cuda.codegen.code import Barrier, Block, BranchCode, LoopCode, Wait, leaf_of
+from tilelang.target.cuda.schedule.barriers import insert_barriers
 
 
 def _kinds(block):

@@ -11,10 +11,10 @@ from tilelang import simulator
 from tilelang.dtypes import canonical
 from tilelang.ir.region import Region
 from tilelang.layout import FragmentLayout, TileLayout
-from tilelang.target.cuda import wgmma
 from tilelang.target.cuda.headers import prelude
+from tilelang.target.cuda.hopper import wgmma
+from tilelang.target.cuda.hopper.wgmma_layout import accumulator_layout, panel_bytes_of, panel_layout
 from tilelang.target.cuda.toolchain import compile_device
-from tilelang.target.cuda.wgmma_layout import accumulator_layout, panel_bytes_of, panel_layout
 from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 
 C_TYPES = {"float32": "float", "float16": "half", "int32": "int"}

@@ -1,0 +1,1 @@
+"""CUDA C++ of a kernel: expressions, statements, nests, and one file for each family of tile operators."""

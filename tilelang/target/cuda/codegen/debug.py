@@ -1,0 +1,95 @@
+"""``T.print`` and ``T.device_assert`` as code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
+from tilelang.target.cuda.codegen.code import Code, leaf_of
+from tilelang.target.cuda.codegen.nest import emit_nest
+from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
+from tilelang.target.cuda.reading.nest import Axis, Nest
+from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+
+
+def emit_debug(generator: Any, node: Any) -> list[Code]:
+    """The code of a print or an assertion."""
+    e, op = generator.emitter, node.op
+    if isinstance(op, PrintBuffer):
+        layout = e.layouts.fragments.get(op.buffer.buffer)
+        if op.buffer.scope == FRAGMENT and layout is not None:
+            return _print_fragment(e, op, layout, node.span)
+        return [_print_memory(e, op)]
+    expr = op.value if isinstance(op, PrintValue) else op.condition
+    reads = e.accesses(ir.Evaluate(expr))[0] if isinstance(expr, ir.PrimExpr) else ()
+    return [leaf_of([_line(e, op)], reads)]
+
+
+def _line(e: Any, op: Any) -> str:
+    if isinstance(op, DeviceAssert):
+        return f"tl::device_assert_msg({e.text(op.condition)}, {quoted(op.message or 'device assertion failed')});"
+    if op.value is None:
+        return f"tl::debug_print_message({quoted(op.message)});"
+    return f"tl::debug_print({quoted(op.message)}, {e.text(op.value)});"
+
+
+def quoted(text: str) -> str:
+    """A C++ string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _label(op: PrintBuffer) -> str:
+    return quoted(f"{op.message} {op.buffer.buffer.name}".strip())
+
+
+def _print_memory(e: Any, op: PrintBuffer) -> Any:
+    """One thread prints a buffer that it can read by itself."""
+    region: Region = op.buffer
+    extents = [as_int(extent) for extent in region.extents]
+    total = 1
+    for extent in extents:
+        total *= extent
+    with e.names.scope():
+        name = e.names.take("p")
+        var = ir.Var(name, "int32")
+        e.var_text[var] = name
+        e.facts.bind_range(var, total)
+        index = [low + digit for low, digit in zip(region.mins, _digits(var, extents))]
+        text = e.places.element(region.buffer, index)
+    lines = [
+        f"if ({e.thread} == 0) {{",
+        f"  for (int {name} = 0; {name} < {total}; ++{name}) tl::debug_print_element({_label(op)}, {name}, {text});",
+        "}",
+    ]
+    return leaf_of(lines, [e.root(region.buffer)] if e.is_tile(region.buffer) else [])
+
+
+def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Code]:
+    """Each thread prints what it holds."""
+    region: Region = op.buffer
+    extents = [as_int(extent) for extent in region.extents]
+    variables = [ir.Var(f"p{axis}", "int32") for axis in range(len(extents))]
+    flat: Any = ir.IntImm("int32", 0)
+    for var, extent in zip(variables, extents):
+        flat = flat * extent + var
+    load = ir.BufferLoad(region.buffer, [low + var for low, var in zip(region.mins, variables)])
+    call = ir.tirx.call_extern("int32", "tl::debug_print_element", ir.StringImm(_label(op)), flat, load)
+    axes = tuple(Axis(var, extent) for var, extent in zip(variables, extents))
+    nest = Nest.build(axes, ir.Evaluate(call), span, "T.print")
+    access = next(access for access in nest.accesses if access.buffer == region.buffer)
+    loop = loop_from_fragment(nest, access, layout, e.scope.count)
+    return emit_nest(e, Parallel(nest), loop)
+
+
+def _digits(var: Any, extents: list[int]) -> list[Any]:
+    """The index along each axis of position ``var`` in row-major order."""
+    digits: list[Any] = []
+    rest: Any = var
+    for extent in reversed(extents):
+        digits.append(ir.FloorMod(rest, ir.IntImm("int32", extent)) if extent > 1 else ir.IntImm("int32", 0))
+        rest = ir.FloorDiv(rest, ir.IntImm("int32", extent))
+    return digits[::-1]

@@ -1,0 +1,147 @@
+"""What every part of generating one kernel's code shares: its names, what is known of it, and what code generation adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.ir.facts import Facts
+from tilelang.ir.visit import statement_exprs
+from tilelang.target.cuda.codegen.expr import ExprPrinter
+from tilelang.target.cuda.codegen.names import Names
+from tilelang.target.cuda.codegen.places import Places
+from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
+from tilelang.target.cuda.reading.nest import READ, UPDATE, Access, Nest
+from tilelang.target.cuda.reading.tree import TileTree
+
+
+@dataclass(eq=False)
+class Emitter:
+    """The state of generating one kernel.
+
+    Attributes:
+        kernel: the kernel.
+        target: what for.
+        tree, layouts, facts: what is known about it.
+        safe_values: what an out-of-bounds read of a buffer gives, where not zero.
+        guarded: whether accesses that may leave a global buffer are guarded.
+        fast_math, use_async: options.
+        names: identifiers.
+        var_text: C++ text of each variable.
+        buffer_text: name of each buffer's pointer, array or variable.
+        versions: text of the slot in use of each multi-versioned shared buffer.
+        version_count: how many slots a shared buffer has.
+        scope: threads that run the statements being generated.
+        scratch: bytes and alignment of shared scratch buffers.
+        shared_buffers, local_buffers: tiles and fragments that code generation added.
+        kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
+        divergent_vars: variables that speak of a thread; tile operators below a condition on them are refused.
+        differing: all that may differ between threads.
+        tracked: tensors that the kernel both writes and reads, or writes in several places.
+        descriptors: the kernel's tensor maps so far; None where the target has none.
+        places: where elements are for what is being generated.
+    """
+
+    kernel: Any
+    target: Any
+    tree: TileTree
+    layouts: Layouts
+    facts: Facts
+    safe_values: Mapping[Any, Any] = field(default_factory=dict)
+    guarded: bool = True
+    fast_math: bool = False
+    use_async: bool = True
+    names: Names = field(default_factory=Names)
+    var_text: dict[Any, str] = field(default_factory=dict)
+    buffer_text: dict[Any, str] = field(default_factory=dict)
+    versions: dict[Any, str] = field(default_factory=dict)
+    version_count: dict[Any, int] = field(default_factory=dict)
+    scope: ThreadScope = ThreadScope(0, 128)
+    scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    shared_buffers: list[Any] = field(default_factory=list)
+    local_buffers: list[Any] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    divergent_vars: set[Any] = field(default_factory=set)
+    differing: Any = None
+    tracked: set[Any] = field(default_factory=set)
+    descriptors: Any = None
+
+    def __post_init__(self) -> None:
+        self.places = Places(self)
+        self.printer = ExprPrinter(self)
+
+    # Expressions -------------------------------------------------------------------------------------------------------
+
+    def text(self, expr: Any) -> str:
+        """C++ text of an expression."""
+        return self.printer.text(expr)
+
+    def simple(self, expr: Any) -> str:
+        """C++ text of an index expression, simplified first."""
+        return self.printer.text(self.facts.simplify(expr))
+
+    @property
+    def thread(self) -> str:
+        """The thread's number in the scope."""
+        return "tid" if self.scope.first == 0 else f"(tid - {self.scope.first})"
+
+    @contextmanager
+    def spoken(self, texts: Mapping[Any, str]) -> Iterator[None]:
+        """While this lasts, variables are printed as ``texts`` says."""
+        outer = {var: self.var_text[var] for var in texts}
+        self.var_text.update(texts)
+        yield
+        self.var_text.update(outer)
+
+    def keep(self, text: str, wanted: str) -> str:
+        """The name of an integer that each thread computes once, from its own number only."""
+        if text not in self.kept:
+            self.kept[text] = self.names.declare(wanted)
+        return self.kept[text]
+
+    # Buffers -----------------------------------------------------------------------------------------------------------
+
+    def root(self, buffer: Any) -> Any:
+        """The buffer that owns the storage of ``buffer``."""
+        return self.tree.root_of(buffer)
+
+    def is_shared(self, buffer: Any) -> bool:
+        """Whether a buffer lies in shared memory."""
+        return buffer.scope().startswith("shared")
+
+    def name(self, buffer: Any) -> str:
+        """The C++ name of a buffer."""
+        try:
+            return self.buffer_text[buffer]
+        except KeyError:
+            raise CompileError(f"{buffer.name} is not defined in this kernel") from None
+
+    def declare_local(self, buffer: Any) -> None:
+        """Adds a fragment that the program does not know of."""
+        self.buffer_text[buffer] = self.names.declare(buffer.name)
+        self.local_buffers.append(buffer)
+
+    # Accesses ----------------------------------------------------------------------------------------------------------
+
+    def accesses(self, stmt: Any) -> tuple[set[Any], set[Any]]:
+        """Shared storage that a statement reads and writes."""
+        nest = Nest.build((), stmt, stmt.span, "statement")
+        reads = {self.root(a.buffer) for a in nest.accesses if a.kind == READ and self.is_tile(a.buffer)}
+        writes = {self.root(a.buffer) for a in nest.accesses if a.kind != READ and self.is_guarded(a)}
+        return reads, writes
+
+    def is_tile(self, buffer: Any) -> bool:
+        """Whether barriers guard a buffer: a shared tile (mbarriers order themselves), or a tensor whose accesses meet."""
+        return buffer.scope() in ("shared", "shared.dyn") or buffer in self.tracked
+
+    def is_guarded(self, access: Access) -> bool:
+        """Whether barriers guard an access; atomic updates of tensors need none."""
+        return self.is_tile(access.buffer) and (access.kind != UPDATE or access.buffer not in self.tracked)
+
+    def is_own(self, node: Any) -> bool:
+        """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands where they
+        may disagree."""
+        return node in self.differing.disputed or self.differing.mentioned(statement_exprs(node.stmt))

@@ -1,0 +1,409 @@
+"""One kernel from its tree to CUDA text and a launch record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.artifact import KernelLaunch, TensorMapSpec
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
+from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
+from tilelang.target.cuda.codegen.code import Block, render
+from tilelang.target.cuda.codegen.element_types import byte_count, c_type, is_packed
+from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
+from tilelang.target.cuda.codegen.generate import Generator
+from tilelang.target.cuda.codegen.intrinsics import RNG_DECLARATION, RNG_STATE
+from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
+from tilelang.target.cuda.inference.layouts import ThreadScope
+from tilelang.target.cuda.inference.solver import infer
+from tilelang.target.cuda.reading.differing import Differing
+from tilelang.target.cuda.reading.nest import Nest
+from tilelang.target.cuda.reading.program import Kernel
+from tilelang.target.cuda.reading.thread_scopes import check_fragments
+from tilelang.target.cuda.reading.tree import Parallel, TileTree, walk
+from tilelang.target.cuda.schedule.barriers import insert_barriers
+from tilelang.target.cuda.schedule.exchange import changing_tensors, exchanged_tensors
+from tilelang.target.cuda.schedule.shared_plan import SharedPlan, plan_shared
+from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
+from tilelang.transform.in_place import late_tensors
+
+_SHARED_ALIGNMENT = 128
+_BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """What pass configurations decide of code generation."""
+
+    guarded: bool = True
+    fast_math: bool = False
+    use_async: bool = True
+    swizzle: bool = True
+    wgmma: bool = True
+    tma: bool = True
+    barriers: bool = True
+    shared_alignment: int = _SHARED_ALIGNMENT
+
+
+@dataclass(eq=False)
+class KernelState:
+    """A kernel between the steps of the pipeline; each step fills in one field more.
+
+    Attributes:
+        kernel: the statements.
+        facts: bounds of its variables.
+        tree, emitter, code, plan: after reading, inference, generation, planning.
+        text, launch: the result.
+    """
+
+    kernel: Kernel
+    facts: Facts
+    options: KernelOptions
+    target: Any
+    tree: TileTree | None = None
+    emitter: Emitter | None = None
+    generator: Generator | None = None
+    code: Block | None = None
+    plan: SharedPlan | None = None
+    text: str = ""
+    launch: KernelLaunch | None = None
+
+    def script(self) -> str:
+        """What a dump of the pipeline shows."""
+        if self.text:
+            return self.text
+        if self.code is not None:
+            return "\n".join(render(self.code)) + "\n"
+        if self.emitter is not None:
+            fragments = self.emitter.layouts.fragments.items()
+            memory = self.emitter.layouts.memory.items()
+            return "".join(f"{buffer.name}: {layout.to_text()}\n" for buffer, layout in [*fragments, *memory])
+        return f"{self.kernel.name}\n"
+
+
+def new_state(kernel: Kernel, target: Any, options: KernelOptions) -> KernelState:
+    """A kernel with the bounds of its block and thread indices."""
+    facts = Facts()
+    for var, extent in (*kernel.blocks, *kernel.cluster, *kernel.threads):
+        facts.bind_range(var, extent)
+    for var, value in kernel.bindings:
+        facts.bind_value(var, value)
+    return KernelState(kernel, facts, options, target)
+
+
+def infer_layouts(state: KernelState) -> None:
+    """Fills in the emitter with the layouts."""
+    kernel, tree, options = state.kernel, state.tree, state.options
+    thread_vars = [var for var, _ in kernel.threads]
+    layouts = infer(tree, kernel.thread_count, state.target, state.facts, options.swizzle, options.wgmma, thread_vars)
+    check_fragments(tree.root, layouts)
+    safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
+    state.emitter = Emitter(
+        kernel, state.target, tree, layouts, state.facts, safe, options.guarded, options.fast_math, options.use_async,
+        scope=ThreadScope(0, kernel.thread_count), differing=Differing(tree, thread_vars),
+    )  # fmt: skip
+    _declare_names(state)
+    state.emitter.tracked = exchanged_tensors(tree, state.emitter.root)
+
+
+def _declare_names(state: KernelState) -> None:
+    """Gives every parameter, index and buffer its C++ name."""
+    e, kernel = state.emitter, state.kernel
+    for param in kernel.func.params:
+        name = e.names.take(param.name)
+        if ir.is_buffer_var(param):
+            e.buffer_text[param] = name
+        else:
+            e.var_text[param] = name
+    for var in dimension_variables(kernel.func):
+        if var not in e.var_text:
+            e.var_text[var] = e.names.take(var.name)
+    for var, _ in kernel.blocks:
+        e.var_text[var] = e.names.take(var.name)
+    for var, _ in kernel.cluster:
+        e.var_text[var] = e.names.take(var.name)
+    for var, _ in kernel.threads:
+        e.var_text[var] = e.names.take(var.name)
+        e.divergent_vars.add(var)
+    for var, value in kernel.bindings:
+        e.var_text[var] = f"({e.text(value)})"
+    for buffer in [*state.tree.allocations, *state.tree.aliases, *state.tree.pointers]:
+        e.buffer_text[buffer] = e.names.take(buffer.name)
+
+
+def dimension_variables(func: Any) -> list[Any]:
+    """The variables of the parameters' shapes and strides, in order of first occurrence."""
+    from tilelang.ir.visit import variables
+
+    found: dict[Any, None] = {}
+    for param in func.params:
+        if ir.is_buffer_var(param):
+            for size in (*param.shape, *param.strides):
+                for var in variables(size):
+                    found[var] = None
+    return list(found)
+
+
+def plan_memory(state: KernelState) -> None:
+    """Fills in the places of shared buffers."""
+    e = state.emitter
+    sizes = {}
+    for buffer in [*state.tree.allocations, *e.shared_buffers]:
+        if buffer.scope() in ("shared", "shared.dyn") and buffer not in state.tree.aliases:
+            size = _shared_bytes(e, buffer)
+            sizes[buffer] = (size, _shared_alignment(size, state.options.shared_alignment))
+    sizes.update(e.scratch)
+    barriers = {b: 8 * len(counts) for b, counts in _arrivals(state).items()}
+    state.plan = plan_shared(state.code, sizes, state.kernel.name, state.target, barriers)
+
+
+def _shared_alignment(size: int, most: int) -> int:
+    """A swizzle repeats over at most 1024 bytes, and a tile that holds fewer holds one period of a narrower one."""
+    return min(most, max(_SHARED_ALIGNMENT, 1 << max(0, size.bit_length() - 1)))
+
+
+def _shared_bytes(e: Emitter, buffer: Any) -> int:
+    dtype = str(buffer.dtype)
+    slots = e.version_count.get(buffer)
+    if slots is not None:
+        return byte_count(slots * e.places.slot_elements(buffer), dtype)
+    layout = e.layouts.memory.get(buffer)
+    return byte_count(layout.size if layout is not None else as_int(buffer.shape[0]), dtype)
+
+
+def place_barriers(state: KernelState) -> None:
+    """Adds barriers and waits."""
+    if state.options.barriers:
+        insert_barriers(state.code, state.plan.overlap)
+
+
+def write_text(state: KernelState) -> None:
+    """Fills in the kernel's text and launch record."""
+    _e, kernel = state.emitter, state.kernel
+    foreign = foreign_entry(kernel)
+    if foreign is not None:
+        state.text, state.launch = "", foreign_launch(kernel, foreign, _grid(kernel))
+        return
+    body = render(state.code)
+    kept = [f"  const int {name} = tl::kept({value});" for value, name in state.emitter.kept.items()]
+    declared = [*kept, *_local_declarations(state), *_shared_declarations(state)]
+    barriers = _barriers(state)
+    text = "\n".join([*declared, *barriers, *body])
+    indices = _index_definitions(state, text)
+    if RNG_STATE in text:
+        indices.append(f"  {RNG_DECLARATION}")
+    everything = "\n".join([*indices, *declared, *barriers, *body])
+    maps = list(state.generator.hopper.descriptors.specs) if state.generator.hopper is not None else []
+    params, args, dtypes = _parameters(state, everything, maps)
+    bounds = _launch_bounds(state)
+    head = f'extern "C" __global__ void {bounds} {kernel.name}({", ".join(params)}) {{'
+    state.text = "\n".join([head, everything, "}", ""])
+    state.launch = KernelLaunch(
+        symbol=kernel.name,
+        args=tuple(args),
+        arg_dtypes=tuple(dtypes),
+        grid=_grid(kernel),
+        block=tuple(as_int(extent) for _, extent in kernel.threads),
+        cluster=kernel.cluster_dims,
+        shared_bytes=state.plan.size,
+        tensor_maps=tuple(maps),
+        cooperative="tl::grid_sync" in text,
+        dependent_launch="tl::pdl_wait" in text,
+    )
+
+
+def _grid(kernel: Kernel) -> tuple:
+    values = dict(kernel.bindings)
+    sizes = [to_dim(_substituted(extent, values)) for _, extent in kernel.blocks]
+    return tuple((sizes + [1, 1, 1])[:3])
+
+
+def _substituted(expr: Any, values: dict[Any, Any]) -> Any:
+    if not values or isinstance(expr, int):
+        return expr
+    from tilelang.transform.substitute import substitute
+
+    return substitute(expr, values)
+
+
+def _launch_bounds(state: KernelState) -> str:
+    blocks = [hint.count for hint, _ in state.tree.hints if isinstance(hint, MinBlocksPerSM)]
+    if state.generator.max_registers:
+        blocks = [1]
+    count = state.kernel.thread_count
+    return f"__launch_bounds__({count}, {blocks[-1]})" if blocks else f"__launch_bounds__({count})"
+
+
+def _index_definitions(state: KernelState, text: str) -> list[str]:
+    """Definitions of the block's and the thread's indices that the kernel uses."""
+    e, kernel = state.emitter, state.kernel
+    lines = []
+    swizzle = [hint for hint, _ in state.tree.hints if isinstance(hint, UseSwizzle)]
+    source = "blockIdx"
+    if swizzle and len(kernel.blocks) >= 2 and swizzle[-1].panel_size > 0:
+        order = "column" if swizzle[-1].order.startswith("col") else "row"
+        source = e.names.take("block")
+        lines.append(f"  const dim3 {source} = tl::rasterize_{order}<{swizzle[-1].panel_size}>();")
+    for (var, _), axis in zip(kernel.blocks, "xyz"):
+        if _mentions(text, e.var_text[var]):
+            lines.append(f"  const int {e.var_text[var]} = {source}.{axis};")
+    for (var, _), axis in zip(kernel.cluster, "xyz"):
+        if _mentions(text, e.var_text[var]):
+            lines.append(f"  const int {e.var_text[var]} = tl::cluster_block_{axis}();")
+    for (var, _), axis in zip(kernel.threads, "xyz"):
+        if _mentions(text, e.var_text[var]):
+            lines.append(f"  const int {e.var_text[var]} = threadIdx.{axis};")
+    if _mentions(text, WARP_GROUP_NUMBER):
+        lines.append(f"  const int {WARP_GROUP_NUMBER} = tl::warp_group();")
+    if _mentions(text, "tid"):
+        lines.append(f"  const int tid = {_thread_number(kernel)};")
+    return lines
+
+
+def _thread_number(kernel: Kernel) -> str:
+    text, stride = "threadIdx.x", as_int(kernel.threads[0][1])
+    for axis, (_, extent) in zip("yz", kernel.threads[1:]):
+        if as_int(extent) > 1:
+            text += f" + threadIdx.{axis} * {stride}"
+        stride *= as_int(extent)
+    return text
+
+
+def _local_declarations(state: KernelState) -> list[str]:
+    e = state.emitter
+    lines = []
+    for buffer in [*state.tree.allocations, *e.local_buffers]:
+        scope, dtype = buffer.scope(), str(buffer.dtype)
+        name = e.buffer_text[buffer]
+        if scope == "local.var":
+            lines.append(f"  {c_type(dtype)} {name};")
+        elif scope in ("local.fragment", "local"):
+            layout = e.layouts.fragments.get(buffer)
+            count = layout.registers if layout is not None else _elements(buffer)
+            zero = " = {}" if is_packed(dtype) else ""  # elements are stored one by one, beside what is there
+            count = (count + 1) // 2 if is_packed(dtype) else count
+            lines.append(f"  alignas(16) {c_type(dtype)} {name}[{count}]{zero};")
+        elif not scope.startswith("shared"):
+            raise CompileError(f"{buffer.name} has scope {scope}, which CUDA kernels do not have")
+    written = _written_buffers(state) if state.tree.aliases else set()
+    for buffer, source in state.tree.aliases.items():
+        if not buffer.scope().startswith("shared"):
+            const = "const " if e.root(buffer) in state.kernel.func.params and e.root(buffer) not in written else ""
+            dtype = const + c_type(str(buffer.dtype))
+            lines.append(f"  {dtype}* {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>({e.buffer_text[source]});")
+    return lines
+
+
+def _elements(buffer: Any) -> int:
+    total = 1
+    for extent in buffer.shape:
+        total *= as_int(extent)
+    return total
+
+
+def _shared_declarations(state: KernelState) -> list[str]:
+    e, plan = state.emitter, state.plan
+    lines = []
+    if plan.size:
+        lines.append("  extern __shared__ __align__(1024) uchar pool[];")
+    for buffer, (offset, _) in sorted(plan.places.items(), key=lambda item: (item[1], item[0].name)):
+        dtype = c_type(str(buffer.dtype))
+        lines.append(f"  {dtype}* const {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>(pool + {offset});")
+    for buffer, source in state.tree.aliases.items():
+        if buffer.scope().startswith("shared") and e.root(buffer) in plan.places:
+            dtype = c_type(str(buffer.dtype))
+            lines.append(f"  {dtype}* const {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>({e.buffer_text[source]});")
+    return lines
+
+
+def _arrivals(state: KernelState) -> dict[Any, list[int]]:
+    """Each array of barriers with the arrivals that complete a phase of each of them."""
+    allocations = state.tree.allocations.items()
+    return {b: [as_int(count) for count in notes["tl.arrive_counts"]] for b, notes in allocations if b.scope() in _BARRIER_SCOPES}
+
+
+def _barriers(state: KernelState) -> list[str]:
+    e = state.emitter
+    found = [(e.buffer_text[buffer], counts) for buffer, counts in _arrivals(state).items()]
+    maps = [spec.name for spec in state.generator.hopper.descriptors.specs] if state.generator.hopper is not None else []
+    if not found and not maps:
+        return []
+    clusters = state.kernel.cluster_dims != (1, 1, 1)
+    return ["  " + line for line in barrier_initialisation(found, clusters, maps)]
+
+
+def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """C++ parameters, launch arguments and their types: what the text mentions."""
+    e, func = state.emitter, state.kernel.func
+    written = _written_buffers(state)
+    aliased = {name for hint, _ in state.tree.hints if isinstance(hint, RestrictBuffers) for name in hint.names}
+    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root) | late_tensors(state.kernel.body)}
+    params, args, dtypes = [], [], []
+    for param in func.params:
+        if ir.is_buffer_var(param):
+            name = e.buffer_text[param]
+            if _mentions(text, name):
+                const = "" if param in written else "const "
+                restrict = "" if param.name in aliased else " __restrict__"
+                params.append(f"{const}{c_type(str(param.dtype))}*{restrict} {name}")
+                args.append(("tensor", str(param.name)))
+                dtypes.append("handle")
+        elif _mentions(text, e.var_text[param]):
+            pointer = isinstance(param.ty, ir.ir.PointerType)
+            dtype = canonical(str(param.ty.element_type if pointer else param.ty))
+            params.append(f"{c_type(dtype)}{'*' if pointer else ''} {e.var_text[param]}")
+            args.append(("scalar", str(param.name)))
+            dtypes.append("handle" if pointer else str(dtype))
+    scalars = {param for param in func.params if not ir.is_buffer_var(param)}
+    for var in dimension_variables(func):
+        if var not in scalars and _mentions(text, e.var_text[var]):
+            params.append(f"{c_type(str(var.ty))} {e.var_text[var]}")
+            args.append(("dim", str(var.name)))
+            dtypes.append(str(canonical(str(var.ty))))
+    for spec in maps:
+        params.append(f"const __grid_constant__ CUtensorMap {spec.name}")
+        args.append(("tensor_map", spec.name))
+        dtypes.append("handle")
+    return params, args, dtypes
+
+
+def _written_buffers(state: KernelState) -> set[Any]:
+    """Global buffers that the kernel may write, or whose address it hands on."""
+    found: set[Any] = set()
+    for node in walk(state.tree.root):
+        if isinstance(node, Parallel):
+            found |= {access.buffer for access in node.nest.accesses if access.kind != "read"}
+        elif hasattr(node, "op"):
+            regions = node.op.regions() if hasattr(node.op, "regions") else []
+            found |= {region.buffer for region, access in regions if "w" in access}
+        elif hasattr(node, "stmt") and type(node).__name__ == "Scalar":
+            nest = Nest.build((), node.stmt, None, "statement")
+            found |= {access.buffer for access in nest.accesses if access.kind != "read"}
+            found |= _handed_on(node.stmt)
+    return found | {state.emitter.root(buffer) for buffer in found}
+
+
+def _handed_on(stmt: Any) -> set[Any]:
+    """Buffers whose pointer a call gets."""
+    from tilelang.ir.visit import statement_exprs, walk_expr
+
+    return {
+        node
+        for part in statement_exprs(stmt)
+        for call in walk_expr(part)
+        if isinstance(call, ir.Call)
+        for arg in call.args
+        for node in ([arg] if isinstance(arg, ir.Var) else [arg.source] if isinstance(arg, ir.TensorLoad) else [])
+        if ir.is_buffer_var(node)
+    }
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None

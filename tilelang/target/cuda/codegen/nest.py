@@ -1,0 +1,109 @@
+"""Nests as code: loops that each thread runs its share of, around a body on elements or on vectors.
+
+A body that only moves elements becomes the move of a vector itself, or cp.async.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.target.cuda.codegen.code import Code, leaf_of
+from tilelang.target.cuda.codegen.element_types import VECTOR_TYPES, byte_count, is_packed
+from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.codegen.nest_loops import NestLoops
+from tilelang.target.cuda.codegen.nest_places import NestPlaces
+from tilelang.target.cuda.codegen.nest_steps import stepped_address
+from tilelang.target.cuda.codegen.statements import guarded, statement
+from tilelang.target.cuda.codegen.vector_body import VectorBody
+from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
+from tilelang.target.cuda.reading.nest import READ, UPDATE, is_memory, mentions
+from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
+from tilelang.tileop.copy import Copy, Fill
+
+
+def emit_nest(emitter: Emitter, node: Parallel, layout: LoopLayout) -> list[Code]:
+    """The code of a nest under a distribution."""
+    with emitter.names.scope():
+        loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.own)
+        loops.open()
+        async_bytes = _async_bytes(node, loops)
+        lines = loops.around(_body(loops, async_bytes))
+        return [_leaf(emitter, node, lines, is_async=async_bytes > 0)]
+
+
+def _leaf(e: Emitter, node: Parallel, lines: list[str], is_async: bool) -> Code:
+    accesses = [access for access in node.nest.accesses if e.is_guarded(access)]
+    reads = {e.root(access.buffer) for access in accesses if access.kind in (READ, UPDATE)}
+    writes = {e.root(access.buffer) for access in accesses if access.kind != READ}
+    fills = set()
+    if isinstance(node.op, (Copy, Fill)) and node.op.dst.is_whole:
+        fills = {e.root(node.op.dst.buffer)} & writes
+    if is_async:
+        return leaf_of(lines, reads, (), writes, fills)
+    return leaf_of(lines, reads, writes, (), fills)
+
+
+def _async_bytes(node: Parallel, loops: NestLoops) -> int:
+    """Bytes that one cp.async of the nest copies; 0 where it is no such copy."""
+    e, op = loops.e, node.op
+    if not isinstance(op, Copy) or op.kind not in ("copy", "async") or not e.use_async or e.target.sm < 80:
+        return 0
+    if op.src.scope != "global" or not op.dst.scope.startswith("shared") or op.src.dtype != op.dst.dtype:
+        return 0
+    if e.safe_values.get(op.src.buffer) is not None:
+        return 0
+    size = byte_count(loops.width, op.src.dtype)
+    return size if size in (4, 8, 16) else 0
+
+
+def _body(loops: NestLoops, async_bytes: int) -> list[str]:
+    move = _move(loops, async_bytes)
+    if move is not None:
+        return move
+    if loops.width > 1:
+        return VectorBody(loops).lines()
+    with NestPlaces(loops).in_force():
+        return statement(loops.e, loops.nest.body, loops.owner)
+
+
+# Moves -----------------------------------------------------------------------------------------------------------------
+
+
+def _move(loops: NestLoops, async_bytes: int) -> list[str] | None:
+    """A body that only copies an element, as one vector move; None where it is more than that."""
+    e, store = loops.e, loops.nest.body
+    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad):
+        return None
+    source, target, dtype = store.value.source, store.buffer, str(store.buffer.dtype)
+    if str(source.dtype) != dtype or (loops.width == 1 and not async_bytes and not is_packed(dtype)):
+        return None
+    from_text = _vector_address(loops, source, list(store.value.indices))
+    to_text = _vector_address(loops, target, list(store.indices))
+    if from_text is None or to_text is None:
+        return None
+    exists = e.places.bounds_guard(source, list(store.value.indices))
+    tests = [e.places.bounds_guard(target, list(store.indices)), loops.owner if is_memory(target) else None]
+    if async_bytes and exists:
+        return guarded(f"tl::cp_async_{async_bytes}_zfill({to_text}, {from_text}, {exists});", tests)
+    if async_bytes:
+        return guarded(f"tl::cp_async_{async_bytes}({to_text}, {from_text});", tests)
+    word = VECTOR_TYPES.get(byte_count(loops.width, dtype))
+    if word is None or (exists and e.safe_values.get(source) is not None):
+        return None
+    value = f"*reinterpret_cast<const {word}*>({from_text})"
+    if exists:
+        value = f"{exists} ? {value} : {word}{{}}"
+    return guarded(f"*reinterpret_cast<{word}*>({to_text}) = {value};", tests)
+
+
+def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> str | None:
+    """The address of a vector's first element; None where its elements are not neighbours."""
+    e = loops.e
+    if buffer.scope() == FRAGMENT:
+        form = register_form(indices, e.layouts.fragments[buffer], loops.layout)
+        if form is None or (loops.width > 1 and not loops.is_adjacent(form)):
+            return None
+        return f"&{e.name(buffer)}[{loops.register_text(form)}]"
+    moves = loops.width == 1 or mentions(indices[-1], {loops.axis: 0})
+    return stepped_address(loops, buffer, indices) if is_memory(buffer) and moves else None

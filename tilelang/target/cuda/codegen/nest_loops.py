@@ -1,0 +1,196 @@
+"""The loops of a nest as text: each thread runs its share of the iterations.
+
+The register digits of the loop layout become unrolled loops, the thread digits expressions of the thread's number. Along the
+contiguous axis the innermost digit may be a vector, which has no loop: what is done for it as a whole is the body's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tilelang.layout.digits import Form
+from tilelang.layout.fragment import REGISTER, Mode
+from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.inference.loop_layout import LoopLayout
+from tilelang.target.cuda.inference.vectors import contiguous_axis, vector_width
+from tilelang.target.cuda.reading.differing import computes_once
+from tilelang.target.cuda.reading.nest import Nest
+
+
+def thread_digit(thread: str, extent: int, stride: int, threads: int) -> str:
+    """C++ text of ``(thread // stride) % extent`` in a scope of ``threads``."""
+    text = thread
+    if stride > 1:
+        text = f"({text} >> {stride.bit_length() - 1})" if _is_power(stride) else f"({text} / {stride})"
+    if stride * extent < threads:
+        text = f"({text} & {extent - 1})" if _is_power(extent) else f"({text} % {extent})"
+    return text
+
+
+def _is_power(number: int) -> bool:
+    return not number & (number - 1)
+
+
+class NestLoops:
+    """The loops of one nest.
+
+    Attributes:
+        axis: variable of the contiguous axis, along which vectors lie; None where the nest has no axes.
+        width: elements of a vector; 1 where the body runs on single elements.
+        layout: the distribution, in which a vector is a digit of its own.
+        owner: condition under which this thread is the first of those that run the same iteration; None where it is alone, or
+            where each of them means its own memory.
+    """
+
+    def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, means_own: bool = False):
+        self.e, self.nest, self.means_own = emitter, nest, means_own
+        place = contiguous_axis(nest) if nest.axes else None
+        self.axis = None if place is None else nest.axes[place].var
+        self.width, self.layout = (1, layout) if place is None else self._vectorised(place, layout)
+        self.vector: Any = None
+        self.digit_text: dict[str, str] = {}
+
+    def _vectorised(self, place: int, layout: LoopLayout) -> tuple[int, LoopLayout]:
+        number = next((number for number, dim in enumerate(layout.dims) if dim.var is self.axis), None)
+        if number is None:
+            return 1, layout
+        dim = layout.dims[number]
+        first = dim.modes[0] if dim.modes else None
+        if first is None or first.unit != REGISTER or not _is_zero(dim.shift):
+            return 1, layout
+        if dim.size != dim.extent and dim.extent % first.extent:
+            return 1, layout
+        width = vector_width(self.nest, place, first.extent, self.e.layouts.memory, self.e.facts, self.e.root)
+        if width in (1, first.extent):
+            return width, layout
+        rest = Mode(first.extent // width, first.stride * width, REGISTER)
+        split = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
+        return width, replace(layout, dims=(*layout.dims[:number], split, *layout.dims[number + 1 :]))
+
+    def around(self, body: list[str]) -> list[str]:
+        """The lines of the whole nest; ``open`` comes before the body is printed."""
+        header, guards, depth = self.header, self.guards, self.depth
+        lines = list(header)
+        if not depth:
+            lines = ["{", *("  " + line for line in lines)]
+            depth = 1
+        if guards:
+            lines.append("  " * depth + f"if ({' && '.join(guards)}) {{")
+            depth += 1
+        lines += ["  " * depth + line for line in body]
+        return lines + ["  " * level + "}" for level in reversed(range(depth))]
+
+    def open(self) -> None:
+        """Names the digits and variables, and makes the loops and guards around the body."""
+        e = self.e
+        self.header: list[str] = []
+        self.depth = 0
+        self.guards = [f"{e.thread} < {self.layout.threads}"] if self.layout.threads < e.scope.count else []
+        digits = self.layout.digits
+        for number, dim in enumerate(self.layout.dims):
+            for place, (digit, _) in enumerate(digits[number]):
+                self._digit(dim, place, digit)
+        for number, dim in enumerate(self.layout.dims):
+            self._variable(dim, digits[number])
+        if self.owner is not None and computes_once(self.nest.body):
+            self.guards.append(self.owner)
+
+    def _digit(self, dim: Any, place: int, digit: Any) -> None:
+        e = self.e
+        if digit.unit != REGISTER:
+            self.digit_text[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, e.scope.count)
+        elif place == 0 and self.width > 1 and dim.var is self.axis:
+            self.digit_text[digit.name] = "0"
+            self.vector = digit
+        else:
+            name = self.digit_text[digit.name] = e.names.take(f"{_spoken(dim)}_{place}")
+            self.header.append("  " * self.depth + "#pragma unroll")
+            self.header.append("  " * self.depth + f"for (int {name} = 0; {name} < {digit.extent}; ++{name}) {{")
+            self.depth += 1
+
+    def _variable(self, dim: Any, parts: Any) -> None:
+        e = self.e
+        text = self._value(dim, parts)
+        name = e.names.take(_spoken(dim))
+        self.header.append("  " * self.depth + f"const int {name} = {text};")
+        self.guards += self._dimension_guards(dim, name)
+        if dim.var is not None:
+            e.var_text[dim.var] = name
+            e.facts.bind_range(dim.var, dim.extent)
+
+    def _value(self, dim: Any, parts: Any) -> str:
+        """C++ text of a dimension's position, of some of its digits."""
+        terms = [times(self.digit_text[digit.name], weight) for digit, weight in parts]
+        text = " + ".join(term for term in terms if term != "0") or "0"
+        return text if _is_zero(dim.shift) else f"{text} - {self.e.simple(dim.shift)}"
+
+    def steps(self, number: int) -> list[tuple[Any, int]]:
+        """The digits of a dimension that loops count, with their weights."""
+        return [(d, weight) for d, weight in self.layout.digits[number] if d.unit == REGISTER and d is not self.vector]
+
+    def start(self, number: int) -> str:
+        """C++ text of a dimension's position in the first step of all loops."""
+        counted = [digit for digit, _ in self.steps(number)]
+        parts = [(digit, weight) for digit, weight in self.layout.digits[number] if digit not in counted]
+        text = self._value(self.layout.dims[number], parts)
+        return f"({text})" if any(operator in text for operator in ("+", "-", "*")) else text
+
+    def _dimension_guards(self, dim: Any, name: str) -> list[str]:
+        if dim.equals is not None:
+            return [f"{name} == {self.e.simple(dim.equals)}"]
+        shifted = not _is_zero(dim.shift)
+        guards = [f"{name} >= 0"] if shifted else []
+        if shifted or dim.size != dim.extent:
+            guards.append(f"{name} < {dim.extent}")
+        limits = [axis.limit for axis in self.nest.axes if axis.var is dim.var and axis.limit is not None]
+        return guards + [f"{name} < {self.e.simple(limit)}" for limit in limits]
+
+    @property
+    def owner(self) -> str | None:
+        if self.means_own:
+            return None
+        e, replicas = self.e, self.layout.replicas
+        tests = [f"{thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)} == 0" for mode in replicas]
+        return " && ".join(tests) if tests else None
+
+    # Registers of fragments --------------------------------------------------------------------------------------------
+
+    def is_adjacent(self, form: Form) -> bool:
+        """Whether the registers that a vector's elements have are neighbours, the first of them aligned."""
+        for term in form:
+            if term.digit is self.vector:
+                if term.weight != 1 or term.low != 1 or term.extent != self.width:
+                    return False
+            elif term.weight % self.width:
+                return False
+        aligned = isinstance(form.offset, int) and form.offset % self.width == 0
+        return aligned and any(term.digit is self.vector for term in form)
+
+    def register_text(self, form: Form, lane: str = "0") -> str:
+        """C++ text of a register's number, for the element ``lane`` of a vector."""
+        parts = []
+        for term in form:
+            text = lane if term.digit is self.vector else self.digit_text[term.digit.name]
+            if term.low > 1:
+                text = f"({text} / {term.low})"
+            if term.low * term.extent < term.digit.extent:
+                text = f"({text} % {term.extent})"
+            if text != "0":
+                parts.append(times(text, term.weight))
+        if not _is_zero(form.offset):
+            parts.append(self.e.simple(form.offset))
+        return " + ".join(parts) or "0"
+
+
+def _spoken(dim: Any) -> str:
+    return dim.var.name if dim.var is not None else "at"
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and value == 0
+
+
+def times(text: str, weight: int) -> str:
+    """C++ text of a product with a constant."""
+    return text if text == "0" or weight == 1 else f"{text} * {weight}"

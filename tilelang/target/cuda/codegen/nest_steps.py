@@ -1,0 +1,88 @@
+"""Addresses in the unrolled loops of a nest: one base for all steps, and what each step adds.
+
+Compilers see neither that a swizzle leaves alone what is added in multiples of its period, nor that sums of 32 bits do not
+overflow, and compute such addresses one by one. Written as a base and a constant, they are one register and immediate offsets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import variables
+from tilelang.layout.memory import TileLayout, row_major
+from tilelang.target.cuda.codegen.element_types import is_packed
+from tilelang.target.cuda.codegen.nest_loops import NestLoops, times
+from tilelang.target.cuda.inference.vectors import element_strides
+from tilelang.transform.substitute import substitute
+
+_INT32_LIMIT = 2**31
+
+
+def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> str:
+    """The address of an element of memory in the iteration that a thread is at."""
+    e, steps = loops.e, []
+    starts, alone = {}, {}  # text of a variable in the first step: where loops count it; where it depends on the thread alone
+    for number, dim in enumerate(loops.layout.dims):
+        digits = loops.steps(number) if dim.var is not None else []
+        moves = [_step(loops, buffer, indices, dim.var, weight, digit.extent) for digit, weight in digits]
+        if dim.var is None or None in moves:
+            continue
+        if digits:
+            starts[dim.var] = loops.start(number)
+            steps += [times(loops.digit_text[digit.name], move) for (digit, _), move in zip(digits, moves) if move]
+        if isinstance(dim.shift, int):
+            alone[dim.var] = loops.start(number)
+    base = _in_ring(e, buffer, indices, alone)
+    if base is None:
+        with e.spoken(starts):
+            base = e.places.address(buffer, indices)
+    return " + ".join([base, *steps])
+
+
+def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, str]) -> str | None:
+    """The first address in a tile that a pipeline steps through; computed before the loop where it is the thread's alone."""
+    used = {var for index in indices if not isinstance(index, int) for var in variables(index)}
+    if buffer not in e.versions or is_packed(str(buffer.dtype)) or not used <= starts.keys():
+        return None
+    with e.spoken(starts):
+        lane = e.keep(e.places.tile_offset(buffer, indices), "copy_lane")
+    return f"{e.name(buffer)} + {e.places.in_slot(buffer, lane)}"
+
+
+def _step(loops: NestLoops, buffer: Any, indices: list[Any], var: Any, weight: int, extent: int) -> int | None:
+    """What an address grows by while ``var`` grows by ``weight``; None where that is no constant."""
+    e = loops.e
+    grown = [_growth(e.facts, index, var) for index in indices]
+    strides = _strides(e, buffer, grown)
+    if strides is None:
+        return None
+    step = sum(growth * stride for growth, stride in zip(grown, strides) if growth) * weight
+    if abs(step) * extent >= _INT32_LIMIT:
+        return None
+    layout = e.layouts.memory.get(buffer) if buffer.scope().startswith("shared") else None
+    swizzle = layout.swizzle if layout is not None else None
+    if swizzle is not None:
+        rows = grown[swizzle.axis] * weight
+        if rows % (1 << (swizzle.shift + swizzle.bits)) or step % (1 << (swizzle.position + swizzle.bits)):
+            return None
+    return step
+
+
+def _growth(facts: Any, index: Any, var: Any) -> Any:
+    """What an index grows by while ``var`` grows by one."""
+    return 0 if isinstance(index, int) else as_int(facts.simplify(substitute(index, {var: var + 1}) - index))
+
+
+def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:
+    """The stride of each axis that matters; None where there is no such number."""
+    if is_packed(str(buffer.dtype)) or not all(isinstance(growth, int) for growth in grown):
+        return None
+    if not buffer.scope().startswith("shared"):
+        strides = element_strides(buffer)
+        known = all(isinstance(stride, int) for growth, stride in zip(grown, strides) if growth)
+        return strides if known else None
+    layout = e.layouts.memory.get(buffer) or row_major([as_int(size) for size in buffer.shape])
+    if not isinstance(layout, TileLayout) or any(growth and len(modes) != 1 for growth, modes in zip(grown, layout.modes)):
+        return None
+    return [modes[0][1] if modes else 0 for modes in layout.modes]

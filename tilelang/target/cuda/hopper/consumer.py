@@ -1,0 +1,249 @@
+"""The consumers of a warp-specialised kernel: everything, with waits and arrivals in place of the copies.
+
+A loop has one of three forms, by what its products allow: each product is waited for where it stands; all of them stay in
+flight over one iteration (nothing but products touches their accumulators); or the products that an iteration begins with
+are started in the iteration before (:mod:`overlap`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.target.cuda.hopper.overlap import Overlap, find_overlap
+from tilelang.target.cuda.hopper.ring import Feed, Ring, buffers_of
+from tilelang.target.cuda.hopper.ring_code import Counter, Place, Slots, block, call, loop_over, substituted
+from tilelang.target.cuda.hopper.wgmma import COMPLETE, IN_FLIGHT, plan_gemm
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.gemm import Gemm
+from tilelang.tileop.hint import MaxRegisters
+
+
+class ConsumerPart:
+    """The statements of the consumers.
+
+    Attributes:
+        rings: the loops that are fed, by their statement.
+        slots: the shared objects of each feed.
+        threads, registers: of the consumers, and of each of their threads.
+        wgmma: whether products may use warp group instructions.
+    """
+
+    def __init__(self, rings: Mapping[Any, Ring], slots: Mapping[Feed, Slots], threads: int, registers: int, wgmma: bool):
+        self.rings, self.slots, self.threads, self.wgmma = rings, slots, threads, wgmma
+        self.overlaps = {loop: find_overlap(ring, threads, registers) if wgmma else None for loop, ring in rings.items()}
+        self.counters = {loop: Counter(ring, "consumed") for loop, ring in rings.items()}
+        self.early = {loop: Counter(rings[loop], "started") for loop, found in self.overlaps.items() if found is not None}
+
+    def of(self, top: list[Any]) -> Any:
+        """The statement of the role."""
+        starts = [stmt for counter in (*self.counters.values(), *self.early.values()) for stmt in counter.start()]
+        return block([*starts, *(self.statement(stmt) for stmt in top if not _is_register_hint(stmt))])
+
+    def statement(self, stmt: Any) -> Any:
+        if stmt in self.rings:
+            ring = self.rings[stmt]
+            overlap = self.overlaps[stmt]
+            if overlap is not None:
+                return _OverlappedLoop(self, ring, overlap).stmt()
+            deferred = _deferred_products(ring, self.threads) if self.wgmma else []
+            return self.deferred(ring, deferred) if deferred else self.waiting(ring)
+        if isinstance(stmt, ir.SeqStmt):
+            return block([self.statement(child) for child in stmt.seq])
+        if isinstance(stmt, ir.For) and "tl.parallel" not in stmt.annotations:
+            return loop_over(stmt, stmt.loop_var, [self.statement(stmt.body)], keep=True)
+        if isinstance(stmt, ir.IfThenElse):
+            otherwise = None if stmt.else_case is None else self.statement(stmt.else_case)
+            return ir.IfThenElse(stmt.condition, self.statement(stmt.then_case), otherwise, stmt.span)
+        return stmt
+
+    def waiting(self, ring: Ring) -> Any:
+        """The loop with its statements in order; a tile is released after its last use."""
+        counter = self.counters[ring.loop]
+        body, place = counter.bind()
+        for at in consumed(ring):
+            body += self.awaited(ring, at, place)
+            body.append(self.versioned(ring.body[at], ring, place))
+            body += [self.slots[feed].release(place.slot) for feed in ring.feeds if feed.last_use == at]
+        return loop_over(ring.loop, ring.loop.loop_var, [*body, *counter.step()])
+
+    def deferred(self, ring: Ring, products: list[int]) -> Any:
+        """The loop with its products in flight over one iteration; tiles are released one iteration later."""
+        loop, counter = ring.loop, self.counters[ring.loop]
+        body, place = counter.bind()
+        for at in consumed(ring):
+            body += self.awaited(ring, at, place)
+            body.append(self.versioned(with_wait(ring.body[at], IN_FLIGHT) if at in products else ring.body[at], ring, place))
+        released = [self.slots[feed].release(place.before()) for feed in ring.feeds]
+        done = block([call(f"tl::wgmma_wait<{len(products)}>"), *released])
+        body.append(ir.IfThenElse(loop.loop_var > loop.min, done, None))
+        after = self.completed(ring, products)
+        if ring.nested:
+            after.append(self.last_released(ring, ring.feeds))
+        return block([loop_over(loop, loop.loop_var, [*body, *counter.step()]), *after])
+
+    def awaited(self, ring: Ring, at: int, place: Place) -> list[Any]:
+        """Waits for what a statement is the first to use."""
+        return [self.slots[feed].await_full(place) for feed in ring.feeds if feed.first_use == at]
+
+    def completed(self, ring: Ring, products: Iterable[int], pending: int = 0) -> list[Any]:
+        """Waits for products in flight, the newest ``pending`` aside."""
+        start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), ring.stages)
+        return [self.versioned(with_wait(ring.body[at], COMPLETE - pending), ring, start) for at in sorted(products)]
+
+    def last_released(self, ring: Ring, feeds: Iterable[Feed]) -> Any:
+        """Releases the tiles of the last iteration, after the loop."""
+        slot = self.counters[ring.loop].now().before()
+        return ir.IfThenElse(ring.loop.extent > 0, block([self.slots[feed].release(slot) for feed in feeds]), None)
+
+    def runs(self, loop: Any) -> bool:
+        """Whether a loop certainly has an iteration."""
+        extent = as_int(loop.extent)
+        return isinstance(extent, int) and extent > 0
+
+    def versioned(self, stmt: Any, ring: Ring, place: Place) -> Any:
+        """``stmt`` over this iteration's version of the ring's buffers."""
+        versions: dict[Any, Any] = {}
+        for feed in ring.feeds:
+            versions.update(self.slots[feed].versions)
+        if not versions.keys() & buffers_of(stmt):
+            return stmt
+        stage = place.slot
+
+        def load(node: Any) -> Any:
+            new = versions.get(node.source)
+            return node if new is None else ir.BufferLoad(new, [stage, *node.indices])
+
+        def region(node: Any) -> Any:
+            new = versions.get(node.source)
+            one = ir.Range.from_min_extent(stage, ir.IntImm("int32", 1))
+            return node if new is None else ir.BufferRegion(new, [one, *node.region])
+
+        def store(node: Any) -> Any:
+            new = versions.get(node.buffer)
+            return node if new is None else ir.BufferStore(new, node.value, [stage, *node.indices], node.span)
+
+        return tvm_ffi.structural_map(stmt, [(ir.TensorLoad, load), (ir.TensorRegion, region), (ir.BufferStore, store)])
+
+
+class _OverlappedLoop:
+    """A loop whose head runs one iteration early, while the products of its tail are in flight.
+
+    The last iteration, which starts no head, stands after the loop: a product that is started in a branch would keep ptxas from
+    leaving any in flight.
+    """
+
+    def __init__(self, part: ConsumerPart, ring: Ring, overlap: Overlap):
+        self.part, self.ring, self.overlap = part, ring, overlap
+        self.counter, self.early = part.counters[ring.loop], part.early[ring.loop]
+        self.early_feeds = [feed for feed in ring.feeds if feed.last_use in overlap.head]
+        self.late_feeds = [feed for feed in ring.feeds if feed not in self.early_feeds]
+
+    def stmt(self) -> Any:
+        """The loop, what comes before and what comes after it."""
+        loop, part, ring, overlap = self.ring.loop, self.part, self.ring, self.overlap
+        waits, head = self._head(loop.min, 0)
+        before = [*waits, *head, *self._head_done()]
+        begin, place = self.counter.bind()
+        waits, head = self._head(loop.loop_var + 1, IN_FLIGHT)
+        body = [*begin, *self._middle(place, waits), *head, *self._tail(place)]
+        body += part.completed(ring, overlap.products(ring, overlap.head), len(overlap.tail))
+        body += [*self._head_done(), *self.counter.step()]
+        repeated = loop_over(loop, loop.loop_var, body, extent=loop.extent - 1)
+        begin, place = self.counter.bind()
+        last = block([*begin, *self._middle(place), *self._tail(place)])
+        after = [substituted(last, {loop.loop_var: loop.min + loop.extent - 1}), *part.completed(ring, overlap.tail)]
+        if ring.nested:
+            after += [part.slots[feed].release(self.counter.now().slot) for feed in self.late_feeds]
+        whole = block([*before, repeated, *after, *self.counter.step()])
+        return whole if part.runs(loop) else ir.IfThenElse(loop.extent > 0, whole, None)
+
+    def _head(self, iteration: Any, wait: int) -> tuple[list[Any], list[Any]]:
+        """Waits for the head's tiles, which may be done early, and the head of an iteration with the other waits."""
+        part, ring = self.part, self.ring
+        needed = [feed for feed in ring.feeds if feed.first_use in self.overlap.head]
+        # A tile that the tail uses too may only arrive when the tail before last has released its slot.
+        ahead = self.overlap.roomy and all(feed in self.early_feeds for feed in needed)
+        waits = [part.slots[feed].await_full(self.early.now()) for feed in needed] if ahead else []
+        begin, place = self.early.bind()
+        found = [*begin]
+        for at in self.overlap.head:
+            found += [] if ahead else part.awaited(ring, at, place)
+            stmt = ring.body[at]
+            stmt = with_wait(stmt, wait) if self.overlap.products(ring, [at]) else stmt
+            found.append(part.versioned(stmt, ring, place))
+        return waits, [substituted(block(found), {ring.loop.loop_var: iteration})]
+
+    def _head_done(self) -> list[Any]:
+        """The head's products are complete."""
+        slot = self.early.now().slot
+        return [*(self.part.slots[feed].release(slot) for feed in self.early_feeds), *self.early.step()]
+
+    def _middle(self, place: Place, waits: Sequence[Any] = ()) -> list[Any]:
+        """The statements between; the first that touches what the tail has in flight waits for it.
+
+        Args:
+            waits: for the next head; they stand before that wait, which ptxas would else move up, before the statements.
+        """
+        part, ring, overlap = self.part, self.ring, self.overlap
+        flying = set().union(*(buffers_of(ring.body[at]) for at in overlap.tail)) - set(ring.buffers)
+        done = [*waits, *part.completed(ring, overlap.tail)]
+        if self.late_feeds:
+            released = block([part.slots[feed].release(place.before()) for feed in self.late_feeds])
+            done.append(ir.IfThenElse(ring.loop.loop_var > ring.loop.min, released, None))
+        found = [ring.body[at] for at in overlap.head if isinstance(ring.body[at], ir.Bind)]
+        for at in overlap.middle:
+            if buffers_of(ring.body[at]) & flying:
+                found += done
+                done = []
+            found += part.awaited(ring, at, place)
+            found.append(part.versioned(ring.body[at], ring, place))
+        return [*found, *done]
+
+    def _tail(self, place: Place) -> list[Any]:
+        """The products that end an iteration, left in flight."""
+        part, ring = self.part, self.ring
+        found = []
+        for at in self.overlap.tail:
+            found += part.awaited(ring, at, place)
+            found.append(part.versioned(with_wait(ring.body[at], IN_FLIGHT), ring, place))
+        return found
+
+
+def consumed(ring: Ring) -> list[int]:
+    """Positions in a ring's body that are not the producer's."""
+    copies = {at for feed in ring.feeds for at, _ in feed.copies}
+    return [at for at in range(len(ring.body)) if at not in copies]
+
+
+def with_wait(stmt: Any, wait: int) -> Any:
+    """A product with another ``wg_wait``."""
+    return decode(stmt.value).replace(wg_wait=wait).to_stmt(stmt.span)
+
+
+def _deferred_products(ring: Ring, threads: int) -> list[int]:
+    """Positions of products that may stay in flight: all feeds end in one, and only products touch the accumulators."""
+    products: dict[int, Gemm] = {}
+    for at, stmt in enumerate(ring.body):
+        op = decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
+        if isinstance(op, Gemm) and op.wg_wait == 0 and op.kind == "gemm" and op.clear_accum in (False, 0):
+            products[at] = op
+    if not products or not all(feed.last_use in products for feed in ring.feeds):
+        return []
+    fed = set(ring.buffers)
+    for op in products.values():
+        if op.a.buffer not in fed or op.b.buffer not in fed or plan_gemm(op, threads) is None:
+            return []
+    accumulators = {op.c.buffer for op in products.values()}
+    others = (stmt for at, stmt in enumerate(ring.body) if at not in products)
+    if any(accumulators & buffers_of(stmt) for stmt in others):
+        return []
+    return list(products)
+
+
+def _is_register_hint(stmt: Any) -> bool:
+    return isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) and isinstance(decode(stmt.value), MaxRegisters)

@@ -1,0 +1,156 @@
+"""Which products of a fed loop start one iteration early, so that the tensor cores work while the threads do (sm_90a).
+
+An iteration of flash attention, in the program's order and as the consumers run it:
+
+    S(i) = Q K(i)                        (S(0) is computed before the loop)
+    softmax of S(i) into P               softmax of S(i) into P; in its course, wait for O += P V(i - 1)
+    O += P V(i)                          start S(i + 1) = Q K(i + 1), start O += P V(i)
+                                         wait for S(i + 1)
+
+The only change of order is that the *head* of the next iteration runs before the *tail* of this one. It is legal where neither
+writes what the other touches; tiles that a producer loads have a version for each iteration and do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.target.cuda.hopper.ring import Ring, Usage, buffers_of
+from tilelang.target.cuda.hopper.wgmma import plan_gemm
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.copy import Copy, Fill
+from tilelang.tileop.gemm import Gemm
+
+FRAGMENT = "local.fragment"
+_OTHER_REGISTERS = 48
+"""What addresses, counters and temporaries of a consumer need beside its tiles; more than that and tiles would spill."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Parts of a loop's body, as positions in it (the copies of the producer are in none).
+
+    Attributes:
+        head: statements that run one iteration early; its products are the last of them.
+        middle: what stays between.
+        tail: products that stay in flight into the next iteration.
+        roomy: whether the registers also suffice for a head that is computed while the middle's results wait for the tail.
+    """
+
+    head: tuple[int, ...]
+    middle: tuple[int, ...]
+    tail: tuple[int, ...]
+    roomy: bool
+
+    @staticmethod
+    def products(ring: Ring, positions: Iterable[int]) -> list[int]:
+        """Those of the positions that are products."""
+        return [at for at in positions if _product(ring.body[at]) is not None]
+
+
+def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
+    """The parts of a ring's body; None where nothing can, or need, start early.
+
+    Args:
+        threads: of the consumers.
+        registers: that a consumer thread may use.
+    """
+    copied = {at for feed in ring.feeds for at, _ in feed.copies}
+    stmts = [at for at in range(len(ring.body)) if at not in copied]
+    products = [at for at in stmts if _product(ring.body[at]) is not None]
+    spare = registers - _OTHER_REGISTERS - _registers(_touched(ring.body), threads)
+    if len(products) < 2 or spare < 0:
+        return None
+    tail_start = _tail_start(stmts, products)
+    tail = tuple(at for at in stmts if at >= tail_start)
+    for last in reversed([at for at in products if at < tail_start]):
+        head = tuple(at for at in stmts if at <= last)
+        middle = tuple(at for at in stmts if last < at < tail_start)
+        if middle and _is_legal(ring, head, middle, tail, threads):
+            computed = _written(ring.body[at] for at in head if isinstance(ring.body[at], ir.For))
+            return Overlap(head, middle, tail, _registers(computed, threads) // 2 < max(spare, 1))
+    return None
+
+
+def _tail_start(stmts: Sequence[int], products: Sequence[int]) -> int:
+    """Where the run of products that ends the body begins."""
+    start = len(stmts)
+    while start > 0 and stmts[start - 1] in products:
+        start -= 1
+    return stmts[start] if start < len(stmts) else stmts[-1] + 1
+
+
+def _product(stmt: Any) -> Gemm | None:
+    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
+        op = decode(stmt.value)
+        if isinstance(op, Gemm) and op.wg_wait == 0 and op.kind == "gemm":
+            return op
+    return None
+
+
+def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequence[int], threads: int) -> bool:
+    if not tail or not all(_may_start_early(ring.body[at]) for at in head):
+        return False
+    early, late = [ring.body[at] for at in head], [ring.body[at] for at in tail]
+    if not (_may_fly(early, ring, threads) and _may_fly(late, ring, threads)) or any(_product(ring.body[at]) for at in middle):
+        return False
+    versioned = set(ring.buffers)
+    written_early, written_late = _written(early), _written(late)
+    if any(buffer.scope() != FRAGMENT for buffer in written_early):
+        return False
+    if (written_early & _touched(late) | written_late & _touched(early)) - versioned:
+        return False
+    # Something must wait for the head's products, else leaving them in flight over an iteration does as well.
+    return bool(written_early & _touched(ring.body[at] for at in middle))
+
+
+def _may_start_early(stmt: Any) -> bool:
+    """Whether a statement does nothing but compute a tile in registers."""
+    if isinstance(stmt, ir.Bind):
+        return True
+    if isinstance(stmt, ir.For):
+        return "tl.parallel" in stmt.annotations
+    return isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) and isinstance(decode(stmt.value), (Fill, Copy, Gemm))
+
+
+def _may_fly(stmts: Sequence[Any], ring: Ring, threads: int) -> bool:
+    """Whether the products among some statements can be in flight together, up to the last of the statements."""
+    written = _written(ring.body) - set(ring.buffers)
+    flying: set[Any] = set()  # accumulators, and operands in registers
+    for stmt in stmts:
+        op = _product(stmt)
+        if op is None:
+            if flying & buffers_of(stmt):
+                return False
+            continue
+        operands = [region.buffer for region in (op.a, op.b)]
+        if plan_gemm(op, threads) is None or flying.intersection(operands):
+            return False
+        if any(buffer in written and buffer.scope() != FRAGMENT for buffer in operands):
+            return False
+        flying |= {op.c.buffer, *(buffer for buffer in operands if buffer.scope() == FRAGMENT)}
+    return True
+
+
+def _registers(buffers: Iterable[Any], threads: int) -> int:
+    """Registers of a thread that the fragments among some buffers take."""
+    bits = 0
+    for buffer in buffers:
+        if buffer.scope() == FRAGMENT:
+            elements = canonical(str(buffer.dtype)).bits
+            for extent in buffer.shape:
+                elements *= int(extent)
+            bits += elements
+    return bits // (32 * threads)
+
+
+def _written(stmts: Iterable[Any]) -> set[Any]:
+    return {buffer for stmt in stmts for buffer in Usage(stmt).written}
+
+
+def _touched(stmts: Iterable[Any]) -> set[Any]:
+    return {buffer for stmt in stmts for buffer in buffers_of(stmt)}

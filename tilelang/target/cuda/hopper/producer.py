@@ -1,0 +1,112 @@
+"""The producer of a warp-specialised kernel: the loops' skeletons, with barriers and copies by the tensor memory accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.region import Region
+from tilelang.ir.visit import any_statement, statement_exprs, variables, walk
+from tilelang.target.cuda.hopper.ring import Feed, Ring, Usage, statements
+from tilelang.target.cuda.hopper.ring_code import (
+    Counter,
+    Slots,
+    address,
+    block,
+    call,
+    element,
+    loop_over,
+    substituted,
+    versioned_region,
+)
+from tilelang.tileop.copy import Copy
+
+
+class ProducerPart:
+    """The statements of the producer.
+
+    Attributes:
+        rings: the loops that it feeds, by their statement.
+        slots: the shared objects of each feed.
+        usage: facts about the kernel.
+        possible: false where it would need what only the consumers know.
+    """
+
+    def __init__(self, rings: Mapping[Any, Ring], slots: Mapping[Feed, Slots], usage: Usage):
+        self.rings, self.slots, self.usage = rings, slots, usage
+        self.counters = {loop: Counter(ring, "produced") for loop, ring in rings.items()}
+        self.possible = True
+
+    def of(self, top: list[Any]) -> Any | None:
+        """The statement of the role; None where it is not possible."""
+        kept = self.block(top)
+        starts = [stmt for counter in self.counters.values() for stmt in counter.start()]
+        return block([*starts, *kept]) if self.possible else None
+
+    def block(self, stmts: list[Any]) -> list[Any]:
+        kept = [found for stmt in stmts if (found := self.statement(stmt)) is not None]
+        return _without_unused(kept) if any(not isinstance(stmt, ir.Bind) for stmt in kept) else []
+
+    def statement(self, stmt: Any) -> Any | None:
+        if stmt in self.rings:
+            return self.ring(self.rings[stmt])
+        if isinstance(stmt, ir.Bind):
+            return stmt if self.usage.is_uniform([stmt.value]) else None
+        if isinstance(stmt, (ir.Break, ir.Continue)):
+            return stmt
+        if isinstance(stmt, (ir.For, ir.While)) and not any_statement(stmt.body, self.rings.__contains__):
+            return None
+        if isinstance(stmt, ir.For):
+            body = self.block(statements(stmt.body))
+            return self.checked(loop_over(stmt, stmt.loop_var, body), stmt.min, stmt.extent) if body else None
+        if isinstance(stmt, ir.IfThenElse):
+            then = self.block(statements(stmt.then_case))
+            otherwise = [] if stmt.else_case is None else self.block(statements(stmt.else_case))
+            if not then and not otherwise:
+                return None
+            rebuilt = ir.IfThenElse(stmt.condition, block(then), block(otherwise) if otherwise else None, stmt.span)
+            return self.checked(rebuilt, stmt.condition)
+        if isinstance(stmt, (ir.While, ir.AttrStmt)) and self.block(statements(stmt.body)):
+            self.possible = False
+        return None
+
+    def checked(self, stmt: Any, *conditions: Any) -> Any:
+        if not self.usage.is_uniform(conditions):
+            self.possible = False
+        return stmt
+
+    def ring(self, ring: Ring) -> Any:
+        loop, counter = ring.loop, self.counters[ring.loop]
+        var = ir.Var(loop.loop_var.name, str(loop.loop_var.ty))
+        begin, place = counter.bind()
+        # A producer waits for a feed where the consumers first use one, so that tiles are asked for in the order of their use.
+        known = [stmt for stmt in ring.body if isinstance(stmt, ir.Bind) and self.usage.is_uniform([stmt.value])]
+        body: list[Any] = [*begin, *known]
+        for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
+            slots = self.slots[feed]
+            full = element(slots.full, place.slot)
+            body.append(slots.await_empty(place))
+            body.append(call("tl::mbarrier_arrive_expect_tx", address(full), ir.IntImm("int32", feed.bytes)))
+            barrier = Region(slots.full, (place.slot,), (1,))
+            for _, copy in feed.copies:
+                target = versioned_region(copy.dst, slots.versions[copy.dst.buffer], place.slot)
+                moved = Copy(copy.src, target, barrier, kind="tma", eviction_policy=copy.eviction_policy)
+                body.append(moved.to_stmt(loop.span))
+        body += counter.step()
+        own = statements(substituted(block(_without_unused(body)), {loop.loop_var: var}))
+        return self.checked(loop_over(loop, var, own), loop.min, loop.extent)
+
+
+def _without_unused(stmts: list[Any]) -> list[Any]:
+    """The statements without bindings that none of them uses."""
+    used: set[Any] = set()
+    kept: list[Any] = []
+    for stmt in reversed(stmts):
+        if isinstance(stmt, ir.Bind) and stmt.var not in used:
+            continue
+        for node in walk(stmt):
+            for expr in statement_exprs(node):
+                used.update(variables(expr))
+        kept.append(stmt)
+    return kept[::-1]

@@ -1,0 +1,146 @@
+"""Statements that both roles of a warp-specialised kernel are made of: slots of a ring, places in it, calls on barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant
+from tilelang.ir.region import Region
+from tilelang.ir.visit import walk
+from tilelang.target.cuda.hopper.ring import Ring, statements
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The shared objects of one feed: its barriers and the versioned buffer of each copy."""
+
+    full: Any
+    empty: Any
+    versions: dict[Any, Any]
+
+    def await_full(self, place: Place) -> Any:
+        """Waits for the tiles of an iteration."""
+        return call("tl::mbarrier_wait", address(element(self.full, place.slot)), place.lap)
+
+    def await_empty(self, place: Place) -> Any:
+        """Waits until an iteration's slot is free."""
+        return call("tl::mbarrier_wait", address(element(self.empty, place.slot)), 1 - place.lap)
+
+    def release(self, slot: Any) -> Any:
+        """A warp is done with a slot."""
+        return call("tl::mbarrier_arrive_warp", address(element(self.empty, slot)))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in its ring an iteration is.
+
+    Attributes:
+        slot: the version of the buffers that is in use.
+        lap: parity of the phase of ``full`` that this iteration completes.
+    """
+
+    slot: Any
+    lap: Any
+    stages: int
+
+    def before(self) -> Any:
+        """The slot of the iteration before."""
+        last = ir.IntImm("int32", self.stages - 1)
+        return ir.Select(self.slot > 0, self.slot - 1, last)
+
+
+class Counter:
+    """Where a role is in a ring: two variables that go on where the loop runs again.
+
+    They are stepped instead of computed from the iteration's number: a division by three costs ten instructions an iteration.
+    """
+
+    def __init__(self, ring: Ring, role: str):
+        self.ring = ring
+        name = ring.loop.loop_var.name
+        self.slot = ir.decl_buffer((1,), "int32", f"{role}_{name}_slot", scope="local.var", layout=None)
+        self.lap = ir.decl_buffer((1,), "int32", f"{role}_{name}_lap", scope="local.var", layout=None)
+
+    def bind(self) -> tuple[list[Any], Place]:
+        """Statements that begin an iteration, and its place."""
+        slot, lap = ir.Var("slot", "int32"), ir.Var("lap", "int32")
+        return [ir.Bind(slot, value(self.slot)), ir.Bind(lap, value(self.lap))], Place(slot, lap, self.ring.stages)
+
+    def now(self) -> Place:
+        """The place of the next iteration, outside of the loop."""
+        return Place(value(self.slot), value(self.lap), self.ring.stages)
+
+    def start(self) -> list[Any]:
+        """Statements at the beginning of the role."""
+        zero = ir.IntImm("int32", 0)
+        buffers = (self.slot, self.lap)
+        return [*map(ir.AllocBuffer, buffers), *(ir.BufferStore(buffer, zero, [0]) for buffer in buffers)]
+
+    def step(self) -> list[Any]:
+        """Statements at the end of an iteration."""
+        wrap = [
+            ir.BufferStore(self.slot, ir.IntImm("int32", 0), [0]),
+            ir.BufferStore(self.lap, 1 - value(self.lap), [0]),
+        ]
+        following = ir.BufferStore(self.slot, value(self.slot) + 1, [0])
+        return [following, ir.IfThenElse(value(self.slot) >= self.ring.stages, block(wrap), None)]
+
+
+def value(variable: Any) -> Any:
+    """What a ``local.var`` holds."""
+    return ir.BufferLoad(variable, [0])
+
+
+def versioned_region(region: Region, buffer: Any, stage: Any) -> Region:
+    """A region of a tile in one slot of its ring."""
+    return Region(buffer, (stage, *region.mins), (1, *region.extents))
+
+
+def substituted(stmt: Any, values: Mapping[Any, Any]) -> Any:
+    """A copy of a statement with values in place of variables; what it binds gets variables of its own."""
+    renamed = dict(values)
+    for node in walk(stmt):
+        if isinstance(node, ir.Bind):
+            renamed[node.var] = ir.Var(node.var.name, str(node.var.ty))
+
+    def var(node: Any) -> Any:
+        return renamed.get(node, node)
+
+    return tvm_ffi.structural_map(stmt, [(ir.Var, var)])
+
+
+def loop_over(loop: Any, var: Any, body: list[Any], keep: bool = False, extent: Any = None) -> Any:
+    """The loop with another variable, body and number of iterations; ``keep`` its annotations."""
+    notes = {} if not keep else dict(loop.annotations)
+    return ir.For(
+        var, loop.min, loop.extent if extent is None else extent, loop.kind, block(body), annotations=notes, span=loop.span
+    )
+
+
+def block(stmts: list[Any]) -> Any:
+    """One statement of several."""
+    flat = [inner for stmt in stmts for inner in statements(stmt)]
+    if not flat:
+        return ir.Evaluate(ir.IntImm("int32", 0))
+    return flat[0] if len(flat) == 1 else ir.SeqStmt(flat)
+
+
+def element(buffer: Any, index: Any) -> Any:
+    """An element of a one-dimensional buffer."""
+    return ir.BufferLoad(buffer, [constant(index)])
+
+
+def address(load: Any) -> Any:
+    """The address of an element."""
+    return ir.tirx.address_of(load)
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """A call of a device function as a statement."""
+    return ir.Evaluate(ir.tirx.call_extern("int32", function, *arguments))

@@ -1,0 +1,283 @@
+"""Copies by the tensor memory accelerator (sm_90): which copies it can do, the descriptors, and the text.
+
+One thread starts the copy of a *box* of a tensor of up to five dimensions; elements outside the tensor read as zero and are
+not written. What the hardware demands of the tensor must be certain at compile time (byte strides that are multiples of 16, a
+compact innermost axis), else the copy is left to the threads; the base address is checked when the descriptor is encoded at
+launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tilelang.artifact import TensorMapSpec
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.facts import Facts
+from tilelang.ir.region import Region
+from tilelang.layout import TileLayout, row_major
+from tilelang.target.cuda.hopper.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
+from tilelang.tensor_maps import TRANSPORTS
+from tilelang.tileop.atomic import AtomicTile
+
+MAX_RANK = 5
+MAX_BOX = 256
+ALIGNMENT = 16
+SHARED_ALIGNMENT = 128
+"""Bytes: where an operation may start in shared memory (swizzled panels, which are aligned further, always do)."""
+
+_REDUCTIONS: Mapping[str, frozenset[str]] = {
+    "add": frozenset({"float16", "bfloat16", "float32", "int32", "uint32", "uint64"}),
+    "max": frozenset({"float16", "bfloat16", "int32", "uint32", "int64", "uint64"}),
+    "min": frozenset({"float16", "bfloat16", "int32", "uint32", "int64", "uint64"}),
+}
+"""Element types that the accelerator can reduce in global memory, by operation."""
+
+
+@dataclass(frozen=True)
+class TmaPlan:
+    """How one copy is done.
+
+    Attributes:
+        load: from global to shared memory; otherwise the other way.
+        global_region, shared_region: the two sides.
+        layout: of the shared buffer.
+        spec: the descriptor.
+        boxes: of each operation, the offsets inside the global region (outermost axis first, one for every axis of the
+            tensor) and inside the shared buffer (in elements).
+        bytes: of all boxes together, what the barrier must expect.
+    """
+
+    load: bool
+    global_region: Region
+    shared_region: Region
+    layout: TileLayout
+    spec: TensorMapSpec
+    boxes: tuple[tuple[tuple[int, ...], int], ...]
+    bytes: int
+
+
+def is_candidate(source: Region, target: Region, facts: Facts, layout: Any = None) -> bool:
+    """Whether a copy can use the accelerator if the shared buffer gets ``layout``, by default its natural one."""
+    sides = _sides(source, target)
+    if sides is None or source.dtype != target.dtype:
+        return False
+    outer, inner, _ = sides
+    if not _tensor_fits(outer, facts) or _tile_axes(outer, inner) is None:
+        return False
+    return _fitting_box(outer, inner, natural_layout(inner) if layout is None else layout, facts) is not None
+
+
+def _fitting_box(outer: Region, inner: Region, layout: Any, facts: Facts) -> list[int] | None:
+    """Extents of one operation that fills a part of a tile of that layout; None where no operation does."""
+    bits = canonical(outer.dtype).bits
+    width = panel_bytes_of(layout, bits)
+    rows = row_major([int(extent) for extent in inner.buffer.shape])
+    if width is None and layout != rows:
+        return None
+    axes = _tile_axes(outer, inner)
+    if axes is None or not _region_fits(inner, None if width is None else width * 8 // bits, facts):
+        return None
+    if width is not None:
+        return _panel_box(outer, axes, inner, width * 8 // bits)
+    box = _row_major_box(outer, axes)
+    pieces = [rows.linear(list(inner.mins)) * bits // 8]
+    pieces += [prod(box) * bits // 8] if prod(box) != prod(int(extent) for extent in inner.extents) else []
+    fits = box[axes[-1]] * bits // 8 % ALIGNMENT == 0
+    return box if fits and all(facts.divisible(place, SHARED_ALIGNMENT) for place in pieces) else None
+
+
+def natural_layout(region: Region) -> TileLayout:
+    """The layout of a shared tile that nothing else constrains: the widest swizzled panels that fit, else row-major."""
+    shape = [int(extent) for extent in region.buffer.shape]
+    bits = canonical(region.dtype).bits
+    widths = panel_widths(shape, bits)
+    return panel_layout(shape, bits, widths[0]) if widths else row_major(shape)
+
+
+def plan_copy(
+    source: Region, target: Region, layout: Any, facts: Facts, name: str, reduction: str | None = None
+) -> TmaPlan | None:
+    """The plan of a copy, or None where the accelerator cannot do it.
+
+    Args:
+        layout: of the shared buffer.
+        name: kernel parameter that will hold the descriptor.
+        reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
+    """
+    if not is_candidate(source, target, facts, layout):
+        return None
+    sides = _sides(source, target)
+    assert sides is not None
+    outer, inner, load = sides
+    dtype = canonical(outer.dtype)
+    if reduction is not None and (load or dtype not in _REDUCTIONS[reduction]):
+        return None
+    axes, box = _tile_axes(outer, inner), _fitting_box(outer, inner, layout, facts)
+    assert axes is not None and box is not None
+    spec = TensorMapSpec(
+        name=name,
+        tensor=str(outer.buffer.name),
+        dtype=str(dtype) if reduction is not None else TRANSPORTS[dtype],
+        shape=tuple(to_dim(extent) for extent in reversed(list(outer.buffer.shape))),
+        strides=tuple(to_dim(stride) for stride in _byte_strides(outer)[-2::-1]),
+        box=tuple(reversed(box)),
+        element_strides=(1,) * len(box),
+        swizzle=panel_bytes_of(layout, dtype.bits) or 0,
+    )
+    boxes = tuple(_boxes(outer, axes, inner, box, layout))
+    count = dtype.bytes
+    for extent in (int(extent) for extent in inner.shape):
+        count *= extent
+    return TmaPlan(load, outer, inner, layout, spec, boxes, count)
+
+
+def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None:
+    """(global side, shared side, whether it is a load); None for any other copy."""
+    shared = ("shared.dyn", "shared")
+    if source.scope == "global" and target.scope in shared:
+        return source, target, True
+    if source.scope in shared and target.scope == "global":
+        return target, source, False
+    return None
+
+
+def _tensor_fits(outer: Region, facts: Facts) -> bool:
+    dtype = canonical(outer.dtype)
+    if dtype not in TRANSPORTS or not 1 <= len(outer.extents) <= MAX_RANK:
+        return False
+    strides = _byte_strides(outer)
+    if as_int(strides[-1]) != dtype.bytes:
+        return False
+    return all(_divisible(stride, facts) for stride in strides[:-1])
+
+
+def _divisible(stride: Any, facts: Facts) -> bool:
+    return stride % ALIGNMENT == 0 if isinstance(stride, int) else facts.divisible(stride, ALIGNMENT)
+
+
+def _byte_strides(outer: Region) -> list[Any]:
+    """Byte stride of each axis."""
+    bytes_each = canonical(outer.dtype).bytes
+    given = list(outer.buffer.strides)
+    if given:
+        return [as_int(stride * bytes_each) for stride in given]
+    strides, total = [], constant(bytes_each, "int64")
+    for extent in reversed(list(outer.buffer.shape)):
+        strides.append(as_int(total))
+        total = total * ir.Cast("int64", constant(extent)) if not isinstance(as_int(extent), int) else total * as_int(extent)
+    return list(reversed(strides))
+
+
+def _tile_axes(outer: Region, inner: Region) -> list[int] | None:
+    """For each axis of the shared region that is not of length one, the global axis that it is; None where extents differ."""
+    if not all(isinstance(extent, int) for extent in (*outer.extents, *inner.extents)):
+        return None
+    global_axes = [axis for axis, extent in enumerate(outer.extents) if extent != 1]
+    shared_axes = [axis for axis, extent in enumerate(inner.extents) if extent != 1]
+    if [outer.extents[axis] for axis in global_axes] != [inner.extents[axis] for axis in shared_axes]:
+        return None
+    # The innermost global axis must be the tile's: a column of a matrix is not contiguous.
+    return global_axes if global_axes and global_axes[-1] == len(outer.extents) - 1 else None
+
+
+def _region_fits(inner: Region, panel: int | None, facts: Facts) -> bool:
+    """Whether boxes fill the shared region: of a row-major tile whole axes, of panels (in elements) whole panels and any rows
+    from a multiple of eight on, over which the swizzle repeats. Leading axes may be single indices."""
+    axes = list(zip(inner.mins, inner.extents, inner.buffer.shape))
+    while len(axes) > (1 if panel is None else 2) and as_int(axes[0][1]) == 1:
+        axes = axes[1:]
+    if panel is None:
+        return all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes)
+    (row, _, _), (column, columns, _) = axes[-2:]
+    return facts.divisible(row, 8) and facts.divisible(column, panel) and as_int(columns) % panel == 0
+
+
+def _panel_box(outer: Region, axes: list[int], inner: Region, panel: int) -> list[int]:
+    """Extents of one operation, outermost axis first: rows of one panel of so many elements."""
+    box = [1] * len(outer.extents)
+    if inner.extents[-2] != 1:
+        box[axes[-2]] = _largest_divisor(int(outer.extents[axes[-2]]), MAX_BOX)
+    box[axes[-1]] = panel
+    return box
+
+
+def _row_major_box(outer: Region, axes: list[int]) -> list[int]:
+    """Extents of one operation: as many inner axes whole as it takes, and the largest part of the next one that divides it."""
+    box = [1] * len(outer.extents)
+    for axis in reversed(axes):
+        box[axis] = _largest_divisor(int(outer.extents[axis]), MAX_BOX)
+        if box[axis] != outer.extents[axis]:
+            break
+    return box
+
+
+def _largest_divisor(value: int, limit: int) -> int:
+    return next(size for size in range(limit, 0, -1) if value % size == 0)
+
+
+def _boxes(
+    outer: Region, axes: list[int], inner: Region, box: list[int], layout: TileLayout
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Where each operation starts, in the global region and in shared memory."""
+    shared_axes = [axis for axis, extent in enumerate(inner.extents) if extent != 1]
+    starts: list[tuple[int, ...]] = [()]
+    for axis in axes:
+        starts = [(*start, at) for start in starts for at in range(0, int(outer.extents[axis]), box[axis])]
+    for start in starts:
+        global_start = [0] * len(outer.extents)
+        shared_index = [0] * len(inner.extents)
+        for axis, shared_axis, at in zip(axes, shared_axes, start):
+            global_start[axis] = at
+            shared_index[shared_axis] = at
+        yield tuple(global_start), int(layout.linear(shared_index))
+
+
+def emit_load(plan: TmaPlan, pointer: str, barrier: str, expr: Callable[[Any], str], multicast: int | None = None,
+              policy: str | None = None) -> list[str]:  # fmt: skip
+    """The C++ lines that start a load; one thread runs them.
+
+    Args:
+        pointer: text of a pointer to the shared buffer's first element.
+        barrier: text of a pointer to the barrier.
+        expr: prints an expression.
+        multicast: mask of the blocks of the cluster that receive the boxes.
+        policy: ``"evict_first"`` …
+    """
+    rank = len(plan.spec.box)
+    form, extra = "", ""
+    if multicast is not None:
+        form, extra = "_multicast", f", {multicast}"
+    elif policy is not None:
+        form, extra = "_hint", f", tl::cache_policy_{policy}()"
+    return [
+        f"tl::tma_load_{rank}d{form}({place}, {plan.spec.name}, {barrier}{extra}, {coordinates});"
+        for place, coordinates in _operations(plan, pointer, expr)
+    ]
+
+
+def emit_store(plan: TmaPlan, pointer: str, expr: Callable[[Any], str], reduction: str | None = None) -> list[str]:
+    """The C++ lines that start a store (or a reduction) and close its group; one thread runs them."""
+    rank = len(plan.spec.box)
+    function = f"tma_store_{rank}d" if reduction is None else f"tma_reduce_{reduction}_{rank}d"
+    lines = [f"tl::{function}({plan.spec.name}, {place}, {at});" for place, at in _operations(plan, pointer, expr)]
+    return [*lines, "tl::tma_store_commit();"]
+
+
+def _operations(plan: TmaPlan, pointer: str, expr: Callable[[Any], str]) -> Iterator[tuple[str, str]]:
+    """(shared pointer, coordinates innermost first) of each operation."""
+    base = plan.layout.linear(list(plan.shared_region.mins))
+    for start, offset in plan.boxes:
+        place = f"{pointer} + {expr(as_int(base + offset))}"
+        at = [expr(as_int(constant(low) + step)) for low, step in zip(plan.global_region.mins, start)]
+        yield place, ", ".join(reversed(at))
+
+
+def reduction_of(operator: AtomicTile) -> str | None:
+    """The accelerator's name of an atomic tile's operation, where the user asked for it by ``use_tma``."""
+    return operator.op if operator.use_tma and operator.op in _REDUCTIONS else None

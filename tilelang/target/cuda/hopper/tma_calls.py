@@ -1,0 +1,137 @@
+"""``T.create_tma_descriptor``, ``T.tma_load`` and ``T.tma_store``: copies by the tensor memory accelerator, by hand (sm_90a).
+
+A descriptor's numbers are those of the driver's ``cuTensorMapEncodeTiled``, axes from the innermost on:
+
+    type, rank, tensor, sizes…, byte strides…, box…, element steps…, interleave, swizzle, L2 promotion, fill
+
+The host encodes it at each launch, so its tensor is a parameter of the kernel; the first byte stride is the element's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.artifact import TensorMapSpec
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+from tilelang.ir.expr import as_int
+from tilelang.target.cuda.hopper.tma import ALIGNMENT, MAX_BOX, MAX_RANK
+from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TRANSPORTS
+
+
+def descriptor_text(call: Any, emitter: Any) -> str:
+    """The name of the kernel's parameter that holds the descriptor."""
+    if emitter.descriptors is None:
+        raise CompileError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
+    return emitter.descriptors.take_spec(_spec(list(call.args), emitter)).name
+
+
+def load_text(call: Any, emitter: Any) -> str:
+    """``T.tma_load(descriptor, barrier, destination, coordinates…)``."""
+    descriptor, barrier, target, *coordinates = call.args
+    at = ", ".join(map(emitter.text, coordinates))
+    place = f"{_address(target, emitter)}, {emitter.text(descriptor)}, {_address(barrier, emitter)}"
+    return f"tl::tma_load_{_rank(coordinates)}d({place}, {at})"
+
+
+def store_text(call: Any, emitter: Any) -> str:
+    """``T.tma_store(descriptor, source, coordinates…)``."""
+    descriptor, source, *coordinates = call.args
+    at = ", ".join(map(emitter.text, coordinates))
+    return f"tl::tma_store_{_rank(coordinates)}d({emitter.text(descriptor)}, {_address(source, emitter)}, {at})"
+
+
+RULES: Mapping[str, Callable[[Any, Any], str]] = {
+    "create_tma_descriptor": descriptor_text,
+    "tma_load": load_text,
+    "tma_store": store_text,
+}
+"""Intrinsic -> its text."""
+
+
+def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
+    kind, rank, place, *rest = arguments
+    kind, rank = _known(kind, "type"), _known(rank, "rank")
+    if not 1 <= rank <= MAX_RANK or len(rest) != 4 * rank + 4:
+        raise CompileError(
+            "T.create_tma_descriptor: numbers that do not fit together",
+            hint="type, rank, tensor; of each axis size, byte stride, box, step; interleave, swizzle, promotion, fill",
+        )
+    dtype = _named({name: DATA_TYPES[name] for name in TRANSPORTS if name in DATA_TYPES}, kind, "type")
+    sizes, strides = rest[:rank], rest[rank : 2 * rank]
+    box, steps, modes = (
+        [_known(value, what) for value in rest[first : first + count]]
+        for what, first, count in (("box", 2 * rank, rank), ("step", 3 * rank, rank), ("mode", 4 * rank, 4))
+    )
+    swizzle = _named(SWIZZLES, modes[1], "swizzle")
+    _check(canonical(dtype).bytes, strides, box, swizzle, emitter)
+    return TensorMapSpec(
+        name="",
+        tensor=_tensor(place, emitter),
+        dtype=dtype,
+        shape=tuple(to_dim(as_int(size)) for size in sizes),
+        strides=tuple(to_dim(as_int(stride)) for stride in strides[1:]),
+        box=tuple(box),
+        element_strides=tuple(steps),
+        swizzle=swizzle,
+        interleave=_named(INTERLEAVES, modes[0], "interleave"),
+        l2_promotion=_named(L2_PROMOTIONS, modes[2], "promotion"),
+        oob_fill=_named(FILLS, modes[3], "fill"),
+    )
+
+
+def _check(element: int, strides: list[Any], box: list[int], swizzle: int, emitter: Any) -> None:
+    """Refuses what the driver would refuse at the launch."""
+    row = box[0] * element
+    problem = None
+    if as_int(strides[0]) != element:
+        problem = f"the innermost stride must be {element} bytes"
+    elif not all(emitter.facts.divisible(stride, ALIGNMENT) for stride in strides[1:]):
+        problem = f"strides must be multiples of {ALIGNMENT} bytes"
+    elif not all(1 <= extent <= MAX_BOX for extent in box):
+        problem = f"extents of the box are 1 to {MAX_BOX}"
+    elif row % ALIGNMENT or (swizzle and row > swizzle):
+        limit = f" and at most {swizzle}" if swizzle else ""
+        problem = f"rows of the box are {row} bytes; they must be multiples of {ALIGNMENT}{limit}"
+    if problem is not None:
+        raise CompileError(f"T.create_tma_descriptor: {problem}")
+
+
+def _tensor(place: Any, emitter: Any) -> str:
+    if isinstance(place, ir.TensorLoad) and all(as_int(index) == 0 for index in place.indices):
+        root = emitter.root(place.source)
+        if root in emitter.kernel.func.params:
+            return str(root.name)
+    raise CompileError(
+        "T.create_tma_descriptor describes a whole tensor that is a parameter",
+        hint="give the tensor itself; coordinates of T.tma_load choose the place in it",
+    )
+
+
+def _address(load: Any, emitter: Any) -> str:
+    return emitter.places.address(load.source, list(load.indices))
+
+
+def _rank(coordinates: list[Any]) -> int:
+    if not 1 <= len(coordinates) <= MAX_RANK:
+        raise CompileError(f"a TMA copy has 1 to {MAX_RANK} coordinates, not {len(coordinates)}")
+    return len(coordinates)
+
+
+def _known(value: Any, what: str) -> int:
+    number = as_int(value)
+    if not isinstance(number, int):
+        raise CompileError(f"T.create_tma_descriptor: the {what} must be known at compile time")
+    return number
+
+
+def _named(numbers: Mapping[Any, int], number: int, what: str) -> Any:
+    """What the driver calls ``number``."""
+    names = {known: name for name, known in numbers.items()}
+    if number not in names:
+        known = ", ".join(f"{number} ({name})" for number, name in sorted(names.items()))
+        raise CompileError(f"T.create_tma_descriptor: no {what} {number}", hint=f"there are {known}")
+    return names[number]

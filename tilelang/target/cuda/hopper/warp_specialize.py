@@ -1,0 +1,143 @@
+"""Warp specialisation (sm_90a): one warp group loads, the others compute.
+
+Before: a kernel whose ``T.Pipelined`` loops copy tiles to shared memory and use them.
+After: the same program over explicit barriers, as a user could have written it with ``T.ws``,
+
+    shared tiles with one version a stage; barriers full[stage], empty[stage] for each group of tiles
+    producer (the warp group after the user's own; one thread of it):
+        for each iteration:  wait empty;  expect bytes on full;  start the copies
+    consumers (the user's warp groups):
+        for each iteration:  wait full;  use the tiles;  arrive on empty
+
+What cannot be expressed so is left as it is, for the pipelining that every architecture has. Products that nothing but
+products touches in the loop stay in flight over one iteration: the tensor cores then never wait for the barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.facts import Facts
+from tilelang.ir.visit import walk
+from tilelang.target.cuda.hopper.consumer import ConsumerPart
+from tilelang.target.cuda.hopper.producer import ProducerPart
+from tilelang.target.cuda.hopper.ring import Feed, Ring, Usage, find_rings, is_hint, statements
+from tilelang.target.cuda.hopper.ring_code import Slots, block
+from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
+from tilelang.target.cuda.reading.program import Kernel
+from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.hint import MaxRegisters
+
+PRODUCER_REGISTERS = 24
+SINGLE_THREAD = "tl.single_thread"
+"""Attribute around statements that one thread of the warp group runs."""
+
+_MAX_REGISTERS = 240
+_REGISTER_FILE = 65536
+_MAX_THREADS = 1024
+
+
+def specialize(kernel: Kernel, facts: Facts, wgmma: bool = True) -> Kernel:
+    """The kernel with a producer warp group, or the same kernel where that does not apply.
+
+    Args:
+        facts: bounds of the kernel's variables.
+        wgmma: whether products may use warp group instructions.
+    """
+    threads = kernel.threads[0][1] if kernel.threads else 1
+    one_dimensional = kernel.thread_count == threads and threads % WARP_GROUP == 0 and threads < _MAX_THREADS
+    usage = Usage(kernel.body)
+    rings = find_rings(kernel.body, facts, usage) if one_dimensional else []
+    if not rings:
+        return kernel
+    body = _Splitter(rings, usage, threads, wgmma).split(kernel.body)
+    if body is None:
+        return kernel
+    (var, _), *others = kernel.threads
+    return replace(kernel, threads=((var, threads + WARP_GROUP), *others), body=body)
+
+
+class _Splitter:
+    def __init__(self, rings: Sequence[Ring], usage: Usage, threads: int, wgmma: bool):
+        self.rings = {ring.loop: ring for ring in rings}
+        self.usage = usage
+        self.threads = threads
+        self.groups = threads // WARP_GROUP
+        self.wgmma = wgmma
+        self.slots: dict[Feed, Slots] = {}
+        self.allocations: list[Any] = []
+        for ring in rings:
+            for feed in ring.feeds:
+                self._allocate(feed, ring.stages)
+
+    def split(self, body: Any) -> Any | None:
+        """The body with its two roles; None where the producer would need what only consumers know."""
+        top = statements(body)
+        shared, rest = self._shared_part(top)
+        producer = ProducerPart(self.rings, self.slots, self.usage).of(rest)
+        if producer is None:
+            return None
+        off, for_producer, for_consumer = self._registers(body)
+        consumer = ConsumerPart(self.rings, self.slots, self.threads, for_consumer, self.wgmma).of(rest)
+        lines = [] if off else [MaxRegisters(for_producer, "dec").to_stmt()]
+        one = ir.AttrStmt(ir.StringImm("thread"), SINGLE_THREAD, ir.IntImm("int32", 1), producer)
+        load = self._role(1 << self.groups, [*lines, one])
+        lines = [] if off else [MaxRegisters(for_consumer, "inc").to_stmt()]
+        compute = self._role((1 << self.groups) - 1, [*lines, consumer])
+        return block([*shared, *self.allocations, load, compute])
+
+    def _role(self, mask: int, body: list[Any]) -> Any:
+        return ir.AttrStmt(ir.StringImm("warp_groups"), "tl.warp_group", ir.IntImm("int32", mask), block(body))
+
+    def _shared_part(self, top: list[Any]) -> tuple[list[Any], list[Any]]:
+        """What both roles run: allocations, hints, and scalars computed before anything happens."""
+        setup = set(self.usage.setup)
+        before, rest = [], []
+        for stmt in top:
+            if isinstance(stmt, ir.AllocBuffer):
+                if stmt.buffer not in self._versioned():
+                    before.append(stmt)
+            elif is_hint(stmt) or stmt in setup:
+                before.append(stmt)
+            else:
+                rest.append(stmt)
+        return before, rest
+
+    def _versioned(self) -> set[Any]:
+        return {old for slots in self.slots.values() for old in slots.versions}
+
+    def _registers(self, body: Any) -> tuple[bool, int, int]:
+        """(no reallocation, registers of a producer thread, of a consumer thread)."""
+        launch = min(255, _REGISTER_FILE // (self.threads + WARP_GROUP)) // 8 * 8
+        spare = launch * (self.groups + 1) - PRODUCER_REGISTERS
+        consumer = min(_MAX_REGISTERS, spare // self.groups // 8 * 8)
+        wishes = {op.change: op.count for op in _operators(body) if isinstance(op, MaxRegisters)}
+        return "off" in wishes, wishes.get("producer", PRODUCER_REGISTERS), wishes.get("consumer", consumer)
+
+    def _allocate(self, feed: Feed, stages: int) -> None:
+        first = feed.copies[0][1].dst.buffer.name
+        barriers = []
+        for role, arrivals in (("full", 1), ("empty", self.threads // 32)):
+            buffer = ir.decl_buffer((stages,), "uint64", f"{first}_{role}", scope="shared.barrier", layout=None, data_alignment=8)
+            counts = [ir.IntImm("int32", arrivals)] * stages
+            self.allocations.append(ir.AllocBuffer(buffer, {"tl.arrive_counts": counts}))
+            barriers.append(buffer)
+        versions = {}
+        for _, copy in feed.copies:
+            old = copy.dst.buffer
+            shape = (stages, *old.shape)
+            new = ir.decl_buffer(shape, str(old.dtype), old.name, scope=old.scope(), layout=None, data_alignment=1)
+            self.allocations.append(ir.AllocBuffer(new))
+            versions[old] = new
+        self.slots[feed] = Slots(barriers[0], barriers[1], versions)
+
+
+def _operators(body: Any) -> list[Any]:
+    found = []
+    for node in walk(body):
+        if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
+            found.append(decode(node.value))
+    return found

@@ -1,0 +1,303 @@
+"""``T.gemm`` on a warp group's tensor cores (sm_90a): when it is possible, which layouts it demands, and its text.
+
+wgmma reads B, and A unless it is in registers, straight from shared memory through a descriptor; one instruction multiplies
+64 rows by up to 256 columns over 32 bytes of K. The product of a tile is a batch of instructions between one fence and one
+commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
+from tilelang.layout import FragmentLayout, TileLayout
+from tilelang.target.cuda.hopper.wgmma_layout import a_fragment_layout, accumulator_layout, panel_bytes_of, panel_widths
+from tilelang.target.cuda.hopper.wgmma_text import ACCUMULATORS, K_OF, Wgmma, is_valid_n
+from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
+
+WARP_GROUP = 128
+WARP_GROUP_NUMBER = "warp_group_id"
+"""Name of the thread's warp group in a kernel."""
+
+ROWS = 64
+K_BYTES = 32
+"""Bytes of K that one instruction contracts, whatever the type."""
+
+IN_FLIGHT = -1
+"""``wg_wait`` of a product that a later statement waits for."""
+
+COMPLETE = -2
+"""``wg_wait`` of a product that is not started again: the statement waits for it and C is valid after it; ``COMPLETE - n`` where
+``n`` newer products may stay in flight."""
+
+_OPERAND_TYPES: Mapping[str, str] = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "int8": "s8", "uint8": "u8",
+}  # fmt: skip
+_ACCUMULATOR_TYPES: Mapping[str, str] = {"float32": "f32", "float16": "f16", "int32": "s32"}
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaPlan:
+    """How one product is done.
+
+    Attributes:
+        instruction: the one that is repeated over rows, columns and K.
+        m, n, k: extents of the product.
+        groups_m, groups_n: warp groups along the rows and columns of C; group ``g`` has part ``g % groups_m`` of the rows.
+        c_layout: registers of C.
+        a_layout: registers of A, or None where A is in shared memory.
+        a_panel, b_panel: the widest panels, in bytes, that the operands in shared memory may lie in; a_panel is None with
+            a_layout.
+    """
+
+    instruction: Wgmma
+    m: int
+    n: int
+    k: int
+    groups_m: int
+    groups_n: int
+    c_layout: FragmentLayout
+    a_layout: FragmentLayout | None
+    a_panel: int | None
+    b_panel: int
+
+
+def plan_gemm(gemm: Gemm, threads: int) -> WgmmaPlan | None:
+    """The plan of a product by ``threads`` threads, or None where mma.sync must do it."""
+    a_type, b_type = _OPERAND_TYPES.get(gemm.a.dtype), _OPERAND_TYPES.get(gemm.b.dtype)
+    c_type = _ACCUMULATOR_TYPES.get(gemm.c.dtype)
+    if a_type is None or b_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
+        return None
+    extents = (gemm.m, gemm.n, gemm.k)
+    if not all(isinstance(extent, int) for extent in extents) or not _scopes_fit(gemm):
+        return None
+    m, n, k = extents
+    a_in_registers = gemm.a.scope == "local.fragment"
+    a_rows_along_m, b_rows_along_n = gemm.transpose_a, not gemm.transpose_b
+    if k % K_OF[a_type] or (K_OF[a_type] != 16 and (a_rows_along_m or b_rows_along_n)) or (a_in_registers and a_rows_along_m):
+        return None
+    for groups_m, groups_n in _partitions(m, n, threads // WARP_GROUP, gemm.policy):
+        rows, columns = m // groups_m, n // groups_n
+        a_panel = None if a_in_registers else _panel(gemm.a, rows if a_rows_along_m else k)
+        b_panel = _panel(gemm.b, columns if b_rows_along_n else k)
+        width = _instruction_width(columns, a_type, b_panel, canonical(gemm.b.dtype).bits, b_rows_along_n)
+        if (a_panel is None and not a_in_registers) or b_panel is None or width is None:
+            continue
+        try:
+            instruction = Wgmma(width, c_type, a_type, b_type, a_in_registers, a_rows_along_m, b_rows_along_n)
+        except ValueError:
+            continue
+        a_layout = a_fragment_layout(m, k, canonical(gemm.a.dtype).bits, groups_m, groups_n) if a_in_registers else None
+        c_layout = accumulator_layout(m, n, groups_m, groups_n)
+        return WgmmaPlan(instruction, m, n, k, groups_m, groups_n, c_layout, a_layout, a_panel, b_panel)
+    return None
+
+
+def _scopes_fit(gemm: Gemm) -> bool:
+    shared = ("shared.dyn", "shared")
+    return gemm.c.scope == "local.fragment" and gemm.b.scope in shared and gemm.a.scope in (*shared, "local.fragment")
+
+
+def _partitions(m: int, n: int, groups: int, policy: int) -> list[tuple[int, int]]:
+    """How warp groups may share C, the best first: as the policy says, else the squarest parts, rows first."""
+    found = [
+        (by_row, groups // by_row)
+        for by_row in range(groups, 0, -1)
+        if groups % by_row == 0 and m % (ROWS * by_row) == 0 and n % (8 * (groups // by_row)) == 0
+    ]
+    key: Mapping[int, Callable[[tuple[int, int]], Any]] = {
+        GemmWarpPolicy.FullRow: lambda part: -part[0],
+        GemmWarpPolicy.FullCol: lambda part: -part[1],
+        GemmWarpPolicy.Square: lambda part: m // part[0] + n // part[1],
+    }
+    return sorted(found, key=key[GemmWarpPolicy(policy)])
+
+
+def _panel(operand: Region, run: int) -> int | None:
+    """The widest panel of an operand of which each group reads ``run`` contiguous elements."""
+    bits = canonical(operand.dtype).bits
+    widths = panel_widths([int(extent) for extent in operand.buffer.shape], bits)
+    return next((width for width in widths if run % (width * 8 // bits) == 0), None)
+
+
+def _instruction_width(columns: int, a_type: str, b_panel: int | None, bits: int, along_n: bool) -> int | None:
+    """The widest instruction that divides the columns of a group; whole panels where B's rows run along N."""
+    if b_panel is None:
+        return None
+    panel = b_panel * 8 // bits
+    for width in range(min(256, columns), 7, -8):
+        whole = not along_n or width % panel == 0 or panel % width == 0
+        if columns % width == 0 and whole and is_valid_n(width, a_type):
+            return width
+    return None
+
+
+@dataclass(frozen=True)
+class SharedOperand:
+    """A shared tile that descriptors read.
+
+    Attributes:
+        pointer: text of a pointer to the buffer's first byte.
+        layout: the buffer's layout, in panels.
+        region: the tile.
+        bits: of an element.
+        along_k: whether the contiguous axis is K.
+    """
+
+    pointer: str
+    layout: TileLayout
+    region: Region
+    bits: int
+    along_k: bool
+
+    @property
+    def panel_bytes(self) -> int:
+        """Panel width."""
+        width = panel_bytes_of(self.layout, self.bits)
+        if width is None:
+            raise ValueError(f"{self.region.buffer.name} is not in swizzled panels")
+        return width
+
+    def strides(self) -> tuple[int, int]:
+        """Leading and stride byte offsets of the descriptor."""
+        width, rows = self.panel_bytes, self.layout.shape[-2]
+        return (16, 8 * width) if self.along_k else (rows * width, 8 * width)
+
+    def start(self) -> Any:
+        """Byte offset of the tile's first element."""
+        return self.layout.linear(list(self.region.mins)) * self.bits // 8
+
+    def offset(self, across: Any, k: int) -> Any:
+        """Bytes from the tile's first element to the one at ``across`` (along M or N) and ``k``."""
+        row, column = (across, k) if self.along_k else (k, across)
+        leading = [0] * (len(self.layout.shape) - 2)
+        return self.layout.linear([*leading, row, column]) * self.bits // 8
+
+    def descriptor(self, start_text: str) -> str:
+        """Text of the descriptor of the tile."""
+        leading, stride = self.strides()
+        return f"tl::wgmma_desc<{self.panel_bytes}>({self.pointer} + {start_text}, {leading}, {stride})"
+
+
+def tile_is_aligned(operand: SharedOperand, divides: Callable[[Any, int], bool]) -> bool:
+    """Whether the tile starts at a place that a descriptor can name: whole panels along the row, groups of eight rows.
+
+    Along K a tile may also start at every multiple of 32 bytes inside a panel, where one instruction ends and the next begins.
+    """
+    row, column = operand.region.mins[-2:]
+    unit = 32 if operand.along_k else operand.panel_bytes
+    return divides(row, 8) and divides(column, unit * 8 // operand.bits)
+
+
+def emit(
+    plan: WgmmaPlan,
+    a: SharedOperand | str,
+    b: SharedOperand,
+    c: str,
+    *,
+    expr: Callable[[Any], str],
+    clear: str | None = None,
+    wait: bool = True,
+    name: str = "",
+    first_group: int = 0,
+) -> list[str]:
+    """The C++ lines of a product.
+
+    Args:
+        a: the shared tile, or text of a pointer to the first register of A.
+        c: text of a pointer to the first accumulator.
+        expr: prints an offset expression.
+        clear: None to add to C, ``"true"`` to overwrite it, else the text of a condition.
+        wait: whether the product is complete at the end; otherwise a later ``wgmma_wait`` completes it.
+        name: suffix of local names, unique in the enclosing scope where ``wait`` is False.
+        first_group: number of the first warp group that takes part.
+    """
+    instruction = plan.instruction
+    rows, columns = plan.m // plan.groups_m, plan.n // plan.groups_n
+    group_row, group_column = _group_text(plan, first_group)
+    lines = ["{"]
+    if isinstance(a, SharedOperand):
+        lines.append(f"  const uint64_t a_tile = {_tile_descriptor(a, group_row, _group_step(a, rows), expr)};")
+    lines.append(f"  const uint64_t b_tile = {_tile_descriptor(b, group_column, _group_step(b, columns), expr)};")
+    pinned = fence_operands(plan, c, a if isinstance(a, str) else None)
+    lines += ["  " + line for line in pinned]
+    lines.append("  tl::wgmma_fence();")
+    per_row_tile = plan.c_layout.registers // (rows // ROWS)
+    for k in range(0, plan.k, instruction.k):
+        scale = "1" if clear is None or k > 0 else "0" if clear == "true" else f"!({clear})"
+        for row in range(0, rows, ROWS):
+            left = _advance("a_tile", a.offset(row, k)) if isinstance(a, SharedOperand) else _a_registers(plan, a, row, k)
+            for column in range(0, columns, instruction.n):
+                register = row // ROWS * per_row_tile + column // 2
+                right = _advance("b_tile", b.offset(column, k))
+                lines.append(f"  tl::{instruction.name}({c} + {register}, {left}, {right}, {scale});")
+    lines.append("  tl::wgmma_commit();")
+    if wait:
+        lines += ["  " + line for line in complete(plan, c)]
+    lines.append("}")
+    return lines
+
+
+def complete(plan: WgmmaPlan, c: str, pending: int = 0) -> list[str]:
+    """The C++ lines that wait for every product in flight but the newest ``pending``; ``c`` holds its result afterwards."""
+    return [f"tl::wgmma_wait<{pending}>();", *fence_operands(plan, c, None)]
+
+
+def fence_operands(plan: WgmmaPlan, c: str, a: str | None) -> list[str]:
+    """Lines without an instruction that keep the compiler from moving accesses of C, and of A in registers, across this point."""
+    registers = plan.c_layout.registers // (2 if plan.instruction.accumulator == "f16" else 1)
+    place = f"reinterpret_cast<uint32_t*>({c})" if plan.instruction.accumulator == "f16" else c
+    lines = [f"tl::wgmma_fence_operand<{registers}>({place});"]
+    if a is not None and plan.a_layout is not None:
+        words = plan.a_layout.registers * K_BYTES // (4 * plan.instruction.k)
+        lines.append(f"tl::wgmma_fence_operand<{words}>(reinterpret_cast<uint32_t*>({a}));")
+    return lines
+
+
+def _group_text(plan: WgmmaPlan, first: int) -> tuple[str | None, str | None]:
+    """Which part of the rows and of the columns this warp group has, as text; None where there is one."""
+    group = WARP_GROUP_NUMBER if first == 0 else f"({WARP_GROUP_NUMBER} - {first})"
+    if plan.groups_n == 1:
+        return (group if plan.groups_m > 1 else None), None
+    if plan.groups_m == 1:
+        return None, group
+    return f"({group} % {plan.groups_m})", f"({group} / {plan.groups_m})"
+
+
+def _tile_descriptor(operand: SharedOperand, group: str | None, step: int, expr: Callable[[Any], str]) -> str:
+    """The descriptor of a group's part of a tile.
+
+    What changes from one iteration to the next (the slot of a ring) is added to the descriptor of what does not, which is then
+    computed once.
+    """
+    start = as_int(operand.start())
+    if isinstance(start, int):
+        return operand.descriptor(_plus(str(start), group, step))
+    return _advance(operand.descriptor(_plus("0", group, step)), expr(start))
+
+
+def _group_step(operand: SharedOperand, extent: int) -> int:
+    return int(operand.offset(extent, 0)) if extent < _across_extent(operand) else 0
+
+
+def _across_extent(operand: SharedOperand) -> int:
+    return operand.layout.shape[-2 if operand.along_k else -1]
+
+
+def _plus(start: str, group: str | None, step: int) -> str:
+    return start if group is None else f"{start} + {group} * {step}"
+
+
+def _advance(descriptor: str, offset: Any) -> str:
+    return descriptor if offset == 0 else f"tl::wgmma_desc_advance({descriptor}, {offset})"
+
+
+def _a_registers(plan: WgmmaPlan, pointer: str, row: int, k: int) -> str:
+    assert plan.a_layout is not None
+    per_row_tile = plan.k // 2
+    return f"{pointer} + {row // ROWS * per_row_tile + k // 2}"

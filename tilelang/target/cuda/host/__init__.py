@@ -1,0 +1,1 @@
+"""Hosts of CUDA kernels, generated from the launch records alone."""

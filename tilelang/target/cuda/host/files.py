@@ -1,0 +1,73 @@
+"""Hosts of CUDA kernels, generated from the launch records alone.
+
+A backend's host checks nothing but what a launch needs; arguments were checked before it is entered (the packed entry checks
+tensors itself). It reaches the device through the runtime that the loader hands to it (``src/runtime/host_api.h``).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilelang.artifact import KernelLaunch, KernelParam
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.target.cuda.host.c import c_source
+from tilelang.target.cuda.host.python import python_source
+from tilelang.target.params import dynamic_names
+from tilelang.target.toolchain import c_compiler, linker, run
+
+
+@dataclass(frozen=True, slots=True)
+class HostProgram:
+    """What a host does: take the parameters, launch the kernels in order.
+
+    Attributes:
+        name: the program's name.
+        params: its parameters in order.
+        dynamic: dynamic sizes and strides, in the order in which the plain entry takes them.
+        launches: the kernels.
+    """
+
+    name: str
+    params: tuple[KernelParam, ...]
+    dynamic: tuple[str, ...]
+    launches: tuple[KernelLaunch, ...]
+
+
+def host_files(
+    name: str, params: tuple[KernelParam, ...], out_idx: tuple[int, ...], launches: tuple[KernelLaunch, ...], backend: str
+) -> Mapping[str, bytes]:
+    """The host of a program for an execution backend, by file name.
+
+    ``tvm_ffi`` gets ``executable.so``, ``nvrtc`` gets ``kernel.py``, the others ``kernel_lib.so``; all but ``nvrtc`` come with
+    their text in ``host_kernel.cu``.
+
+    Raises:
+        ToolchainError: the system's C compiler is missing or fails.
+        CompileError: a scalar argument has a type that no launch passes.
+    """
+    for param in params:
+        if param.kind == "scalar" and canonical(param.dtype).is_float and canonical(param.dtype).bits < 16:
+            raise CompileError(
+                f"{name}: a launch cannot pass argument {param.name}, a scalar of {param.dtype}",
+                hint="declare it float32 and convert it in the kernel",
+            )
+    program = HostProgram(name, params, dynamic_names(params), launches)
+    if backend == "nvrtc":
+        return {"kernel.py": python_source(program).encode()}
+    text = c_source(program, packed=backend == "tvm_ffi")
+    library = "executable.so" if backend == "tvm_ffi" else "kernel_lib.so"
+    return {"host_kernel.cu": text.encode(), library: compile_host(text)}
+
+
+def compile_host(text: str) -> bytes:
+    """A shared library from a generated host."""
+    with tempfile.TemporaryDirectory(prefix="tilelang-host-") as folder:
+        source, compiled, library = (Path(folder) / name for name in ("host.c", "host.o", "host.so"))
+        source.write_text(text)
+        run([c_compiler(), "-std=c11", "-O1", "-fPIC", "-fvisibility=hidden", "-c", str(source), "-o", str(compiled)])
+        run([*linker(), "-shared", "-o", str(library), str(compiled)])
+        return library.read_bytes()

@@ -1,0 +1,59 @@
+"""The host as Python, for the ``nvrtc`` backend: ``<name>_call(runtime, arguments..., sizes..., stream)``.
+
+It needs no compiler on the machine that runs the kernel. ``runtime`` is what :mod:`tilelang.execution.nvrtc` gives it.
+"""
+
+from __future__ import annotations
+
+import keyword
+from typing import TYPE_CHECKING
+
+from tilelang.artifact import Dim, dim_source
+from tilelang.target.cuda.host.text import Names, tensor_maps
+
+if TYPE_CHECKING:
+    from tilelang.target.cuda.host.files import HostProgram
+
+
+def python_source(program: HostProgram) -> str:
+    """The text of ``kernel.py``."""
+    names = Names([*keyword.kwlist, "runtime", "stream", "min", "max", f"{program.name}_call"])
+    parameters = [names(param.name) for param in program.params] + [names(name) for name in program.dynamic]
+    lines = [
+        f'"""Host of {program.name}: tensors come as addresses, sizes as integers; kernels are launched in order."""',
+        "",
+        "",
+        f"def {program.name}_call({', '.join(['runtime', *parameters, 'stream'])}):",
+    ]
+    for index, launch in enumerate(program.launches):
+        lines += [f"    {line}" for line in _launch(index, launch, names)]
+    return "\n".join([*lines, ""]) if program.launches else "\n".join([*lines, "    return None", ""])
+
+
+def _launch(index: int, launch, names: Names) -> list[str]:
+    maps = tensor_maps(launch)
+    lines = [f"# {launch.symbol}"]
+    for number, spec in maps.values():
+        shape, strides = _tuple(spec.shape, names), _tuple(spec.strides, names)
+        lines.append(f"tl_map{number} = runtime.encode_tensor_map({index}, {number}, {names(spec.tensor)}, {shape}, {strides})")
+    values = [f"tl_map{maps[name][0]}" if kind == "tensor_map" else names(name) for kind, name in launch.args]
+    arguments = "(" + "".join(value + ", " for value in values).rstrip(" ") + ")"
+    lines.append(
+        f"runtime.launch({index}, grid={_tuple(launch.grid, names)}, block={_tuple(launch.block, names)}, "
+        f"cluster={launch.cluster!r}, shared_bytes={_size(launch.shared_bytes, names)}, args={arguments}, stream=stream)"
+    )
+    return lines
+
+
+def _tuple(dims: tuple[Dim, ...], names: Names) -> str:
+    return "(" + "".join(_size(dim, names) + ", " for dim in dims).rstrip(" ") + ")"
+
+
+def _size(dim: Dim, names: Names) -> str:
+    return dim_source(_renamed(dim, names))
+
+
+def _renamed(dim: Dim, names: Names) -> Dim:
+    if isinstance(dim, tuple):
+        return (dim[0], _renamed(dim[1], names), _renamed(dim[2], names))
+    return names(dim) if isinstance(dim, str) else dim

@@ -1,0 +1,412 @@
+"""How a nest's iterations are distributed: which thread runs each, and in which of its unrolled steps.
+
+A loop layout is made of *dimensions*. Most are axes of the nest cut into modes, as a fragment's axes are. A dimension may also
+walk a fragment's axis that the nest uses only in part: then the axis' variable is the position less a shift, or (hidden) the
+position must equal a given index, and a guard drops all other positions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir.expr import as_int
+from tilelang.layout.digits import Digit, Form, NotMixedRadix
+from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
+from tilelang.target.cuda.reading.nest import Access, Nest, form_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """One index that the distributed loop walks.
+
+    Attributes:
+        var: the nest's variable, equal to the position minus ``shift``; None for a hidden dimension.
+        modes: minor first.
+        extent: the nest's extent of ``var``; of a hidden dimension, its size.
+        shift: see ``var``.
+        equals: of a hidden dimension, the position at which the body runs.
+    """
+
+    var: Any
+    modes: tuple[Mode, ...]
+    extent: int
+    shift: Any = 0
+    equals: Any = None
+
+    @property
+    def size(self) -> int:
+        """Positions that the modes cover."""
+        total = 1
+        for mode in self.modes:
+            total *= mode.extent
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class LoopLayout:
+    """A distributed nest.
+
+    Attributes:
+        dims: outermost first.
+        replicas: thread modes along which iterations are repeated.
+    """
+
+    dims: tuple[Dimension, ...]
+    replicas: tuple[Mode, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """Threads that take part; they are numbered from 0 without gaps."""
+        total = 1
+        for modes in (*(dim.modes for dim in self.dims), self.replicas):
+            for mode in modes:
+                total *= mode.extent if mode.unit == THREAD else 1
+        return total
+
+    @functools.cached_property
+    def digits(self) -> dict[int, list[tuple[Digit, int]]]:
+        """Of each dimension, its digits with their weights, minor first."""
+        found = {}
+        for place, dim in enumerate(self.dims):
+            weight, digits = 1, []
+            for number, mode in enumerate(dim.modes):
+                unit_stride = mode.stride if mode.unit == THREAD else 0
+                digits.append((Digit(f"d{place}_{number}", mode.extent, mode.unit, unit_stride), weight))
+                weight *= mode.extent
+            found[place] = digits
+        return found
+
+    @functools.cached_property
+    def forms(self) -> dict[Any, Form]:
+        """The nest's variables as sums of digits."""
+        digits, forms = self.digits, {}
+        for place, dim in enumerate(self.dims):
+            if dim.var is not None:
+                form = Form()
+                for digit, weight in digits[place]:
+                    form = form + Form.of_digit(digit, weight)
+                forms[dim.var] = form.shifted(-dim.shift) if not _is_zero(dim.shift) else form
+        return forms
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and value == 0
+
+
+# From a fragment to the loop that walks it ---------------------------------------------------------------------------
+
+
+def loop_from_fragment(nest: Nest, access: Access, layout: FragmentLayout, threads: int) -> LoopLayout | None:
+    """The distribution in which each thread runs the iterations whose element of a fragment it holds.
+
+    Axes of the nest that the access does not use are distributed over the fragment's replicas. None where the access is
+    no plain indexing (each index at most a sum of variables with radix weights, plus a constant).
+    """
+    extents = {axis.var: axis.extent for axis in nest.axes}
+    digits = {axis.var: Digit(str(number), axis.extent, REGISTER) for number, axis in enumerate(nest.axes)}
+    forms = {var: Form.of_digit(digit) for var, digit in digits.items()}
+    variables = {digit: var for var, digit in digits.items()}
+    found: dict[Any, Dimension] = {}
+    hidden: list[Dimension] = []
+    for index, modes, size in zip(access.indices, layout.modes, layout.shape):
+        try:
+            form = form_of(index, forms)
+        except NotMixedRadix:
+            return None
+        if not _take_index(form, modes, size, variables, extents, index, found, hidden):
+            return None
+    if len({id(dim.var) for dim in found.values()}) != len(found):
+        return None
+    dims, replicas = [], layout.replicas
+    missing = [axis for axis in nest.axes if axis.var not in found]
+    for axis in reversed(missing):
+        found[axis.var], replicas = _over_replicas(axis, replicas)
+    dims = [found[axis.var] for axis in nest.axes]
+    return LoopLayout((*hidden, *dims), replicas)
+
+
+def _take_index(form, modes, size, variables, extents, index, found, hidden) -> bool:
+    """Turns one index of the access into dimensions; False where it is too complicated."""
+    if not form.terms:
+        var_free = as_int(index) if not isinstance(index, int) else index
+        if modes:
+            hidden.append(Dimension(None, modes, size, equals=var_free))
+        return True
+    ordered = sorted(form.terms, key=lambda term: term.weight)
+    weight = 1
+    whole = 1
+    for term in ordered:
+        var = variables.get(term.digit)
+        if var is None or term.low != 1 or term.extent != extents[var] or term.weight != weight or var in found:
+            return False
+        weight *= term.extent
+        whole *= term.extent
+    single = len(ordered) == 1
+    if not single and (whole != size or form.offset != 0):
+        return False
+    rest = list(modes)
+    for term in ordered:
+        var = variables[term.digit]
+        if single:
+            shift = form.offset
+            found[var] = Dimension(var, tuple(rest), term.extent, shift)
+            return True
+        taken, rest = split_modes(rest, term.extent)
+        if taken is None:
+            return False
+        found[var] = Dimension(var, tuple(taken), term.extent)
+    return True
+
+
+def _over_replicas(axis: Any, replicas: tuple[Mode, ...]) -> tuple[Dimension, tuple[Mode, ...]]:
+    """An axis distributed over replica threads, the rest of it over registers."""
+    left, modes, remaining = axis.extent, [], []
+    for mode in replicas:
+        common = _gcd(left, mode.extent)
+        if common > 1:
+            modes.append(on_thread(common, mode.stride))
+            left //= common
+        if mode.extent // common > 1:
+            remaining.append(on_thread(mode.extent // common, mode.stride * common))
+    if left > 1:
+        modes.append(on_register(left, 1))
+    return Dimension(axis.var, tuple(modes), axis.extent), merge_modes(remaining)
+
+
+# A loop that no fragment determines ----------------------------------------------------------------------------------
+
+
+def free_loop(axes: Sequence[Any], threads: int, vector: int, order: Sequence[int] | None = None) -> LoopLayout:
+    """A distribution for coalesced access: neighbouring threads take neighbouring vectors.
+
+    Args:
+        axes: the nest's axes.
+        threads: threads of the block.
+        vector: elements of the first axis of ``order`` that one thread takes together.
+        order: axes by contiguity in memory, the contiguous one first; the last axis by default.
+    """
+    order = list(order) if order is not None else list(range(len(axes)))[::-1]
+    extents = [axes[place].extent for place in order]
+    extents[0] = extents[0] // vector
+    shares = _thread_shares(extents, threads)
+    dims: dict[int, Dimension] = {}
+    stride = 1
+    for rank, (place, share, extent) in enumerate(zip(order, shares, extents)):
+        modes = [on_register(vector, 1)] if rank == 0 and vector > 1 else []
+        if share > 1:
+            modes.append(on_thread(share, stride))
+            stride *= share
+        steps = -(-extent // share)
+        if steps > 1:
+            modes.append(on_register(steps, 1))
+        dims[place] = Dimension(axes[place].var, tuple(modes), axes[place].extent)
+    left = threads // stride if threads % stride == 0 else 1
+    replicas = (on_thread(left, stride),) if left > 1 else ()
+    return LoopLayout(tuple(dims[place] for place in range(len(axes))), replicas)
+
+
+def private_loop(axes: Sequence[Any], threads: int) -> LoopLayout:
+    """Every thread runs every iteration."""
+    dims = tuple(Dimension(axis.var, (on_register(axis.extent, 1),) if axis.extent > 1 else (), axis.extent) for axis in axes)
+    return LoopLayout(dims, (on_thread(threads, 1),) if threads > 1 else ())
+
+
+def _thread_shares(extents: Sequence[int], threads: int) -> list[int]:
+    """How many threads lie along each extent, contiguous first: the choice with the fewest steps; of those
+    one that divides the block, so that shuffles serve reductions, then the most even."""
+    best: tuple[tuple[int, int, int], list[int]] | None = None
+    for shares in _choices(list(extents), threads):
+        steps, waste = 1, 0
+        for extent, share in zip(extents, shares):
+            each = -(-extent // share)
+            steps *= each
+            waste += each * share - extent
+        used = 1
+        for share in shares:
+            used *= share
+        score = (steps, 0 if threads % used == 0 else 1, waste)
+        if best is None or score < best[0]:
+            best = (score, shares)
+    return best[1]
+
+
+def _choices(extents: list[int], threads: int) -> list[list[int]]:
+    if not extents:
+        return [[]]
+    extent = extents[0]
+    options = {_gcd(extent, threads), _largest_divisor(extent, threads), min(extent, threads)}
+    found = []
+    for share in sorted(options, reverse=True):
+        found += [[share, *rest] for rest in _choices(extents[1:], threads // share)]
+    return found
+
+
+def _largest_divisor(number: int, limit: int) -> int:
+    return next(count for count in range(min(limit, number), 0, -1) if number % count == 0)
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+# From a loop to the fragments that it touches ------------------------------------------------------------------------
+
+
+def fragment_from_loop(shape: Sequence[int], access: Access, loop: LoopLayout) -> FragmentLayout | None:
+    """The layout under which every iteration finds its element of a fragment in its own thread; None where there is none."""
+    forms = loop.forms
+    used: set[tuple[Digit, int]] = set()
+    axes = []
+    for index, extent in zip(access.indices, shape):
+        try:
+            form = form_of(index, forms)
+            terms = form.radix()
+        except NotMixedRadix:
+            return None
+        size = 1
+        for term in terms:
+            size *= term.extent
+        if size < extent or form.offset != 0:
+            if terms:
+                return None
+            if extent > 1:
+                axes.append((on_register(extent, 1),))
+                continue
+        modes = []
+        for term in terms:
+            used.add((term.digit, term.low))
+            unit_stride = term.digit.stride * term.low if term.digit.unit == THREAD else 1
+            modes.append(Mode(term.extent, unit_stride, term.digit.unit))
+        axes.append(tuple(modes))
+    replicas = [*loop.replicas, *_unused_threads(loop, used, forms, access)]
+    return FragmentLayout(tuple(shape), tuple(axes), merge_modes(replicas)).compact()
+
+
+def _unused_threads(loop: LoopLayout, used: set, forms: Mapping[Any, Form], access: Access) -> list[Mode]:
+    """Thread modes of the loop that the access' index does not depend on."""
+    parts: dict[Digit, list[tuple[int, int]]] = {}
+    for index in access.indices:
+        for term in form_of(index, forms):
+            parts.setdefault(term.digit, []).append((term.low, term.extent))
+    found = []
+    for digits in loop.digits.values():
+        for digit, _ in digits:
+            if digit.unit == THREAD:
+                found += _gaps(digit, sorted(parts.get(digit, [])))
+    return found
+
+
+def _gaps(digit: Digit, parts: list[tuple[int, int]]) -> list[Mode]:
+    """The parts of a thread digit that ``parts`` (low, extent) leave out."""
+    found, low = [], 1
+    for start, extent in parts:
+        if start > low:
+            found.append(on_thread(start // low, digit.stride * low))
+        low = start * extent
+    if low < digit.extent:
+        found.append(on_thread(digit.extent // low, digit.stride * low))
+    return found
+
+
+# The register of an element in a loop --------------------------------------------------------------------------------
+
+
+def register_form(
+    access_indices: Sequence[Any], layout: FragmentLayout, loop: LoopLayout, every_copy: bool = False
+) -> Form | None:
+    """The register that holds an iteration's element, as a sum of the loop's register digits.
+
+    None where some iteration's element is not in the thread that runs it; with ``every_copy``, also where a thread that holds a
+    copy of the element does not run the iteration.
+    """
+    forms = loop.forms
+    position = Form()
+    threads: dict[tuple[Digit, int, int], int] = {}
+    fixed = 0
+    for index, modes in zip(access_indices, layout.modes):
+        try:
+            form = form_of(index, forms)
+            hidden = _hidden_form(loop, index) if not form.terms and modes else None
+            form = hidden if hidden is not None else form
+            weight = 1
+            for number, mode in enumerate(modes):
+                last = number == len(modes) - 1
+                if not form.terms and not isinstance(form.offset, int):
+                    if mode.unit == THREAD or len(modes) > 1:
+                        return None
+                    part = form
+                else:
+                    part = form.divmod(weight)[0] if last else form.between(weight, mode.extent)
+                if mode.unit == REGISTER:
+                    position = position + part.scaled(mode.stride)
+                else:
+                    fixed += part.offset * mode.stride
+                    for term in part:
+                        threads[(term.digit, term.low, term.extent)] = term.weight * mode.stride
+                weight *= mode.extent
+        except NotMixedRadix:
+            return None
+    if fixed or any(term.digit.unit == THREAD for term in position):
+        return None
+    return position if _threads_agree(threads, layout, loop, every_copy) else None
+
+
+def _hidden_form(loop: LoopLayout, index: Any) -> Form | None:
+    """The position of the hidden dimension that stands for a fixed index."""
+    digits = loop.digits
+    for place, dim in enumerate(loop.dims):
+        if dim.var is None and _same(dim.equals, index):
+            form = Form()
+            for digit, weight in digits[place]:
+                form = form + Form.of_digit(digit, weight)
+            return form
+    return None
+
+
+def _same(a: Any, b: Any) -> bool:
+    a, b = as_int(a), as_int(b)
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return a is b or a.same_as(b)
+
+
+def _threads_agree(
+    threads: Mapping[tuple[Digit, int, int], int], layout: FragmentLayout, loop: LoopLayout, every_copy: bool
+) -> bool:
+    """Whether the fragment's thread modes are the loop's own thread digits, and its replicas cover all other threads."""
+    covered, parts = 1, {}
+    for (digit, low, extent), stride in threads.items():
+        if digit.unit != THREAD or stride != digit.stride * low:
+            return False
+        covered *= extent
+        parts.setdefault(digit, []).append((low, extent))
+    axes = [mode for modes in layout.modes for mode in modes if mode.unit == THREAD]
+    if covered != _count(axes):
+        return False
+    free = list(loop.replicas)
+    for digits in loop.digits.values():
+        for digit, _ in digits:
+            if digit.unit == THREAD:
+                free += _gaps(digit, sorted(parts.get(digit, [])))
+    run, held = _offsets(free), _offsets(layout.replicas)
+    return run == held if every_copy else run <= held
+
+
+def _count(modes: Sequence[Mode]) -> int:
+    total = 1
+    for mode in modes:
+        total *= mode.extent
+    return total
+
+
+def _offsets(modes: Sequence[Mode]) -> set[int]:
+    """Every thread number that the modes reach from thread 0."""
+    found = {0}
+    for mode in modes:
+        found = {offset + step * mode.stride for offset in found for step in range(mode.extent)}
+    return found

@@ -1,0 +1,470 @@
+"""Layout inference: where every tile of a kernel lives.
+
+A constraint solve over the whole kernel. Products and the user's annotations fix fragments first. A nest that touches a fixed
+fragment is distributed as that fragment is, and fixes the other fragments that it touches; a reduction fixes its result. What
+nothing determines is free: the nest with the most memory traffic is distributed for coalesced access, and the solve goes on.
+Afterwards every nest is checked against every fragment; where they disagree, the error names both statements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import LayoutConflictError
+from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
+from tilelang.ir.span import location_of
+from tilelang.layout import from_text, replicated
+from tilelang.layout.fragment import FragmentLayout
+from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
+from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
+from tilelang.target.cuda.inference.loop_layout import (
+    Dimension,
+    LoopLayout,
+    fragment_from_loop,
+    free_loop,
+    loop_from_fragment,
+    private_loop,
+    register_form,
+)
+from tilelang.target.cuda.inference.products import plan_product
+from tilelang.target.cuda.inference.shared_layouts import (
+    allows_panels,
+    asks_for_a_swizzle,
+    choose_shared,
+    is_panels,
+    moved_in_bulk,
+)
+from tilelang.target.cuda.inference.staging import can_stage, stage
+from tilelang.target.cuda.inference.vectors import contiguous_axis, shrink_to_threads, vector_width
+from tilelang.target.cuda.inference.worklist import Worklist
+from tilelang.target.cuda.reading.differing import ARRAY, computes_once
+from tilelang.target.cuda.reading.local_arrays import private_nests
+from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
+from tilelang.target.cuda.reading.tiles import describe
+from tilelang.target.cuda.reading.tree import (
+    FRAGMENT,
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Scalar,
+    Scope,
+    TileTree,
+    accesses_of,
+    inside,
+    span_of,
+)
+from tilelang.tileop.gemm import Gemm, GemmSparse
+from tilelang.tileop.hint import AnnotateLayout
+from tilelang.tileop.reduce import Reduce
+
+_REPLICATED_BITS = 2048
+"""The largest tile that every thread keeps whole, because single elements of it are used."""
+
+
+def infer(
+    tree: TileTree,
+    threads: int,
+    target: Any,
+    facts: Facts,
+    swizzle: bool = True,
+    wgmma: bool = True,
+    thread_vars: Iterable[Any] = (),
+) -> Layouts:
+    """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
+
+    Statements that disagree about a fragment are rewritten to use copies in shared memory. ``thread_vars`` name the thread.
+
+    Raises:
+        LayoutConflictError: such a statement that cannot be rewritten.
+    """
+    staged: dict[Any, LayoutConflictError] = {}
+    while True:
+        solver = _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle, private_nests(tree, thread_vars))
+        layouts = solver.solve()
+        if not solver.conflicts:
+            layouts.staged = staged
+            return layouts
+        for node, found in solver.conflicts.items():
+            error = next(iter(found.values()))
+            if node in staged or node in layouts.own or not can_stage(node):
+                raise error
+            staged.update(dict.fromkeys(stage(tree, node, found), error))
+
+
+def _by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    """The different values of each buffer, in order."""
+    found: dict[Any, dict[Any, None]] = {}
+    for buffer, value in pairs:
+        found.setdefault(buffer, {})[value] = None
+    return {buffer: list(values) for buffer, values in found.items()}
+
+
+def _traffic(node: Parallel) -> tuple[int, int]:
+    """How much a nest moves, and how far: kind of memory, elements."""
+    elements = math.prod(max(axis.extent, 1) for axis in node.nest.axes)
+    scopes = {access.buffer.scope() for access in node.nest.accesses}
+    memory = 2 if scopes & {"global", ""} else 1 if any(s.startswith("shared") for s in scopes) else 0
+    return (memory, elements)
+
+
+class _Solver:
+    def __init__(
+        self, tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool, wgmma: bool, private: dict[Parallel, bool]
+    ):
+        self.tree, self.target, self.facts, self.swizzle, self.wgmma = tree, target, facts, swizzle, wgmma
+        self.private = private
+        self.out = Layouts(own={node for node, own in private.items() if own})
+        self.nests: list[Parallel] = []
+        self.reductions: list[Operator] = []
+        self.products: list[Operator] = []
+        self.scalars: list[Any] = []
+        self.bulk: list[Any] = []  # shared tiles that the tensor memory accelerator moves
+        self.viewed = tree.viewed()
+        self.wished: dict[Any, Any] = {}  # shared tiles that the user wants swizzled
+        self.views: dict[Any, list[Any]] = {}
+        for view in tree.aliases:
+            self.views.setdefault(tree.root_of(view), []).append(view)
+        self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
+        self._visit(tree.root, ThreadScope(0, threads))
+        self.users = _by_buffer((access.buffer, node) for node in self.nests for access in node.nest.accesses)
+        self.reduced = _by_buffer((node.op.src.buffer, node) for node in self.reductions)
+        self.nest_work, self.reduction_work = Worklist(self.nests), Worklist(self.reductions)
+
+    def _visit(self, node: Any, scope: ThreadScope) -> None:
+        self.out.scopes[node] = scope
+        if isinstance(node, Scope) and node.threads is not None:
+            scope = self.out.scopes[node] = ThreadScope(*node.threads)
+        if isinstance(node, Parallel):
+            self.nests.append(node)
+        elif isinstance(node, (Scalar, Branch)):
+            self.scalars.append(node)
+        elif isinstance(node, Operator):
+            kinds = {Gemm: self.products, GemmSparse: self.products, Reduce: self.reductions}
+            kinds.get(type(node.op), []).append(node)
+        elif isinstance(node, Loop):
+            self.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
+        if isinstance(node, (Parallel, Operator)):
+            self.bulk += moved_in_bulk(node, self.target.arch == "sm_90a", self.facts)
+        for child in inside(node):
+            self._visit(child, scope)
+
+    # The order of the solve --------------------------------------------------------------------------------------------
+
+    def solve(self) -> Layouts:
+        self._reducers()
+        self._annotations()
+        for node in self.products:
+            self._product(node)
+        self.out.memory = choose_shared(
+            self.tree, self.out.memory, self.wished, self.out.products, self.nests, self.bulk, self.swizzle
+        )
+        pending = {node for node in self.nests if self._touches_fragment(node)}
+        free = [node for node in self.nests if node not in pending]
+        self._propagate(pending)
+        self._replicate_indexed()
+        self._propagate(pending)
+        for node in sorted((node for node in self.nests if node in pending), key=_traffic, reverse=True):
+            if node not in pending:
+                continue
+            self.out.loops[node] = self._partial_loop(node) or self._free(node)
+            self._fix_fragments(node)
+            pending.discard(node)
+            self._propagate(pending)
+        for node in free:
+            self.out.loops[node] = self._free(node)
+        self._rest()
+        self._verify()
+        return self.out
+
+    def _touches_fragment(self, node: Parallel) -> bool:
+        return any(self._is_fragment(access.buffer) for access in node.nest.accesses)
+
+    def _is_fragment(self, buffer: Any) -> bool:
+        return buffer.scope() == FRAGMENT and buffer not in self.out.reducers
+
+    def _reducers(self) -> None:
+        for buffer, notes in self.tree.allocations.items():
+            if "tl.reducer_op" in notes:
+                self.out.reducers[buffer] = _text(notes["tl.reducer_op"])
+
+    def _annotations(self) -> None:
+        """What the user fixed; memory that has several shapes is left row-major, as they must mean the same bytes."""
+        for hint, span in self.tree.hints:
+            if isinstance(hint, AnnotateLayout):
+                layout, buffer = from_text(hint.layout), hint.buffer.buffer
+                if isinstance(layout, FragmentLayout):
+                    self._fix_views(buffer, layout, span)
+                elif asks_for_a_swizzle(hint) and not is_panels(layout, buffer):
+                    self.wished[buffer] = layout
+                elif buffer not in self.viewed:
+                    self.out.memory[buffer] = layout
+                    self.out.origins[buffer] = span
+
+    def _product(self, node: Operator) -> None:
+        scope = self.out.scopes[node]
+        in_groups = scope.first % WARP_GROUP == 0 and allows_panels(node.op, self.out.memory, self.viewed, self.facts)
+        plan = plan_product(node.op, scope.count, self.target, self.wgmma and in_groups, self._may_pair(node.op))
+        self.out.products[node] = plan
+        if plan.kind == "scalar":
+            for region in (node.op.a, node.op.b):
+                if self._is_fragment(region.buffer):
+                    self._conflict(node, region.buffer, "each thread needs whole rows and columns of it")
+        for buffer, layout in plan.fragments:
+            self._fix(buffer, layout, node)
+            self._expect_layout(node, buffer)
+
+    def _may_pair(self, op: Any) -> bool:
+        """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
+        return len(self._product_kinds[op.c.buffer]) == 1 and op.c.buffer not in self._annotated
+
+    @cached_property
+    def _product_kinds(self) -> dict[Any, list[Any]]:
+        """The kinds of operands of the products that share a C."""
+        return _by_buffer(
+            (op.c.buffer, (op.transpose_a, op.transpose_b, op.a.dtype, op.a.scope, op.b.scope))
+            for op in (node.op for node in self.products)
+        )
+
+    @cached_property
+    def _annotated(self) -> set[Any]:
+        return {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
+
+    def _fix(self, buffer: Any, layout: FragmentLayout, node: Any) -> None:
+        old = self.out.fragments.get(buffer)
+        if old is None:
+            self._fix_views(buffer, layout, span_of(node))
+        if old is not None and old != layout and not (old.same_threads(layout) and old.registers == layout.registers):
+            self._conflict(node, buffer, "demands another layout than this statement")
+
+    def _fix_views(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
+        """Fixes a fragment and all that share its registers; nothing where the allocation itself has no such layout."""
+        root = self.tree.root_of(buffer)
+        found = {other: _same_registers(buffer, other, layout) for other in (root, *self.views.get(root, ()))}
+        if found[root] is not None:
+            fixed = {other: same for other, same in found.items() if same is not None}
+            self.out.fragments.update(fixed)
+            self.out.origins.update(dict.fromkeys(found, span))
+            for other in fixed:
+                self.nest_work.mark(self.users.get(other, ()))
+                self.reduction_work.mark(self.reduced.get(other, ()))
+
+    def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
+        error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
+        self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(span_of(node)))
+
+    def _replaces_what_it_reads(self, nest: Nest) -> bool:
+        """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read."""
+        memory = [access for access in nest.accesses if is_memory(access.buffer)]
+        read = {self.tree.root_of(access.buffer) for access in memory if access.kind == READ}
+        return any(self.tree.root_of(access.buffer) in read for access in memory if access.kind != READ)
+
+    def _is_done_once(self, node: Parallel) -> bool:
+        return self._replaces_what_it_reads(node.nest) or computes_once(node.nest.body)
+
+    def _acts_once(self, nest: Nest) -> bool:
+        """Whether a nest may not be run by every thread, although one thread alone stores to memory."""
+        return self._replaces_what_it_reads(nest) or any(access.kind in (UPDATE, ADDRESS) for access in nest.accesses)
+
+    def _expect_layout(self, node: Any, buffer: Any) -> None:
+        if self._is_fragment(buffer) and buffer not in self.out.fragments:
+            self._conflict(node, buffer, "as a view it has none of its own")
+
+    # Propagation -------------------------------------------------------------------------------------------------------
+
+    def _propagate(self, pending: set[Parallel]) -> None:
+        """Distributes the nests that a fragment determines, which fixes more fragments, until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for node in self.nest_work.sweep():
+                loop = self._determined_loop(node) if node in pending else None
+                if loop is not None:
+                    self.out.loops[node] = loop
+                    self._fix_fragments(node)
+                    pending.discard(node)
+                    changed = True
+            for node in self.reduction_work.sweep():
+                changed |= self._reduce_forward(node)
+
+    def _determined_loop(self, node: Parallel) -> LoopLayout | None:
+        """The distribution that a fixed fragment, indexed by every axis of the nest, gives."""
+        nest, scope = node.nest, self.out.scopes[node]
+        if nest.layout is not None:
+            return self._user_loop(nest)
+        if node in self.private:
+            return private_loop(nest.axes, scope.count)
+        best = None
+        for access in nest.accesses:
+            layout = self.out.fragments.get(access.buffer)
+            if layout is None or not self._is_fragment(access.buffer):
+                continue
+            if len(layout.shape) < sum(axis.extent > 1 for axis in nest.axes) or access.inner:
+                continue
+            if not self._uses_all_axes(nest, access):
+                continue
+            loop = loop_from_fragment(nest, access, layout, scope.count)
+            if loop is not None and (best is None or len(loop.replicas) < len(best.replicas)):
+                best = loop
+        return best
+
+    def _uses_all_axes(self, nest: Nest, access: Any) -> bool:
+        return all(axis.extent == 1 or any(mentions(i, {axis.var: 0}) for i in access.indices) for axis in nest.axes)
+
+    def _user_loop(self, nest: Nest) -> LoopLayout:
+        layout = from_text(nest.layout)
+        dims = tuple(Dimension(axis.var, modes, axis.extent) for axis, modes in zip(nest.axes, layout.modes))
+        return LoopLayout(dims, layout.replicas)
+
+    def _fix_fragments(self, node: Parallel) -> None:
+        loop = self.out.loops[node]
+        for access in node.nest.accesses:
+            buffer = access.buffer
+            if not self._is_fragment(buffer) or buffer in self.out.fragments:
+                continue
+            shape = [as_int(extent) for extent in buffer.shape]
+            layout = None if access.inner else fragment_from_loop(shape, access, loop)
+            if layout is not None:
+                self._fix(buffer, layout.spread(self.out.scopes[node].count), node)
+
+    def _reduce_forward(self, node: Operator) -> bool:
+        op = node.op
+        source = self.out.fragments.get(op.src.buffer)
+        if source is None or op.dst.buffer in self.out.fragments:
+            return False
+        keep = len(op.dst.buffer.shape) == len(op.src.buffer.shape)
+        if not op.dst.is_whole or not op.src.is_whole:
+            return False
+        layout = source.project(op.dim, keep)
+        shape = tuple(as_int(extent) for extent in op.dst.buffer.shape)
+        if layout.shape != shape:
+            return False
+        self._fix(op.dst.buffer, layout, node)
+        return op.dst.buffer in self.out.fragments
+
+    def _replicate_indexed(self) -> None:
+        """Small fragments whose single elements all threads use are whole in every thread."""
+        for node in self.scalars:
+            for access in self._spread_accesses(node):
+                shape = [as_int(extent) for extent in access.buffer.shape]
+                layout = replicated(shape, self.out.scopes[node].count)
+                if layout.registers * canonical(str(access.buffer.dtype)).bits <= _REPLICATED_BITS:
+                    self._fix(access.buffer, layout, node)
+
+    def _spread_accesses(self, node: Any) -> list[Any]:
+        """What a statement outside of nests touches of fragments that are not (yet) whole in every thread."""
+        layouts = self.out.fragments
+        return [
+            access
+            for access in accesses_of(node)
+            if access.kind in (READ, WRITE) and self._is_fragment(access.buffer)
+            if not _is_whole(layouts.get(access.buffer), self.out.scopes[node].count)
+        ]
+
+    # Free choices ------------------------------------------------------------------------------------------------------
+
+    def _partial_loop(self, node: Parallel) -> LoopLayout | None:
+        """The distribution by a fixed fragment that only some axes index; the other axes share its replicas."""
+        best = None
+        for access in node.nest.accesses:
+            layout = self.out.fragments.get(access.buffer)
+            if layout is None or access.inner or not self._is_fragment(access.buffer):
+                continue
+            loop = loop_from_fragment(node.nest, access, layout, self.out.scopes[node].count)
+            if loop is not None and (best is None or loop.threads > best.threads):
+                best = loop
+        return best
+
+    def _free(self, node: Parallel) -> LoopLayout:
+        nest, threads = node.nest, self.out.scopes[node].count
+        if nest.layout is not None:
+            return self._user_loop(nest)
+        if node in self.private or self._starts_reducer(nest):
+            return private_loop(nest.axes, threads)
+        place = contiguous_axis(nest)
+        extents = [axis.extent for axis in nest.axes]
+        width = vector_width(nest, place, extents[place], self.out.memory, self.facts, self.tree.root_of)
+        width = shrink_to_threads(width, extents, threads) if not self._prefers_wide(nest) else width
+        order = [place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place)]
+        return free_loop(nest.axes, threads, width, order)
+
+    def _starts_reducer(self, nest: Nest) -> bool:
+        """Whether the nest gives a reducer its first value, which every thread does for its own copy."""
+        reducers = {access.buffer for access in nest.accesses if access.buffer in self.out.reducers}
+        read = {access.buffer for access in nest.accesses if access.kind == "read"}
+        return bool(reducers - read)
+
+    def _prefers_wide(self, nest: Nest) -> bool:
+        """Copies between memories keep 16-byte vectors, for cp.async, even where some threads idle."""
+        return nest.origin == "T.copy" and all(is_memory(access.buffer) for access in nest.accesses)
+
+    # What is left ------------------------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        """Fragments that no nest determines: whole in every thread."""
+        for buffer in self.tree.allocations:
+            if self._is_fragment(buffer) and buffer not in self.out.fragments:
+                shape = [as_int(extent) for extent in buffer.shape]
+                self._fix_views(buffer, replicated(shape, self._threads()), None)
+        for buffer in self.out.reducers:
+            shape = [as_int(extent) for extent in buffer.shape]
+            self.out.fragments[buffer] = replicated(shape, self._threads())
+
+    def _threads(self) -> int:
+        return self.out.scopes[self.tree.root].count
+
+    def _verify(self) -> None:
+        for node in self.nests:
+            loop = self.out.loops[node]
+            once = self.private.get(node) is False and self._acts_once(node.nest)
+            for access in node.nest.accesses:
+                if once and access.buffer.scope() == ARRAY and access.kind != READ:
+                    self._conflict(node, access.buffer, "every thread would do again what must be done once")
+                if not self._is_fragment(access.buffer):
+                    continue
+                layout = self.out.fragments.get(access.buffer)
+                if layout is None or not _reaches(access, layout, loop):
+                    self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
+                elif access.kind != READ and loop.replicas and self._is_done_once(node):
+                    self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
+        for node in self.reductions:
+            for region in (node.op.src, node.op.dst):
+                self._expect_layout(node, region.buffer)
+        for node in self.scalars:
+            for access in self._spread_accesses(node):
+                self._conflict(node, access.buffer, "one element of it is needed by all threads")
+
+
+def _reaches(access: Any, layout: FragmentLayout, loop: LoopLayout) -> bool:
+    """Whether the threads that run a loop hold what they access, and a store reaches every copy of its element."""
+    if access.kind == READ and _is_whole(layout, loop.threads):
+        return True
+    return register_form(access.indices, layout, loop, access.kind != READ) is not None
+
+
+def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> FragmentLayout | None:
+    """The layout of ``other``, which shares registers with ``buffer``; None where it has none."""
+    if other.same_as(buffer):
+        return layout
+    if str(other.dtype) != str(buffer.dtype) or len(other.strides):
+        return None
+    return layout.reshape([as_int(extent) for extent in other.shape])
+
+
+def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:
+    """Whether each of the first threads holds the whole tile."""
+    return layout is not None and is_private(layout) and threads <= layout.threads
+
+
+def is_private(layout: FragmentLayout) -> bool:
+    """Whether every thread that holds anything holds the whole tile, so that any index is at hand."""
+    return all(mode.unit == "register" for modes in layout.modes for mode in modes)
+
+
+def _text(value: Any) -> str:
+    return str(getattr(value, "value", value))

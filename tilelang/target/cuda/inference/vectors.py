@@ -1,0 +1,130 @@
+"""Vector widths: how many neighbouring elements one thread may move together, decided exactly from index arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
+from tilelang.layout.digits import Digit, Form, NotMixedRadix
+from tilelang.target.cuda.reading.nest import READ, WRITE, Access, Nest, form_of, is_memory, is_movable, mentions
+
+_VECTOR_BITS = 128
+
+
+def element_strides(buffer: Any) -> list[Any]:
+    """Strides of a global buffer in elements, row-major where it declares none."""
+    if len(buffer.strides):
+        return [as_int(stride) for stride in buffer.strides]
+    strides, step = [], 1
+    for extent in reversed([as_int(size) for size in buffer.shape]):
+        strides.append(step)
+        step = step * extent if isinstance(step, int) and isinstance(extent, int) else extent * step
+    return strides[::-1]
+
+
+def axis_forms(nest: Nest) -> dict[Any, Form]:
+    """Each variable of a nest as one digit, named by its place."""
+    return {axis.var: Form.of_digit(Digit(str(place), max(axis.extent, 2), "axis")) for place, axis in enumerate(nest.axes)}
+
+
+def contiguous_axis(nest: Nest) -> int:
+    """The axis along which memory is contiguous in most traffic: global stores and loads first, then shared ones."""
+    forms = axis_forms(nest)
+    ranked = sorted(
+        (access for access in nest.accesses if is_memory(access.buffer)),
+        key=lambda access: (access.buffer.scope() not in ("global", ""), access.kind == "read"),
+    )
+    for access in ranked:
+        place = _unit_axis(access, forms)
+        if place is not None and nest.axes[place].extent > 1:
+            return place
+    return len(nest.axes) - 1
+
+
+def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
+    try:
+        form = form_of(access.indices[-1], forms)
+    except NotMixedRadix:
+        return None
+    unit = [term for term in form if term.weight == 1 and term.low == 1]
+    return int(unit[0].digit.name) if unit else None
+
+
+def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any], facts: Facts, root: Callable[[Any], Any]) -> int:
+    """The widest vector along an axis that every hoistable memory access of the nest can use.
+
+    Args:
+        place: the axis.
+        limit: elements that must be divisible by the width.
+        layouts: of shared buffers.
+        root: gives the buffer whose memory a buffer names.
+    """
+    var = nest.axes[place].var
+    accesses = [
+        access for access in nest.accesses if is_memory(access.buffer) and any(mentions(i, {var: 0}) for i in access.indices)
+    ]
+    width = min([_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses], default=_fragment_width(nest))
+    if nest.vector is not None:
+        width = min(width, nest.vector)
+    if nest.axes[place].limit is not None and not facts.divisible(nest.axes[place].limit, width):
+        width = 1
+    forms = axis_forms(nest)
+    if not all(access.kind in (READ, WRITE) and is_movable(access, nest, root) for access in accesses):
+        return 1
+    while width > 1 and not (
+        limit % width == 0 and all(_fits(access, var, str(place), width, forms, layouts, facts) for access in accesses)
+    ):
+        width //= 2
+    return max(width, 1)
+
+
+def _fragment_width(nest: Nest) -> int:
+    widths = [_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in nest.accesses]
+    return min(widths, default=1)
+
+
+def _fits(
+    access: Access, var: Any, name: str, width: int, forms: Mapping[Any, Form], layouts: Mapping[Any, Any], facts: Facts
+) -> bool:
+    """Whether an access can be made ``width`` elements at a time along ``var``."""
+    *outer, last = access.indices
+    if any(mentions(index, {var: 0}) for index in outer):
+        return False
+    try:
+        form = form_of(last, forms)
+    except NotMixedRadix:
+        return False
+    for term in form:
+        if term.digit.name == name:
+            if term.weight != 1 or term.low != 1 or term.extent % width:
+                return False
+        elif term.weight % width:
+            return False
+    if not facts.divisible(form.offset, width):
+        return False
+    return rows_aligned(access.buffer, width, layouts, facts)
+
+
+def rows_aligned(buffer: Any, width: int, layouts: Mapping[Any, Any], facts: Facts) -> bool:
+    """Whether every row of a buffer starts at a multiple of ``width`` elements and ends at one."""
+    if buffer.scope() in ("global", ""):
+        strides = element_strides(buffer)
+        size = as_int(buffer.shape[-1])
+        if strides[-1] != 1 or not facts.divisible(size, width):
+            return False
+        return all(facts.divisible(stride, width) for stride in strides[:-1])
+    layout = layouts.get(buffer)
+    return layout is not None and layout.vector >= width
+
+
+def shrink_to_threads(width: int, extents: Sequence[int], threads: int) -> int:
+    """A narrower vector where the wide one would leave threads idle."""
+    total = 1
+    for extent in extents:
+        total *= extent
+    while width > 1 and total // width < threads:
+        width //= 2
+    return width

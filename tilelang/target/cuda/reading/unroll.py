@@ -1,0 +1,107 @@
+"""Serial loops whose variable says which part of a fragment is meant are written out.
+
+Registers have no addresses: an element chosen at run time puts the whole fragment into local memory, and a row chosen at run time
+(``acc[s * 16 + i, j]``) is in other threads in each iteration, so it would go through shared memory. With the number in its place
+each copy of the body names its own registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, simplify
+from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
+from tilelang.target.cuda.reading.program import Kernel
+from tilelang.target.cuda.reading.tree import FRAGMENT, PIPELINE_NOTES
+from tilelang.transform.substitute import substitute
+
+MOST_ITERATIONS, MOST_STATEMENTS = 16, 64
+"""Iterations of a loop, and statements that it may become: code that is much longer costs more than it saves."""
+
+
+def unroll_choices(kernel: Kernel) -> Kernel:
+    """The kernel without short loops that choose parts of fragments."""
+    body = _written_out(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+def _written_out(stmt: Any) -> Any:
+    if isinstance(stmt, ir.SeqStmt):
+        parts = [_written_out(part) for part in stmt.seq]
+        return stmt if all(new is old for new, old in zip(parts, stmt.seq)) else ir.SeqStmt(parts, stmt.span)
+    if isinstance(stmt, ir.For) and "tl.parallel" not in stmt.annotations:
+        body = _written_out(stmt.body)
+        if body is not stmt.body:
+            notes, step = stmt.annotations, stmt.step
+            stmt = ir.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, annotations=notes, step=step, span=stmt.span)
+        return _copies(stmt) if _chooses(stmt) else stmt
+    if isinstance(stmt, ir.IfThenElse):
+        then = _written_out(stmt.then_case)
+        otherwise = None if stmt.else_case is None else _written_out(stmt.else_case)
+        same = then is stmt.then_case and otherwise is stmt.else_case
+        return stmt if same else ir.IfThenElse(stmt.condition, then, otherwise, stmt.span)
+    if isinstance(stmt, ir.AttrStmt):
+        body = _written_out(stmt.body)
+        return stmt if body is stmt.body else ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body, stmt.span)
+    return stmt
+
+
+def _chooses(loop: Any) -> bool:
+    """Whether a loop is short, whole, and its variable part of an index of a fragment."""
+    extent = as_int(loop.extent)
+    if int(loop.kind) not in _SERIAL or not isinstance(extent, int) or not isinstance(as_int(loop.min), int):
+        return False
+    if loop.step is not None or extent > MOST_ITERATIONS or any(note in loop.annotations for note in PIPELINE_NOTES):
+        return False
+    inside = list(walk(loop.body))
+    leaves = sum(isinstance(stmt, (ir.BufferStore, ir.Evaluate, ir.Bind)) for stmt in inside)
+    if any(isinstance(stmt, (ir.Break, ir.Continue)) for stmt in inside) or extent * leaves > MOST_STATEMENTS:
+        return False
+    return any(loop.loop_var in set(variables(index)) for stmt in inside for index in _fragment_indices(stmt))
+
+
+def _fragment_indices(stmt: Any) -> list[Any]:
+    found = list(stmt.indices) if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == FRAGMENT else []
+    for expr in statement_exprs(stmt):
+        for part in walk_expr(expr):
+            if isinstance(part, ir.TensorLoad) and part.source.scope() == FRAGMENT:
+                found += part.indices
+            elif isinstance(part, ir.TensorRegion) and part.source.scope() == FRAGMENT:
+                found += [axis.min for axis in part.region]
+    return found
+
+
+def _copies(loop: Any) -> Any:
+    """The body for each value of the variable; what it defines is new in each copy."""
+    first, defined = as_int(loop.min), _defined(loop.body)
+    copies = []
+    for number in range(first, first + as_int(loop.extent)):
+        values = {var: ir.Var(var.name, var.ty) for var in defined}
+        values[loop.loop_var] = ir.IntImm(str(loop.loop_var.ty), number)
+        copies.append(tvm_ffi.structural_map(substitute(loop.body, values), _FOLDED))
+    return ir.SeqStmt(copies, loop.span) if len(copies) > 1 else copies[0]
+
+
+def _defined(body: Any) -> list[Any]:
+    found = []
+    for stmt in walk(body):
+        if isinstance(stmt, ir.Bind):
+            found.append(stmt.var)
+        elif isinstance(stmt, ir.For):
+            found.append(stmt.loop_var)
+    return found
+
+
+def _folded(expr: Any) -> Any:
+    """A sum or product of integers with a constant in it, in its simplest form: what a nest is shifted by must show."""
+    both = isinstance(expr.a, ir.IntImm) and isinstance(expr.b, ir.IntImm)
+    return simplify(expr) if both else expr
+
+
+_FOLDED = [(kind, _folded) for kind in (ir.Add, ir.Sub, ir.Mul)]
+
+_SERIAL = (int(ir.ForKind.SERIAL), int(ir.ForKind.UNROLLED))

@@ -1,0 +1,190 @@
+"""Where each shared buffer lies: offsets in one pool, by liveness.
+
+Two buffers may share bytes where one is last used before the other is first used. A buffer that a loop touches lives through the
+whole loop unless the first thing that the loop does to it is to fill it. What threads side by side use is alive together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import SharedMemoryError
+from tilelang.target.cuda.codegen.code import (
+    Block,
+    Code,
+    Leaf,
+    LoopCode,
+    ScopeCode,
+    Slot,
+    children,
+    leaves,
+    may_jump,
+    owner,
+    roles_at,
+)
+
+_LIMITS: Mapping[int, int] = {
+    75: 65536,
+    80: 166912,
+    86: 101376,
+    87: 166912,
+    89: 101376,
+    90: 232448,
+    100: 232448,
+    103: 232448,
+    110: 232448,
+    120: 101376,
+    121: 101376,
+}
+"""Compute capability -> largest dynamic shared memory of a block in bytes (CUDA programming guide, technical specifications)."""
+
+_BARRIER_ALIGNMENT = 8
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """Offset and size in bytes of each buffer, and the size of the pool."""
+
+    places: Mapping[Any, tuple[int, int]]
+    size: int
+
+    def overlap(self, a: Any, b: Any) -> bool:
+        """Whether two buffers share bytes."""
+        if a is b or a == b:
+            return True
+        if isinstance(a, Slot) and isinstance(b, Slot) and a.buffer == b.buffer:
+            return False
+        a, b = owner(a), owner(b)
+        if a == b:
+            return True
+        if a not in self.places or b not in self.places:
+            return False
+        (first, size), (second, other) = self.places[a], self.places[b]
+        return first < second + other and second < first + size
+
+
+def plan_shared(
+    root: Block, sizes: Mapping[Any, tuple[int, int]], kernel: str, target: Any, barriers: Mapping[Any, int] | None = None
+) -> SharedPlan:
+    """Offsets for the buffers of ``sizes`` (bytes, alignment), and behind them for barriers (bytes), which live throughout.
+
+    Raises:
+        SharedMemoryError: the pool does not fit the target.
+    """
+    lifetimes = _Lifetimes(root)
+    spans = lifetimes.spans
+    order = sorted((b for b in sizes if b in spans), key=lambda b: (-sizes[b][0], spans[b][0], b.name))
+    places: dict[Any, tuple[int, int]] = {}
+    for buffer in order:
+        size, align = sizes[buffer]
+        busy = sorted(places[other] for other in places if lifetimes.meet(buffer, other))
+        places[buffer] = (_first_gap(busy, size, align), size)
+    total = max((offset + size for offset, size in places.values()), default=0)
+    for barrier, size in (barriers or {}).items():
+        places[barrier] = (-(-total // _BARRIER_ALIGNMENT) * _BARRIER_ALIGNMENT, size)
+        total = sum(places[barrier])
+    limit = _LIMITS.get(target.sm, 101376)
+    if total > limit:
+        largest = ", ".join(f"{b.name} {sizes[b][0]}" for b in order[:4])
+        raise SharedMemoryError(kernel, total, limit, target.arch, largest)
+    return SharedPlan(places, total)
+
+
+def _first_gap(busy: list[tuple[int, int]], size: int, align: int) -> int:
+    offset = 0
+    for start, length in busy:
+        if offset + size <= start:
+            break
+        offset = max(offset, -(-(start + length) // align) * align)
+    return offset
+
+
+class _Lifetimes:
+    """When each buffer is alive.
+
+    Attributes:
+        spans: first and last leaf, by number.
+        homes: for each group of scopes side by side, the scope whose order decides about a buffer: the only one that uses it, or
+            the only one that reads what the others write; None where there are several.
+    """
+
+    def __init__(self, root: Block):
+        self.spans: dict[Any, tuple[int, int]] = {}
+        self.homes: list[dict[Any, Any]] = []
+        self._walk(root, 0, self.spans)
+
+    def meet(self, a: Any, b: Any) -> bool:
+        """Whether two buffers are alive at the same time."""
+        (first, last), (start, end) = self.spans[a], self.spans[b]
+        return (first <= end and start <= last) or any(a in home and b in home and home[a] is not home[b] for home in self.homes)
+
+    def _walk(self, code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
+        if isinstance(code, Leaf):
+            for buffer in map(owner, code.reads | code.writes | code.copies):
+                _extend(spans, buffer, clock, clock)
+            return clock + 1
+        if isinstance(code, LoopCode):
+            return self._loop(code, clock, spans)
+        items = children(code)
+        while items:
+            together = roles_at(items, 0)
+            if len(together) > 1:
+                clock = self._side_by_side(together, clock, spans)
+            else:
+                clock = self._walk(items[0], clock, spans)
+            items = items[max(1, len(together)) :]
+        return clock
+
+    def _loop(self, code: LoopCode, start: int, spans: dict[Any, tuple[int, int]]) -> int:
+        inner: dict[Any, tuple[int, int]] = {}
+        clock = self._walk(code.body, start, inner)
+        filled = _filled_first(code.body)
+        for buffer, (first, last) in inner.items():
+            whole = buffer not in filled or buffer in code.carried
+            _extend(spans, buffer, *((start, clock) if whole else (first, last)))
+        for buffer in code.carried:
+            _extend(spans, buffer, start, clock)
+        return clock + 1
+
+    def _side_by_side(self, scopes: list[ScopeCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
+        clock, used = start, {}
+        for scope in scopes:
+            used[scope] = {}
+            clock = self._walk(scope, clock, used[scope])
+        read = {scope: {owner(b) for leaf in leaves(scope) for b in leaf.reads - leaf.fills} for scope in scopes}
+        homes: dict[Any, Any] = {}
+        for buffer in {buffer for inner in used.values() for buffer in inner}:
+            users = [scope for scope in scopes if buffer in used[scope]]
+            readers = [scope for scope in users if buffer in read[scope]]
+            home = homes[buffer] = users[0] if len(users) == 1 else readers[0] if len(readers) == 1 else None
+            first, last = used[home][buffer] if home is not None else (start, clock)
+            _extend(spans, buffer, first if len(users) == 1 else start, last)
+        self.homes.append(homes)
+        return clock
+
+
+def _extend(spans: dict[Any, tuple[int, int]], buffer: Any, first: int, last: int) -> None:
+    old = spans.get(buffer, (first, last))
+    spans[buffer] = (min(old[0], first), max(old[1], last))
+
+
+def _filled_first(body: Block) -> set[Any]:
+    """Buffers whose first access in the body, not under a condition, overwrites them as a whole."""
+    seen: set[Any] = set()
+    filled: set[Any] = set()
+    for item in body.items:
+        if may_jump(item):
+            break  # what follows may be left out
+        if isinstance(item, Leaf):
+            filled |= item.fills - item.reads - seen
+            seen |= item.reads | item.writes | item.copies
+        else:
+            stack: list[Code] = [item]
+            while stack:
+                code = stack.pop()
+                if isinstance(code, Leaf):
+                    seen |= code.reads | code.writes | code.copies
+                stack += children(code)
+    return filled
