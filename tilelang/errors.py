@@ -216,6 +216,9 @@ class TraceError(CompileError):
 _MACRO = "decorate the helper with @T.macro to trace it"
 _OWN_FUNCTIONS = "functions of other libraries do not take run-time values; use this language's: T.sqrt, T.exp, T.max, …"
 
+FLOAT_DIVISION = "use T.floor(a / b), T.fmod(a, b)"
+"""What to do about ``//`` and ``%`` of floats."""
+
 _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
     ("Cannot use and / or / not operator to Expr", "a run-time value is used where Python needs True or False", _MACRO),
     ("'(Var|TensorLoad)' object does not support item assignment", "a plain Python function cannot store to a buffer", _MACRO),
@@ -226,6 +229,7 @@ _MEANINGS: tuple[tuple[str, str | None, str | None], ...] = (
         "operators take elements, not buffers: index it, below for i, j in T.Parallel(m, n)",
     ),
     ("(?s)^Expression of type .*BufferType.* cannot be called", "a buffer is called like a function", "index it: A[i, j]"),
+    (r"^Check failed: .*DLDataTypeCode::kDLInt.* is false: (?!Expected)", "// and % of floating-point values", FLOAT_DIVISION),
     (r"^Check failed: .* is false: (.*)", r"\1", None),
 )
 """What exceptions of TVM and of libraries that get its expressions say, what it means (None: what they say), and what to do."""

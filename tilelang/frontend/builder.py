@@ -74,6 +74,7 @@ class Builder:
         self.aliases: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loop_ends: list[int | str] = []
+        self.parallel = 0
         self.macro_depths: list[int] = []
 
     # Statements ------------------------------------------------------------------------------------------------------
@@ -95,8 +96,14 @@ class Builder:
         """Appends a tile operator (:class:`~tilelang.tileop.base.TileOp`).
 
         Raises:
-            CompileError: its operands do not fit each other.
+            CompileError: its operands do not fit each other, or it stands in a ``T.Parallel`` and is no single thread's.
         """
+        if self.parallel and not operator.by_iteration:
+            name = operator.op_name.removeprefix("tl.")
+            raise CompileError(
+                f"T.{name} inside T.Parallel: its iterations are shared out among the threads already",
+                hint="use T.serial, or move it out of the loop",
+            )
         operator.check()
         self.emit(operator.to_stmt(self.span()))
 

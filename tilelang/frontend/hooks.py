@@ -138,8 +138,11 @@ class Hooks:
             return
         _refuse_carried(scope, carried)
         frame, value = iterable.open(builder, names)
+        parallel = iterable.kind == "PARALLEL"
         builder.loop_ends.append(iterable.kind)
+        builder.parallel += parallel
         yield value
+        builder.parallel -= parallel
         builder.loop_ends.pop()
         builder.close(frame)
 
@@ -224,6 +227,10 @@ class Hooks:
         """An expression statement: calls are kept for their side effects."""
         if isinstance(value, ir.Call):
             current().evaluate(value)
+        elif isinstance(value, LoopSpec):
+            raise CompileError("a loop that no `for` statement goes through", hint="for i in T.serial(n):")
+        elif getattr(value, "opens_kernel", False):
+            raise CompileError("T.Kernel without `with` opens no kernel", hint="with T.Kernel(...) as bx:")
 
     # Expressions -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilelang.errors import CompileError
+from tilelang.errors import FLOAT_DIVISION, CompileError
 from tilelang.frontend.builder import current
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
@@ -73,7 +73,7 @@ def power(left: Any, right: Any) -> Any:
 def _division(left: Any, right: Any) -> tuple[Any, Any]:
     """The operands of ``//`` and ``%``; a run-time float and the constant zero as the divisor are refused."""
     if any(is_symbolic(value) and "float" in str(value.ty) for value in (left, right)):
-        raise CompileError("// and % of floating-point values", hint="use T.floor(a / b), T.fmod(a, b)")
+        raise CompileError("// and % of floating-point values", hint=FLOAT_DIVISION)
     if is_symbolic(left) and not is_symbolic(right) and constant(right) == 0:
         raise CompileError("division by zero", hint="the divisor of // and % is the constant 0 here")
     return left, right

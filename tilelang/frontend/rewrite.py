@@ -300,7 +300,10 @@ class _Rewriter(ast.NodeTransformer):
         return [_locate(result, node), *self.leave(node.body, node)]
 
     def visit_With(self, node: ast.With) -> Any:
-        """``with T.Kernel(n) as (bx,)`` unpacks the only index, which is no sequence."""
+        """``with T.Kernel(n) as (bx,)`` unpacks the only index, which is no sequence; ``with T.While(test)`` is a ``while``."""
+        test = _while_test(node)
+        if test is not None:
+            return self.visit_While(_locate(ast.While(test, node.body, []), node))
         unpacked: list[ast.stmt] = []
         for item in node.items:
             target = item.optional_vars
@@ -415,6 +418,15 @@ def _locate(node: Any, origin: ast.AST) -> Any:
         if "lineno" in child._attributes and not hasattr(child, "lineno"):
             ast.copy_location(child, origin)
     return node
+
+
+def _while_test(node: ast.With) -> ast.expr | None:
+    """The condition of ``with T.While(condition)``, which each pass computes."""
+    call = node.items[0].context_expr
+    if len(node.items) > 1 or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return values[0] if call.func.attr == "While" and len(values) == 1 else None
 
 
 def _target_name(target: ast.expr) -> str:

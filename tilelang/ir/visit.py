@@ -123,3 +123,10 @@ def walk(stmt: Any) -> Iterator[Any]:
 def any_statement(stmt: Any, test: Callable[[Any], bool]) -> bool:
     """Whether ``test`` holds for ``stmt`` or a statement inside it."""
     return any(test(node) for node in walk(stmt))
+
+
+def flattened(stmt: Any) -> list[Any]:
+    """The statements of a block, nested blocks opened."""
+    if isinstance(stmt, ir.SeqStmt):
+        return [inner for child in stmt.seq for inner in flattened(child)]
+    return [stmt]

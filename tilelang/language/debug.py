@@ -39,9 +39,11 @@ def device_assert(test: Any, msg: str = "") -> None:
         msg: what to say; the condition's place in the source by default.
 
     Raises:
-        CompileError: the condition is known to be false.
+        CompileError: the condition is a text, or known to be false.
     """
     builder = require_kernel("T.device_assert")
+    if isinstance(test, str):
+        raise CompileError("T.device_assert: the condition comes before the message", hint="T.device_assert(condition, text)")
     if not is_symbolic(test) and not isinstance(test, bool):
         test = bool(getattr(test, "value", test))
     if test is False:

@@ -57,6 +57,9 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
             raise CompileError(f"T.annotate_layout: {type(layout).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
         if buffer.scope() not in ("", "global"):
             layout = layout if hasattr(layout, "to_text") else _layout_of(buffer, layout)
+            shape = [int(size) for size in buffer.shape]
+            if list(layout.shape) != shape:
+                raise CompileError(f"T.annotate_layout: a layout of {list(layout.shape)} for {buffer.name} of {shape}")
             if not getattr(layout, "injective", True):
                 raise CompileError(f"T.annotate_layout: two elements of {buffer.name} share a place")
             require_kernel("T.annotate_layout").perform(AnnotateLayout(as_region(buffer), layout.to_text()))

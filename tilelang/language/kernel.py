@@ -21,6 +21,8 @@ _AXES = "xyz"
 class KernelFrame:
     """The context manager that :func:`Kernel` returns; ``with`` gives the block index, or one index a grid axis."""
 
+    opens_kernel = True
+
     def __init__(self, blocks: tuple[Any, ...], threads: tuple[int, ...], cluster: tuple[int, int, int] | None):
         self.blocks = blocks
         self.threads = threads

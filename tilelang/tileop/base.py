@@ -51,6 +51,8 @@ class TileOp:
     """Base of the tile operators."""
 
     op_name: str
+    by_iteration = False
+    """Whether an iteration of ``T.Parallel`` may perform it by itself."""
 
     def check(self) -> None:
         """Raises a :class:`~tilelang.errors.CompileError` where the operands do not fit each other."""

@@ -20,6 +20,7 @@ class PrintBuffer(TileOp):
 class PrintValue(TileOp):
     """Prints one value; ``value`` is None for a bare message."""
 
+    by_iteration = True
     value: Any = operand(None)
     message: str = ""
 
@@ -28,5 +29,6 @@ class PrintValue(TileOp):
 class DeviceAssert(TileOp):
     """Stops the kernel with ``message`` where ``condition`` is false."""
 
+    by_iteration = True
     condition: Any = operand()
     message: str = ""

@@ -545,3 +545,51 @@ def test_mistakes_that_have_no_meaning_are_errors_at_their_lines(mistake, messag
 def test_a_tensor_has_a_stride_for_each_axis():
     with pytest.raises(CompileError, match="a tensor of 2 axes has 1 strides"):
         T.StridedTensor((4, 4), (1,), "float32")
+
+
+def test_a_kernel_that_nobody_opens():
+    with error_at_mark(CompileError, "T.Kernel without `with` opens no kernel"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            T.Kernel(5)  # <- error
+
+
+def test_a_loop_that_nobody_goes_through():
+    with error_at_mark(CompileError, "a loop that no `for` statement goes through"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                T.serial(5)  # <- error
+
+
+def test_an_assertion_of_a_text():
+    with error_at_mark(CompileError, "the condition comes before the message"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                T.device_assert("A is empty")  # <- error
+
+
+def test_a_tile_operator_in_a_parallel_loop():
+    with error_at_mark(CompileError, "T.copy inside T.Parallel: its iterations are shared out"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                for i in T.Parallel(8):
+                    T.copy(A[i, :], B[i, :])  # <- error
+
+
+def test_a_division_of_floats_in_a_plain_helper():
+    def half(x):
+        return x // 2.0  # <- error
+
+    with error_at_mark(TraceError, "// and % of floating-point values"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = half(A[1])

@@ -107,3 +107,13 @@ def test_a_layout_with_shared_places_does_not_fit_a_buffer():
             with T.Kernel(1, threads=32):
                 tile = T.alloc_shared((4, 4), "float32")
                 T.annotate_layout({tile: T.Layout((4, 4), lambda i, j: i + j)})  # <- error
+
+
+def test_a_layout_of_another_shape_does_not_fit_a_buffer():
+    with error_at_mark(match=r"a layout of \[64, 4\] for tile of \[32, 8\]"):
+
+        @T.prim_func
+        def main(A: T.Tensor((32, 8), "float32")):
+            with T.Kernel(1, threads=32):
+                tile = T.alloc_shared((32, 8), "float32")
+                T.annotate_layout({tile: T.Fragment((64, 4), lambda i, j: (i % 32, i // 32 * 4 + j))})  # <- error

@@ -10,6 +10,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import cuda
+from tilelang.errors import TileLangError
 
 TARGETS = {"cpu": "cpu", "c": "c", "sm_80": cuda("sm_80"), "sm_90a": cuda("sm_90a")}
 every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
@@ -351,3 +352,57 @@ def test_continue_ends_an_iteration_of_a_parallel_loop_only(threads, target):
         tilelang.compile(main, target=target)(a, b, c)
     row = [-1 if i % 6 == 0 else 28 if i % 2 == 0 else 0 if i % 5 == 0 else 30 for i in range(128)]
     assert b.tolist() == [row, row] and torch.equal(c, a.flip(0).expand(2, 128))
+
+
+@every_target
+def test_prints_and_assertions_of_iterations(target, capfd):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), limit: T.float32, B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            values = T.alloc_fragment((64,), "float32")
+            T.copy(A, values)
+            for i in T.Parallel(64):
+                T.device_assert(values[i] < limit, "too large")
+                if i == 35:
+                    T.print(values[i], "element")
+                B[i] = values[i] + 1
+            for i in T.Parallel(2):
+                T.print(i, "once")
+
+    a = torch.arange(64.0)
+    assert torch.equal(run(main, target, a, 64.0), a + 1)
+    out = capfd.readouterr().out
+    assert out.count("element") == 1 and "35" in out and out.count("once") == 2
+    with pytest.raises((TileLangError, RuntimeError), match="too large|trap"):
+        run(main, target, a, 63.0)
+
+
+@every_target
+def test_a_while_loop_spelled_as_a_call_computes_its_condition_in_each_pass(target):
+    @T.prim_func
+    def main(A: T.Tensor((1,), "int32"), B: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32):
+            passes = T.alloc_var("int32", 0)
+            with T.While(T.atomic_load(A[0]) < 5):
+                T.atomic_add(A[0], 1)
+                passes += 1
+            B[0] = passes
+
+    assert run(main, target, torch.zeros(1, dtype=torch.int32)).tolist() == [5]
+
+
+@every_target
+def test_odd_functions_keep_the_sign_of_zero(target):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32"), B: T.Tensor((4, 4), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[0, i] = T.tanh(A[i])
+                B[1, i] = T.erf(A[i])
+                B[2, i] = T.sin(A[i])
+                B[3, i] = T.atan(A[i])
+
+    a = torch.tensor([-0.0, 0.0, -1e-30, torch.nan])
+    out = run(main, target, a)
+    assert out[:, 3].isnan().all()
+    assert torch.equal(out[:, :3].signbit(), a[:3].signbit().expand(4, 3))

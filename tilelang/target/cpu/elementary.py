@@ -144,7 +144,7 @@ def _tanh(x: Any, scale: Any = scale_in_steps) -> Any:
         small = let(x * x, lambda z: horner(z, _TANH) * z * x + x, "z")
         large = f32(1.0) - f32(2.0) / (_inline_exp(a + a, scale) + f32(1.0))
         signed = select(x < f32(0.0), f32(0.0) - large, large)
-        return select(is_nan(x), x, select(a < f32(0.625), small, signed))
+        return select(a > f32(0.0), select(a < f32(0.625), small, signed), x)  # NaN and both zeros stay
 
     return let(unary("fabs", x), branches, "a")
 

@@ -234,3 +234,26 @@ def test_a_loop_left_with_copies_in_flight(left_after):
     simulate(main, a, b, c)
     assert torch.equal(b, a.float().view(8, 64, 64)[:left_after].sum(0))
     assert torch.equal(c, (torch.arange(64) % 7).half().expand(64, 64))
+
+
+@pytest.mark.parametrize(
+    "order, stage, group, said",
+    [
+        ([0, 0, 1], [0, 0, 1], None, "two statements have the same order"),
+        ([0, 1], [0, 1], None, "the body has 3 statements"),
+        ([0, 1, 2, 3], [0, 0, 0, 1], None, "the body has 3 statements"),
+        ([0, 1, 2], [0, 1], None, "the body has 3 statements"),
+        ([0, 1, 2], [0, 0, 1], [[0, 1], [2]], "the body has 2 groups"),
+    ],
+)
+@pytest.mark.parametrize("target", ["cpu", "c", "cuda -arch=sm_80"])
+def test_a_schedule_that_fits_no_body_is_refused_on_every_target(order, stage, group, said, target):
+    with pytest.raises(PipelineScheduleError, match=said):
+        tilelang.compile(_product(order, stage, group=group), target=target)
+
+
+@pytest.mark.parametrize("order, stage", [([0, 1, 2], [0, 0, 1]), ([-1, -1, 0], [-1, -1, 0])])
+def test_a_schedule_that_fits_is_taken_on_the_cpu(order, stage):
+    a, b, c = torch.randn(70, 130).half(), torch.randn(130, 70).half(), torch.zeros(70, 70)
+    tilelang.compile(_product(order, stage), target="cpu")(a, b, c)
+    torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-2, atol=1e-2)

@@ -9,10 +9,11 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.code import Code, leaf_of
 from tilelang.target.cuda.codegen.nest import emit_nest
+from tilelang.target.cuda.codegen.statements import debug_line, quoted
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
 from tilelang.target.cuda.reading.nest import Axis, Nest
 from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
-from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+from tilelang.tileop.debug import PrintBuffer, PrintValue
 
 
 def emit_debug(generator: Any, node: Any) -> list[Code]:
@@ -25,21 +26,7 @@ def emit_debug(generator: Any, node: Any) -> list[Code]:
         return [_print_memory(e, op)]
     expr = op.value if isinstance(op, PrintValue) else op.condition
     reads = e.accesses(ir.Evaluate(expr))[0] if isinstance(expr, ir.PrimExpr) else ()
-    return [leaf_of([_line(e, op)], reads)]
-
-
-def _line(e: Any, op: Any) -> str:
-    if isinstance(op, DeviceAssert):
-        return f"tl::device_assert_msg({e.text(op.condition)}, {quoted(op.message or 'device assertion failed')});"
-    if op.value is None:
-        return f"tl::debug_print_message({quoted(op.message)});"
-    return f"tl::debug_print({quoted(op.message)}, {e.text(op.value)});"
-
-
-def quoted(text: str) -> str:
-    """A C++ string literal."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return [leaf_of([debug_line(e, op)], reads)]
 
 
 def _label(op: PrintBuffer) -> str:

@@ -10,6 +10,8 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.visit import variables, walk_expr
 from tilelang.target.cuda.codegen.element_types import c_type, is_packed, packed_store, value_type
 from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.tileop.base import decode
+from tilelang.tileop.debug import DeviceAssert, PrintValue
 from tilelang.tileop.thread import intrinsic_name
 
 
@@ -81,9 +83,14 @@ def _evaluate(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
     name = value.op.name if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
     if name.endswith(".assume"):
         return []
+    if name in _DEBUG:
+        return guarded(debug_line(e, decode(value)), [owner])
     if name.startswith("tl.atomic"):
         return guarded(e.text(value) + ";", [_atomic_guard(e, value), owner])
     return [e.text(value) + ";"]
+
+
+_DEBUG = (PrintValue.op_name, DeviceAssert.op_name)
 
 
 def _atomic_guard(e: Emitter, call: Any) -> str | None:
@@ -128,6 +135,21 @@ def _while(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
 def _tensor_at(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
     kind = c_type(str(stmt.buffer.dtype))
     return [f"{kind}* {e.name(stmt.buffer)} = reinterpret_cast<{kind}*>({e.text(stmt.data)});"]
+
+
+def debug_line(e: Emitter, op: Any) -> str:
+    """``T.device_assert``, or ``T.print`` of one value."""
+    if isinstance(op, DeviceAssert):
+        return f"tl::device_assert_msg({e.text(op.condition)}, {quoted(op.message or 'device assertion failed')});"
+    if op.value is None:
+        return f"tl::debug_print_message({quoted(op.message)});"
+    return f"tl::debug_print({quoted(op.message)}, {e.text(op.value)});"
+
+
+def quoted(text: str) -> str:
+    """A C++ string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 _RULES: Mapping[type, Callable[[Emitter, Any, str | None], list[str]]] = {

@@ -12,6 +12,7 @@ from typing import Any, Union
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
+from tilelang.ir.visit import flattened
 from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.tiles import chunked, expansion_nest, is_elementwise, nest_of, parallel_nest
 from tilelang.tileop import decode, is_tile_op
@@ -330,13 +331,6 @@ def warp_groups(mask: int) -> tuple[int, int]:
 def is_matrix(region: Region) -> bool:
     """Whether a region is a whole fragment of two axes."""
     return region.scope == FRAGMENT and region.is_whole and len(region.buffer.shape) == 2
-
-
-def flattened(stmt: Any) -> list[Any]:
-    """The statements of a block, nested blocks opened."""
-    if isinstance(stmt, ir.SeqStmt):
-        return [inner for child in stmt.seq for inner in flattened(child)]
-    return [stmt]
 
 
 def walk(node: Any) -> Iterator[Any]:
