@@ -195,6 +195,7 @@ class _ReduceText:
             parts.append(f"{text} * {weight}")
             weight *= mode.extent
         if source.padded(dim) != source.shape[dim]:
+            self.e.padded.add(self.e.root(self.op.src.buffer))
             tests.append(f"{' + '.join(parts)} < {source.shape[dim]}")
         return " && ".join(tests) if tests else None
 
