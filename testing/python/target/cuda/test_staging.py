@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 
@@ -285,15 +286,19 @@ def test_columns_that_a_run_time_loop_fills_are_summed():
     rounds = T.dynamic("rounds")
 
     @T.prim_func
-    def main(X: T.Tensor((rounds, 32), "float32"), S: T.Tensor((32,), "float32")):
+    def main(X: T.Tensor((rounds, 32, 40), "float32"), S: T.Tensor((32,), "float32")):
         with T.Kernel(1, threads=128):
+            x, m = T.alloc_fragment((32, 40), "float32"), T.alloc_fragment((32,), "float32")
             w, s = T.alloc_fragment((32, 6), "float32"), T.alloc_fragment((32,), "float32")
             for r in T.serial(rounds):
+                T.copy(X[r, :, :], x)
+                T.reduce_max(x, m, dim=1)
                 for i in T.Parallel(32):
-                    w[i, r] = X[r, i]
+                    w[i, r] = m[i]
             T.reduce_sum(w, s, dim=1)
             T.copy(s, S)
 
-    x, s = torch.randn(6, 32), torch.zeros(32)
-    simulate(main, x, s)
-    torch.testing.assert_close(s, x.sum(0))
+    x, s = torch.randn(6, 32, 40), torch.zeros(32)
+    with tilelang.simulator(checks="all"):
+        simulate(main, x, s)
+    torch.testing.assert_close(s, x.amax(2).sum(0))

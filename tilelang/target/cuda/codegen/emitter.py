@@ -37,7 +37,7 @@ class Emitter:
         scope: threads that run the statements being generated.
         scratch: bytes and alignment of shared scratch buffers.
         shared_buffers, local_buffers: tiles and fragments that code generation added.
-        padded: fragments whose registers beyond their edge are read, though not used: compilers load ahead of a condition.
+        padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
         kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
         divergent_vars: variables that speak of a thread; tile operators below a condition on them are refused.
         differing: all that may differ between threads.

@@ -122,6 +122,9 @@ def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: Fragm
     inner = [mode for mode in source.modes[op.dim] if mode.unit != THREAD]
     threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
     results = _result_strides(source, target, op.dim, kept_axes)
+    padded = any(source.padded(axis) != extent for axis, extent in enumerate(source.shape))
+    if padded or source.threads < emitter.scope.count:
+        emitter.padded.add(emitter.root(op.src.buffer))
     with emitter.names.scope():
         return _ReduceText(emitter, reduction, op).emit(outer, results, inner, threads, source)
 
@@ -195,7 +198,6 @@ class _ReduceText:
             parts.append(f"{text} * {weight}")
             weight *= mode.extent
         if source.padded(dim) != source.shape[dim]:
-            self.e.padded.add(self.e.root(self.op.src.buffer))
             tests.append(f"{' + '.join(parts)} < {source.shape[dim]}")
         return " && ".join(tests) if tests else None
 
