@@ -5,7 +5,6 @@ with a message template; the location is attached by :class:`TileLangError`, so 
 
     tilelang.errors.GemmShapeError: T.gemm: the K extents of A and B differ: A is (128, 32), B is (64, 128)
       --> /home/me/gemm.py:21
-         |
       21 |         T.gemm(A_shared, B_shared, C_local)
          |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       hint: B must be (32, N), or (N, 32) with transpose_B=True
@@ -40,7 +39,7 @@ class Location:
         column = self.column or len(text) - len(text.lstrip()) + 1
         end = self.end_column if self.end_column > column else len(text) + 1
         carets = " " * (column - 1) + "^" * max(1, min(end, len(text) + 1) - column)
-        return f"{head}\n  {gutter} |\n  {number} | {text}\n  {gutter} | {carets}"
+        return f"{head}\n  {number} | {text}\n  {gutter} | {carets}"
 
 
 class TileLangError(Exception):

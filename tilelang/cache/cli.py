@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,6 +72,14 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
+def target_name(row: Mapping[str, Any]) -> str:
+    """A kernel's kind of target and architecture: ``c x86-64-v4`` and ``cpu x86-64-v4`` are different programs."""
+    try:
+        return f"{json.loads(row['target'])['kind']} {row['arch']}".rstrip()
+    except (ValueError, TypeError, KeyError):
+        return row["target"][:24]
+
+
 def human_age(then: float) -> str:
     """Time since ``then`` (seconds since 1970) in its largest unit."""
     seconds = max(0.0, time.time() - then)
@@ -135,7 +143,7 @@ def list_kernels(
         (
             row["key"][:12],
             row["name"],
-            row["arch"] or row["target"][:24],
+            target_name(row),
             row["backend"],
             human_bytes(row["bytes"]),
             human_age(row["created"]),

@@ -38,6 +38,7 @@ def filled(cache):
 def test_ls(filled):
     text = run("ls")
     assert text.count("add") == 2 and "gemm" in text and "3 kernels" in text
+    assert text.count("llvm test") == 3
     rows = json.loads(run("ls", "--json", "--sort", "size"))
     assert [row["name"] for row in rows][0] == "gemm"
     assert {row["hits"] for row in rows if row["key"] == fakes.key("add").digest} == {2}

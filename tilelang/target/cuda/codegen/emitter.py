@@ -14,7 +14,7 @@ from tilelang.target.cuda.codegen.expr import ExprPrinter
 from tilelang.target.cuda.codegen.names import Names
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
-from tilelang.target.cuda.reading.nest import READ, UPDATE, Access, Nest
+from tilelang.target.cuda.reading.nest import READ, Nest
 from tilelang.target.cuda.reading.tree import TileTree
 
 
@@ -41,7 +41,8 @@ class Emitter:
         kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
         divergent_vars: variables that speak of a thread; tile operators below a condition on them are refused.
         differing: all that may differ between threads.
-        tracked: tensors that the kernel both writes and reads, or writes in several places.
+        iterations: the kernel's loops.
+        tracked: tensors that the kernel both changes and reads, or changes in several places.
         descriptors: the kernel's tensor maps so far; None where the target has none.
         places: where elements are for what is being generated.
     """
@@ -68,6 +69,7 @@ class Emitter:
     kept: dict[str, str] = field(default_factory=dict)
     divergent_vars: set[Any] = field(default_factory=set)
     differing: Any = None
+    iterations: Any = None
     tracked: set[Any] = field(default_factory=set)
     descriptors: Any = None
 
@@ -132,16 +134,12 @@ class Emitter:
         """Shared storage that a statement reads and writes."""
         nest = Nest.build((), stmt, stmt.span, "statement")
         reads = {self.root(a.buffer) for a in nest.accesses if a.kind == READ and self.is_tile(a.buffer)}
-        writes = {self.root(a.buffer) for a in nest.accesses if a.kind != READ and self.is_guarded(a)}
+        writes = {self.root(a.buffer) for a in nest.accesses if a.kind != READ and self.is_tile(a.buffer)}
         return reads, writes
 
     def is_tile(self, buffer: Any) -> bool:
         """Whether barriers guard a buffer: a shared tile (mbarriers order themselves), or a tensor whose accesses meet."""
-        return buffer.scope() in ("shared", "shared.dyn") or buffer in self.tracked
-
-    def is_guarded(self, access: Access) -> bool:
-        """Whether barriers guard an access; atomic updates of tensors need none."""
-        return self.is_tile(access.buffer) and (access.kind != UPDATE or access.buffer not in self.tracked)
+        return buffer.scope() in ("shared", "shared.dyn") or self.root(buffer) in self.tracked
 
     def is_own(self, node: Any) -> bool:
         """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands where they

@@ -28,7 +28,7 @@ from tilelang.target.cuda.codegen.statements import loop_header, statement
 from tilelang.target.cuda.hopper.wgmma import COMPLETE, WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
 from tilelang.target.cuda.reading.differing import is_atomic
-from tilelang.target.cuda.reading.nest import READ, Access, Nest
+from tilelang.target.cuda.reading.nest import READ, Access
 from tilelang.target.cuda.reading.tiles import nest_of
 from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.target.cuda.schedule.plan import plan_schedule
@@ -165,13 +165,8 @@ class Generator:
         if self.divergent or self.by_thread or e.is_own(node):
             return [leaf_of(statement(e, stmt), reads, writes)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
-            return self._atomic(stmt, reads, writes | self._updated(stmt))
+            return self._atomic(stmt, reads, writes)
         return [leaf_of(statement(e, stmt, f"{e.thread} == 0"), reads, writes)]
-
-    def _updated(self, stmt: Any) -> set[Any]:
-        """The tensors that an atomic access changes for threads that read them as usual."""
-        accesses = Nest.build((), stmt, stmt.span, "statement").accesses
-        return {self.emitter.root(a.buffer) for a in accesses if a.kind != READ} & self.emitter.tracked
 
     def _atomic(self, stmt: Any, reads: set[Any], writes: set[Any]) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""

@@ -28,6 +28,7 @@ from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.program import Kernel
 from tilelang.target.cuda.reading.thread_scopes import check_fragments
 from tilelang.target.cuda.reading.tree import Parallel, TileTree, walk
+from tilelang.target.cuda.schedule.apart import Iterations
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 from tilelang.target.cuda.schedule.exchange import changing_tensors, exchanged_tensors
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan, plan_shared
@@ -110,7 +111,8 @@ def infer_layouts(state: KernelState) -> None:
         scope=ThreadScope(0, kernel.thread_count), differing=Differing(tree, thread_vars),
     )  # fmt: skip
     _declare_names(state)
-    state.emitter.tracked = exchanged_tensors(tree, state.emitter.root)
+    state.emitter.iterations = Iterations(tree.root, state.facts)
+    state.emitter.tracked = exchanged_tensors(tree, state.emitter.root, state.emitter.iterations)
 
 
 def _declare_names(state: KernelState) -> None:

@@ -33,7 +33,7 @@ def emit_nest(emitter: Emitter, node: Parallel, layout: LoopLayout) -> list[Code
 
 
 def _leaf(e: Emitter, node: Parallel, lines: list[str], is_async: bool) -> Code:
-    accesses = [access for access in node.nest.accesses if e.is_guarded(access)]
+    accesses = [access for access in node.nest.accesses if e.is_tile(access.buffer)]
     reads = {e.root(access.buffer) for access in accesses if access.kind in (READ, UPDATE)}
     writes = {e.root(access.buffer) for access in accesses if access.kind != READ}
     fills = set()

@@ -194,6 +194,8 @@ def bulk_store(emitter: Emitter, descriptors: Descriptors, node: Any, read_later
     plan = descriptors.take(plan)
     lines = tma.emit_store(plan, emitter.name(plan.shared_region.buffer), emitter.simple, reduction)
     root = emitter.root(plan.shared_region.buffer)
+    if reduction is None and emitter.iterations.repeats(node, plan.global_region):
+        lines.insert(0, "tl::tma_store_wait_complete<0>();")  # stores in flight are not ordered among each other
     done = _elected(emitter.scope, [*lines, "tl::tma_store_wait<0>();"])
     return Leaf(done, frozenset([root]), async_reads=frozenset([root]))
 

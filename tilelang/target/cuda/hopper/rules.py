@@ -14,6 +14,7 @@ from tilelang.target.cuda.hopper.copies import (
     emit_product,
     stays_in_flight,
 )
+from tilelang.target.cuda.hopper.stmatrix import emit_matrix_store
 from tilelang.target.cuda.reading.nest import UPDATE, WRITE
 from tilelang.target.cuda.reading.tree import Operator, Parallel, walk
 from tilelang.tileop.atomic import AtomicTile
@@ -70,8 +71,14 @@ class HopperRules:
         return [leaf_of([f"tl::wgmma_wait<{pending}>();", *accumulator_fences(generator.emitter, done)])]
 
     def copy(self, generator: Any, node: Any) -> list[Code] | None:
-        """A copy or atomic tile to global memory that the accelerator does; None where the threads do it."""
+        """A copy of accumulators to shared memory by matrices, or a copy or atomic tile to global memory by the accelerator.
+
+        None where each thread moves what it holds.
+        """
         op, e = node.op, generator.emitter
+        stored = emit_matrix_store(e, op)
+        if stored is not None:
+            return stored
         if not self.bulk_stores or not isinstance(op, (Copy, AtomicTile)) or getattr(op, "kind", "copy") != "copy":
             return None
         if op.dst.scope not in ("global", "") or not e.is_shared(op.src.buffer):

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.reading.nest import READ, UPDATE, WRITE, Nest
 from tilelang.target.cuda.reading.tree import Branch, Parallel, Repeat, Scalar, TileTree, walk
+from tilelang.target.cuda.schedule.apart import Iterations
+from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.copy import Copy
 
 
-def exchanged_tensors(tree: TileTree, root: Any) -> set[Any]:
-    """Tensors whose accesses barriers must order: those written and read, and those that different threads write.
+def exchanged_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:
+    """Tensors whose accesses barriers must order: changed and read, or changed in several places that may be the same.
 
     Args:
         root: the buffer whose memory a buffer is a view of.
+        iterations: the loops of the kernel.
     """
     reads: set[Any] = set()
-    writers: dict[Any, set[Any]] = {}
+    changes: dict[Any, dict[Any, set[str]]] = {}
     for node, buffer, kind in _accesses(tree):
         if kind == READ:
             reads.add(root(buffer))
-        elif kind == WRITE or (kind == UPDATE and isinstance(node, Scalar)):  # one thread updates for the whole block
-            writers.setdefault(root(buffer), set()).add(node)
-    return {buffer for buffer, nodes in writers.items() if buffer in reads or _may_overwrite(nodes)}
+        elif kind in (WRITE, UPDATE):
+            changes.setdefault(root(buffer), {}).setdefault(node, set()).add(kind)
+    return {buffer for buffer, found in changes.items() if buffer in reads or _may_meet(found, iterations)}
 
 
 def changing_tensors(tree: TileTree, root: Any) -> set[Any]:
@@ -59,8 +63,15 @@ def _accesses_of(node: Any) -> Iterator[tuple[Any, str]]:
     return ((buffer, kind) for buffer, kind in found if buffer.scope() in ("global", ""))
 
 
-def _may_overwrite(writers: set[Any]) -> bool:
-    """Whether some of the statements may write what others wrote; several copies are taken to write different parts."""
-    nests = [node for node in writers if isinstance(node, Parallel)]
-    copies = [node for node in nests if isinstance(node.op, Copy)]
-    return bool(nests) and len(writers) > max(1, len(copies))
+def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:
+    """Whether statements may change elements that another one changes by other threads; atomic updates may."""
+    return any(
+        (isinstance(one, Parallel) or isinstance(other, Parallel))
+        and WRITE in changes[one] | changes[other]
+        and not (_is_copy(one) and _is_copy(other) and iterations.are_apart(one.op.dst, other.op.dst))
+        for one, other in combinations(changes, 2)
+    )
+
+
+def _is_copy(node: Any) -> bool:
+    return isinstance(node, Parallel) and isinstance(node.op, (AtomicTile, Copy))

@@ -1,0 +1,139 @@
+"""Copies from accumulators to shared tiles by ``stmatrix``: a warp stores four 8 x 8 matrices of 16-bit elements at once.
+
+Lane ``l`` holds two neighbours of row ``l // 4`` of each matrix, as accumulators lie, and gives the address of row ``l % 8`` of
+matrix ``l // 8`` (PTX manual, "Warp-level matrix store instruction: stmatrix"). The matrices of one instruction are the
+upper and lower half of sixteen rows, of two neighbouring tiles of eight columns: eight registers in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
+from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.target.cuda.codegen.code import Code, leaf_of
+from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.codegen.nest_loops import thread_digit
+from tilelang.tileop.copy import Copy
+
+_WARP = 32
+_CHUNK = 8
+"""Elements in a row of a matrix: 16 aligned bytes."""
+
+_STORED = 8
+"""Registers (32-bit, or 16-bit elements of a fragment of those) that one instruction stores."""
+
+_PACKED: Mapping[tuple[str, str], str | None] = {
+    ("float32", "float16"): "tl::cvt_f16x2_f32",
+    ("float32", "bfloat16"): "tl::cvt_bf16x2_f32",
+    ("float16", "float16"): None,
+    ("bfloat16", "bfloat16"): None,
+}
+"""(element type of the fragment, of the tile) -> what makes a 32-bit word of two registers; None where they are one already."""
+
+_ROWS = (on_thread(8, 4), on_register(2, 2))
+_COLUMNS = (on_register(2, 1), on_thread(4, 1))
+
+
+def emit_matrix_store(e: Emitter, op: Any) -> list[Code] | None:
+    """The code of a copy; None where it is no copy of whole accumulators to rows of aligned chunks."""
+    if not isinstance(op, Copy) or not _is_plain(op) or (op.src.dtype, op.dst.dtype) not in _PACKED:
+        return None
+    layout = e.layouts.fragments.get(op.src.buffer)
+    if layout is None or not _is_accumulator(layout, e.scope) or not _has_chunks(e, op.dst):
+        return None
+    root = e.root(op.dst.buffer)
+    with e.names.scope():
+        lines = _lines(e, op, layout)
+    return [leaf_of(lines, (), {root}, (), {root} if op.dst.is_whole else ())]
+
+
+def _is_plain(op: Copy) -> bool:
+    """Whether a whole fragment goes to a shared tile, distributed as the compiler likes."""
+    placed = op.kind == "copy" and op.coalesced_width is None and op.loop_layout is None
+    matrices = len(op.src.shape) == len(op.src.buffer.shape) == 2 and op.src.is_whole
+    return placed and matrices and op.dst.scope in ("shared", "shared.dyn")
+
+
+def _is_accumulator(layout: FragmentLayout, scope: Any) -> bool:
+    """Whether whole warps hold pairs of tiles as tensor cores leave them, each element in one thread."""
+    rows, columns = layout.modes
+    if rows[:2] != _ROWS or columns[:2] != _COLUMNS or layout.replicas or layout.threads != scope.count:
+        return False
+    tiles = columns[2] if len(columns) > 2 else on_thread(1, 0)
+    paired = tiles.unit == REGISTER and tiles.stride == 4 and tiles.extent % 2 == 0
+    warps = all(mode.stride % (_WARP if mode.unit == THREAD else _STORED) == 0 for mode in (*rows[2:], *columns[3:]))
+    filled = all(prod(mode.extent for mode in modes) == size for modes, size in zip(layout.modes, layout.shape))
+    return paired and warps and filled and scope.first % _WARP == 0
+
+
+def _has_chunks(e: Emitter, region: Any) -> bool:
+    """Whether eight neighbours along the last axis of a region are 16 aligned bytes in memory."""
+    layout = e.layouts.memory.get(region.buffer)
+    if not isinstance(layout, TileLayout) or layout.vector < _CHUNK or not e.facts.divisible(region.mins[-1], _CHUNK):
+        return False
+    strides = [stride for axis in layout.modes for _, stride in axis if stride != 1]
+    return region.extents[-1] != 1 and all(stride % _CHUNK == 0 for stride in strides)
+
+
+def _lines(e: Emitter, op: Copy, layout: FragmentLayout) -> list[str]:
+    rows, (_, _, tiles, *columns) = layout.modes
+    lane = _number(e, "lane", _WARP, f"({e.thread} & {_WARP - 1})")
+    pairs = Mode(tiles.extent // 2, _STORED, REGISTER)
+    row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
+    row = lane % 16 + _position(row_digits, 16)
+    column = lane // 16 * _CHUNK + _position(column_digits, 2 * _CHUNK)
+    registers = [(mode, e.var_text[var]) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
+    loops = [(text, mode.extent) for mode, text in registers if mode.extent > 1]
+    first = " + ".join(f"{text} * {mode.stride}" for mode, text in registers if mode.extent > 1) or "0"
+    address = e.places.address(op.dst.buffer, op.dst.index([row, column]))
+    body = _store(e, op, first, address)
+    if not loops:
+        return ["{", *("  " + line for line in body), "}"]
+    for text, extent in reversed(loops):
+        header = ["#pragma unroll", f"for (int {text} = 0; {text} < {extent}; ++{text}) {{"]
+        body = [*header, *("  " + line for line in body), "}"]
+    return body
+
+
+def _store(e: Emitter, op: Copy, first: str, address: str) -> list[str]:
+    """The instruction for the registers from ``first`` on."""
+    source, pack = e.name(op.src.buffer), _PACKED[op.src.dtype, op.dst.dtype]
+    if pack is None:
+        return [f"tl::stmatrix_x4({address}, &{source}[{first}]);"]
+    registers, words = e.names.take("registers"), e.names.take("words")
+    pairs = (f"{pack}({registers}[{at}], {registers}[{at + 1}])" for at in range(0, _STORED, 2))
+    return [
+        f"const float* {registers} = &{source}[{first}];",
+        f"const uint {words}[4] = {{{', '.join(pairs)}}};",
+        f"tl::stmatrix_x4({address}, {words});",
+    ]
+
+
+def _number(e: Emitter, name: str, extent: int, text: str | None = None) -> Any:
+    """A variable from 0 to ``extent``, which is printed as ``text``."""
+    var = ir.Var(name, "int32")
+    e.var_text[var] = e.names.take(name) if text is None else text
+    e.facts.bind_range(var, extent)
+    return var
+
+
+def _digits(e: Emitter, name: str, modes: Sequence[Mode]) -> Iterator[tuple[Mode, Any]]:
+    """A variable for each mode: a loop's for registers, a digit of the thread's number for threads."""
+    for mode in modes:
+        text = "0" if mode.extent == 1 else None
+        if mode.unit == THREAD:
+            text = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)
+        yield mode, _number(e, name, mode.extent, text)
+
+
+def _position(digits: Sequence[tuple[Mode, Any]], weight: int) -> Any:
+    """What digits above the first ``weight`` positions of an axis add up to."""
+    total: Any = 0
+    for mode, var in digits:
+        total = total + var * weight
+        weight *= mode.extent
+    return total

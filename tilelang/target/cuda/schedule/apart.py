@@ -1,0 +1,82 @@
+"""Whether copies of a kernel write different parts of a tensor, in whatever iterations of the loops around them.
+
+Only what is certain counts: along some axis the regions are a known distance apart, or they share out the step of one loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
+from tilelang.ir.region import Region
+from tilelang.ir.visit import walk_expr
+from tilelang.target.cuda.reading.tree import Loop, Repeat, Scalar, inside
+from tilelang.transform.substitute import substitute
+
+
+class Iterations:
+    """The loops of a kernel as those of each statement, and what varies in them."""
+
+    def __init__(self, root: Any, facts: Facts):
+        self.facts = facts
+        self._loops: dict[Any, tuple[Any, ...]] = {}
+        self._varying: set[Any] = set()
+        self._enter(root, ())
+
+    def _enter(self, node: Any, loops: tuple[Any, ...]) -> None:
+        self._loops[node] = loops
+        if isinstance(node, Loop):
+            loops = (*loops, node.stmt.loop_var)
+            self._varying.add(node.stmt.loop_var)
+        elif isinstance(node, Repeat):
+            loops = (*loops, None)
+        elif isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
+            self._varying.add(node.stmt.var)
+        for part in inside(node):
+            self._enter(part, loops)
+
+    def are_apart(self, one: Region, other: Region) -> bool:
+        """Whether the regions of two statements have no element in common, each in any iteration."""
+        if one.buffer is not other.buffer and not one.buffer.same_as(other.buffer):
+            return False
+        return any(map(self._apart, one.mins, other.mins, one.extents, other.extents))
+
+    def repeats(self, node: Any, region: Region) -> bool:
+        """Whether a statement may touch an element of its region in two iterations."""
+        steps = [(self._only_variable(low), low, as_int(extent)) for low, extent in zip(region.mins, region.extents)]
+        apart = {var for var, low, extent in steps if var is not None and 0 < _size(extent) <= abs(self._step(low, var))}
+        return not apart.issuperset(self._loops[node])
+
+    def _apart(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
+        extent, reach = _size(as_int(extent)), _size(as_int(reach))
+        distance = self._known(other - low)
+        if not extent or not reach or distance is None:
+            return False
+        if not self._mentioned(low) and not self._mentioned(other):
+            return distance >= extent or -distance >= reach
+        var = self._only_variable(low)
+        step = abs(self._step(low, var)) if var is not None else 0
+        return step > 0 and distance % step >= extent and distance % step + reach <= step
+
+    def _mentioned(self, expr: Any) -> set[Any]:
+        return set() if isinstance(expr, int) else {part for part in walk_expr(expr) if part in self._varying}
+
+    def _only_variable(self, expr: Any) -> Any:
+        """The one variable of a loop that an index depends on; None where it depends on none or more."""
+        found = self._mentioned(expr)
+        return found.pop() if len(found) == 1 else None
+
+    def _step(self, low: Any, var: Any) -> int:
+        """By how much an index grows with each iteration; 0 where that is not known."""
+        return self._known(substitute(low, {var: var + 1}) - low) or 0
+
+    def _known(self, expr: Any) -> int | None:
+        found = self.facts.simplify(expr)
+        return found if isinstance(found, int) else None
+
+
+def _size(extent: Any) -> int:
+    """A known extent; 0 for another."""
+    return extent if isinstance(extent, int) else 0
