@@ -263,7 +263,9 @@ class _Solver:
 
     def _acts_once(self, nest: Nest) -> bool:
         """Whether a nest may not be run by every thread, although one thread alone stores to memory."""
-        return replaces_what_it_reads(nest, self.tree.root_of) or any(access.kind in (UPDATE, ADDRESS) for access in nest.accesses)
+        return replaces_what_it_reads(nest, self.tree.root_of) or any(
+            access.kind in (UPDATE, ADDRESS) for access in nest.accesses
+        )
 
     def _expect_layout(self, node: Any, buffer: Any) -> None:
         if self._is_fragment(buffer) and buffer not in self.out.fragments:
