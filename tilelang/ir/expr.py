@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -65,3 +67,34 @@ def same(left: Any, right: Any) -> bool:
         return left == right
     distance = as_int(constant(left) - constant(right))
     return isinstance(distance, int) and distance == 0
+
+
+def same_product(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether the products of some sizes are provably equal; equal factors are left out first, which simplification of a product
+    of sums does not do."""
+    rest, theirs = [], _factors(right)
+    for factor in _factors(left):
+        twin = next((other for other in theirs if same(factor, other)), None)
+        if twin is None:
+            rest.append(factor)
+        else:
+            theirs = [other for other in theirs if other is not twin]
+    return same(_product(rest), _product(theirs))
+
+
+def _factors(values: Sequence[Any]) -> list[Any]:
+    """The factors of a product that are no products themselves, known integers as one."""
+    known, found, stack = 1, [], list(values)
+    while stack:
+        value = as_int(stack.pop())
+        if isinstance(value, ir.Mul):
+            stack += [value.a, value.b]
+        elif isinstance(value, int):
+            known *= value
+        else:
+            found.append(value)
+    return [known, *found]
+
+
+def _product(values: Sequence[Any]) -> Any:
+    return as_int(prod(values))

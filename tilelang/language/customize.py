@@ -12,7 +12,7 @@ from tilelang.frontend.loops import each_element
 from tilelang.frontend.operators import and_, or_
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, same
+from tilelang.ir.expr import as_int, same_product
 from tilelang.ir.text import shape_text
 from tilelang.language import calls
 from tilelang.language.allocate import alloc_var
@@ -51,7 +51,7 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
         raise CompileError(f"{what}: {src.name} is not compact", hint="give the strides of the view")
     kind = canonical(str(src.dtype) if dtype is None else dtype)
     sizes = _view_shape(src, shape, kind)
-    if strides is None and not same(_bits(sizes, kind), _bits(list(src.shape), canonical(str(src.dtype)))):
+    if strides is None and not same_product([kind.bits, *sizes], [canonical(str(src.dtype)).bits, *src.shape]):
         raise CompileError(
             f"{what}: {src.name} is {shape_text(src.shape)} of {src.dtype}, which does not fill {shape_text(sizes)} of {kind}",
             hint="source and view must have the same size in bytes",
@@ -73,13 +73,6 @@ def _view_shape(src: Any, shape: Any, kind: Any) -> list[Any]:
     old = canonical(str(src.dtype)).bits
     *outer, last = [as_int(size) for size in src.shape]
     return [*outer, last if old == kind.bits else as_int(as_expr(last) * old // kind.bits)]
-
-
-def _bits(sizes: list[Any], kind: Any) -> Any:
-    total: Any = kind.bits
-    for size in sizes:
-        total = as_int(as_expr(size) * total)
-    return total
 
 
 def dp4a(A: Any, B: Any, C: Any) -> None:

@@ -53,6 +53,24 @@ def test_view_with_strides():
     assert torch.equal(run(main, a, out_idx=-1), a.as_strided((3, 4), (5, 2)))
 
 
+def test_a_view_may_multiply_sizes_that_are_computed_from_dynamic_ones():
+    n, h, w = T.dynamic("n, h, w")
+    rows, columns = (h - 3) // 2 + 1, w + 2 - 3 + 1
+
+    @T.prim_func
+    def main(A: T.Tensor((n, h, w), "float32"), B: T.Tensor((n, rows, columns, 4), "float32")):
+        with T.Kernel(T.ceildiv(n * rows * columns, 32), threads=32) as block:
+            flat = T.reshape(B, (n * rows * columns, 4))
+            wide = T.reshape(B, (n, columns * 2, rows * 2))
+            for i, j in T.Parallel(32, 4):
+                flat[block * 32 + i, j] = A[0, 0, 0]
+            wide[0, 0, 0] = 1
+
+    b = torch.zeros(2, 3, 4, 4)
+    run(main, torch.full((2, 7, 4), 5.0), b)
+    assert b.flatten()[0] == 1 and (b.flatten()[1:] == 5).all()
+
+
 def test_a_tensor_declared_over_the_data_of_another_is_a_view_of_it():
     @T.prim_func
     def main(A: T.Tensor((4, 6), "float32"), B: T.Tensor((2, 3, 4), "float32")):

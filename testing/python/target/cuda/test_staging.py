@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 
@@ -229,3 +230,75 @@ def test_a_tile_that_some_threads_hold_whole_reaches_the_others(arch):
     a, b, c = torch.randn(32, 40).half(), torch.zeros(128), torch.zeros(32, 40).half()
     simulate(main, a, b, c, arch=arch)
     assert torch.equal(b, torch.ones(128)) and torch.equal(c, a + 2)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_that_run_an_iteration_alike_do_not_read_what_the_first_has_changed(arch):
+    @T.prim_func
+    def main(M: T.Tensor((20, 32), "float32"), Best: T.Tensor((32, 4), "float32")):
+        with T.Kernel(1, threads=128):
+            best = T.alloc_fragment((32, 4), "float32")
+            m = T.alloc_fragment((32,), "float32")
+            x = T.alloc_fragment((32, 64), "float32")
+            T.fill(best, T.infinity("float32"))
+            for t in T.serial(20):
+                for i, j in T.Parallel(32, 64):
+                    x[i, j] = M[t, i]
+                T.reduce_min(x, m, dim=1)
+                for i in T.Parallel(32):
+                    v = T.alloc_var("float32")
+                    v = m[i]
+                    for r in T.serial(4):
+                        if v < best[i, r]:
+                            displaced = T.alloc_var("float32")
+                            displaced = best[i, r]
+                            best[i, r] = v
+                            v = displaced
+            T.copy(best, Best)
+
+    m, best = torch.randn(20, 32), torch.zeros(32, 4)
+    simulate(main, m, best, arch=arch)
+    assert torch.equal(best, m.sort(dim=0).values[:4].T)
+
+
+def test_a_scalar_that_outlives_the_nest_is_computed_by_every_thread():
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            x, m = T.alloc_fragment((32, 64), "float32"), T.alloc_fragment((32,), "float32")
+            tile = T.alloc_shared((32,), "float32")
+            last = T.alloc_var("float32", init=0.0)
+            T.copy(A, x)
+            T.clear(tile)
+            T.reduce_sum(x, m, dim=1)
+            for _ in T.Parallel(1):
+                tile[3] = tile[3] + 2
+                last = 7.0
+            for i in T.Parallel(128):
+                B[i] = last + m[i // 4] + tile[3]
+
+    a, b = torch.randn(32, 64), torch.zeros(128)
+    simulate(main, a, b)
+    torch.testing.assert_close(b, (a.sum(1) + 9).repeat_interleave(4), rtol=1e-4, atol=1e-4)
+
+
+def test_columns_that_a_run_time_loop_fills_are_summed():
+    rounds = T.dynamic("rounds")
+
+    @T.prim_func
+    def main(X: T.Tensor((rounds, 32, 40), "float32"), S: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=128):
+            x, m = T.alloc_fragment((32, 40), "float32"), T.alloc_fragment((32,), "float32")
+            w, s = T.alloc_fragment((32, 6), "float32"), T.alloc_fragment((32,), "float32")
+            for r in T.serial(rounds):
+                T.copy(X[r, :, :], x)
+                T.reduce_max(x, m, dim=1)
+                for i in T.Parallel(32):
+                    w[i, r] = m[i]
+            T.reduce_sum(w, s, dim=1)
+            T.copy(s, S)
+
+    x, s = torch.randn(6, 32, 40), torch.zeros(32)
+    with tilelang.simulator(checks="all"):
+        simulate(main, x, s)
+    torch.testing.assert_close(s, x.amax(2).sum(0))

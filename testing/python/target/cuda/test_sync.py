@@ -212,3 +212,55 @@ def test_a_tile_that_a_left_iteration_does_not_fill_keeps_its_memory(leave):
     a, b = torch.randint(-8, 8, (4, 64)).float(), torch.zeros(64)
     simulate(main, a, torch.tensor([0, 0, 1, 1], dtype=torch.int32), b)
     assert torch.equal(b, (a[: 3 if leave == "break" else 4].sum(0) + a[1]).flip(0))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_a_plain_copy_is_complete_when_the_program_tells_other_threads_so(arch, pipelined):
+    stages, steps = 2, 5
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 32 * steps), "float16"), B: T.Tensor((64, 32 * steps), "float16"), C: T.Tensor((64, 64), "float32")
+    ):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((stages, 64, 32), "float16")
+            b = T.alloc_shared((stages, 64, 32), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            full, empty = T.alloc_barrier([128] * stages), T.alloc_barrier([128] * stages)
+            with T.ws(0):
+                T.clear(c)
+            for k in T.Pipelined(steps, num_stages=2) if pipelined else T.serial(steps):
+                with T.ws(1):
+                    T.barrier_wait(empty[k % stages], (k // stages + 1) % 2)
+                    T.copy(A[0, k * 32], a[k % stages, :, :])
+                    T.copy(B[0, k * 32], b[k % stages, :, :])
+                    T.barrier_arrive(full[k % stages])
+                with T.ws(0):
+                    T.barrier_wait(full[k % stages], k // stages % 2)
+                    T.gemm(a[k % stages, :, :], b[k % stages, :, :], c, transpose_B=True)
+                    T.barrier_arrive(empty[k % stages])
+            with T.ws(0):
+                T.copy(c, C)
+
+    a, b, c = torch.randn(64, 160).half(), torch.randn(64, 160).half(), torch.zeros(64, 64)
+    simulate(main, a, b, c, arch=arch)
+    torch.testing.assert_close(c, a.float() @ b.float().T, rtol=1e-2, atol=1e-2)
+
+
+def test_a_plain_copy_is_complete_at_a_named_barrier():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            tile = T.alloc_shared((64, 64), "float32")
+            with T.ws(1):
+                T.copy(A, tile)
+                T.named_barrier_arrive(1, 256)
+            with T.ws(0):
+                T.sync_threads(1, 256)
+                for i, j in T.Parallel(64, 64):
+                    B[i, j] = tile[j, i]
+
+    a, b = torch.randn(64, 64), torch.zeros(64, 64)
+    simulate(main, a, b)
+    assert torch.equal(b, a.T)

@@ -33,6 +33,8 @@ class Leaf:
         fills: those of the written ones that are overwritten as a whole; a tile that the tensor memory accelerator fills is
             among the read ones too.
         async_reads: those of the read ones that wgmma or the tensor memory accelerator reads.
+        detached: whether the program itself waits for the copies.
+        hands_over: whether other threads, which these lines tell so, may touch what was written before.
     """
 
     lines: list[str]
@@ -41,6 +43,8 @@ class Leaf:
     copies: frozenset[Any] = frozenset()
     fills: frozenset[Any] = frozenset()
     async_reads: frozenset[Any] = frozenset()
+    detached: bool = False
+    hands_over: bool = False
 
 
 @dataclass(eq=False, slots=True)

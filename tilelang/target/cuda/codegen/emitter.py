@@ -37,6 +37,7 @@ class Emitter:
         scope: threads that run the statements being generated.
         scratch: bytes and alignment of shared scratch buffers.
         shared_buffers, local_buffers: tiles and fragments that code generation added.
+        padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
         kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
         divergent_vars: variables that speak of a thread; tile operators below a condition on them are refused.
         differing: all that may differ between threads.
@@ -64,6 +65,7 @@ class Emitter:
     scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
     shared_buffers: list[Any] = field(default_factory=list)
     local_buffers: list[Any] = field(default_factory=list)
+    padded: set[Any] = field(default_factory=set)
     kept: dict[str, str] = field(default_factory=dict)
     divergent_vars: set[Any] = field(default_factory=set)
     differing: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import CompileError
@@ -151,7 +152,7 @@ class Generator:
         name = intrinsic_name(stmt.value) if isinstance(stmt, ir.Evaluate) else None
         if name == "sync_threads":
             if stmt.value.args:
-                return [leaf_of([named_barrier_text(stmt.value, e) + ";"])]
+                return [replace(leaf_of([named_barrier_text(stmt.value, e) + ";"]), hands_over=True)]
             return [Barrier()]
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return [Jump("break" if isinstance(stmt, ir.Break) else "continue")]
@@ -163,7 +164,7 @@ class Generator:
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         reads, writes = e.accesses(stmt)
         if self.divergent or self.by_thread or e.is_own(node):
-            return [leaf_of(statement(e, stmt), reads, writes)]
+            return [replace(leaf_of(statement(e, stmt), reads, writes), hands_over=name in _HANDING_OVER)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt, reads, writes)
         return [leaf_of(statement(e, stmt, f"{e.thread} == 0"), reads, writes)]
@@ -202,6 +203,7 @@ class Generator:
         if isinstance(node.op, Copy) and node.op.kind == "async":
             for leaf in code:
                 leaf.lines.append("tl::cp_async_commit();")
+                leaf.detached = True
         return code
 
     def _exchange(self, node: Parallel) -> list[Code]:
@@ -318,6 +320,12 @@ def _membership(scope: Any, outer: Any) -> str:
     tests += [f"{rank} < {last}"] if end < outer_end else []
     return " && ".join(tests) or "true"
 
+
+_HANDING_OVER = frozenset(
+    "barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
+    " cluster_arrive cluster_sync named_barrier_arrive sync_warp".split()
+)
+"""After these, threads that wait take it that plain copies are complete."""
 
 _RELEASING = ("release", "acq_rel", "seq_cst")
 

@@ -289,7 +289,8 @@ def _local_declarations(state: KernelState) -> list[str]:
         elif scope in ("local.fragment", "local"):
             layout = e.layouts.fragments.get(buffer)
             count = layout.registers if layout is not None else _elements(buffer)
-            zero = " = {}" if is_packed(dtype) else ""  # elements are stored one by one, beside what is there
+            # Elements of four bits are stored one by one, beside what is there.
+            zero = " = {}" if is_packed(dtype) or buffer in e.padded else ""
             count = (count + 1) // 2 if is_packed(dtype) else count
             lines.append(f"  alignas(16) {c_type(dtype)} {name}[{count}]{zero};")
         elif not scope.startswith("shared"):

@@ -14,7 +14,7 @@ from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vector_width
-from tilelang.target.cuda.reading.differing import computes_once
+from tilelang.target.cuda.reading.differing import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.reading.nest import Nest
 
 
@@ -93,8 +93,13 @@ class NestLoops:
                 self._digit(dim, place, digit)
         for number, dim in enumerate(self.layout.dims):
             self._variable(dim, digits[number])
-        if self.owner is not None and computes_once(self.nest.body):
+        if self.owner is not None and self._is_for_one():
             self.guards.append(self.owner)
+
+    def _is_for_one(self) -> bool:
+        """Whether one thread alone runs an iteration, even what only reads: another would read what the first has changed."""
+        changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.differing.concerns_memory_alone(self.nest)
+        return changes or computes_once(self.nest.body)
 
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
         e = self.e

@@ -122,6 +122,9 @@ def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: Fragm
     inner = [mode for mode in source.modes[op.dim] if mode.unit != THREAD]
     threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
     results = _result_strides(source, target, op.dim, kept_axes)
+    padded = any(source.padded(axis) != extent for axis, extent in enumerate(source.shape))
+    if padded or source.threads < emitter.scope.count:
+        emitter.padded.add(emitter.root(op.src.buffer))
     with emitter.names.scope():
         return _ReduceText(emitter, reduction, op).emit(outer, results, inner, threads, source)
 

@@ -42,7 +42,7 @@ from tilelang.target.cuda.inference.shared_layouts import (
 from tilelang.target.cuda.inference.staging import can_stage, stage
 from tilelang.target.cuda.inference.vectors import contiguous_axis, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.worklist import Worklist
-from tilelang.target.cuda.reading.differing import ARRAY, computes_once
+from tilelang.target.cuda.reading.differing import ARRAY, computes_once, replaces_what_it_reads
 from tilelang.target.cuda.reading.local_arrays import private_nests
 from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.reading.tiles import describe
@@ -258,18 +258,14 @@ class _Solver:
         error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
         self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(span_of(node)))
 
-    def _replaces_what_it_reads(self, nest: Nest) -> bool:
-        """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read."""
-        memory = [access for access in nest.accesses if is_memory(access.buffer)]
-        read = {self.tree.root_of(access.buffer) for access in memory if access.kind == READ}
-        return any(self.tree.root_of(access.buffer) in read for access in memory if access.kind != READ)
-
     def _is_done_once(self, node: Parallel) -> bool:
-        return self._replaces_what_it_reads(node.nest) or computes_once(node.nest.body)
+        return replaces_what_it_reads(node.nest, self.tree.root_of) or computes_once(node.nest.body)
 
     def _acts_once(self, nest: Nest) -> bool:
         """Whether a nest may not be run by every thread, although one thread alone stores to memory."""
-        return self._replaces_what_it_reads(nest) or any(access.kind in (UPDATE, ADDRESS) for access in nest.accesses)
+        return replaces_what_it_reads(nest, self.tree.root_of) or any(
+            access.kind in (UPDATE, ADDRESS) for access in nest.accesses
+        )
 
     def _expect_layout(self, node: Any, buffer: Any) -> None:
         if self._is_fragment(buffer) and buffer not in self.out.fragments:

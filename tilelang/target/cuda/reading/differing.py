@@ -7,13 +7,14 @@ scalar store to it (``if tx == 0: v = 1``) makes it differ; what is stored and r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.reading.nest import READ, Nest, mentions
+from tilelang.target.cuda.reading.nest import READ, Nest, is_memory, mentions
 from tilelang.target.cuda.reading.tree import (
     FRAGMENT,
     Branch,
@@ -49,6 +50,7 @@ class Differing:
         self._moving = {node: _moved(node.nest) for node in walk(tree.root) if isinstance(node, Parallel)}
         self._stored: dict[Any, set[range]] = {}
         self._read: dict[Any, set[range]] = {}
+        self._users = Counter(local for node in walk(tree.root) for local in self._named(node))
         before = -1
         while before != len(self.values):
             before = len(self.values)
@@ -68,6 +70,15 @@ class Differing:
             for expr in exprs
             for part in walk_expr(expr)
         )
+
+    def concerns_memory_alone(self, nest: Nest) -> bool:
+        """Whether threads that do not run a nest lack nothing afterwards: it stores to no local memory that other statements
+        use, and no instruction in it needs all threads."""
+        stored = {self.tree.root_of(access.buffer) for access in nest.accesses if access.kind != READ}
+        if any(not is_memory(buffer) and not (_is_local(buffer) and self._users[buffer] == 1) for buffer in stored):
+            return False
+        names = (intrinsic_name(part) for expr in evaluated(nest.body) for part in walk_expr(expr))
+        return not any(name is not None and INTRINSICS[name].threads for name in names)
 
     def moves(self, node: Parallel, access: Any) -> bool:
         """Whether the axes of a nest move an access of it."""
@@ -127,6 +138,16 @@ class Differing:
             for var in self._locals(expr):
                 self._read.setdefault(var, set()).add(threads)
 
+    def _named(self, node: Any) -> set[Any]:
+        """The local memory that a node itself names."""
+        if isinstance(node, Operator):
+            return {self.tree.root_of(buffer) for buffer in operands(node) if _is_local(buffer)}
+        if isinstance(node, Parallel):
+            return {self.tree.root_of(access.buffer) for access in node.nest.accesses if _is_local(access.buffer)}
+        stmt = getattr(node, "stmt", None)
+        stored = [stmt.buffer] if isinstance(stmt, ir.BufferStore) else []
+        return {local for expr in (*stored, *statement_exprs(stmt)) for local in self._locals(expr)}
+
     def _locals(self, expr: Any) -> Iterator[Any]:
         return (self.tree.root_of(var) for var in walk_expr(expr) if isinstance(var, ir.Var) and _is_local(var))
 
@@ -164,6 +185,17 @@ def computes_once(stmt: Any) -> bool:
     that run an iteration alike would each get another."""
     calls = (intrinsic_name(each.value) for each in walk_statements(stmt) if isinstance(each, ir.Bind))
     return any(name is not None and not INTRINSICS[name].pure and not INTRINSICS[name].threads for name in calls)
+
+
+def replaces_what_it_reads(nest: Nest, root: Callable[[Any], Any]) -> bool:
+    """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read.
+
+    Args:
+        root: gives the buffer whose memory a buffer names.
+    """
+    memory = [access for access in nest.accesses if is_memory(access.buffer)]
+    read = {root(access.buffer) for access in memory if access.kind == READ}
+    return any(root(access.buffer) in read for access in memory if access.kind != READ)
 
 
 def _place(call: Any) -> Any:

@@ -1,11 +1,12 @@
 """Barriers and waits, exactly where a thread may touch what another one did.
 
 The code is walked in program order with the accesses since the last barrier. A leaf that reads what was written, or writes what
-was read or written, gets a barrier before it; one that touches a buffer which an asynchronous copy fills gets a wait as well.
-Buffers conflict where their bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice:
-what is pending at the end of an iteration, or where one is left, is pending at the start of the next. What threads wrote and
-an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where
-there is none; where threads of another scope wrote it, the program's own barrier orders the two, and the readers fence after it.
+was read or written, gets a barrier before it; one that touches a buffer which an asynchronous copy fills gets a wait as well,
+and so does one that tells other threads to go on. Buffers conflict where their bytes overlap, so memory that liveness gave to
+two buffers is covered too. Loops are walked twice: what is pending at the end of an iteration, or where one is left, is pending
+at the start of the next. What threads wrote and an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence before the
+first barrier that follows, one for it alone where there is none; where threads of another scope wrote it, the program's own
+barrier orders the two, and the readers fence after it.
 """
 
 from __future__ import annotations
@@ -39,24 +40,27 @@ class _Pending:
     reads: set[Any] = field(default_factory=set)
     writes: set[Any] = field(default_factory=set)
     copies: set[Any] = field(default_factory=set)
+    plain: set[Any] = field(default_factory=set)  # those of the copies that the program takes to be complete
     unfenced: set[Any] = field(default_factory=set)  # written by threads since the last fence for asynchronous units
     foreign: frozenset[Any] = frozenset()  # written by threads of other scopes, at any time
     fenced: bool = False  # whether nothing but asynchronous reads came since the last fence
 
     def copy(self) -> _Pending:
-        return _Pending(set(self.reads), set(self.writes), set(self.copies), set(self.unfenced), self.foreign, self.fenced)
+        sets = map(set, (self.reads, self.writes, self.copies, self.plain, self.unfenced))
+        return _Pending(*sets, self.foreign, self.fenced)
 
     def join(self, other: _Pending) -> None:
         self.reads |= other.reads
         self.writes |= other.writes
         self.copies |= other.copies
+        self.plain |= other.plain
         self.unfenced |= other.unfenced
         self.fenced &= other.fenced
 
     def leave(self) -> _Pending:
         """What is pending at a jump; nothing is behind it, where nobody comes."""
         left = self.copy()
-        for found in (self.reads, self.writes, self.copies, self.unfenced):
+        for found in (self.reads, self.writes, self.copies, self.plain, self.unfenced):
             found.clear()
         self.fenced = True
         return left
@@ -73,10 +77,11 @@ class _Pending:
             done = set(self.copies) if wait.pending == 0 or wait.users else set()
         self.writes |= done
         self.copies -= done
+        self.plain -= done
 
     def forget_slots(self, rings: frozenset[Any]) -> None:
         """After the loop that numbered them, slots of the rings stand for any of their buffer's."""
-        for found in (self.reads, self.writes, self.copies):
+        for found in (self.reads, self.writes, self.copies, self.plain):
             slots = {buffer for buffer in found if owner(buffer) in rings}
             found -= slots
             found |= {owner(buffer) for buffer in slots}
@@ -145,11 +150,10 @@ class _Inserter:
         added: list[Code] = []
         written = code.writes | code.copies
         touched = code.reads | written
-        if pending.copies and self.any_overlap(touched, pending.copies):
+        if (code.hands_over and pending.plain) or self.any_overlap(touched, pending.copies):
             added.append(Leaf(["tl::cp_async_commit();"]))
             added.append(Wait(0))
-            pending.writes |= pending.copies
-            pending.copies.clear()
+            pending.complete(added[-1])
         filled = _filled_by_accelerator(code)
         ordered = not self.any_overlap(touched, pending.writes) and not self.any_overlap(written | filled, pending.reads)
         if not ordered or self.any_overlap(code.async_reads | filled, pending.unfenced):
@@ -163,6 +167,7 @@ class _Inserter:
         pending.reads |= code.reads - filled
         pending.writes |= code.writes
         pending.copies |= code.copies
+        pending.plain |= set() if code.detached else code.copies
         pending.unfenced |= written
         return added
 
@@ -179,8 +184,7 @@ class _Inserter:
     def loop(self, code: LoopCode, pending: _Pending) -> list[Code]:
         if code.carried and isinstance(code.body.items[0], Wait):
             # Every copy issued before the loop is in the group of its first step or an older one.
-            pending.writes |= pending.copies
-            pending.copies.clear()
+            pending.complete(Wait(0))
         before = pending.copy()
         self.jumps.append({"break": [], "continue": []})
         for _ in range(2):
@@ -222,4 +226,6 @@ def _summary(code: Code) -> Leaf:
         frozenset().union(*(leaf.copies for leaf in found)),
         frozenset().union(*map(_filled_by_accelerator, found)) - read,
         frozenset().union(*(leaf.async_reads for leaf in found)),
+        detached=all(leaf.detached for leaf in found if leaf.copies),
+        hands_over=any(leaf.hands_over for leaf in found),
     )
