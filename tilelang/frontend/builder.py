@@ -228,12 +228,14 @@ def current(what: str = "this operation") -> Builder:
     """
     builder = getattr(_active, "builder", None)
     if builder is None:
-        raise CompileError(
-            f"{what} only works inside a kernel",
-            user_location(),
-            hint="call it from a function decorated with @T.prim_func, @T.macro or @tilelang.jit",
-        )
+        raise _outside(what)
     return builder
+
+
+def _outside(what: str) -> CompileError:
+    """The error of an operation that no program performs."""
+    hint = "call it from a function decorated with @T.prim_func, @T.macro or @tilelang.jit"
+    return CompileError(f"{what} only works inside a kernel", user_location(), hint)
 
 
 def active_builder() -> Builder | None:
@@ -263,7 +265,9 @@ def require_kernel(what: str) -> Builder:
     Raises:
         CompileError: no kernel is open.
     """
-    builder = current(what)
+    builder = getattr(_active, "builder", None)
+    if builder is None:
+        raise _outside(what)
     if builder.kernel is None:
         raise CompileError(f"{what} only works inside `with T.Kernel(...)`", user_location())
     return builder

@@ -8,15 +8,16 @@ from typing import Any
 from tilelang.dtypes import canonical, is_dtype
 from tilelang.errors import CompileError
 from tilelang.frontend.access import assign_subscript
-from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.builder import Builder, require_kernel
 from tilelang.frontend.values import LocalVar, VectorVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.language.tensors import TensorSpec, as_shape
 
 
-def _buffer(what: str, shape: Any, dtype: Any, scope: str, default: str, notes: Mapping[str, Any] | None = None) -> Any:
-    builder = require_kernel(what)
+def _buffer(
+    builder: Builder, what: str, shape: Any, dtype: Any, scope: str, default: str, notes: Mapping[str, Any] | None = None
+) -> Any:
     if is_dtype(shape):
         raise CompileError(
             f"{what}: the shape comes before the dtype", hint=f"write {what}({_spelled(dtype)}, {_spelled(shape)})"
@@ -37,17 +38,17 @@ def _spelled(value: Any) -> str:
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     """A tile in the block's shared memory, of ``shape`` (compile-time sizes) and ``dtype``; not initialised."""
-    return _buffer("T.alloc_shared", shape, dtype, scope, "shared")
+    return _buffer(require_kernel("T.alloc_shared"), "T.alloc_shared", shape, dtype, scope, "shared")
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
     """A tile distributed over the registers of the block's threads; not initialised."""
-    return _buffer("T.alloc_fragment", shape, dtype, scope, "fragment")
+    return _buffer(require_kernel("T.alloc_fragment"), "T.alloc_fragment", shape, dtype, scope, "fragment")
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
     """An array private to each thread; not initialised."""
-    return _buffer("T.alloc_local", shape, dtype, scope, "local")
+    return _buffer(require_kernel("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> LocalVar:
@@ -65,9 +66,9 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
             init = value
     kind = canonical(dtype)
     if kind.lanes == 1:
-        variable = LocalVar(_buffer("T.alloc_var", (1,), kind, scope, "var"))
+        variable = LocalVar(_buffer(require_kernel("T.alloc_var"), "T.alloc_var", (1,), kind, scope, "var"))
     else:
-        array = _buffer("T.alloc_var", (kind.lanes,), kind.base, "local", "var")
+        array = _buffer(require_kernel("T.alloc_var"), "T.alloc_var", (kind.lanes,), kind.base, "local", "var")
         variable = VectorVar(array, ir.Ramp(ir.IntImm("int32", 0), ir.IntImm("int32", 1), kind.lanes))
     if init is not None:
         assign_subscript(variable.buffer, variable.indices, init)
@@ -76,23 +77,23 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 
 def alloc_barrier(arrive_count: int | list[int]) -> Any:
     """One mbarrier, or an array of them, each completing a phase after ``arrive_count`` arrivals."""
-    return _barriers("T.alloc_barrier", arrive_count, "shared.barrier")
+    return _barriers(require_kernel("T.alloc_barrier"), "T.alloc_barrier", arrive_count, "shared.barrier")
 
 
 def alloc_cluster_barrier(arrive_count: int | list[int]) -> Any:
     """Like :func:`alloc_barrier`, for arrivals from all blocks of a cluster."""
-    return _barriers("T.alloc_cluster_barrier", arrive_count, "shared.cluster_barrier")
+    return _barriers(require_kernel("T.alloc_cluster_barrier"), "T.alloc_cluster_barrier", arrive_count, "shared.cluster_barrier")
 
 
-def _barriers(what: str, arrive_count: int | list[int], scope: str) -> Any:
+def _barriers(builder: Builder, what: str, arrive_count: int | list[int], scope: str) -> Any:
     counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = [as_int(as_expr(count)) for count in counts]
-    return _buffer(what, (len(counts),), "uint64", scope, "barrier", {"tl.arrive_counts": counts})
+    return _buffer(builder, what, (len(counts),), "uint64", scope, "barrier", {"tl.arrive_counts": counts})
 
 
 def alloc_tmem(shape: Any, dtype: Any) -> Any:
     """A tile in tensor memory (sm_100a and later)."""
-    return _buffer("T.alloc_tmem", shape, dtype, "shared.tmem", "tmem")
+    return _buffer(require_kernel("T.alloc_tmem"), "T.alloc_tmem", shape, dtype, "shared.tmem", "tmem")
 
 
 _REDUCER_OPS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
@@ -115,7 +116,7 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
     if op.startswith("bit") and not canonical(dtype).is_integer:
         raise CompileError(f"T.alloc_reducer: op={op!r} needs an integer dtype, not {canonical(dtype)}")
     notes = {"tl.reducer_op": op, "tl.reducer_replication": replication or "none"}
-    buffer = _buffer("T.alloc_reducer", shape, dtype, "local.fragment", "reducer", notes)
+    buffer = _buffer(require_kernel("T.alloc_reducer"), "T.alloc_reducer", shape, dtype, "local.fragment", "reducer", notes)
     require_kernel("T.alloc_reducer").reducers[buffer] = op
     return buffer
 
@@ -124,7 +125,7 @@ def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global") -> A
     """Memory of any ``scope``: ``"global"`` (a workspace of the call), ``"shared"``, ``"local.fragment"``, ``"local"``."""
     if scope == "global":
         return alloc_global(shape, dtype)
-    return _buffer("T.alloc_buffer", shape, dtype, _FULL_SCOPES.get(scope, scope), "buffer")
+    return _buffer(require_kernel("T.alloc_buffer"), "T.alloc_buffer", shape, dtype, _FULL_SCOPES.get(scope, scope), "buffer")
 
 
 _FULL_SCOPES = {"shared": "shared.dyn", "fragment": "local.fragment"}

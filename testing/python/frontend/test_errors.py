@@ -593,3 +593,11 @@ def test_a_division_of_floats_in_a_plain_helper():
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
                 A[0] = half(A[1])
+
+
+def test_an_allocation_outside_of_programs_takes_few_lines(tmp_path):
+    script = tmp_path / "outside.py"
+    script.write_text('import tilelang.language as T\ntile = T.alloc_shared((4,), "float32")\n')
+    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False).stderr
+    assert "T.alloc_shared only works inside a kernel" in said and f"{script}:2" in said
+    assert len(said.splitlines()) < 15, said
