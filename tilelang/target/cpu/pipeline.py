@@ -44,7 +44,7 @@ COMMON = (
     Step("lower_exits", lower_exits, "neither code generator has break and continue", exits_are_lowered),
     Step("outline", outline, "compilers take more than linear time in a function's length; equal parts are compiled once"),
     Step("legalize", each(legalize), "narrow formats, functions and intrinsics become plain arithmetic", types_are_legal),
-    Step("place_buffers", each(place_buffers), "small ones on the stack, large ones in a workspace", buffers_are_placed),
+    Step("place_buffers", place_buffers, "small ones on the stack, large ones in a workspace", buffers_are_placed),
 )
 
 LLVM = (

@@ -1,8 +1,9 @@
 """Step ``place_buffers``: a block's buffers go on the stack of its thread, or in the thread's workspace where they are large.
 
 Before: allocations anywhere in a kernel's body. After: each allocation is either marked to stay on the stack (TVM would
-otherwise take heap memory for it on every block), or is an alias into one workspace that the thread keeps between blocks. All
-sizes in the workspace are rounded to cache lines.
+otherwise take heap memory for it on every block), or is an alias into a workspace that the thread keeps between blocks. All
+sizes in the workspace are rounded to cache lines. A function that is called while others have their buffers in use has a
+workspace of another level than theirs; parts that are never active together share one.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.target.cpu.legalize import extern_call
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.target.cpu.runtime_ll import WORKSPACES
 
 STACK_BYTES = 96 * 1024
 """What the buffers of one block may take of the stack; threads of a pool have 2 MiB or more."""
@@ -30,12 +35,41 @@ ON_STACK = "disable_lower_builtin"
 
 def place_buffers(program: CpuProgram, context: Any) -> CpuProgram:
     """The program with every allocation placed."""
+    levels = _levels(program)
+    parts = tuple(_placed(part, levels[_name(part)]) for part in program.parts)
+    return replace(_placed(program, 0), parts=parts)
+
+
+def _placed(program: CpuProgram, level: int) -> CpuProgram:
     planner = _Planner()
     planner.stmt(program.func.body)
     offsets, size = planner.workspace()
-    func = program.func.with_body(_Placer(offsets, size).stmt(program.func.body))
+    func = program.func.with_body(_Placer(offsets, size, level).stmt(program.func.body))
     helpers = (*program.helpers, "tl_workspace") if offsets else program.helpers
     return replace(program, func=func, helpers=helpers)
+
+
+def _levels(program: CpuProgram) -> dict[str, int]:
+    """Part -> one more than the highest level that calls it; the kernel has level 0. Parts follow those that they call."""
+    levels = dict.fromkeys(map(_name, program.parts), 1)
+    for part in reversed(program.parts):
+        for name in _called(part):
+            if name in levels:
+                levels[name] = max(levels[name], levels[_name(part)] + 1)
+    if max(levels.values(), default=0) >= WORKSPACES:
+        raise CompileError(f"long statements are nested deeper than {WORKSPACES - 1} levels")
+    return levels
+
+
+def _name(part: CpuProgram) -> str:
+    return str(part.func.attrs["global_symbol"])
+
+
+def _called(part: CpuProgram) -> list[str]:
+    """The names of the functions that it may call."""
+    found: list[str] = []
+    tvm_ffi.structural_walk(part.func.body, [(ir.StringImm, lambda text: found.append(str(text.value)))])
+    return found
 
 
 def buffer_bytes(buffer: Any) -> Any:
@@ -87,8 +121,9 @@ def _lines(size: Any) -> Any:
 
 
 class _Placer(StmtRewriter):
-    def __init__(self, offsets: dict[Any, Any], total: Any):
+    def __init__(self, offsets: dict[Any, Any], total: Any, level: int):
         self.offsets = offsets
+        self.level = constant(level, "int32")
         self.total = constant(total, "int64")
 
     def visit_AllocBuffer(self, node: Any) -> Any:
@@ -96,5 +131,5 @@ class _Placer(StmtRewriter):
         if offset is None:
             return ir.AllocBuffer(node.buffer, {**node.annotations, ON_STACK: ir.IntImm("bool", 1)}, node.span)
         pointer = ir.ir.PointerType(ir.ir.PrimType(str(node.buffer.dtype)))
-        data = extern_call("tl_workspace", [self.total, constant(offset, "int64")], pointer, pure=False)
+        data = extern_call("tl_workspace", [self.total, constant(offset, "int64"), self.level], pointer, pure=False)
         return ir.DeclBuffer(node.buffer, data=data, span=node.span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilelang.target.cpu.runtime_ll import TASKS_PER_THREAD
+from tilelang.target.cpu.runtime_ll import TASKS_PER_THREAD, WORKSPACES
 
 PRELUDE = f"""#include <math.h>
 #include <stdbool.h>
@@ -47,15 +47,15 @@ static void tl_parallel(void (*body)(const void*, int64_t, int64_t), const void*
 }}
 """
 
-WORKSPACE = """
-static void* tl_workspace(int64_t size, int64_t offset) {
-  static _Thread_local char* base;
-  static _Thread_local int64_t have;
-  if (have < size) {
-    free(base);
-    base = (char*)aligned_alloc(64, (size_t)size);
-    have = size;
-  }
-  return base + offset;
-}
+WORKSPACE = f"""
+static void* tl_workspace(int64_t size, int64_t offset, int32_t level) {{
+  static _Thread_local char* bases[{WORKSPACES}];
+  static _Thread_local int64_t sizes[{WORKSPACES}];
+  if (sizes[level] < size) {{
+    free(bases[level]);
+    bases[level] = (char*)aligned_alloc(64, (size_t)size);
+    sizes[level] = size;
+  }}
+  return bases[level] + offset;
+}}
 """

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 TASKS_PER_THREAD = 4
 
+WORKSPACES = 16
+"""What a thread has of them: one for each level of functions that are active together."""
+
 LAUNCH = f"""
 %env = type {{ ptr, i32 }}
 ; lambda, its closure, number of tasks, next task
@@ -77,30 +80,32 @@ serial:
 }}
 """
 
-WORKSPACE = """
-@tl_workspace.base = internal thread_local global ptr null
-@tl_workspace.size = internal thread_local global i64 0
+WORKSPACE = f"""
+@tl_workspace.bases = internal thread_local global [{WORKSPACES} x ptr] zeroinitializer
+@tl_workspace.sizes = internal thread_local global [{WORKSPACES} x i64] zeroinitializer
 
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 
-define hidden ptr @tl_workspace(i64 %size, i64 %offset) {
+define hidden ptr @tl_workspace(i64 %size, i64 %offset, i32 %level) {{
 entry:
-  %have = load i64, ptr @tl_workspace.size
-  %base = load ptr, ptr @tl_workspace.base
+  %kept = getelementptr [{WORKSPACES} x ptr], ptr @tl_workspace.bases, i64 0, i32 %level
+  %held = getelementptr [{WORKSPACES} x i64], ptr @tl_workspace.sizes, i64 0, i32 %level
+  %have = load i64, ptr %held
+  %base = load ptr, ptr %kept
   %enough = icmp uge i64 %have, %size
   br i1 %enough, label %done, label %grow
 grow:
   call void @free(ptr %base)
   %fresh = call ptr @aligned_alloc(i64 64, i64 %size)
-  store ptr %fresh, ptr @tl_workspace.base
-  store i64 %size, ptr @tl_workspace.size
+  store ptr %fresh, ptr %kept
+  store i64 %size, ptr %held
   br label %done
 done:
   %now = phi ptr [ %base, %entry ], [ %fresh, %grow ]
   %at = getelementptr i8, ptr %now, i64 %offset
   ret ptr %at
-}
+}}
 """
 
 PLAIN_ERRORS = """

@@ -155,3 +155,41 @@ def test_assertions_leave_the_kernel(target):
     with pytest.raises(RuntimeError, match="stopped"):
         kernel(stopped, 12)
     assert stopped.eq(13).all()
+
+
+def tiles_of_caller_and_part():
+    """The sums belong to the kernel and the packed operands to a loop in a part; neither fits on the stack."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 256), "float16"), B: T.Tensor((256, 512), "float16"), C: T.Tensor((32, 512), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            b = T.alloc_shared((64, 512), "float16")
+            a = T.alloc_shared((32, 64), "float16")
+            total = T.alloc_fragment((32, 512), "float32")
+            T.clear(total)
+            for k in T.serial(4):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                for i, j in T.Parallel(64, 512):
+                    b[i, j] = b[i, j] * T.float16(2.0)
+                T.gemm(a, b, total)
+            for i, j in T.Parallel(32, 512):
+                total[i, j] = total[i, j] + 1.0
+            T.copy(total, C)
+
+    return main
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_parts_workspace_is_not_its_callers(target, monkeypatch):
+    func = tiles_of_caller_and_part()
+    request = CompileRequest(parse_target(target), backend="tvm_ffi")
+    context = CpuContext(request, "main", vector_unit(request.target))
+    whole = run(pipeline.COMMON, func, context, stop_after="lower_exits").value
+    monkeypatch.setattr(outline, "LONG", outline.weight(whole.body) - 1)
+    monkeypatch.setattr(outline, "PART", outline.LONG)
+    placed = run(pipeline.COMMON, func, context).value
+    assert all("tl_workspace" in program.helpers for program in (placed, *placed.parts))
+    kernel = tilelang.compile(func, target=target, out_idx=-1)
+    a, b = torch.randint(-3, 4, (32, 256)).half(), torch.randint(-3, 4, (256, 512)).half()
+    torch.testing.assert_close(kernel(a, b), 2 * (a.float() @ b.float()) + 1, rtol=0, atol=0)
