@@ -6,7 +6,7 @@ was written must find there what was written, should they be the same: a compile
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -31,23 +31,28 @@ def are_distinct(func: Any) -> bool:
 
 def late_tensors(body: Any) -> set[Any]:
     """Tensors of which one is read after another was written, in program order; the iterations of a ``T.Parallel`` have none."""
-    order = _Order(body)
+    order = Order(sources_of(body))
     order.visit(body)
     return order.found
 
 
-class _Order:
+def sources_of(body: Any) -> dict[Any, Any]:
+    """Each tensor of a program that views another, with that other."""
+    views = [stmt for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) and not isinstance(stmt.data, ir.Var)]
+    return {stmt.buffer: stmt.data.args[0] for stmt in views}
+
+
+class Order:
     """Walks statements in program order.
 
     Attributes:
-        sources: a tensor that views another -> that other.
+        sources: see :func:`sources_of`.
         written: what has been written so far; in a loop, also what its body writes.
         found: what was read after something else was written, and that.
     """
 
-    def __init__(self, body: Any):
-        views = [stmt for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) and not isinstance(stmt.data, ir.Var)]
-        self.sources = {stmt.buffer: stmt.data.args[0] for stmt in views}
+    def __init__(self, sources: Mapping[Any, Any]):
+        self.sources = sources
         self.written: set[Any] = set()
         self.found: set[Any] = set()
 

@@ -25,7 +25,7 @@ from tilelang.target.cpu.emit import seq
 from tilelang.target.cpu.place import LARGEST_ON_STACK, STACK_BYTES, buffer_bytes
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
-from tilelang.transform.in_place import are_distinct
+from tilelang.transform.in_place import Order, are_distinct, sources_of
 
 Step = Callable[[CpuProgram, Any], CpuProgram]
 
@@ -41,7 +41,7 @@ _LEAVES = (ir.AssertStmt, ir.tirx.Return)
 
 def outline(func: Any, context: Any) -> CpuProgram:
     """The program with its long sequences divided."""
-    outliner = _Outliner(context.name, are_distinct(func))
+    outliner = _Outliner(context.name, None if are_distinct(func) else sources_of(func.body))
     body = outliner.stmt(func.body) if weight(func.body) > LONG else func.body
     return CpuProgram(func.with_body(body), parts=tuple(map(CpuProgram, outliner.parts)))
 
@@ -72,11 +72,11 @@ class _Outliner(StmtRewriter):
 
     Attributes:
         parts: the functions made so far, over buffers and scalars.
-        distinct: whether no two tensors of the caller overlap.
+        sources: what the tensors of a program are views of, where the caller may give one tensor for two of them; else None.
     """
 
-    def __init__(self, name: str, distinct: bool):
-        self.name, self.distinct = name, distinct
+    def __init__(self, name: str, sources: Mapping[Any, Any] | None):
+        self.name, self.sources = name, sources
         self.parts: list[Any] = []
         self.alike: dict[int, list[Any]] = {}
         self.views: set[Any] = set()
@@ -89,7 +89,7 @@ class _Outliner(StmtRewriter):
         pieces = [_Piece(child) for child in node.seq]
         pieces = [_Piece(self.stmt(piece.stmt)) if piece.weight > LONG else piece for piece in pieces]
         self.views.update(piece.stmt.buffer for piece in pieces if isinstance(piece.stmt, ir.DeclBuffer))
-        runs = list(_runs(_sunk(pieces)))
+        runs = list(_runs(_sunk(pieces), self.sources))
         users = Counter(key for run in runs for key in run.variables)
         return seq([self.call(run, users) if run.movable else run.statements for run in runs])
 
@@ -108,7 +108,7 @@ class _Outliner(StmtRewriter):
         inside = _defined(body)
         params = [var for key, var in run.variables.items() if key not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
-        if self.distinct and self.views.isdisjoint(params):
+        if self.views.isdisjoint(params) and not _reads_late(own, self.sources):
             func = func.with_attr("tirx.noalias", True)
         name = ir.StringImm(str(self._known(func).attrs["global_symbol"]))
         passed = [ir.buffer_data(param) if ir.is_buffer_var(param) else param for param in params]
@@ -209,14 +209,29 @@ class _Run:
         return found
 
 
-def _runs(pieces: Iterable[_Piece]) -> Iterator[_Run]:
-    """The parts: a part is complete once it is long enough, the statements of one operator staying together if they can."""
-    run, length, allocates = [], 0, False
+def _reads_late(stmts: Iterable[Any], sources: Mapping[Any, Any] | None) -> bool:
+    """Whether statements read a tensor after they wrote another that may be the same one."""
+    order = Order(sources or {})
+    for stmt in stmts:
+        order.visit(stmt)
+    return sources is not None and bool(order.found)
+
+
+def _runs(pieces: Iterable[_Piece], sources: Mapping[Any, Any] | None) -> Iterator[_Run]:
+    """The parts: a part is complete once it is long enough, the statements of one operator staying together if they can.
+
+    It is also complete before it would read a tensor after writing another that may be the same: compilers do well only with
+    functions whose pointers are distinct, and would check in each of a thousand loops.
+    """
+    run, length, allocates, order = [], 0, False, Order(sources or {})
     for piece in pieces:
         complete = length >= PART and (piece.allocates or not allocates) or length >= 4 * PART
-        if run and (complete or not piece.movable):
+        order.visit(piece.stmt)
+        late = sources is not None and order.found
+        if run and (complete or late or not piece.movable):
             yield _Run(run)
-            run, length, allocates = [], 0, False
+            run, length, allocates, order = [], 0, False, Order(sources or {})
+            order.visit(piece.stmt)
         if not piece.movable:
             yield _Run([piece], movable=False)
             continue

@@ -193,3 +193,35 @@ def test_a_parts_workspace_is_not_its_callers(target, monkeypatch):
     kernel = tilelang.compile(func, target=target, out_idx=-1)
     a, b = torch.randint(-3, 4, (32, 256)).half(), torch.randint(-3, 4, (256, 512)).half()
     torch.testing.assert_close(kernel(a, b), 2 * (a.float() @ b.float()) + 1, rtol=0, atol=0)
+
+
+def shifts(count):
+    """Row after row of B from A by way of one tile: with one tensor for both, each row reads what was written before it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((count + 1, 64), "float16"), B: T.Tensor((count + 1, 64), "float16")):
+        with T.Kernel(1, threads=64) as _:
+            row = T.alloc_shared((64,), "float16")
+            for i in [*range(count)]:
+                T.copy(A[i, 0:64], row)
+                T.copy(row, B[i + 1, 0:64])
+
+    return main
+
+
+def test_no_part_reads_a_tensor_after_writing_another():
+    parts = _outlined(shifts(40)).parts
+    assert len(parts) == 40
+    assert all(part.func.attrs["tirx.noalias"] for part in parts)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_tensor_for_two(target):
+    kernel = tilelang.compile(shifts(40), target=target)
+    a = torch.randn(41, 64).half()
+    b = torch.zeros_like(a)
+    kernel(a, b)
+    assert torch.equal(b[1:], a[:-1])
+    first = a[0].clone()
+    kernel(a, a)
+    assert torch.equal(a, first.expand(41, 64))
