@@ -48,12 +48,14 @@ class Order:
     Attributes:
         sources: see :func:`sources_of`.
         written: what has been written so far; in a loop, also what its body writes.
+        read: what has been read so far.
         found: what was read after something else was written, and that.
     """
 
     def __init__(self, sources: Mapping[Any, Any]):
         self.sources = sources
         self.written: set[Any] = set()
+        self.read: set[Any] = set()
         self.found: set[Any] = set()
 
     def visit(self, stmt: Any) -> None:
@@ -72,7 +74,9 @@ class Order:
     def meet(self, buffer: Any, kind: str) -> None:
         if kind == WRITE:
             self.written.add(buffer)
-        elif self.written - {buffer}:
+            return
+        self.read.add(buffer)
+        if self.written - {buffer}:
             self.found |= self.written | {buffer}
 
 

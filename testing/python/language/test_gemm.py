@@ -44,7 +44,7 @@ def operands(M, N, K, dtype, transpose_A=False, transpose_B=False):
     return a, b, left.double() @ right.double()
 
 
-@pytest.mark.parametrize("transpose_A,transpose_B", itertools.product([False, True], repeat=2))
+@pytest.mark.parametrize("transpose_A,transpose_B", list(itertools.product([False, True], repeat=2)))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8], ids=name_of)
 def test_transposes(dtype, transpose_A, transpose_B):
     accumulator = "int32" if dtype == torch.int8 else "float32"

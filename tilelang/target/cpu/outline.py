@@ -108,7 +108,7 @@ class _Outliner(StmtRewriter):
         inside = _defined(body)
         params = [var for key, var in run.variables.items() if key not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
-        if self.views.isdisjoint(params) and not _reads_late(own, self.sources):
+        if self.views.isdisjoint(params) and not run.late:
             func = func.with_attr("tirx.noalias", True)
         name = ir.StringImm(str(self._known(func).attrs["global_symbol"]))
         passed = [ir.buffer_data(param) if ir.is_buffer_var(param) else param for param in params]
@@ -190,10 +190,12 @@ class _Run:
     """Neighbouring statements.
 
     Attributes:
+        late: whether one of them reads a tensor after it wrote another that may be the same one.
         movable: they become a function; otherwise it is one statement that stays.
     """
 
     pieces: list[_Piece]
+    late: bool = False
     movable: bool = True
 
     @property
@@ -209,37 +211,31 @@ class _Run:
         return found
 
 
-def _reads_late(stmts: Iterable[Any], sources: Mapping[Any, Any] | None) -> bool:
-    """Whether statements read a tensor after they wrote another that may be the same one."""
-    order = Order(sources or {})
-    for stmt in stmts:
-        order.visit(stmt)
-    return sources is not None and bool(order.found)
-
-
 def _runs(pieces: Iterable[_Piece], sources: Mapping[Any, Any] | None) -> Iterator[_Run]:
     """The parts: a part is complete once it is long enough, the statements of one operator staying together if they can.
 
     It is also complete before it would read a tensor after writing another that may be the same: compilers do well only with
     functions whose pointers are distinct, and would check in each of a thousand loops.
     """
-    run, length, allocates, order = [], 0, False, Order(sources or {})
+    run, length, allocates, late, written = [], 0, False, False, set()
     for piece in pieces:
-        complete = length >= PART and (piece.allocates or not allocates) or length >= 4 * PART
-        order.visit(piece.stmt)
-        late = sources is not None and order.found
-        if run and (complete or late or not piece.movable):
-            yield _Run(run)
-            run, length, allocates, order = [], 0, False, Order(sources or {})
+        order = Order(sources or {})
+        if sources is not None:
             order.visit(piece.stmt)
+        complete = length >= PART and (piece.allocates or not allocates) or length >= 4 * PART
+        if run and (complete or not piece.movable or any(written - {tensor} for tensor in order.read)):
+            yield _Run(run, late)
+            run, length, allocates, late, written = [], 0, False, False, set()
         if not piece.movable:
             yield _Run([piece], movable=False)
             continue
         run.append(piece)
         length += piece.weight
         allocates |= piece.allocates
+        late |= bool(order.found)
+        written |= order.written
     if run:
-        yield _Run(run)
+        yield _Run(run, late)
 
 
 def _defined(body: Any) -> set[int]:
