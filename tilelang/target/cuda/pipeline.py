@@ -6,10 +6,12 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+import tilelang.target.cuda.ops  # noqa: F401  (registers the operators)
+from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import kernel as codegen
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_state
-from tilelang.target.cuda.hopper.rules import HopperRules, uses_hopper
+from tilelang.target.cuda.hopper.rules import HopperRules
 from tilelang.target.cuda.hopper.warp_specialize import specialize
 from tilelang.target.cuda.inference.products import takes_sparse
 from tilelang.target.cuda.reading.local_arrays import as_fragments
@@ -46,16 +48,16 @@ class Kernels:
 def options_of(request: CompileRequest) -> KernelOptions:
     """What the request's pass configurations decide."""
     config = request.config
-    hopper = uses_hopper(request.target)
+    arch = arch_of(request.target)
     return KernelOptions(
         guarded=not config(PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS, False),
         fast_math=bool(config(PassConfigKey.TL_ENABLE_FAST_MATH, False)),
-        use_async=bool(config(PassConfigKey.TL_ENABLE_ASYNC_COPY, True)) and request.target.sm >= 80,
+        use_async=bool(config(PassConfigKey.TL_ENABLE_ASYNC_COPY, True)) and arch.uses(Feature.CP_ASYNC),
         swizzle=not config(PassConfigKey.TL_DISABLE_SHARED_SWIZZLE, False),
-        wgmma=hopper and not config(PassConfigKey.TL_DISABLE_WGMMA, False),
-        tma=hopper and not config(PassConfigKey.TL_DISABLE_TMA_LOWER, False),
+        wgmma=arch.uses(Feature.WGMMA) and not config(PassConfigKey.TL_DISABLE_WGMMA, False),
+        tma=arch.uses(Feature.TMA) and not config(PassConfigKey.TL_DISABLE_TMA_LOWER, False),
         barriers=not config(PassConfigKey.TL_DISABLE_THREAD_STORAGE_SYNC, False),
-        shared_alignment=1024 if hopper else 128,
+        shared_alignment=arch.tile_alignment,
     )
 
 
@@ -90,7 +92,7 @@ def _infer(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _generate(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        rules = HopperRules(context.options.tma) if uses_hopper(state.target) else None
+        rules = HopperRules(context.options.tma) if arch_of(state.target).uses(Feature.TMA) else None
         state.emitter.descriptors = None if rules is None else rules.descriptors
         state.generator = Generator(state.emitter, rules)
         state.code = state.generator.block(state.tree.root)

@@ -12,9 +12,8 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
+from tilelang.target.cuda.arch import Feature, arch_of, architectures_with
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
-
-HOPPER = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,41 +24,41 @@ class AsyncCall:
         function: ``tl::`` function; ``{0}`` in it is the first constant argument.
         places: positions of arguments that are elements in memory.
         constants: positions of arguments that must be known at compile time.
-        sm: the least compute capability.
+        needs: what the architecture must have.
     """
 
     function: str
     places: tuple[int, ...] = ()
     constants: tuple[int, ...] = ()
-    sm: int = HOPPER
+    needs: Feature = Feature.TMA
 
 
 CALLS: Mapping[str, AsyncCall] = {
-    "mbarrier_wait_parity": AsyncCall("tl::mbarrier_wait", (0,), sm=80),
-    "barrier_wait": AsyncCall("tl::mbarrier_wait", (0,), sm=80),
-    "mbarrier_arrive": AsyncCall("tl::mbarrier_arrive", (0,), sm=80),
-    "barrier_arrive": AsyncCall("tl::mbarrier_arrive", (0,), sm=80),
+    "mbarrier_wait_parity": AsyncCall("tl::mbarrier_wait", (0,), needs=Feature.MBARRIER),
+    "barrier_wait": AsyncCall("tl::mbarrier_wait", (0,), needs=Feature.MBARRIER),
+    "mbarrier_arrive": AsyncCall("tl::mbarrier_arrive", (0,), needs=Feature.MBARRIER),
+    "barrier_arrive": AsyncCall("tl::mbarrier_arrive", (0,), needs=Feature.MBARRIER),
     "mbarrier_expect_tx": AsyncCall("tl::mbarrier_expect_tx", (0,)),
     "mbarrier_arrive_expect_tx": AsyncCall("tl::mbarrier_arrive_expect_tx", (0,)),
-    "arrive_cluster_barrier": AsyncCall("tl::mbarrier_arrive_remote", (0,)),
-    "cp_async_barrier_noinc": AsyncCall("tl::cp_async_mbarrier_arrive_noinc", (0,), sm=80),
-    "ptx_commit_group": AsyncCall("tl::cp_async_commit", sm=80),
-    "ptx_wait_group": AsyncCall("tl::cp_async_wait<{0}>", constants=(0,), sm=80),
+    "arrive_cluster_barrier": AsyncCall("tl::mbarrier_arrive_remote", (0,), needs=Feature.CLUSTER),
+    "cp_async_barrier_noinc": AsyncCall("tl::cp_async_mbarrier_arrive_noinc", (0,), needs=Feature.CP_ASYNC),
+    "ptx_commit_group": AsyncCall("tl::cp_async_commit", needs=Feature.CP_ASYNC),
+    "ptx_wait_group": AsyncCall("tl::cp_async_wait<{0}>", constants=(0,), needs=Feature.CP_ASYNC),
     "fence_proxy_async": AsyncCall("tl::fence_proxy_async"),
     "fence_barrier_init": AsyncCall("tl::mbarrier_fence_init"),
     "tma_store_arrive": AsyncCall("tl::tma_store_commit"),
-    "warpgroup_arrive": AsyncCall("tl::wgmma_fence"),
-    "warpgroup_commit_batch": AsyncCall("tl::wgmma_commit"),
-    "warpgroup_wait": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,)),
-    "wait_wgmma": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,)),
-    "pdl_trigger": AsyncCall("tl::pdl_trigger"),
-    "pdl_sync": AsyncCall("tl::pdl_wait"),
-    "cluster_arrive": AsyncCall("tl::cluster_arrive"),
-    "cluster_arrive_relaxed": AsyncCall("tl::cluster_arrive_relaxed"),
-    "cluster_wait": AsyncCall("tl::cluster_wait"),
-    "cluster_sync": AsyncCall("tl::cluster_sync"),
-    "store_cluster": AsyncCall("tl::store_cluster", (0,)),
-    "block_rank_in_cluster": AsyncCall("tl::cluster_rank"),
+    "warpgroup_arrive": AsyncCall("tl::wgmma_fence", needs=Feature.WGMMA),
+    "warpgroup_commit_batch": AsyncCall("tl::wgmma_commit", needs=Feature.WGMMA),
+    "warpgroup_wait": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,), needs=Feature.WGMMA),
+    "wait_wgmma": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,), needs=Feature.WGMMA),
+    "pdl_trigger": AsyncCall("tl::pdl_trigger", needs=Feature.PDL),
+    "pdl_sync": AsyncCall("tl::pdl_wait", needs=Feature.PDL),
+    "cluster_arrive": AsyncCall("tl::cluster_arrive", needs=Feature.CLUSTER),
+    "cluster_arrive_relaxed": AsyncCall("tl::cluster_arrive_relaxed", needs=Feature.CLUSTER),
+    "cluster_wait": AsyncCall("tl::cluster_wait", needs=Feature.CLUSTER),
+    "cluster_sync": AsyncCall("tl::cluster_sync", needs=Feature.CLUSTER),
+    "store_cluster": AsyncCall("tl::store_cluster", (0,), needs=Feature.CLUSTER),
+    "block_rank_in_cluster": AsyncCall("tl::cluster_rank", needs=Feature.CLUSTER),
 }
 """Intrinsics without a rule of their own."""
 
@@ -84,12 +83,7 @@ def call_text(emitter: Any, call: Any) -> str | None:
     row = CALLS.get(name)
     if special is None and row is None:
         return None
-    required = HOPPER if row is None else row.sm
-    if name == "ptx_cp_async":
-        required = 80
-    spelling, target = INTRINSICS[name].spelling, emitter.target
-    if target.sm < required:
-        raise CompileError(f"{spelling} needs sm_{required} or later, the target is {target.arch}")
+    require(emitter.target, Feature.CP_ASYNC if name == "ptx_cp_async" else Feature.TMA if row is None else row.needs, name)
     if special is not None:
         return special(list(call.args), emitter)
     assert row is not None
@@ -103,6 +97,17 @@ def call_text(emitter: Any, call: Any) -> str | None:
     if name == "mbarrier_arrive" and len(call.args) == 2:
         function = "tl::mbarrier_arrive_remote"
     return f"{function}({', '.join(arguments)})"
+
+
+def require(target: Any, feature: Feature, name: str) -> None:
+    """Checks that a target has what the intrinsic ``name`` needs.
+
+    Raises:
+        CompileError: it does not.
+    """
+    if not arch_of(target).has(feature):
+        needed = architectures_with(feature)
+        raise CompileError(f"{INTRINSICS[name].spelling} needs {needed}, the target is {target.arch}")
 
 
 def _address(load: Any, emitter: Any) -> str:

@@ -13,31 +13,24 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk_expr
 from tilelang.layout import row_major
-from tilelang.layout.fragment import THREAD, FragmentLayout
+from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.code import Barrier, Block, BranchCode, Code, Jump, LoopCode, ScopeCode, Wait, leaf_of
-from tilelang.target.cuda.codegen.debug import emit_debug
 from tilelang.target.cuda.codegen.element_types import value_type
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.intrinsics import named_barrier_text
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
-from tilelang.target.cuda.codegen.product import emit_product
-from tilelang.target.cuda.codegen.reduce import emit_finalize, emit_reduce
-from tilelang.target.cuda.codegen.scan import emit_scan
 from tilelang.target.cuda.codegen.statements import loop_header, statement
-from tilelang.target.cuda.hopper.wgmma import COMPLETE, WARP_GROUP_NUMBER
+from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.differing import is_atomic
-from tilelang.target.cuda.reading.nest import READ, Access
+from tilelang.target.cuda.reading.nest import READ
 from tilelang.target.cuda.reading.tiles import nest_of
 from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.tileop.copy import Copy
-from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
-from tilelang.tileop.gemm import Gemm, GemmSparse
-from tilelang.tileop.hint import MaxRegisters
-from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
 from tilelang.tileop.thread import intrinsic_name
 
 
@@ -206,7 +199,7 @@ class Generator:
                 leaf.detached = True
         return code
 
-    def _exchange(self, node: Parallel) -> list[Code]:
+    def exchange(self, node: Parallel) -> list[Code]:
         """A copy between fragments whose threads differ, through shared memory."""
         e, op = self.emitter, node.op
         shape = [as_int(extent) for extent in op.dst.extents]
@@ -234,73 +227,10 @@ class Generator:
     # Operators ---------------------------------------------------------------------------------------------------------
 
     def _operator(self, node: Operator) -> list[Code]:
-        rule = _OPERATORS.get(type(node.op))
-        if isinstance(node.op, (Gemm, GemmSparse, Reduce, Scan, FinalizeReducer)):
+        rule = rule_of(node.op)
+        if rule.collective:
             self._refuse_divergence()
-        if rule is None:
-            raise CompileError(f"{type(node.op).__name__} is not supported on CUDA")
-        return rule(self, node)
-
-    def _product(self, node: Operator) -> list[Code]:
-        plan = self.emitter.layouts.products[node]
-        if plan.wgmma is not None:
-            return self.hopper.product(self, node)
-        if node.op.wg_wait <= COMPLETE:
-            return []  # only warp groups leave products in flight
-        return emit_product(self.emitter, node, plan)
-
-    def _bulk_copy(self, node: Operator) -> list[Code]:
-        if self.hopper is None:
-            raise CompileError("T.tma_copy needs sm_90a", hint="T.copy works everywhere")
-        return self.hopper.bulk_copy(self, node)
-
-    def _reduce(self, node: Operator) -> list[Code]:
-        e, op = self.emitter, node.op
-        source, target = e.layouts.fragments[op.src.buffer], e.layouts.fragments[op.dst.buffer]
-        keep = len(op.dst.buffer.shape) == len(op.src.buffer.shape)
-        expected = source.project(op.dim, keep)
-        if expected.shape == target.shape and _stays(expected, target, e.scope.count):
-            return emit_reduce(e, op, source, target)
-        name = f"{op.dst.buffer.name}_part"
-        temporary = ir.decl_buffer(list(target.shape), op.dst.dtype, name, scope="local.fragment", layout=None)
-        e.layouts.fragments[temporary] = expected if expected.shape == target.shape else _reshaped(expected, target.shape)
-        e.declare_local(temporary)
-        view = op.replace(dst=Region.whole(temporary))
-        code: list[Code] = []
-        if not op.clear:
-            code += self._exchange(self._fragment_copy(op.dst, view.dst, node.span))
-        code += emit_reduce(e, view, source, e.layouts.fragments[temporary])
-        return code + self._exchange(self._fragment_copy(view.dst, op.dst, node.span))
-
-    def _fragment_copy(self, source: Region, target: Region, span: Any) -> Parallel:
-        copy = Copy(source, target)
-        return Parallel(nest_of(copy, span), copy)
-
-    def _finalize(self, node: Operator) -> list[Code]:
-        layout = self.emitter.layouts.fragments[node.op.buffer.buffer]
-        return emit_finalize(self.emitter, node.op, layout)
-
-    def _registers(self, node: Operator) -> list[Code]:
-        op = node.op
-        if op.change not in ("inc", "dec") or self.emitter.target.arch != "sm_90a":
-            return []
-        self.max_registers = True
-        return [leaf_of([f"tl::set_max_nreg_{op.change}<{op.count}>();"])]
-
-
-def _stays(expected: Any, target: Any, threads: int) -> bool:
-    """Whether a reduction's result is where its destination wants it (registers may be numbered differently)."""
-    if not expected.same_threads(target):
-        return False
-    counts = [[m.extent for m in axis if m.unit == "register"] for axis in expected.modes]
-    return counts == [[m.extent for m in axis if m.unit == "register"] for axis in target.modes]
-
-
-def _reshaped(layout: Any, shape: tuple[int, ...]) -> Any:
-    """The layout with axes of extent 1 where ``shape`` has them."""
-    modes = iter(axis for axis, extent in zip(layout.modes, layout.shape) if extent != 1)
-    axes = tuple(() if extent == 1 else next(modes) for extent in shape)
-    return FragmentLayout(tuple(shape), axes, layout.replicas)
+        return rule.lower(node, self)
 
 
 def _is_shared_out(node: Parallel, loop: Any) -> bool:
@@ -355,18 +285,3 @@ _RULES: Mapping[type, Callable[[Generator, Any], list[Code]]] = {
     Parallel: Generator._parallel,
     Operator: Generator._operator,
 }
-
-_OPERATORS: Mapping[type, Callable[[Generator, Any], list[Code]]] = {
-    Copy: Generator._bulk_copy,
-    Gemm: Generator._product,
-    GemmSparse: Generator._product,
-    Reduce: Generator._reduce,
-    Scan: emit_scan,
-    FinalizeReducer: Generator._finalize,
-    MaxRegisters: Generator._registers,
-    PrintBuffer: emit_debug,
-    PrintValue: emit_debug,
-    DeviceAssert: emit_debug,
-}
-
-__all__ = ["Access", "Generator"]

@@ -47,7 +47,7 @@ def _leaf(e: Emitter, node: Parallel, lines: list[str], is_async: bool) -> Code:
 def _async_bytes(node: Parallel, loops: NestLoops) -> int:
     """Bytes that one cp.async of the nest copies; 0 where it is no such copy."""
     e, op = loops.e, node.op
-    if not isinstance(op, Copy) or op.kind not in ("copy", "async") or not e.use_async or e.target.sm < 80:
+    if not isinstance(op, Copy) or op.kind not in ("copy", "async") or not e.use_async:
         return 0
     if op.src.scope != "global" or not op.dst.scope.startswith("shared") or op.src.dtype != op.dst.dtype:
         return 0

@@ -21,11 +21,6 @@ from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.copy import Copy
 
 
-def uses_hopper(target: Any) -> bool:
-    """Whether a target has warp group products, the tensor memory accelerator and register reallocation."""
-    return target.arch == "sm_90a"
-
-
 class HopperRules:
     """The rules of one kernel.
 

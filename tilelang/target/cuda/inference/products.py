@@ -10,6 +10,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.layout import row_major, swizzled
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.hopper.wgmma import WgmmaPlan, plan_gemm
 from tilelang.target.cuda.hopper.wgmma_layout import panel_layout
 from tilelang.target.cuda.inference.loop_layout import free_loop
@@ -62,7 +63,7 @@ def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True, pairs: 
         wgmma: allows warp group instructions where there are any.
         pairs: allows layouts of C that suit an operand read in pairs.
     """
-    if wgmma and target.arch == "sm_90a" and isinstance(op, Gemm) and _tiles_fit(op):
+    if wgmma and arch_of(target).uses(Feature.WGMMA) and isinstance(op, Gemm) and _tiles_fit(op):
         plan = plan_gemm(op, threads)
         if plan is not None:
             return _warp_group_product(op, plan)

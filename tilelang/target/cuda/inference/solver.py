@@ -20,6 +20,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
 from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
 from tilelang.target.cuda.inference.loop_layout import (
@@ -150,7 +151,7 @@ class _Solver:
         elif isinstance(node, Loop):
             self.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
         if isinstance(node, (Parallel, Operator)):
-            self.bulk += moved_in_bulk(node, self.target.arch == "sm_90a", self.facts)
+            self.bulk += moved_in_bulk(node, arch_of(self.target).uses(Feature.TMA), self.facts)
         for child in inside(node):
             self._visit(child, scope)
 

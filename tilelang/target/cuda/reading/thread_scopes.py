@@ -16,6 +16,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.fragment import REGISTER
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.program import Kernel
 from tilelang.target.cuda.reading.tree import (
     FRAGMENT,
@@ -30,9 +31,6 @@ from tilelang.target.cuda.reading.tree import (
     span_of,
     walk,
 )
-from tilelang.tileop.gemm import Gemm, GemmSparse
-from tilelang.tileop.hint import MaxRegisters
-from tilelang.tileop.reduce import Reduce, Scan
 from tilelang.tileop.thread import intrinsic_name
 
 WARP = 32
@@ -192,7 +190,7 @@ def _conjuncts(condition: Any) -> list[Any]:
 
 def _is_shared_out(node: Any) -> bool:
     """Whether the threads that run a node share its work."""
-    return isinstance(node, Parallel) or (isinstance(node, Operator) and not isinstance(node.op, MaxRegisters))
+    return isinstance(node, Parallel) or (isinstance(node, Operator) and rule_of(node.op).scoped)
 
 
 def _check(node: Branch, body: Sequence, first: int, count: int, last: int) -> None:
@@ -204,8 +202,7 @@ def _check(node: Branch, body: Sequence, first: int, count: int, last: int) -> N
             location_of(node.stmt.span)
         )
     whole = first % WARP == 0 and count % WARP == 0
-    in_warps = (Gemm, GemmSparse, Reduce, Scan)
-    if not whole and (first // WARP != last // WARP or any(isinstance(getattr(n, "op", None), in_warps) for n in shared)):
+    if not whole and (first // WARP != last // WARP or any(isinstance(n, Operator) and rule_of(n.op).in_warps for n in shared)):
         raise CompileError(
             f"a tile operator below a condition that threads {first} to {last} meet", hint="give it whole warps of 32 threads"
         ).at(location_of(node.stmt.span))

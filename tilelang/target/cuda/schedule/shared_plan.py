@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
+from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.code import (
     Block,
     Code,
@@ -24,21 +25,6 @@ from tilelang.target.cuda.codegen.code import (
     owner,
     roles_at,
 )
-
-_LIMITS: Mapping[int, int] = {
-    75: 65536,
-    80: 166912,
-    86: 101376,
-    87: 166912,
-    89: 101376,
-    90: 232448,
-    100: 232448,
-    103: 232448,
-    110: 232448,
-    120: 101376,
-    121: 101376,
-}
-"""Compute capability -> largest dynamic shared memory of a block in bytes (CUDA programming guide, technical specifications)."""
 
 _BARRIER_ALIGNMENT = 8
 
@@ -85,7 +71,7 @@ def plan_shared(
     for barrier, size in (barriers or {}).items():
         places[barrier] = (-(-total // _BARRIER_ALIGNMENT) * _BARRIER_ALIGNMENT, size)
         total = sum(places[barrier])
-    limit = _LIMITS.get(target.sm, 101376)
+    limit = arch_of(target).shared_bytes
     if total > limit:
         largest = ", ".join(f"{b.name} {sizes[b][0]}" for b in order[:4])
         raise SharedMemoryError(kernel, total, limit, target.arch, largest)

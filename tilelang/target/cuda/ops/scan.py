@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -9,23 +10,28 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.code import Code, leaf_of
 from tilelang.target.cuda.codegen.element_types import c_type, converted
-from tilelang.target.cuda.codegen.reduce import Reduction
+from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.ops.reduce import Reduction
+from tilelang.tileop.reduce import Scan
 
 _WARP = 32
 
 
-def emit_scan(generator: Any, node: Any) -> list[Code]:
-    """The code of a scan between shared tiles, which may be the same."""
-    e, op = generator.emitter, node.op
-    extents = [as_int(extent) for extent in op.src.extents]
-    length = extents[op.dim]
-    lines = 1
-    for axis, extent in enumerate(extents):
-        lines *= extent if axis != op.dim else 1
-    with e.names.scope():
-        write = _warp_lines if e.scope.count >= _WARP else _thread_lines
-        text = write(e, op, extents, lines, length)
-    return [leaf_of(text, [e.root(op.src.buffer)], [e.root(op.dst.buffer)])]
+@implements(Scan)
+class ScanRule(OperatorRule):
+    """``T.cumsum`` and the like, between shared tiles, which may be the same."""
+
+    in_warps = True
+
+    def lower(self, node: Any, generator: Any) -> list[Code]:
+        e, op = generator.emitter, node.op
+        extents = [as_int(extent) for extent in op.src.extents]
+        length = extents[op.dim]
+        lines = prod(extent for axis, extent in enumerate(extents) if axis != op.dim)
+        with e.names.scope():
+            write = _warp_lines if e.scope.count >= _WARP else _thread_lines
+            text = write(e, op, extents, lines, length)
+        return [leaf_of(text, [e.root(op.src.buffer)], [e.root(op.dst.buffer)])]
 
 
 def _warp_lines(e: Any, op: Any, extents: list[int], lines: int, length: int) -> list[str]:

@@ -11,22 +11,37 @@ from tilelang.target.cuda.codegen.code import Code, leaf_of
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import debug_line, quoted
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
+from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.reading.nest import Axis, Nest
 from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
-from tilelang.tileop.debug import PrintBuffer, PrintValue
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 
 
-def emit_debug(generator: Any, node: Any) -> list[Code]:
-    """The code of a print or an assertion."""
-    e, op = generator.emitter, node.op
-    if isinstance(op, PrintBuffer):
+@implements(PrintBuffer)
+class BufferPrint(OperatorRule):
+    """``T.print`` of a tile or tensor."""
+
+    collective = False
+
+    def lower(self, node: Any, generator: Any) -> list[Code]:
+        e, op = generator.emitter, node.op
         layout = e.layouts.fragments.get(op.buffer.buffer)
         if op.buffer.scope == FRAGMENT and layout is not None:
             return _print_fragment(e, op, layout, node.span)
         return [_print_memory(e, op)]
-    expr = op.value if isinstance(op, PrintValue) else op.condition
-    reads = e.accesses(ir.Evaluate(expr))[0] if isinstance(expr, ir.PrimExpr) else ()
-    return [leaf_of([debug_line(e, op)], reads)]
+
+
+@implements(PrintValue, DeviceAssert)
+class Message(OperatorRule):
+    """``T.print`` of one value, and ``T.device_assert``."""
+
+    collective = False
+
+    def lower(self, node: Any, generator: Any) -> list[Code]:
+        e, op = generator.emitter, node.op
+        expr = op.value if isinstance(op, PrintValue) else op.condition
+        reads = e.accesses(ir.Evaluate(expr))[0] if isinstance(expr, ir.PrimExpr) else ()
+        return [leaf_of([debug_line(e, op)], reads)]
 
 
 def _label(op: PrintBuffer) -> str:

@@ -10,11 +10,14 @@ from tilelang.ir.expr import as_int
 from tilelang.target.cuda.codegen.code import Code, leaf_of
 from tilelang.target.cuda.codegen.element_types import c_type
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.metadata import MetadataText
-from tilelang.target.cuda.codegen.operand import Operand, OperandText
-from tilelang.target.cuda.codegen.scalar_product import emit_scalar
+from tilelang.target.cuda.hopper.wgmma import COMPLETE
 from tilelang.target.cuda.inference.products import Product
+from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.ops.gemm_metadata import MetadataText
+from tilelang.target.cuda.ops.gemm_operand import Operand, OperandText
+from tilelang.target.cuda.ops.gemm_scalar import emit_scalar
 from tilelang.target.cuda.reading.tree import Operator
+from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
 def emit_product(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
@@ -117,3 +120,18 @@ class _MmaText:
 
 PRODUCTS: Mapping[str, Callable[[Emitter, Operator, Product], list[Code]]] = {"mma": _emit_mma, "scalar": emit_scalar}
 """Rules by the kind of plan."""
+
+
+@implements(Gemm, GemmSparse)
+class ProductRule(OperatorRule):
+    """``T.gemm``, ``T.gemm_sp`` and their forms for warp groups."""
+
+    in_warps = True
+
+    def lower(self, node: Any, generator: Any) -> list[Code]:
+        plan = generator.emitter.layouts.products[node]
+        if plan.wgmma is not None:
+            return generator.hopper.product(generator, node)
+        if node.op.wg_wait <= COMPLETE:
+            return []  # only warp groups leave products in flight
+        return emit_product(generator.emitter, node, plan)

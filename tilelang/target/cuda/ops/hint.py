@@ -1,0 +1,24 @@
+"""Hints that are code: registers moved between warps. All others are read before (``TileTree.hints``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.target.cuda.arch import Feature, arch_of
+from tilelang.target.cuda.codegen.code import Code, leaf_of
+from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.tileop.hint import MaxRegisters
+
+
+@implements(MaxRegisters)
+class Registers(OperatorRule):
+    """``T.set_max_nreg`` and its relatives; without effect where the architecture has no such instruction."""
+
+    scoped = collective = False
+
+    def lower(self, node: Any, generator: Any) -> list[Code]:
+        op = node.op
+        if op.change not in ("inc", "dec") or not arch_of(generator.emitter.target).uses(Feature.SET_MAX_NREG):
+            return []
+        generator.max_registers = True
+        return [leaf_of([f"tl::set_max_nreg_{op.change}<{op.count}>();"])]
