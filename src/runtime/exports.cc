@@ -9,7 +9,7 @@
 //       arguments: the values' bytes, one after the other
 //   encode_tensor_map(module, kernel, map, base, shape, strides) -> 128 bytes
 //   last_error() -> str
-//   set_simulator_session(allocations, names, checks, count, seed, workers, on_report)
+//   set_simulator_session(allocations, names, checks, count, seed, workers, on_report, should_stop)
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
@@ -204,8 +204,8 @@ Bytes encode_tensor_map(LoadedModuleRef module, int64_t kernel, int64_t map, int
 String last_error() { return String(last_error_text); }
 
 void set_simulator_session(Array<int64_t> allocations, Array<String> names, int64_t checks, bool count, int64_t seed,
-                           int64_t workers, Optional<Function> on_report) {
-  set_session({allocations, names, checks, count, seed, workers, on_report});
+                           int64_t workers, Optional<Function> on_report, Optional<Function> should_stop) {
+  set_session({allocations, names, checks, count, seed, workers, on_report, should_stop});
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {

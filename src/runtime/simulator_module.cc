@@ -61,7 +61,8 @@ class SimulatorModule : public DeviceModule {
     sizes.push_back(config.shared_bytes);
     const std::string parameters = pack(kernel, args);
     const String report = launch_(module_, String(kernel.symbol), sizes, Bytes(parameters.data(), parameters.size()),
-                                  session.allocations, session.names, session.checks, session.count, session.seed, session.workers)
+                                  session.allocations, session.names, session.checks, session.count, session.seed, session.workers,
+                                  0, session.should_stop)
                               .cast<String>();
     if (session.on_report.has_value()) session.on_report.value()(report);
   }

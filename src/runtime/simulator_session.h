@@ -16,6 +16,7 @@ struct SimulatorSession {
   int64_t seed = 0;
   int64_t workers = 0;
   tvm::ffi::Optional<tvm::ffi::Function> on_report;  // takes each launch's report, as JSON; may raise
+  tvm::ffi::Optional<tvm::ffi::Function> should_stop;  // asked while a launch runs; true ends it
 };
 
 void set_session(SimulatorSession session);

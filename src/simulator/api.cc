@@ -2,17 +2,19 @@
 //
 //   tilelang.simulator.load_module(ptx) -> module object
 //   tilelang.simulator.describe(module) -> JSON: kernels with their parameters and sizes
-//   tilelang.simulator.launch(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers) ->
-//   JSON tilelang.simulator.launch_bounded(the same, max_instructions) -> JSON: a cluster that runs longer is given up
+//   tilelang.simulator.launch(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers,
+//                             max_instructions, should_stop) -> JSON
 //
 // `sizes` is an int64 array: grid (3), block (3), cluster (3), dynamic shared bytes. `parameters` are the packed
 // kernel parameters. `allocations` is an int64 array of (base address, bytes, read-only) triples: the host memory the
-// kernel may address; `names` says what each is called in findings.
+// kernel may address; `names` says what each is called in findings. A cluster that runs more than `max_instructions` (0: no
+// limit) is given up. `should_stop` (or None) is asked on the calling thread, some ten times a second, whether to end the launch.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/object.h>
+#include <tvm/ffi/optional.h>
 #include <tvm/ffi/reflection/registry.h>
 #include <tvm/ffi/string.h>
 
@@ -24,6 +26,8 @@ namespace {
 
 using tvm::ffi::Array;
 using tvm::ffi::Bytes;
+using tvm::ffi::Function;
+using tvm::ffi::Optional;
 using tvm::ffi::String;
 
 class ModuleObject : public tvm::ffi::Object {
@@ -115,19 +119,15 @@ LaunchRequest make_request(String kernel, Array<int64_t> sizes, Bytes parameters
   return request;
 }
 
-String launch_bounded(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters,
-                      Array<int64_t> allocations, Array<String> names, int64_t checks, bool count, int64_t seed,
-                      int64_t workers, int64_t max_instructions) {
+String launch(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
+              Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers, int64_t max_instructions,
+              Optional<Function> should_stop) {
   return guarded([&]() -> String {
     LaunchRequest request =
         make_request(kernel, sizes, parameters, allocations, names, checks, count, seed, workers, max_instructions);
+    if (should_stop.has_value()) request.should_stop = [&] { return should_stop.value()().cast<bool>(); };
     return report_json(*module->program, run_launch(*module->program, request));
   });
-}
-
-String launch(ModuleRef module, String kernel, Array<int64_t> sizes, Bytes parameters, Array<int64_t> allocations,
-              Array<String> names, int64_t checks, bool count, int64_t seed, int64_t workers) {
-  return launch_bounded(module, kernel, sizes, parameters, allocations, names, checks, count, seed, workers, 0);
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
@@ -135,8 +135,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
   tvm::ffi::reflection::GlobalDef()
       .def("tilelang.simulator.load_module", load_module)
       .def("tilelang.simulator.describe", describe)
-      .def("tilelang.simulator.launch", launch)
-      .def("tilelang.simulator.launch_bounded", launch_bounded);
+      .def("tilelang.simulator.launch", launch);
 }
 
 }  // namespace

@@ -129,18 +129,22 @@ Step run_atomic(Warp& w, const Instruction& in, LaneMask exec) {
   count_atomic(w, in, s, addresses, exec);
   LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, AccessKind::kAtomic, pointers);
   synchronise(w, s.space, addresses, good, s.order, false, true);
-  ++w.cluster().progress;
+  bool changed = false;
   for_lanes(good, [&](int l) {
     for (uint32_t e = 0; e < s.count; ++e) {
       uint64_t value = load_bits(w, s.value[e], l, s.type->bytes);
       uint64_t compare = s.compare.empty() ? 0 : load_bits(w, s.compare[e], l, s.type->bytes);
       uint64_t old = exchange_bytes(s, pointers[l] + e * s.type->bytes, value, compare);
+      changed |= apply(s, old, value, compare) != old;
       if (s.returns) std::memcpy(w.frame + s.result[e] + static_cast<uint32_t>(l) * s.type->bytes, &old, s.type->bytes);
     }
   });
   // Releases are published before the data changes, acquired after it was seen.
   if (s.returns) synchronise(w, s.space, addresses, good, s.order, true, false);
-  return Step::kNext;
+  if (changed) ++w.cluster().progress;
+  if (changed || !s.returns || !good) return Step::kNext;
+  int first = __builtin_ctz(good);
+  return w.polled({in.pc, addresses[first], load_bits(w, s.result[0], first, s.type->bytes)});
 }
 
 /// 128-bit exchange and compare-and-swap.

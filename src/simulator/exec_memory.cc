@@ -116,6 +116,14 @@ void poison_lanes(Warp& w, const Instruction& in, const MemorySpec& s, LaneMask 
   });
 }
 
+/// What the first lane of a strong load has read, from its registers.
+Poll poll_of(Warp& w, const Instruction& in, const uint64_t* addresses, LaneMask lanes, const MemorySpec& s) {
+  auto lane = static_cast<uint32_t>(__builtin_ctz(lanes));
+  Poll poll{in.pc, addresses[lane], 0};
+  std::memcpy(&poll.value, w.frame + in.list[0] + lane * s.width, std::min<size_t>(s.width, sizeof poll.value));
+  return poll;
+}
+
 Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& access = *static_cast<const Access*>(in.extra);
   const MemorySpec& s = access.spec;
@@ -130,7 +138,7 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   // After the data: another worker's release may come in between, and must not be missed when its data was seen.
   if (s.order.strong) synchronise(w, s.space, addresses, good, s.order, true, false);
   if (good != exec) poison_lanes(w, in, s, exec & ~good);
-  return Step::kNext;
+  return s.order.strong && good ? w.polled(poll_of(w, in, addresses, good, s)) : Step::kNext;
 }
 
 /// One lane after the other, so that a race of two lanes of this store that write the same value is none.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <thread>
 
+#include "caller_watch.h"
 #include "interpreter.h"
 #include "race.h"
 #include "scheduler.h"
@@ -15,6 +17,10 @@ namespace {
 
 constexpr uint64_t kBudget = 1u << 20;  // warp instructions of a cluster before others have a turn
 constexpr size_t kMaximumResident = 512;
+/// Passes over all waiting clusters without any progress in the grid after which it is called deadlocked. More than one,
+/// as a wait may count its turns (a loop around nanosleep that gives up in the end).
+constexpr uint32_t kIdlePasses = 256;
+constexpr std::chrono::microseconds kRest{50};
 
 uint64_t volume(const std::array<uint32_t, 3>& extent) {
   return static_cast<uint64_t>(extent[0]) * extent[1] * extent[2];
@@ -87,32 +93,44 @@ AllocationMap make_allocations(const Program& program, const LaunchRequest& requ
   return map;
 }
 
+/// What one worker knows of the clusters that it has started and that wait for others.
+struct Waiting {
+  std::deque<std::unique_ptr<Cluster>> clusters;
+  size_t idle_turns = 0;        // turns since one of them last got on
+  uint64_t heartbeat_seen = 0;  // Launch::heartbeat at the last pass over all of them ...
+  uint32_t idle_passes = 0;     // ... and passes since it last changed
+};
+
 /// The work list of a launch, shared by its workers.
 class Grid {
  public:
-  Grid(Launch& launch, GlobalShadow* shadow)
-      : launch_(launch), shadow_(shadow), clusters_(volume(launch.grid) / volume(launch.cluster)) {}
+  Grid(Launch& launch, GlobalShadow* shadow, uint32_t workers)
+      : launch_(launch), shadow_(shadow), clusters_(volume(launch.grid) / volume(launch.cluster)), working_(workers) {}
 
-  uint64_t clusters() const { return clusters_; }
-
-  /// One worker: starts clusters, and takes turns among those that wait for others.
-  void work(Counters& counters) {
-    std::deque<std::unique_ptr<Cluster>> parked;
+  /// One worker: starts clusters, and takes turns among those that wait for others. `caller` is null on other threads
+  /// than the caller's.
+  void work(Counters& counters, CallerWatch* caller) {
     try {
-      while (!launch_.abort.load(std::memory_order_relaxed)) {
-        std::unique_ptr<Cluster> cluster = next_cluster(parked, counters);
-        if (!cluster) break;
-        if (run_cluster(*cluster, kBudget) == ClusterResult::kDone)
-          instructions_ += cluster->instructions;
-        else
-          parked.push_back(std::move(cluster));
-      }
+      take_turns(counters, caller);
     } catch (const KernelAbort&) {
       launch_.abort = true;
     } catch (const std::exception& error) {
-      std::lock_guard<std::mutex> guard(error_mutex_);
+      std::lock_guard<std::mutex> guard(mutex_);
       error_ = error.what();
       launch_.abort = true;
+    }
+    std::lock_guard<std::mutex> guard(mutex_);
+    --working_;
+    finished_.notify_all();
+  }
+
+  /// Waits for the other workers; the caller may still give up.
+  void wait(CallerWatch& caller) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!finished_.wait_for(lock, CallerWatch::kPeriod, [&] { return working_ == 0; })) {
+      lock.unlock();
+      caller.look();
+      lock.lock();
     }
   }
 
@@ -120,15 +138,46 @@ class Grid {
   const std::string& error() const { return error_; }
 
  private:
+  void take_turns(Counters& counters, CallerWatch* caller) {
+    Waiting waiting;
+    while (!launch_.abort.load(std::memory_order_relaxed)) {
+      std::unique_ptr<Cluster> cluster = next_cluster(waiting.clusters, counters);
+      if (!cluster) break;
+      ClusterResult result = run_cluster(*cluster, kBudget, caller);
+      waiting.idle_turns = result == ClusterResult::kIdle ? waiting.idle_turns + 1 : 0;
+      if (result == ClusterResult::kDone) {
+        instructions_ += cluster->instructions;
+        continue;
+      }
+      waiting.clusters.push_back(std::move(cluster));
+      if (waiting.idle_turns >= waiting.clusters.size()) rest(waiting, caller);
+    }
+  }
+
+  /// Every cluster of a worker waits for other workers': gives way to them. When all workers rest at once, and nothing has
+  /// happened for many passes, nobody will ever go on.
+  void rest(Waiting& waiting, CallerWatch* caller) {
+    waiting.idle_turns = 0;
+    uint64_t heartbeat = launch_.heartbeat.load();
+    waiting.idle_passes = heartbeat == waiting.heartbeat_seen ? waiting.idle_passes + 1 : 0;
+    waiting.heartbeat_seen = heartbeat;
+    if (caller) caller->look();
+    ++resting_;
+    std::this_thread::sleep_for(kRest);
+    bool all_rest = resting_.load() == working_.load() && launch_.heartbeat.load() == heartbeat;
+    if (all_rest && waiting.idle_passes >= kIdlePasses) report_idle_grid(*waiting.clusters.front());
+    --resting_;
+  }
+
   /// A new cluster while few are resident, else the one that has waited longest.
-  std::unique_ptr<Cluster> next_cluster(std::deque<std::unique_ptr<Cluster>>& parked, Counters& counters) {
-    if (parked.size() < kMaximumResident) {
+  std::unique_ptr<Cluster> next_cluster(std::deque<std::unique_ptr<Cluster>>& waiting, Counters& counters) {
+    if (waiting.size() < kMaximumResident) {
       uint64_t index = next_.fetch_add(1);
       if (index < clusters_) return make_cluster(launch_, index, &counters, shadow_);
     }
-    if (parked.empty()) return nullptr;
-    auto cluster = std::move(parked.front());
-    parked.pop_front();
+    if (waiting.empty()) return nullptr;
+    auto cluster = std::move(waiting.front());
+    waiting.pop_front();
     return cluster;
   }
 
@@ -137,7 +186,10 @@ class Grid {
   uint64_t clusters_;
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> instructions_{0};
-  std::mutex error_mutex_;
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  std::atomic<uint32_t> working_;     // workers that have not ended
+  std::atomic<uint32_t> resting_{0};  // those of them that give way to the others
   std::string error_;
 };
 
@@ -181,13 +233,16 @@ LaunchReport run_launch(const Program& program, LaunchRequest request) {
   if (launch.checks & kCheckRace) shadow = std::make_unique<GlobalShadow>(allocations);
 
   auto start = std::chrono::steady_clock::now();
-  Grid grid(launch, shadow.get());
-  std::vector<Counters> counters(worker_count(request, grid.clusters()));
+  CallerWatch caller(launch, std::move(request.should_stop));
+  std::vector<Counters> counters(worker_count(request, volume(launch.grid) / volume(launch.cluster)));
+  Grid grid(launch, shadow.get(), static_cast<uint32_t>(counters.size()));
   for (Counters& c : counters) c.instructions.resize(program.code.size());
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < counters.size(); ++i) threads.emplace_back([&, i] { grid.work(counters[i]); });
-  grid.work(counters[0]);
+  for (size_t i = 1; i < counters.size(); ++i) threads.emplace_back([&, i] { grid.work(counters[i], nullptr); });
+  grid.work(counters[0], &caller);
+  grid.wait(caller);
   for (std::thread& thread : threads) thread.join();
+  if (caller.stopped()) throw LaunchError(kernel.name + " was interrupted");
   if (!grid.error().empty()) throw LaunchError(grid.error());
 
   LaunchReport report;

@@ -3,6 +3,7 @@
 #define TILELANG_SIMULATOR_LAUNCH_H_
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct LaunchRequest {
   uint64_t seed = 0;
   uint32_t workers = 0;           // OS threads; 0: one per core
   uint64_t max_instructions = 0;  // warp instructions of one cluster; 0: no limit
+  std::function<bool()> should_stop;  // asked now and then, on the calling thread
 };
 
 struct LaunchReport {
@@ -40,7 +42,7 @@ struct LaunchReport {
 /// The kernel of that name. Throws LaunchError naming the kernels there are.
 const DecodedFunction& find_kernel(const Program& program, const std::string& name);
 
-/// Runs the grid. Throws LaunchError for impossible sizes or parameters.
+/// Runs the grid. Throws LaunchError for impossible sizes or parameters, and when the caller stops it.
 LaunchReport run_launch(const Program& program, LaunchRequest request);
 
 /// The report as JSON: findings, counters (by class, by instruction, memory), printed text.

@@ -27,6 +27,12 @@ Step Warp::retry_later(WaitKind kind, uint64_t key, uint32_t detail) {
   return Step::kRetry;
 }
 
+Step Warp::polled(const Poll& poll) {
+  if (poll == last_poll) return retry_later(WaitKind::kSleep, 0);
+  last_poll = poll;
+  return Step::kNext;
+}
+
 void Warp::report(FindingKind kind, const Instruction& instruction, int lane, const std::string& message) const {
   Launch& launch = *block->cluster->launch;
   Finding finding;

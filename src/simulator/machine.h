@@ -69,6 +69,16 @@ struct Fragment {
   uint32_t fuel = 0;  // backward jumps until another fragment has its turn
 };
 
+/// A strong read (or an atomic operation that changed nothing) of a warp, by its first lane.
+struct Poll {
+  uint32_t pc = ~0u;
+  uint64_t address = 0;
+  uint64_t value = 0;
+  bool operator==(const Poll& other) const {
+    return pc == other.pc && address == other.address && value == other.value;
+  }
+};
+
 struct alignas(64) Warp {
   // The running fragment (copied in and out by the interpreter).
   uint8_t* frame = nullptr;  // register frame
@@ -98,6 +108,7 @@ struct alignas(64) Warp {
   LaneMask carry = 0;                   // the condition-code register: add.cc, subc, ...
   uint32_t cluster_phase[kLanes] = {};  // generation of barrier.cluster each lane has arrived at
   bool same_value = false;              // the store being checked writes what is there already
+  Poll last_poll;                       // the last strong read
   uint32_t allocation_hint = 0;         // allocation of the last global access
 
   /// Lanes of an operand. T is the register's own width: uint16_t, uint32_t, uint64_t, float, double, ...
@@ -117,6 +128,9 @@ struct alignas(64) Warp {
   /// The warp gives way; it goes on with the next instruction after others had a turn. For a failed try_wait:
   /// kind kMBarrier, key = shared address, detail = parity; woken early when that barrier completes a phase.
   Step retry_later(WaitKind kind, uint64_t key, uint32_t detail = 0);
+  /// Use with `return warp.polled(...)` after a strong read. A read that gives what the same instruction read there the
+  /// last time is a turn of a spin loop: the warp gives way, so that waiting for another block costs no instructions.
+  Step polled(const Poll& poll);
   /// Records a finding. Findings never stop the kernel by themselves.
   void report(FindingKind kind, const Instruction& instruction, int lane, const std::string& message) const;
   bool checking(Check check) const { return (checks & check) != 0; }
@@ -203,6 +217,8 @@ struct Launch {
   uint64_t max_instructions = 0;  // of one cluster; 0: no limit
   FindingLog findings;
   std::atomic<bool> abort{false};
+  /// Counts turns in which some block got on. While it stands still, every block waits for another.
+  std::atomic<uint64_t> heartbeat{0};
   std::mutex print_mutex;
   std::string printed;
   std::mutex atomic_mutex;  // global atomics wider than the host's

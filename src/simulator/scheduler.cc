@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "caller_watch.h"
 #include "interpreter.h"
 #include "memory.h"
 #include "race.h"
@@ -120,10 +121,15 @@ std::string barrier_state_text(const Cluster& cluster) {
   return text;
 }
 
-/// Lanes of one warp that wait for each other at different aligned instructions.
-bool is_divergence(const Warp& warp) {
-  return std::any_of(warp.fragments.begin(), warp.fragments.end(),
-                     [](const Fragment& f) { return f.wait == WaitKind::kConverge; });
+bool any_waits(const Warp& warp, WaitKind kind) {
+  return std::any_of(warp.fragments.begin(), warp.fragments.end(), [&](const Fragment& f) { return f.wait == kind; });
+}
+
+/// How much a waiting fragment says about why nothing goes on. One that polls memory is the cause of all other waits; lanes
+/// of one warp that wait for each other at different aligned instructions come next.
+int blame(const Warp& warp, const Fragment& fragment) {
+  if (fragment.wait == WaitKind::kSleep) return 2;
+  return any_waits(warp, WaitKind::kConverge) ? 1 : 0;
 }
 
 [[noreturn]] void report_stuck(Cluster& cluster, const std::string& headline) {
@@ -131,12 +137,10 @@ bool is_divergence(const Warp& warp) {
   const Fragment* fragment = nullptr;
   std::string message = headline;
   int listed = 0;
-  bool divergence = false;
   for (auto& block : cluster.blocks) {
     for (auto& warp : block->warps) {
       for (const Fragment& f : warp->fragments) {
-        if (!first || (!divergence && is_divergence(*warp))) first = warp.get(), fragment = &f;
-        divergence = divergence || is_divergence(*warp);
+        if (!first || blame(*warp, f) > blame(*first, *fragment)) first = warp.get(), fragment = &f;
         if (++listed > 12) continue;
         message += (listed == 1 ? ": " : "; ");
         if (cluster.blocks.size() > 1) message += "block rank " + std::to_string(block->rank) + " ";
@@ -148,14 +152,14 @@ bool is_divergence(const Warp& warp) {
   if (listed > 12) message += "; and " + std::to_string(listed - 12) + " more";
   message += barrier_state_text(cluster);
   if (first) {
-    FindingKind kind = divergence ? FindingKind::kBarrier : FindingKind::kDeadlock;
+    FindingKind kind = blame(*first, *fragment) == 1 ? FindingKind::kBarrier : FindingKind::kDeadlock;
     first->report(kind, waiting_instruction(*first, *fragment), __builtin_ctz(fragment->mask), message);
   }
   throw KernelAbort();
 }
 
 /// One turn for every warp that can run. Returns the number of warps that ran.
-uint32_t run_round(Cluster& cluster, std::vector<Warp*>& order) {
+uint32_t run_round(Cluster& cluster, std::vector<Warp*>& order, CallerWatch* caller) {
   order.clear();
   for (auto& block : cluster.blocks) {
     for (auto& warp : block->warps) {
@@ -168,6 +172,7 @@ uint32_t run_round(Cluster& cluster, std::vector<Warp*>& order) {
     uint64_t before = warp->instructions;
     run_warp(*warp, 16u << cluster.random.below(8));
     cluster.instructions += warp->instructions - before;
+    if (caller) caller->look();
   }
   return static_cast<uint32_t>(order.size());
 }
@@ -177,9 +182,7 @@ bool finished(const Cluster& cluster) { return cluster.live_threads == 0; }
 bool only_sleepers_can_wake(const Cluster& cluster) {
   for (const auto& block : cluster.blocks) {
     for (const auto& warp : block->warps) {
-      for (const Fragment& f : warp->fragments) {
-        if (f.wait == WaitKind::kSleep) return true;
-      }
+      if (any_waits(*warp, WaitKind::kSleep)) return true;
     }
   }
   return false;
@@ -217,31 +220,32 @@ std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* 
   return cluster;
 }
 
-ClusterResult run_cluster(Cluster& cluster, uint64_t budget) {
+ClusterResult run_cluster(Cluster& cluster, uint64_t budget, CallerWatch* caller) {
   std::vector<Warp*> order;
   uint64_t stop = cluster.instructions + budget;
   uint32_t idle = 0;
-  uint64_t progress = cluster.progress;
   while (!finished(cluster)) {
     if (cluster.launch->abort.load(std::memory_order_relaxed)) throw KernelAbort();
-    if (cluster.progress != progress) {
-      progress = cluster.progress;
-      idle = 0;
-    }
-    if (run_round(cluster, order)) {
+    uint64_t progress = cluster.progress;
+    if (run_round(cluster, order, caller)) {
+      // A turn that only polled once more is none.
+      if (cluster.progress != progress || std::any_of(order.begin(), order.end(), [](Warp* w) { return can_run(*w); })) {
+        cluster.launch->heartbeat.fetch_add(1, std::memory_order_relaxed);
+        idle = 0;
+      }
       // Operations complete now and then by themselves, not only when somebody must wait for them.
       if (!cluster.pending.empty() && cluster.random.chance(8)) cluster.pending.land_one(cluster.random);
       // Sleepers wake, and waits time out, also while others run: those may be spinning for them.
       if (cluster.random.chance(8)) wake_retries(cluster, !cluster.random.chance(8));
     } else if (cluster.pending.land_one(cluster.random)) {
       ++cluster.progress;
+      idle = 0;
       wake_retries(cluster, true);
     } else if (++idle <= kIdleRounds && wake_retries(cluster, false)) {
       continue;
     } else if (only_sleepers_can_wake(cluster)) {
       check_progress(cluster);
-      cluster.instructions += 1u << 16;  // waiting for other blocks takes time, too
-      return ClusterResult::kParked;
+      return ClusterResult::kIdle;
     } else {
       report_stuck(cluster, "deadlock");
     }
@@ -255,7 +259,12 @@ ClusterResult run_cluster(Cluster& cluster, uint64_t budget) {
   for (auto& block : cluster.blocks) {
     for (auto& warp : block->warps) finish_async(*warp);
   }
+  cluster.launch->heartbeat.fetch_add(1, std::memory_order_relaxed);
   return ClusterResult::kDone;
+}
+
+void report_idle_grid(Cluster& cluster) {
+  report_stuck(cluster, "deadlock: every block that has started waits for another one");
 }
 
 }  // namespace simulator

@@ -9,18 +9,24 @@
 namespace tilelang {
 namespace simulator {
 
+class CallerWatch;
 class GlobalShadow;
 
 enum class ClusterResult : uint8_t {
   kDone,
-  kParked,  // used up its budget or waits for other blocks
+  kParked,  // used up its budget
+  kIdle,    // waits for other blocks
 };
 
 /// Builds the blocks and warps of cluster `index`, ready to run.
 std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* counters, GlobalShadow* shadow);
 
-/// Runs for about `budget` warp instructions. Throws KernelAbort after a deadlock has been reported.
-ClusterResult run_cluster(Cluster& cluster, uint64_t budget);
+/// Runs for about `budget` warp instructions. Throws KernelAbort after a deadlock has been reported. `caller` is given on
+/// the thread that called the launch, else null.
+ClusterResult run_cluster(Cluster& cluster, uint64_t budget, CallerWatch* caller);
+
+/// Reports a deadlock of the whole grid, in which this cluster waits too, and throws KernelAbort.
+[[noreturn]] void report_idle_grid(Cluster& cluster);
 
 }  // namespace simulator
 }  // namespace tilelang

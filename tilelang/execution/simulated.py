@@ -20,6 +20,7 @@ class _State(threading.local):
         self.error: BaseException | None = None
         self.tensors: list[tuple[str, Any]] = []
         self.settings: Any = None
+        self.watch: Any = None
 
 
 _state = _State()
@@ -46,8 +47,9 @@ def simulated(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., A
         try:
             return call(*args, **kwargs)
         except ExecutionError:
-            if _state.error is not None:
-                raise _state.error from None
+            error = _state.error or _state.watch.error
+            if error is not None:
+                raise error from None
             raise
         finally:
             _end()
@@ -66,9 +68,10 @@ def allocate(*args: Any, **kwargs: Any) -> Any:
 
 
 def _begin(arguments: list[tuple[str, Any]]) -> None:
+    from tilelang.lib.signals import SignalWatch
     from tilelang.simulator import Settings, current
 
-    _state.reports, _state.error = [], None
+    _state.reports, _state.error, _state.watch = [], None, SignalWatch()
     _state.settings = current() or Settings()
     _state.tensors = [(name, tensor) for name, value in arguments if (tensor := _as_tensor(value)) is not None]
     _announce()
@@ -77,7 +80,7 @@ def _begin(arguments: list[tuple[str, Any]]) -> None:
 def _end() -> None:
     """Forgets the call: the native side keeps nothing of Python's, which may be gone before its threads are."""
     _state.tensors = []
-    runtime.function("set_simulator_session")([], [], 0, False, 0, 0, None)
+    runtime.function("set_simulator_session")([], [], 0, False, 0, 0, None, None)
 
 
 def _as_tensor(value: Any) -> Any:
@@ -100,7 +103,7 @@ def _announce() -> None:
     allocations = [number for _, tensor in _state.tensors for number in (tensor.data_ptr(), _bytes(tensor), 0)]
     runtime.function("set_simulator_session")(
         allocations, [name for name, _ in _state.tensors], check_bits(settings.checks), bool(settings.counters),
-        int(settings.seed) & 0x7FFFFFFFFFFFFFFF, int(settings.workers), _on_report,
+        int(settings.seed) & 0x7FFFFFFFFFFFFFFF, int(settings.workers), _on_report, _state.watch,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import PtxError, SimulatorArgumentError, SimulatorError
+from tilelang.lib.signals import SignalWatch
 from tilelang.simulator import native
 from tilelang.simulator.arguments import Parameter, pack_arguments
 from tilelang.simulator.checks import check_bits
@@ -64,16 +65,18 @@ class Function:
         Raises:
             SimulatorArgumentError: sizes or arguments that the kernel cannot be launched with.
             SimulatorError: findings, with ``strict``.
+            KeyboardInterrupt: or whatever else the handler of a signal raises while the kernel runs.
         """
         packed = pack_arguments(self.name, self.parameters, self.parameter_bytes, args)
         sizes = [*_triple("grid", grid), *_triple("block", block), *_triple("cluster", cluster), int(shared_bytes)]
+        watch = SignalWatch()
         try:
-            text = native.function("launch_bounded")(
+            text = native.function("launch")(
                 self._module, self.name, sizes, packed.data, packed.allocations, packed.names, check_bits(checks), counters,
-                int(seed) & 0x7FFFFFFFFFFFFFFF, int(workers), int(max_instructions),
+                int(seed) & 0x7FFFFFFFFFFFFFFF, int(workers), int(max_instructions), watch,
             )  # fmt: skip
         except ValueError as error:
-            raise SimulatorArgumentError(str(error)) from None
+            raise watch.error or SimulatorArgumentError(str(error)) from None
         report = Report.from_json(str(text))
         if strict and report.findings:
             raise SimulatorError(report.findings)
