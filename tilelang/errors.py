@@ -410,6 +410,17 @@ class LayoutConflictError(CompileError):
         )
 
 
+class LayoutProofError(CompileError):
+    """The compiler cannot prove that a statement finds a fragment's elements in the threads that run it."""
+
+    def __init__(self, name: str, reason: str, location: Location | None):
+        super().__init__(
+            f"internal error in layout inference: fragment {name}: {reason}",
+            location,
+            hint="this is a defect of the compiler, and no code was made from it",
+        )
+
+
 class PipelineScheduleError(CompileError):
     """``order``, ``stage`` or ``group`` of a ``T.Pipelined`` loop that do not fit its body."""
 

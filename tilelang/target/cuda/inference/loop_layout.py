@@ -388,13 +388,15 @@ def _threads_agree(
     axes = [mode for modes in layout.modes for mode in modes if mode.unit == THREAD]
     if covered != _count(axes):
         return False
-    free = list(loop.replicas)
-    for digits in loop.digits.values():
-        for digit, _ in digits:
-            if digit.unit == THREAD:
-                free += _gaps(digit, sorted(parts.get(digit, [])))
-    run, held = _offsets(free), _offsets(layout.replicas)
-    return run == held if every_copy else run <= held
+    chosen = [gap for digits in loop.digits.values() for digit, _ in digits for gap in _unused(digit, parts)]
+    if every_copy:
+        return not chosen and _offsets(loop.replicas) == _offsets(layout.replicas)
+    return _offsets([*loop.replicas, *chosen]) <= _offsets(layout.replicas)
+
+
+def _unused(digit: Digit, parts: Mapping[Digit, list[tuple[int, int]]]) -> list[Mode]:
+    """The thread modes of a digit that ``parts`` leave out: the threads along them run other iterations, or none."""
+    return _gaps(digit, sorted(parts.get(digit, []))) if digit.unit == THREAD else []
 
 
 def _count(modes: Sequence[Mode]) -> int:

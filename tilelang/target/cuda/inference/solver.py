@@ -42,6 +42,7 @@ from tilelang.target.cuda.inference.shared_layouts import (
 )
 from tilelang.target.cuda.inference.staging import can_stage, stage
 from tilelang.target.cuda.inference.vectors import contiguous_axis, shrink_to_threads, vector_width
+from tilelang.target.cuda.inference.verify import verify
 from tilelang.target.cuda.inference.worklist import Worklist
 from tilelang.target.cuda.reading.differing import ARRAY, computes_once, replaces_what_it_reads
 from tilelang.target.cuda.reading.local_arrays import private_nests
@@ -90,6 +91,7 @@ def infer(
         layouts = solver.solve()
         if not solver.conflicts:
             layouts.staged = staged
+            verify(tree, layouts)
             return layouts
         for node, found in solver.conflicts.items():
             error = next(iter(found.values()))
