@@ -39,8 +39,7 @@ class Emitter:
         shared_buffers, local_buffers: tiles and fragments that code generation added.
         padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
         kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
-        divergent_vars: variables that speak of a thread; tile operators below a condition on them are refused.
-        differing: all that may differ between threads.
+        uniformity: what the threads agree on.
         iterations: the kernel's loops.
         tracked: tensors that the kernel both changes and reads, or changes in several places.
         descriptors: the kernel's tensor maps so far; None where the target has none.
@@ -67,8 +66,7 @@ class Emitter:
     local_buffers: list[Any] = field(default_factory=list)
     padded: set[Any] = field(default_factory=set)
     kept: dict[str, str] = field(default_factory=dict)
-    divergent_vars: set[Any] = field(default_factory=set)
-    differing: Any = None
+    uniformity: Any = None
     iterations: Any = None
     tracked: set[Any] = field(default_factory=set)
     descriptors: Any = None
@@ -144,4 +142,4 @@ class Emitter:
     def is_own(self, node: Any) -> bool:
         """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands where they
         may disagree."""
-        return node in self.differing.disputed or self.differing.mentioned(statement_exprs(node.stmt))
+        return node in self.uniformity.divergent or self.uniformity.varies(statement_exprs(node.stmt))

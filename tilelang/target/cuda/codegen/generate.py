@@ -25,10 +25,10 @@ from tilelang.target.cuda.codegen.statements import loop_header, statement
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.reading.differing import is_atomic
 from tilelang.target.cuda.reading.nest import READ
 from tilelang.target.cuda.reading.tiles import nest_of
 from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
+from tilelang.target.cuda.reading.uniformity import is_atomic
 from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.thread import intrinsic_name

@@ -23,11 +23,11 @@ from tilelang.target.cuda.codegen.intrinsics import RNG_DECLARATION, RNG_STATE
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.layouts import ThreadScope
 from tilelang.target.cuda.inference.solver import infer
-from tilelang.target.cuda.reading.differing import Differing
 from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.program import Kernel
 from tilelang.target.cuda.reading.thread_scopes import check_fragments
 from tilelang.target.cuda.reading.tree import Parallel, TileTree, walk
+from tilelang.target.cuda.reading.uniformity import Uniformity
 from tilelang.target.cuda.schedule.apart import Iterations
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 from tilelang.target.cuda.schedule.exchange import changing_tensors, exchanged_tensors
@@ -102,13 +102,13 @@ def new_state(kernel: Kernel, target: Any, options: KernelOptions) -> KernelStat
 def infer_layouts(state: KernelState) -> None:
     """Fills in the emitter with the layouts."""
     kernel, tree, options = state.kernel, state.tree, state.options
-    thread_vars = [var for var, _ in kernel.threads]
+    thread_vars = dict(kernel.threads)
     layouts = infer(tree, kernel.thread_count, state.target, state.facts, options.swizzle, options.wgmma, thread_vars)
     check_fragments(tree.root, layouts)
     safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
     state.emitter = Emitter(
         kernel, state.target, tree, layouts, state.facts, safe, options.guarded, options.fast_math, options.use_async,
-        scope=ThreadScope(0, kernel.thread_count), differing=Differing(tree, thread_vars),
+        scope=ThreadScope(0, kernel.thread_count), uniformity=Uniformity(tree, thread_vars),
     )  # fmt: skip
     _declare_names(state)
     state.emitter.iterations = Iterations(tree.root, state.facts)
@@ -133,7 +133,6 @@ def _declare_names(state: KernelState) -> None:
         e.var_text[var] = e.names.take(var.name)
     for var, _ in kernel.threads:
         e.var_text[var] = e.names.take(var.name)
-        e.divergent_vars.add(var)
     for var, value in kernel.bindings:
         e.var_text[var] = f"({e.text(value)})"
     for buffer in [*state.tree.allocations, *state.tree.aliases, *state.tree.pointers]:

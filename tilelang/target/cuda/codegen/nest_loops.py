@@ -14,8 +14,8 @@ from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vector_width
-from tilelang.target.cuda.reading.differing import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.reading.nest import Nest
+from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
 
 
 def thread_digit(thread: str, extent: int, stride: int, threads: int) -> str:
@@ -98,7 +98,7 @@ class NestLoops:
 
     def _is_for_one(self) -> bool:
         """Whether one thread alone runs an iteration, even what only reads: another would read what the first has changed."""
-        changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.differing.concerns_memory_alone(self.nest)
+        changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.uniformity.stores_to_memory_alone(self.nest)
         return changes or computes_once(self.nest.body)
 
     def _digit(self, dim: Any, place: int, digit: Any) -> None:

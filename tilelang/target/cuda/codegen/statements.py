@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import variables, walk_expr
+from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.codegen.element_types import c_type, is_packed, packed_store, value_type
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.tileop.base import decode
@@ -107,8 +107,6 @@ def _bind(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
     e.var_text[stmt.var] = name
     if str(stmt.var.ty).startswith(("int", "uint")) and not _loads(stmt.value):
         e.facts.bind_value(stmt.var, stmt.value)
-    if any(var in e.divergent_vars for var in variables(stmt.value)):
-        e.divergent_vars.add(stmt.var)
     return [f"const {value_type(str(stmt.var.ty))} {name} = {value};"]
 
 

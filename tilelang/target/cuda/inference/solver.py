@@ -9,7 +9,7 @@ Afterwards every nest is checked against every fragment; where they disagree, th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -44,9 +44,9 @@ from tilelang.target.cuda.inference.staging import can_stage, stage
 from tilelang.target.cuda.inference.vectors import contiguous_axis, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.verify import verify
 from tilelang.target.cuda.inference.worklist import Worklist
-from tilelang.target.cuda.reading.differing import ARRAY, computes_once, replaces_what_it_reads
 from tilelang.target.cuda.reading.local_arrays import private_nests
 from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
+from tilelang.target.cuda.reading.scratch import ARRAY
 from tilelang.target.cuda.reading.tiles import describe
 from tilelang.target.cuda.reading.tree import (
     FRAGMENT,
@@ -61,6 +61,7 @@ from tilelang.target.cuda.reading.tree import (
     inside,
     span_of,
 )
+from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import AnnotateLayout
 from tilelang.tileop.reduce import Reduce
@@ -76,18 +77,18 @@ def infer(
     facts: Facts,
     swizzle: bool = True,
     wgmma: bool = True,
-    thread_vars: Iterable[Any] = (),
+    thread_vars: Mapping[Any, int] | None = None,
 ) -> Layouts:
     """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
 
-    Statements that disagree about a fragment are rewritten to use copies in shared memory. ``thread_vars`` name the thread.
+    Statements that disagree about a fragment are rewritten to use copies in shared memory. ``thread_vars``: the thread's indices and their extents.
 
     Raises:
         LayoutConflictError: such a statement that cannot be rewritten.
     """
     staged: dict[Any, LayoutConflictError] = {}
     while True:
-        solver = _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle, private_nests(tree, thread_vars))
+        solver = _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle, private_nests(tree, thread_vars or {}))
         layouts = solver.solve()
         if not solver.conflicts:
             layouts.staged = staged

@@ -10,19 +10,15 @@ What a nest stores at an index that its axes move is there for all that follows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
-import tvm_ffi
-
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.reading.differing import ARRAY, Differing, evaluated, operands
-from tilelang.target.cuda.reading.nest import READ, Nest
+from tilelang.target.cuda.reading.nest import READ
 from tilelang.target.cuda.reading.program import Kernel
+from tilelang.target.cuda.reading.scratch import ARRAY, read_by, scratch_arrays
 from tilelang.target.cuda.reading.tree import (
     FRAGMENT,
     Branch,
@@ -36,6 +32,7 @@ from tilelang.target.cuda.reading.tree import (
     read_tree,
     walk,
 )  # fmt: skip
+from tilelang.target.cuda.reading.uniformity import Uniformity, evaluated
 from tilelang.transform.substitute import substitute
 
 
@@ -43,7 +40,7 @@ def as_fragments(kernel: Kernel) -> Kernel:
     """The kernel with those of its local arrays as fragments that only nests use, alike in all threads."""
     if not any(isinstance(stmt, ir.AllocBuffer) and stmt.buffer.scope() == ARRAY for stmt in walk_statements(kernel.body)):
         return kernel
-    found = _Arrays(read_tree(kernel.body), [var for var, _ in kernel.threads]).distributed()
+    found = _Arrays(read_tree(kernel.body), dict(kernel.threads)).distributed()
     values = {buffer: _fragment_like(buffer) for buffer in found}
     return replace(kernel, body=substitute(kernel.body, values)) if values else kernel
 
@@ -52,11 +49,11 @@ def _fragment_like(buffer: Any) -> Any:
     return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=FRAGMENT, layout=None)
 
 
-def private_nests(tree: TileTree, thread_vars: Iterable[Any]) -> dict[Parallel, bool]:
+def private_nests(tree: TileTree, threads: Mapping[Any, int]) -> dict[Parallel, bool]:
     """The nests of which every thread runs all iterations, and whether they are its own."""
     if not any(buffer.scope() == ARRAY for buffer in tree.allocations):
         return {}
-    return _Arrays(tree, thread_vars).private()
+    return _Arrays(tree, threads).private()
 
 
 class _Arrays:
@@ -65,33 +62,24 @@ class _Arrays:
     Attributes:
         nests: every nest.
         others: every other node.
-        differing: what may differ between threads.
+        uniformity: what the threads agree on.
+        scratch: arrays that an iteration uses for itself.
     """
 
-    def __init__(self, tree: TileTree, thread_vars: Iterable[Any]):
+    def __init__(self, tree: TileTree, threads: Mapping[Any, int]):
         self.tree = tree
         nodes = list(walk(tree.root))
         self.nests = [node for node in nodes if isinstance(node, Parallel)]
         self.others = [node for node in nodes if isinstance(node, (Scalar, Operator, Branch, Loop, Repeat))]
-        self.differing = Differing(tree, thread_vars)
+        self.uniformity = Uniformity(tree, threads)
+        self.scratch = scratch_arrays(tree)
 
     # Arrays ------------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def scratch(self) -> set[Any]:
-        """Arrays of which nests read only what the same iteration has stored, and nothing else reads any."""
-        found = {buffer for buffer in self.tree.allocations if buffer.scope() == ARRAY}
-        found -= {self.tree.root_of(view) for view in self.tree.aliases}
-        for node in self.others:
-            found -= _read_by(node)
-        for node in self.nests:
-            found -= {access.buffer for access in node.nest.accesses if not _stored_before(node.nest, access)}
-        return found
 
     def _moving_accesses(self, node: Parallel) -> list[Any]:
         """Accesses of arrays, scratch aside, at an index that the nest's axes move."""
         arrays = (a for a in node.nest.accesses if a.buffer.scope() == ARRAY and a.buffer not in self.scratch)
-        return [access for access in arrays if self.differing.moves(node, access)]
+        return [access for access in arrays if self.uniformity.moves(node, access)]
 
     def distributed(self) -> list[Any]:
         """Arrays that are fragments: the iterations of a ``T.Parallel`` fill them, and nests of all threads alone use them."""
@@ -105,42 +93,18 @@ class _Arrays:
         for view, source in self.tree.aliases.items():
             filled -= {view, source}
         for node in self.others:
-            filled -= _read_by(node) | {access.buffer for access in accesses_of(node)}
+            filled -= read_by(node) | {access.buffer for access in accesses_of(node)}
         for node in self.nests:
-            filled -= {access.buffer for access in node.nest.accesses} if node in self.differing.apart else set()
-        return [buffer for buffer in self.tree.allocations if buffer in filled - self.differing.values]
+            filled -= {access.buffer for access in node.nest.accesses} if node in self.uniformity.partial else set()
+        return [buffer for buffer in self.tree.allocations if buffer in filled - self.uniformity.varying]
 
     def private(self) -> dict[Parallel, bool]:
         """See :func:`private_nests`."""
         found = {}
         for node in self.nests:
             exprs = list(evaluated(node.nest.body))
-            speaks = node.op is not None or self.differing.mentioned(exprs, arrays=False)
+            names_threads = node.op is not None or self.uniformity.varies(exprs, arrays=False)
             for access in self._moving_accesses(node):
-                if access.kind != READ or (speaks and self.tree.root_of(access.buffer) in self.differing.values):
-                    found[node] = self.differing.mentioned(exprs)
+                if access.kind != READ or (names_threads and self.tree.root_of(access.buffer) in self.uniformity.varying):
+                    found[node] = self.uniformity.varies(exprs)
         return found
-
-
-def _read_by(node: Any) -> set[Any]:
-    """Buffers that a node outside of nests may read."""
-    if isinstance(node, Operator):
-        return operands(node)
-    if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
-        return {access.buffer for access in accesses_of(node) if access.kind == READ}
-    return {part for expr in statement_exprs(node.stmt) for part in walk_expr(expr) if isinstance(part, ir.Var)}
-
-
-def _stored_before(nest: Nest, access: Any) -> bool:
-    """Whether an access is no read, or reads what the iteration has stored."""
-    if access.kind != READ:
-        return True
-    stores = [a for a in nest.accesses if a.buffer is access.buffer or a.buffer.same_as(access.buffer)]
-    return any(
-        earlier.kind != READ and earlier.step < access.step and (earlier.inner and access.inner or _alike(earlier, access))
-        for earlier in stores
-    )
-
-
-def _alike(a: Any, b: Any) -> bool:
-    return all(tvm_ffi.structural_equal(left, right) for left, right in zip(a.indices, b.indices))

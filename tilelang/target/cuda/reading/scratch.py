@@ -1,0 +1,57 @@
+"""Local arrays that one iteration of a nest uses for itself: nothing that it has not stored is read from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.target.cuda.reading.nest import READ, Nest
+from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, accesses_of, walk
+
+ARRAY = "local"
+
+
+def scratch_arrays(tree: TileTree) -> set[Any]:
+    """Arrays of which nests read only what the same iteration has stored, and nothing else reads any."""
+    found = {buffer for buffer in tree.allocations if buffer.scope() == ARRAY}
+    if not found:
+        return found
+    found -= {tree.root_of(view) for view in tree.aliases}
+    for node in walk(tree.root):
+        if isinstance(node, Parallel):
+            found -= {access.buffer for access in node.nest.accesses if not _stored_before(node.nest, access)}
+        elif isinstance(node, (Scalar, Operator, Branch, Loop, Repeat)):
+            found -= read_by(node)
+    return found
+
+
+def read_by(node: Any) -> set[Any]:
+    """Buffers that a node outside of nests may read."""
+    if isinstance(node, Operator):
+        return operands(node)
+    if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
+        return {access.buffer for access in accesses_of(node) if access.kind == READ}
+    return {part for expr in statement_exprs(node.stmt) for part in walk_expr(expr) if isinstance(part, ir.Var)}
+
+
+def operands(node: Operator) -> set[Any]:
+    """The buffers that an operator works on."""
+    return {region.buffer for region, _ in node.op.regions()} if hasattr(node.op, "regions") else set()
+
+
+def _stored_before(nest: Nest, access: Any) -> bool:
+    """Whether an access is no read, or reads what the iteration has stored."""
+    if access.kind != READ:
+        return True
+    stores = [a for a in nest.accesses if a.buffer is access.buffer or a.buffer.same_as(access.buffer)]
+    return any(
+        earlier.kind != READ and earlier.step < access.step and (earlier.inner and access.inner or _alike(earlier, access))
+        for earlier in stores
+    )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    return all(tvm_ffi.structural_equal(left, right) for left, right in zip(a.indices, b.indices))

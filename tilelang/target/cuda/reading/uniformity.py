@@ -1,0 +1,359 @@
+"""Uniformity: which values, and which statements, are the same for all threads of a block, or for groups of neighbouring ones.
+
+The analysis is a fixpoint over the tree. Each variable has a *group*: the largest power of two such that aligned groups of so many
+threads certainly agree on its value; ``BLOCK`` where all do. Thread numbers start it (``tx`` agrees with nobody, ``tx // 32``
+within a warp), votes and reductions of a warp give groups of 32, and a variable that is stored below a condition on which threads
+disagree is no more uniform than that condition. A ``T.alloc_var`` that counts, sums what a reduction gave, or reads a tensor is
+the same in every thread, so a statement over it is the block's and not each of its threads'.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import operands as children_of
+from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.cuda.reading.nest import READ, Nest, is_memory, mentions
+from tilelang.target.cuda.reading.scratch import ARRAY, operands, scratch_arrays
+from tilelang.target.cuda.reading.tree import (
+    FRAGMENT,
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Scalar,
+    Scope,
+    TileTree,
+    inside,
+    walk,
+)
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+
+BLOCK = 1 << 16
+"""The group of what all threads of a block agree on, however many they are."""
+
+WARP = 32
+
+_GROUPS: Mapping[str, int] = {
+    "syncthreads_count": BLOCK,
+    "syncthreads_and": BLOCK,
+    "syncthreads_or": BLOCK,
+    "block_rank_in_cluster": BLOCK,
+    "create_tma_descriptor": BLOCK,
+    "warp_group_idx": 4 * WARP,
+    "warp_idx": WARP,
+    "warp_idx_sync": WARP,
+    "any_sync": WARP,
+    "all_sync": WARP,
+    "ballot_sync": WARP,
+    "warp_reduce_sum": WARP,
+    "warp_reduce_max": WARP,
+    "warp_reduce_min": WARP,
+    "warp_reduce_bitand": WARP,
+    "warp_reduce_bitor": WARP,
+}
+"""The groups that agree on what an intrinsic gives, whatever its arguments; others that name threads agree with nobody."""
+
+
+class Uniformity:
+    """What the threads of a kernel agree on.
+
+    Attributes:
+        varying: variables, local arrays and scalars on which the threads of a block may disagree; fragments that a nest fills
+            with values of threads.
+        partial: the nodes that only some threads of the block run.
+        divergent: those of them below a condition that the threads around it may disagree on, or in a loop that they leave at
+            different times.
+    """
+
+    def __init__(self, tree: TileTree, threads: Mapping[Any, int]):
+        self.tree = tree
+        self.partial: set[Any] = set()
+        self.divergent: set[Any] = set()
+        self._threads: dict[Any, int] = {}  # thread variable -> by how many threads its value grows by one
+        self._groups: dict[Any, int] = {}
+        self.size = 1
+        for var, extent in threads.items():
+            self._threads[var] = self.size
+            self._groups[var] = _power_of_two(self.size)
+            self.size *= extent
+        self.varying: set[Any] = set(threads)
+        self._defined = {node.stmt.var: node.stmt.value for node in walk(tree.root) if _is_bind(node)}
+        self._moving = {node: _moved(node.nest) for node in walk(tree.root) if isinstance(node, Parallel)}
+        self._scratch = scratch_arrays(tree)
+        self._stored: dict[Any, set[range]] = {}
+        self._read: dict[Any, set[range]] = {}
+        self._users = Counter(local for node in walk(tree.root) for local in self._named(node))
+        self._solve()
+
+    def _solve(self) -> None:
+        before: Any = None
+        while before != self._groups:
+            before = dict(self._groups)
+            self._visit(self.tree.root, self.block, BLOCK)
+            for var, stores in self._stored.items():
+                for store in stores:
+                    if any(_meet(store, read) and not _covers(store, read) for read in self._read.get(var, ())):
+                        self._lower(var, _power_of_two(store.start | store.stop))
+            self.varying.update(var for var, group in self._groups.items() if group < BLOCK)
+
+    @property
+    def block(self) -> range:
+        """All threads."""
+        return range(self.size)
+
+    # Questions ---------------------------------------------------------------------------------------------------------
+
+    def varies(self, exprs: Iterable[Any], arrays: bool = True) -> bool:
+        """Whether expressions are each thread's own: their values may differ between threads, or they name threads; without
+        ``arrays``, for another reason than that local memory does."""
+        return any(
+            self.tree.root_of(part) in self.varying and (arrays or not _is_local(part))
+            if isinstance(part, ir.Var)
+            else intrinsic_name(part) is not None and INTRINSICS[intrinsic_name(part)].threads
+            for expr in exprs
+            for part in walk_expr(expr)
+        )
+
+    def agree(self, exprs: Iterable[Any], threads: range) -> bool:
+        """Whether certain neighbouring threads certainly agree on the values of expressions."""
+        return _agree(self.group(exprs), threads)
+
+    def group(self, exprs: Iterable[Any]) -> int:
+        """How many neighbouring threads certainly agree on the values of expressions."""
+        return min(map(self._group, exprs), default=BLOCK)
+
+    def stores_to_memory_alone(self, nest: Nest) -> bool:
+        """Whether threads that do not run a nest lack nothing afterwards: it stores to no local memory that other statements
+        use, and no instruction in it needs all threads."""
+        stored = {self.tree.root_of(access.buffer) for access in nest.accesses if access.kind != READ}
+        if any(not is_memory(buffer) and not (_is_local(buffer) and self._users[buffer] == 1) for buffer in stored):
+            return False
+        names = (intrinsic_name(part) for expr in evaluated(nest.body) for part in walk_expr(expr))
+        return not any(name is not None and INTRINSICS[name].threads for name in names)
+
+    def moves(self, node: Parallel, access: Any) -> bool:
+        """Whether the axes of a nest move an access of it."""
+        return any(mentions(index, self._moving[node]) for index in access.indices)
+
+    # Values ------------------------------------------------------------------------------------------------------------
+
+    def _group(self, expr: Any) -> int:
+        if isinstance(expr, ir.Var):
+            return self._groups.get(self.tree.root_of(expr), BLOCK)
+        if not isinstance(expr, ir.PrimExpr) or isinstance(expr, (ir.IntImm, ir.FloatImm)):
+            return BLOCK
+        if isinstance(expr, ir.TensorLoad):
+            return min(self._groups.get(self.tree.root_of(expr.source), BLOCK), self.group(expr.indices))
+        if isinstance(expr, ir.Call):
+            return self._call_group(expr)
+        return max(self._quotient_group(expr), min(map(self._group, children_of(expr)), default=BLOCK))
+
+    def _call_group(self, call: Any) -> int:
+        name = intrinsic_name(call)
+        if name is None:
+            return min(map(self._group, (arg for arg in call.args if isinstance(arg, ir.PrimExpr))), default=BLOCK)
+        row = INTRINSICS[name]
+        if row.threads or not row.pure:  # of an atomic access or a random number, each thread that asks gets another
+            return _GROUPS.get(name, 1)
+        return self.group(call.args)
+
+    def _quotient_group(self, expr: Any) -> int:
+        """Threads that agree on a quotient of a thread's number by a constant."""
+        divisor = as_int(expr.b) if isinstance(expr, (ir.FloorDiv, ir.RShift)) else None
+        if not isinstance(divisor, int) or divisor < 0:
+            return 1
+        number = expr.a
+        while isinstance(number, ir.Var) and number in self._defined:
+            number = self._defined[number]
+        if number not in self._threads:
+            return 1
+        return _power_of_two(self._threads[number] * (1 << divisor if isinstance(expr, ir.RShift) else divisor))
+
+    def _lower(self, var: Any, group: int) -> None:
+        self._groups[var] = min(group, self._groups.get(var, BLOCK))
+
+    # The walk ----------------------------------------------------------------------------------------------------------
+
+    def _visit(self, node: Any, threads: range, control: int) -> None:
+        """Lowers the groups of what a node stores.
+
+        Args:
+            threads: run it, some of them perhaps where ``control`` says that they disagree.
+            control: the group that agrees on whether, and how often, the node runs.
+        """
+        if isinstance(node, Scope) and node.threads is not None:
+            threads = range(node.threads[0], sum(node.threads))
+        elif isinstance(node, (Branch, Loop, Repeat)):
+            exprs = list(statement_exprs(node.stmt))
+            self._note_reads(exprs, threads)
+            control = min(control, self._stored_group(exprs), self._exit_group(node))
+            if isinstance(node, Loop):
+                self._lower(node.stmt.loop_var, min(self.group(exprs), self._exit_group(node)))
+        divergent = not _agree(control, threads)
+        if divergent or threads != self.block:
+            self.partial.add(node)
+        if divergent:
+            self.divergent.add(node)
+        if isinstance(node, Parallel):
+            self._visit_nest(node, threads, control)
+        elif isinstance(node, Scalar):
+            self._visit_scalar(node.stmt, threads, control)
+        elif isinstance(node, Operator):
+            for buffer in filter(_is_local, operands(node)):
+                self._lower(buffer, 1)
+        for child in inside(node):
+            self._visit(child, threads, control)
+
+    def _exit_group(self, node: Any) -> int:
+        """The threads that leave the iterations of a loop together."""
+        if not isinstance(node, (Loop, Repeat)):
+            return BLOCK
+        return min((self._stored_group(conditions) for conditions in _jump_conditions(node.body, ())), default=BLOCK)
+
+    def _visit_nest(self, node: Parallel, threads: range, control: int) -> None:
+        exprs = list(evaluated(node.nest.body))
+        varies = self.varies(exprs)
+        self._note_reads(exprs, threads)
+        for access in node.nest.accesses:
+            buffer = self.tree.root_of(access.buffer)
+            if access.kind == READ or buffer in self._scratch:
+                continue
+            if _is_local(access.buffer):
+                self._stored.setdefault(buffer, set()).add(threads)
+                self._lower(buffer, 1 if varies or not self.moves(node, access) else _within(control, threads))
+            elif varies and access.buffer.scope() == FRAGMENT:
+                self._lower(buffer, 1)
+
+    def _visit_scalar(self, stmt: Any, threads: range, control: int) -> None:
+        exprs = list(evaluated(stmt))
+        self._note_reads(exprs, threads)
+        if isinstance(stmt, ir.Bind):
+            self._lower(stmt.var, self._stored_group(exprs))
+        elif isinstance(stmt, ir.BufferStore) and _is_local(stmt.buffer):
+            buffer = self.tree.root_of(stmt.buffer)
+            self._stored.setdefault(buffer, set()).add(threads)
+            self._lower(buffer, min(_within(control, threads), self._stored_group(exprs)))
+        elif isinstance(stmt, ir.Evaluate):  # CUDA source and instructions may store to what they are given
+            for buffer in self._locals(_place(stmt.value)):
+                self._lower(buffer, 1)
+
+    def _stored_group(self, exprs: list[Any]) -> int:
+        """The group of a value that is kept; what an atomic update of the block gives is handed to all threads."""
+        if any(is_atomic(part) for expr in exprs for part in walk_expr(expr)) and not self.varies(exprs):
+            return BLOCK
+        return self.group(exprs)
+
+    def _note_reads(self, exprs: Iterable[Any], threads: range) -> None:
+        for expr in exprs:
+            for var in self._locals(expr):
+                self._read.setdefault(var, set()).add(threads)
+
+    def _named(self, node: Any) -> set[Any]:
+        """The local memory that a node itself names."""
+        if isinstance(node, Operator):
+            return {self.tree.root_of(buffer) for buffer in operands(node) if _is_local(buffer)}
+        if isinstance(node, Parallel):
+            return {self.tree.root_of(access.buffer) for access in node.nest.accesses if _is_local(access.buffer)}
+        stmt = getattr(node, "stmt", None)
+        stored = [stmt.buffer] if isinstance(stmt, ir.BufferStore) else []
+        return {local for expr in (*stored, *statement_exprs(stmt)) for local in self._locals(expr)}
+
+    def _locals(self, expr: Any) -> Iterator[Any]:
+        return (self.tree.root_of(var) for var in walk_expr(expr) if isinstance(var, ir.Var) and _is_local(var))
+
+
+def _jump_conditions(node: Any, conditions: tuple[Any, ...]) -> Iterator[list[Any]]:
+    """Of each statement that leaves an iteration of the loop around, the conditions that it stands under."""
+    if isinstance(node, Scalar) and isinstance(node.stmt, (ir.Break, ir.Continue)):
+        yield list(conditions)
+    if isinstance(node, Branch):
+        conditions = (*conditions, node.stmt.condition)
+    for part in inside(node):
+        if not isinstance(part, (Loop, Repeat)):
+            yield from _jump_conditions(part, conditions)
+
+
+def _agree(group: int, threads: range) -> bool:
+    return group >= BLOCK or threads.start // group == (threads.stop - 1) // group
+
+
+def _within(control: int, threads: range) -> int:
+    return BLOCK if _agree(control, threads) else control
+
+
+def _power_of_two(number: int) -> int:
+    """The largest power of two that divides a number."""
+    return number & -number
+
+
+def _is_bind(node: Any) -> bool:
+    return isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)
+
+
+def _meet(a: range, b: range) -> bool:
+    return a.start < b.stop and b.start < a.stop
+
+
+def _covers(a: range, b: range) -> bool:
+    return a.start <= b.start and b.stop <= a.stop
+
+
+def evaluated(stmt: Any) -> Iterator[Any]:
+    """Every expression that a statement and those inside it evaluate, without the places that they store to."""
+    for each in walk_statements(stmt):
+        yield from (*each.indices, each.value) if isinstance(each, ir.BufferStore) else statement_exprs(each)
+
+
+def is_atomic(value: Any) -> bool:
+    """Whether an expression is an atomic access."""
+    return (intrinsic_name(value) or "").startswith("atomic_")
+
+
+def computes_once(stmt: Any) -> bool:
+    """Whether a nest's body uses what a call with an effect gives (the value before an atomic update, a random number): threads
+    that run an iteration alike would each get another."""
+    calls = (intrinsic_name(each.value) for each in walk_statements(stmt) if isinstance(each, ir.Bind))
+    return any(name is not None and not INTRINSICS[name].pure and not INTRINSICS[name].threads for name in calls)
+
+
+def replaces_what_it_reads(nest: Nest, root: Callable[[Any], Any]) -> bool:
+    """Whether a nest reads memory that it writes: one thread stores, while others that run the iteration may still read.
+
+    Args:
+        root: gives the buffer whose memory a buffer names.
+    """
+    memory = [access for access in nest.accesses if is_memory(access.buffer)]
+    read = {root(access.buffer) for access in memory if access.kind == READ}
+    return any(root(access.buffer) in read for access in memory if access.kind != READ)
+
+
+def _place(call: Any) -> Any:
+    """The part of a call that may be stored to; of an atomic access it is the first argument."""
+    return call.args[0] if is_atomic(call) else call
+
+
+def _is_local(var: Any) -> bool:
+    return ir.is_buffer_var(var) and var.scope() in (ARRAY, "local.var")
+
+
+def _moved(nest: Nest) -> set[Any]:
+    """The variables of a nest's body, and the local scalars, that follow its axes."""
+    found = {axis.var for axis in nest.axes if axis.extent != 1}
+    for stmt in walk_statements(nest.body):
+        target = None
+        if isinstance(stmt, ir.Bind):
+            target = stmt.var
+        elif isinstance(stmt, ir.For):
+            target = stmt.loop_var
+        elif isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == "local.var":
+            target = stmt.buffer
+        if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
+            found.add(target)
+    return found
