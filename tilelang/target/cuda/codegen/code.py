@@ -93,21 +93,31 @@ class LoopCode:
     Attributes:
         header: ``for (...)`` or ``while (...)`` with any pragma before it.
         carried: shared buffers that the loop manages by itself (the rings of a pipeline); they count as read when it is over.
+        divergent: whether threads may leave it at different times, so that no barrier can be inside.
+        span: of the statement.
     """
 
     header: str
     body: Block
     carried: frozenset[Any] = frozenset()
+    divergent: bool = False
+    span: Any = None
 
 
 @dataclass(eq=False, slots=True)
 class BranchCode:
-    """An ``if``; where ``divergent``, threads of a warp may disagree and no barrier can be inside."""
+    """An ``if``.
+
+    Attributes:
+        divergent: whether threads may disagree on its condition, so that no barrier can be inside.
+        span: of the statement.
+    """
 
     condition: str
     then: Block
-    otherwise: Block | None
-    divergent: bool
+    otherwise: Block | None = None
+    divergent: bool = False
+    span: Any = None
 
 
 @dataclass(eq=False, slots=True)

@@ -143,3 +143,7 @@ class Emitter:
         """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands where they
         may disagree."""
         return node in self.uniformity.divergent or self.uniformity.varies(statement_exprs(node.stmt))
+
+    def agrees(self, node: Any) -> bool:
+        """Whether the threads of the scope agree on how often the body of a loop or branch runs."""
+        return self.uniformity.agrees(node, range(self.scope.first, self.scope.first + self.scope.count))

@@ -11,25 +11,22 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import walk_expr
 from tilelang.layout import row_major
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
-from tilelang.target.cuda.codegen.code import Barrier, Block, BranchCode, Code, Jump, LoopCode, ScopeCode, Wait, leaf_of
+from tilelang.target.cuda.codegen.code import Barrier, Block, Code, Jump, Wait, leaf_of
 from tilelang.target.cuda.codegen.element_types import value_type
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.intrinsics import named_barrier_text
 from tilelang.target.cuda.codegen.nest import emit_nest
-from tilelang.target.cuda.codegen.pipelined import emit_pipeline
-from tilelang.target.cuda.codegen.statements import loop_header, statement
-from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
+from tilelang.target.cuda.codegen.statements import statement
+from tilelang.target.cuda.codegen.structure import NamedBarriers, emit_branch, emit_loop, emit_repeat, emit_scope
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.nest import READ
 from tilelang.target.cuda.reading.tiles import nest_of
-from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
+from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence
 from tilelang.target.cuda.reading.uniformity import is_atomic
-from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.thread import intrinsic_name
 
@@ -43,7 +40,7 @@ class Generator:
         max_registers: whether the kernel moves registers between its warps.
         divergent: whether only some threads run what is being generated.
         by_thread: whether statements outside of tile operators are each thread's own.
-        barriers: hardware number of the named barrier of each scope, and the numbers that the program uses.
+        barriers: the hardware barriers of scopes.
     """
 
     def __init__(self, emitter: Emitter, hopper: Any = None):
@@ -52,7 +49,7 @@ class Generator:
         self.max_registers = False
         self.divergent = False
         self.by_thread = False
-        self.barriers: dict[Any, int] = {}
+        self.barriers = NamedBarriers(emitter.tree.root)
 
     def block(self, sequence: Sequence) -> Block:
         """The code of statements in order."""
@@ -74,69 +71,20 @@ class Generator:
     def _sequence(self, node: Sequence) -> list[Code]:
         return self.block(node).items
 
-    def _loop(self, node: Loop) -> list[Code]:
-        schedule = plan_schedule(node, self.emitter.tree, self.emitter.facts)
-        if schedule is not None:
-            return emit_pipeline(self, node, schedule)
-        header = loop_header(self.emitter, node.stmt)
-        if "#pragma" not in header:
-            header = "#pragma unroll 1\n" + header
-        return [LoopCode(header, self.block(node.body))]
-
-    def _repeat(self, node: Repeat) -> list[Code]:
-        reads, _ = self._condition_accesses(node.stmt.condition)
-        condition = self.emitter.text(node.stmt.condition)
-        body = self.block(node.body)
-        before = [leaf_of([], reads)] if reads else []
-        if reads:
-            body.items.append(leaf_of([], reads))
-        return [*before, LoopCode(f"while ({condition})", body)]
-
-    def _branch(self, node: Branch) -> list[Code]:
-        e = self.emitter
-        reads, _ = self._condition_accesses(node.stmt.condition)
-        condition = e.text(node.stmt.condition)
-        divergent = any(isinstance(v, ir.Var) and v in e.divergent_vars for v in walk_expr(node.stmt.condition))
-        outer = self.divergent
-        self.divergent = outer or divergent
-        then = self.block(node.then)
-        otherwise = None if node.otherwise is None else self.block(node.otherwise)
+    def below(self, node: Any, body: Sequence) -> tuple[bool, Block]:
+        """Whether the threads of the scope may disagree on how often the body of a loop or branch runs, and its code."""
+        divergent = not self.emitter.agrees(node)
+        outer, self.divergent = self.divergent, self.divergent or divergent
+        code = self.block(body)
         self.divergent = outer
-        before = [leaf_of([], reads)] if reads else []
-        return [*before, BranchCode(condition, then, otherwise, divergent)]
-
-    def _condition_accesses(self, condition: Any) -> tuple[set[Any], set[Any]]:
-        return self.emitter.accesses(ir.Evaluate(condition))
+        return divergent, code
 
     def _scope(self, node: Scope) -> list[Code]:
         if node.threads is None:
             if self.hopper is not None and node.stmt.attr_key == "tl.single_thread":
                 return self.hopper.single_thread(self, node)
             return self.block(node.body).items
-        e = self.emitter
-        outer, e.scope = e.scope, e.layouts.scopes[node]
-        by_thread, self.by_thread = self.by_thread, self.by_thread or node.by_thread
-        body = self.block(node.body)
-        self.by_thread = by_thread
-        scope, e.scope = e.scope, outer
-        orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
-        barrier = "" if orders_itself else self._barrier(scope)
-        return [ScopeCode(_membership(scope, outer), body, scope.first, scope.count, barrier)]
-
-    def _barrier(self, scope: Any) -> str:
-        """A barrier of the threads of a scope: of the warp where one warp holds it, else one of the block's hardware barriers,
-        with a number that the program does not use."""
-        if scope.count <= 32:
-            return f"__syncwarp(0x{(1 << scope.count) - 1 << scope.first % 32:x}u);"
-        if not self.barriers:
-            self.barriers = {None: 0, **{number: number for number in _own_barriers(self.emitter.tree.root)}}
-        key = (scope.first, scope.count)
-        if key not in self.barriers:
-            free = set(range(HARDWARE_BARRIERS)).difference(self.barriers.values())
-            if not free:
-                raise CompileError(f"more than {HARDWARE_BARRIERS} groups of threads of this block have barriers of their own")
-            self.barriers[key] = max(free)
-        return f"tl::named_barrier_sync({self.barriers[key]}, {scope.count});"
+        return emit_scope(self, node)
 
     # Statements of a thread --------------------------------------------------------------------------------------------
 
@@ -168,11 +116,17 @@ class Generator:
         before: list[Code] = [Barrier()] if str(stmt.value.attrs.get("memory_order", "relaxed")) in _RELEASING else []
         if isinstance(stmt, ir.Evaluate):
             return [*before, leaf_of(statement(e, stmt, first), reads, writes)]
+        return [*before, *self.broadcast(stmt)]
+
+    def broadcast(self, stmt: Any) -> list[Code]:
+        """A binding whose value one thread computes for all."""
+        e, (reads, writes) = self.emitter, self.emitter.accesses(stmt)
         dtype = str(stmt.var.ty)
         shared = self.shared_scratch([1], dtype, f"{stmt.var.name}_shared")
-        update = leaf_of([f"if ({first}) {e.name(shared)}[0] = {e.text(stmt.value)};"], reads, {*writes, shared})
+        store = f"if ({e.thread} == 0) {e.name(shared)}[0] = {e.text(stmt.value)};"
         name = e.var_text[stmt.var] = e.names.take(stmt.var.name)
-        return [*before, update, leaf_of([f"const {value_type(dtype)} {name} = {e.name(shared)}[0];"], {shared})]
+        load = leaf_of([f"const {value_type(dtype)} {name} = {e.name(shared)}[0];"], {shared})
+        return [leaf_of([store], reads, {*writes, shared}), load]
 
     def _refuse_divergence(self) -> None:
         if self.divergent:
@@ -239,18 +193,6 @@ def _is_shared_out(node: Parallel, loop: Any) -> bool:
     return split or any(a.kind != READ and not a.buffer.scope().startswith("local") for a in node.nest.accesses)
 
 
-def _membership(scope: Any, outer: Any) -> str:
-    """The C++ condition that a thread of ``outer`` is in ``scope``, by the largest unit that both are made of."""
-    end, outer_end = scope.first + scope.count, outer.first + outer.count
-    unit, rank = next((n, rank) for n, rank in _RANKS if scope.first % n == 0 and (end % n == 0 or end == outer_end))
-    first, last = scope.first // unit, -(-end // unit)
-    if last - first == 1 and end != outer_end:
-        return f"{rank} == {first}"
-    tests = [f"{rank} >= {first}"] if scope.first > outer.first else []
-    tests += [f"{rank} < {last}"] if end < outer_end else []
-    return " && ".join(tests) or "true"
-
-
 _HANDING_OVER = frozenset(
     "barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
     " cluster_arrive cluster_sync named_barrier_arrive sync_warp".split()
@@ -259,27 +201,11 @@ _HANDING_OVER = frozenset(
 
 _RELEASING = ("release", "acq_rel", "seq_cst")
 
-HARDWARE_BARRIERS = 16
-
-_RANKS = ((128, WARP_GROUP_NUMBER), (32, "tl::warp_rank()"), (1, "tid"))
-"""Threads of a unit and the text of its number, largest first."""
-
-
-def _own_barriers(root: Sequence) -> set[int]:
-    """Numbers of the named barriers that the program uses itself."""
-    found = set()
-    for node in walk(root):
-        call = node.stmt.value if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) else None
-        if intrinsic_name(call) in ("sync_threads", "named_barrier_arrive") and call.args:
-            found.add(as_int(call.args[0]))
-    return {number for number in found if isinstance(number, int)}
-
-
 _RULES: Mapping[type, Callable[[Generator, Any], list[Code]]] = {
     Sequence: Generator._sequence,
-    Loop: Generator._loop,
-    Repeat: Generator._repeat,
-    Branch: Generator._branch,
+    Loop: emit_loop,
+    Repeat: emit_repeat,
+    Branch: emit_branch,
     Scope: Generator._scope,
     Scalar: Generator._scalar,
     Parallel: Generator._parallel,

@@ -35,10 +35,14 @@ def loop_header(e: Emitter, stmt: Any) -> str:
     name = e.names.take(stmt.loop_var.name)
     step = 1 if stmt.step is None else as_int(stmt.step)
     first, limit = e.text(e.facts.simplify(stmt.min)), e.simple(stmt.min + stmt.extent)
+    end = ""
+    if _reads_memory(stmt.min) or _reads_memory(stmt.extent):  # computed once: the body may change what it came from
+        bound, limit = limit, e.names.take("end")
+        end = f", {limit} = {bound}"
     e.facts.bind_range(stmt.loop_var, stmt.extent, stmt.min)
     e.var_text[stmt.loop_var] = name
     increment = f"++{name}" if step == 1 else f"{name} += {step if isinstance(step, int) else e.text(step)}"
-    return f"{_pragma(stmt)}for ({c_type(str(stmt.loop_var.ty))} {name} = {first}; {name} < {limit}; {increment})"
+    return f"{_pragma(stmt)}for ({c_type(str(stmt.loop_var.ty))} {name} = {first}{end}; {name} < {limit}; {increment})"
 
 
 def _pragma(stmt: Any) -> str:
@@ -108,6 +112,10 @@ def _bind(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
     if str(stmt.var.ty).startswith(("int", "uint")) and not _loads(stmt.value):
         e.facts.bind_value(stmt.var, stmt.value)
     return [f"const {value_type(str(stmt.var.ty))} {name} = {value};"]
+
+
+def _reads_memory(expr: Any) -> bool:
+    return any(isinstance(node, ir.TensorLoad) for node in walk_expr(expr))
 
 
 def _loads(expr: Any) -> bool:

@@ -81,7 +81,7 @@ def infer(
 ) -> Layouts:
     """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
 
-    Statements that disagree about a fragment are rewritten to use copies in shared memory. ``thread_vars``: the thread's indices and their extents.
+    Statements that disagree about a fragment are rewritten to use copies in shared memory. ``thread_vars``: the thread's indices.
 
     Raises:
         LayoutConflictError: such a statement that cannot be rewritten.

@@ -1,9 +1,9 @@
 """Uniformity: which values, and which statements, are the same for all threads of a block, or for groups of neighbouring ones.
 
-The analysis is a fixpoint over the tree. Each variable has a *group*: the largest power of two such that aligned groups of so many
-threads certainly agree on its value; ``BLOCK`` where all do. Thread numbers start it (``tx`` agrees with nobody, ``tx // 32``
-within a warp), votes and reductions of a warp give groups of 32, and a variable that is stored below a condition on which threads
-disagree is no more uniform than that condition. A ``T.alloc_var`` that counts, sums what a reduction gave, or reads a tensor is
+The analysis is a fixpoint over the tree. Each variable has a *group*: the largest power of two such that aligned groups of so
+many threads certainly agree on its value; ``BLOCK`` where all do. Thread numbers start it (on ``tx // 32`` a warp agrees), votes
+and reductions of a warp give groups of 32, and a variable that is stored below a condition on which threads disagree is no more
+uniform than that condition. A ``T.alloc_var`` that counts, sums what a reduction gave, or reads a tensor is
 the same in every thread, so a statement over it is the block's and not each of its threads'.
 """
 
@@ -18,7 +18,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.reading.nest import READ, Nest, is_memory, mentions
+from tilelang.target.cuda.reading.nest import READ, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.reading.scratch import ARRAY, operands, scratch_arrays
 from tilelang.target.cuda.reading.tree import (
     FRAGMENT,
@@ -90,7 +90,16 @@ class Uniformity:
         self._stored: dict[Any, set[range]] = {}
         self._read: dict[Any, set[range]] = {}
         self._users = Counter(local for node in walk(tree.root) for local in self._named(node))
+        self._scratch |= {local for node in self._moving for local in self._filled_first(node)}
         self._solve()
+
+    def _filled_first(self, node: Parallel) -> Iterator[Any]:
+        """Arrays that a nest alone uses, and stores to before it reads them: nothing in them is another iteration's."""
+        first: dict[Any, str] = {}
+        for access in node.nest.accesses:
+            first.setdefault(self.tree.root_of(access.buffer), access.kind)
+        filled = (buffer for buffer, kind in first.items() if kind == WRITE and buffer.scope() == ARRAY)
+        return (buffer for buffer in filled if self._users[buffer] == 1)
 
     def _solve(self) -> None:
         before: Any = None
@@ -121,9 +130,9 @@ class Uniformity:
             for part in walk_expr(expr)
         )
 
-    def agree(self, exprs: Iterable[Any], threads: range) -> bool:
-        """Whether certain neighbouring threads certainly agree on the values of expressions."""
-        return _agree(self.group(exprs), threads)
+    def agrees(self, node: Any, threads: range) -> bool:
+        """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
+        return _agree(self._control(node), threads)
 
     def group(self, exprs: Iterable[Any]) -> int:
         """How many neighbouring threads certainly agree on the values of expressions."""
@@ -191,11 +200,10 @@ class Uniformity:
         if isinstance(node, Scope) and node.threads is not None:
             threads = range(node.threads[0], sum(node.threads))
         elif isinstance(node, (Branch, Loop, Repeat)):
-            exprs = list(statement_exprs(node.stmt))
-            self._note_reads(exprs, threads)
-            control = min(control, self._stored_group(exprs), self._exit_group(node))
+            self._note_reads(statement_exprs(node.stmt), threads)
+            control = min(control, self._control(node))
             if isinstance(node, Loop):
-                self._lower(node.stmt.loop_var, min(self.group(exprs), self._exit_group(node)))
+                self._lower(node.stmt.loop_var, self._control(node))
         divergent = not _agree(control, threads)
         if divergent or threads != self.block:
             self.partial.add(node)
@@ -211,11 +219,12 @@ class Uniformity:
         for child in inside(node):
             self._visit(child, threads, control)
 
-    def _exit_group(self, node: Any) -> int:
-        """The threads that leave the iterations of a loop together."""
-        if not isinstance(node, (Loop, Repeat)):
-            return BLOCK
-        return min((self._stored_group(conditions) for conditions in _jump_conditions(node.body, ())), default=BLOCK)
+    def _control(self, node: Any) -> int:
+        """The group that agrees on how often the body of a loop or branch runs; an iteration may also be left early."""
+        found = [list(statement_exprs(node.stmt))]
+        if isinstance(node, (Loop, Repeat)):
+            found += _jump_conditions(node.body, ())
+        return min(map(self._stored_group, found))
 
     def _visit_nest(self, node: Parallel, threads: range, control: int) -> None:
         exprs = list(evaluated(node.nest.body))

@@ -182,6 +182,8 @@ class _Inserter:
         return any(self.overlap(a, b) for a in left for b in right)
 
     def loop(self, code: LoopCode, pending: _Pending) -> list[Code]:
+        if code.divergent:
+            return self.leaf(_summary(code), pending)
         if code.carried and isinstance(code.body.items[0], Wait):
             # Every copy issued before the loop is in the group of its first step or an older one.
             pending.complete(Wait(0))
