@@ -5,9 +5,13 @@ from __future__ import annotations
 import typer
 
 from tilelang.cache.cli import app as cache_app
+from tilelang.simulator.command import SETTINGS, simulate
 
-app = typer.Typer(help="tilelang: a compiler for tile programs.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="tilelang: a compiler for tile programs.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 app.add_typer(cache_app, name="cache")
+app.command("simulate", context_settings=SETTINGS)(simulate)
 
 
 @app.callback()

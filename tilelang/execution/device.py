@@ -14,6 +14,7 @@ from tilelang.errors import ON_THE_SIMULATOR, ExecutionError
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.simulated import allocate, is_active, simulated
 from tilelang.execution.wrapper import PLAIN, Surroundings
+from tilelang.simulator.virtual import active
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,10 @@ def device_call(artifact: KernelArtifact, build: Build) -> Callable[..., Any]:
 
 
 def _gpu_is_there() -> bool:
+    """Whether there is a real one."""
     import torch
 
-    return torch.cuda.is_available()
+    return active.current() is None and torch.cuda.is_available()
 
 
 def _once(make: Callable[[], Any]) -> Callable[[], Any]:

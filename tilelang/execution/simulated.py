@@ -12,6 +12,7 @@ from typing import Any
 
 from tilelang.errors import ExecutionError
 from tilelang.execution import runtime
+from tilelang.simulator.virtual import active
 
 
 class _State(threading.local):
@@ -43,6 +44,19 @@ def simulated(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., A
     names = tuple(names)
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        device = active.current()
+        if device is None:
+            return checked(*args, **kwargs)
+        return device.placement.put(device.launches.call(untouched, args, kwargs))
+
+    def untouched(*args: Any, **kwargs: Any) -> Any:
+        """The call with tensors as they are: a virtual device has torch say that they are on a GPU."""
+        import torch
+
+        with torch._C.DisableTorchFunction():
+            return checked(*args, **kwargs)
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
         _begin([*zip(names, args), *kwargs.items()])
         try:
             return call(*args, **kwargs)

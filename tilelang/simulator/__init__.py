@@ -27,6 +27,13 @@ __all__ = [
 class _CallableModule(types.ModuleType):
     """The module itself opens a session: ``with tilelang.simulator():``."""
 
+    @property
+    def virtual_device(self) -> Any:
+        """``with tilelang.simulator.virtual_device("h100"):``, see :mod:`tilelang.simulator.virtual`."""
+        from tilelang.simulator.virtual.session import virtual_device
+
+        return virtual_device
+
     def __call__(self, **settings: Any) -> Any:
         return session(**settings)
 

@@ -1,0 +1,221 @@
+"""Programs written for torch's "cuda" device, without a GPU."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import SimulatorArgumentError
+from tilelang.simulator import virtual_device
+from tilelang.simulator.virtual.models import MODELS
+
+
+@tilelang.jit(out_idx=[-1])
+def double(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                B[bx * 128 + i] = A[bx * 128 + i] * 2
+
+    return main
+
+
+@pytest.fixture(params=["a100", "h100"])
+def gpu(request):
+    with virtual_device(request.param) as usage:
+        yield usage
+
+
+def test_what_torch_says_of_the_device(gpu):
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+    assert torch.cuda.get_device_capability() == gpu.model.capability
+    assert torch.cuda.get_device_name(0) == gpu.model.name
+    assert torch.cuda.get_device_properties("cuda").multi_processor_count == gpu.model.multiprocessors
+    assert torch.cuda.mem_get_info()[1] == gpu.model.memory_bytes
+
+
+def test_the_architecture_is_the_models(gpu):
+    assert gpu.model.arch in double(256).artifact.target
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(4, device="cuda"),
+        lambda: torch.ones(4, device=torch.device("cuda:0")),
+        lambda: torch.ones(4).cuda(),
+        lambda: torch.ones(4).to("cuda"),
+        lambda: torch.ones(4).to("cuda", torch.float16),
+        lambda: torch.ones(4).to(device="cuda", dtype=torch.float16, non_blocking=True),
+        lambda: torch.ones(4).to(torch.zeros(1, device="cuda")),
+        lambda: torch.ones(4, device="cuda")[1:].view(3, 1) + 1,
+        lambda: torch.ones_like(torch.empty(2, device="cuda")),
+        lambda: torch.stack([torch.ones(2, device="cuda")] * 2).unbind()[1],
+        lambda: torch.randn(2, device="cuda", generator=torch.Generator(device="cuda")),
+        lambda: torch.ones(4).pin_memory().cuda(non_blocking=True),
+        lambda: torch.nn.Linear(4, 4).cuda().weight,
+        lambda: torch.nn.Linear(4, 4, device="cuda")(torch.ones(1, 4, device="cuda")),
+        lambda: torch.compile(lambda x: x + 1)(torch.ones(2, device="cuda")),
+        lambda: double(128)(torch.ones(128, device="cuda")),
+    ],
+)
+def test_tensors_on_the_device(gpu, make):
+    found = make()
+    assert found.is_cuda and not found.is_cpu
+    assert found.device == torch.device("cuda", 0) and found.get_device() == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(4),
+        lambda: torch.ones(4, device="cuda").cpu(),
+        lambda: torch.ones(4, device="cuda").to("cpu"),
+        lambda: torch.ones_like(torch.ones(4, device="cuda"), device="cpu"),
+        lambda: torch.nn.Linear(4, 4).cuda().cpu().weight,
+    ],
+)
+def test_tensors_of_the_host(gpu, make):
+    found = make()
+    assert not found.is_cuda and found.device.type == "cpu"
+
+
+def test_moving_copies_and_staying_does_not(gpu):
+    host = torch.ones(4)
+    there = host.cuda()
+    assert there.data_ptr() != host.data_ptr() and there.cuda() is there
+    there += 1
+    assert host.sum() == 4 and there.cpu().sum() == 8
+
+
+def test_default_devices(gpu):
+    with torch.device("cuda"):
+        assert torch.ones(2).is_cuda
+    torch.set_default_device("cuda")
+    assert torch.ones(2).is_cuda
+    torch.set_default_device(None)
+    assert not torch.ones(2).is_cuda
+
+
+def test_functions_of_autograd_run_kernels_both_ways(gpu):
+    kernel = double(128)
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return kernel(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            assert gradient.is_cuda and torch.zeros(1, device="cuda").is_cuda
+            return kernel(gradient.contiguous())
+
+    x = torch.ones(128, device="cuda", requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert x.grad.is_cuda and (x.grad == 2).all()
+    (grad,) = torch.autograd.grad(Double.apply(x).sum(), x)
+    assert grad.is_cuda and (grad == 2).all()
+
+
+def test_a_graph_repeats_kernels_and_torch_on_the_same_memory(gpu):
+    kernel, x = double(128), torch.ones(128, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = kernel(x) + 1
+    assert (y == 3).all()
+    x.fill_(5)
+    graph.replay()
+    assert (y == 11).all()
+
+
+def test_a_measured_call_runs_a_few_times(gpu):
+    kernel, x = double(128), torch.ones(128, device="cuda")
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(100):
+        y = kernel(x)
+    end.record()
+    torch.cuda.synchronize()
+    assert start.elapsed_time(end) > 0 and (y == 2).all()
+    assert (gpu.launches.made, gpu.launches.left_out) == (3, 97) and gpu.asked_for_times
+    for _ in range(5):
+        kernel(x)
+    assert gpu.launches.made == 8
+
+
+def test_the_profiler_takes_the_device(gpu):
+    profiler = double(256).get_profiler()
+    profiler.assert_allclose(lambda a: a * 2)
+    assert all(tensor.is_cuda for tensor in profiler.inputs())
+
+
+def test_torch_is_as_it_was_afterwards():
+    before = {name: getattr(torch.cuda, name) for name in dir(torch.cuda)}
+    others = torch.Generator, torch.compile, torch.version.cuda
+    with virtual_device():
+        pass
+    assert all(getattr(torch.cuda, name) is value for name, value in before.items())
+    assert (torch.Generator, torch.compile, torch.version.cuda) == others
+    assert torch.ones(1).device.type == "cpu"
+
+
+def test_an_unknown_model_offers_the_nearest():
+    with pytest.raises(SimulatorArgumentError, match="no device model 'h300'.*\n.*did you mean 'h200'"):
+        with virtual_device("h300"):
+            pass
+
+
+def test_models_are_consistent():
+    for model in MODELS.values():
+        assert model.shared_bytes_per_block < model.shared_bytes and model.capability >= (8, 0)
+
+
+PROGRAM = """
+    import sys, torch, tilelang, tilelang.language as T
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                A[i] = A[i] + i
+
+    a = torch.zeros(64, dtype=torch.int32, device="cuda")
+    tilelang.compile(main, target="cuda")(a)
+    print(sys.argv[1:], torch.cuda.get_device_name(), int(a.sum()))
+    sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("command", [["-m", "tilelang.simulator"], ["-m", "tilelang.cli", "simulate"]])
+def test_the_command_runs_a_program_unchanged(tmp_path, command):
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    run = subprocess.run(
+        [sys.executable, *command, "--device", "rtx4090", str(path), "3", "--flag"], capture_output=True, text=True
+    )
+    assert run.returncode == 3, run.stderr
+    assert run.stdout == "['3', '--flag'] NVIDIA GeForce RTX 4090 2016\n"
+
+
+@pytest.mark.parametrize("arguments", [["missing.py"], ["--device", "h300", __file__]])
+def test_mistakes_at_the_command_line_are_one_or_two_lines(arguments):
+    run = subprocess.run([sys.executable, "-m", "tilelang.simulator", *arguments], capture_output=True, text=True)
+    assert run.returncode == 2 and run.stderr.startswith("tilelang simulate: there is no ")
+    assert len(run.stderr.splitlines()) <= 2
+
+
+def test_the_pytest_plugin(tmp_path):
+    path = tmp_path / "test_there.py"
+    path.write_text(
+        "import pytest, torch\n"
+        "@pytest.mark.skipif(not torch.cuda.is_available(), reason='no GPU')\n"
+        "def test_it():\n    assert torch.ones(2, device='cuda').is_cuda\n"
+    )
+    options = ["-p", "tilelang.simulator.pytest", "-p", "no:cacheprovider", "--simulated-device=a100"]
+    run = subprocess.run([sys.executable, "-m", "pytest", *options, str(path)], capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0 and "1 passed" in run.stdout and "NVIDIA A100" in run.stdout, run.stdout

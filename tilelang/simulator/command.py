@@ -1,0 +1,43 @@
+"""The command ``tilelang simulate``, which is also ``python -m tilelang.simulator``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+
+def simulate(
+    context: typer.Context,
+    program: Annotated[str, typer.Argument(help="A Python program written for torch's device \"cuda\".")],
+    device: Annotated[str, typer.Option(help="The GPU to show it: a100, rtx3090, l40s, rtx4090, h100, h200.")] = "h100",
+    repeat: Annotated[int, typer.Option(min=1, help="How often a measured kernel call really runs.")] = 3,
+    checks: Annotated[str, typer.Option(help="Checkers: all, none, or names with commas between them.")] = "all",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say at the end what was simulated.")] = False,
+) -> None:
+    """Runs a program for CUDA on this machine's CPU, with every memory access checked.
+
+    What follows the program's name is the program's own command line.
+    """
+    from tilelang.errors import SimulatorArgumentError
+    from tilelang.simulator.virtual.program import run_program, summary
+
+    try:
+        usage = run_program(program, context.args, device=device, repeat=repeat, checks=checks)
+    except SimulatorArgumentError as error:
+        typer.echo(f"tilelang simulate: {error}", err=True)
+        raise typer.Exit(2) from None
+    if not quiet:
+        typer.echo(summary(usage), err=True)
+
+
+SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+"""Options after the program's name are the program's."""
+
+
+def main() -> None:
+    """Entry point of ``python -m tilelang.simulator``."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(context_settings=SETTINGS)(simulate)
+    app(prog_name="python -m tilelang.simulator", args=sys.argv[1:])

@@ -1,0 +1,37 @@
+"""A pytest plugin: ``pytest -p tilelang.simulator.pytest`` runs tests written for torch's device "cuda" without a GPU.
+
+``--simulated-device`` chooses the model that the tests see, ``--simulated-checks`` the checkers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_KEY = "tilelang_virtual_device"
+
+
+def pytest_addoption(parser: Any) -> None:
+    """The plugin's options."""
+    group = parser.getgroup("tilelang", "tests for CUDA on the simulator")
+    group.addoption("--simulated-device", default="h100", help="the GPU that tests see (default: h100)")
+    group.addoption("--simulated-checks", default="all", help="the simulator's checkers (default: all)")
+
+
+def pytest_configure(config: Any) -> None:
+    """The device is there before test modules are imported: they ask for it in their decorators."""
+    from tilelang.simulator.virtual.session import virtual_device
+
+    device = virtual_device(config.getoption("--simulated-device"), checks=config.getoption("--simulated-checks"))
+    usage = device.__enter__()
+    setattr(config, _KEY, (device, usage))
+
+
+def pytest_unconfigure(config: Any) -> None:
+    """Torch is put back as it was."""
+    device, _ = getattr(config, _KEY)
+    device.__exit__(None, None, None)
+
+
+def pytest_report_header(config: Any) -> str:
+    """Which device the tests see."""
+    return f"cuda: {getattr(config, _KEY)[1].model.name}, simulated"

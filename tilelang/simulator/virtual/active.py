@@ -1,0 +1,40 @@
+"""The virtual device that kernel calls run on, if any; asked by the execution backends, which load nothing for the answer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What kernel calls need to know of the virtual device.
+
+    Attributes:
+        placement: which tensors are on it (:class:`~tilelang.simulator.virtual.placement.Placement`).
+        launches: which calls are made (:class:`~tilelang.simulator.virtual.launches.Launches`).
+    """
+
+    placement: Any
+    launches: Any
+
+
+_current: Device | None = None
+
+
+def current() -> Device | None:
+    """The virtual device in force in this process."""
+    return _current
+
+
+@contextlib.contextmanager
+def entered(device: Device) -> Iterator[None]:
+    """Makes a device the current one."""
+    global _current
+    outer, _current = _current, device
+    try:
+        yield
+    finally:
+        _current = outer

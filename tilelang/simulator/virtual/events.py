@@ -1,0 +1,142 @@
+"""Streams, events and graphs of the virtual device. Work is done when it is submitted, so waiting means nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Stream:
+    """A stream; all work is in program order."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any):
+        self.device = torch.device("cuda", 0)
+        self.device_index = 0
+        self.priority = priority
+        self.cuda_stream = 0
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    wait_event = wait_stream = lambda self, other: None
+
+    def query(self) -> bool:
+        """Everything is complete."""
+        return True
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """An event recorded here."""
+        event = event or Event(enable_timing=True)
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+class Event:
+    """An event; :meth:`elapsed_time` is the host's time, which says nothing about a GPU."""
+
+    uses_host_time = False
+    """Whether a program has asked for a time."""
+    measuring = False
+    """Whether an event was recorded after the last time that was asked for."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
+        self.enable_timing = enable_timing
+        self._at: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Takes the time."""
+        Event.measuring = self.enable_timing
+        self._at = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing is pending."""
+
+    def query(self) -> bool:
+        """Everything before the event is complete."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds of this machine between two recorded events.
+
+        Raises:
+            RuntimeError: one of them has not been recorded.
+        """
+        if self._at is None or end._at is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        Event.uses_host_time, Event.measuring = True, False
+        return (end._at - self._at) * 1e3
+
+
+class CUDAGraph:
+    """A graph that repeats what was done while it was captured, on the same memory."""
+
+    def __init__(self, keep_graph: bool = False):
+        self.steps: list[Any] = []
+
+    def replay(self) -> None:
+        """Does it again."""
+        for step in self.steps:
+            step()
+
+    def reset(self) -> None:
+        """Forgets what was captured."""
+        self.steps.clear()
+
+    def pool(self) -> tuple[int, int]:
+        """An identifier of the graph's memory."""
+        return (0, 0)
+
+
+class GraphCapture(TorchDispatchMode):
+    """``with torch.cuda.graph(graph):`` runs the work once and records it.
+
+    Attributes:
+        current: the capture that launches of kernels belong to, if any.
+    """
+
+    current: GraphCapture | None = None
+
+    def __init__(self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"):
+        super().__init__()
+        self.graph = cuda_graph
+
+    def __enter__(self) -> GraphCapture:
+        self.graph.reset()
+        GraphCapture.current = self
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        GraphCapture.current = None
+        super().__exit__(*error)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        return self.record(lambda: func(*args, **(kwargs or {})))
+
+    def record(self, work: Callable[[], Any]) -> Any:
+        """Does some work, whose results each replay computes again in the same memory."""
+        result = work()
+        self.graph.steps.append(lambda: _write(work(), result))
+        return result
+
+
+def _write(again: Any, first: Any) -> None:
+    """Puts the tensors of a repeated call where those of the captured one are."""
+    if isinstance(first, torch.Tensor):
+        if again is not first and again.data_ptr() != first.data_ptr():
+            first.copy_(again)
+    elif isinstance(first, (tuple, list)):
+        for new, old in zip(again, first, strict=True):
+            _write(new, old)

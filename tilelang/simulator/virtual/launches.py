@@ -1,0 +1,50 @@
+"""Kernel calls of a program on the virtual device.
+
+A program that measures a kernel calls it a hundred times with the same arguments. On a simulator that is a hundred times the
+work for a number that means nothing, so a measured call runs a few times, and later ones give the last result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tilelang.simulator.virtual.events import Event, GraphCapture
+
+
+class Launches:
+    """Decides which calls are made.
+
+    Attributes:
+        repeat: how often the same call is made while events measure it.
+        made, left_out: calls so far.
+    """
+
+    def __init__(self, repeat: int = 3):
+        self.repeat = repeat
+        self.made = self.left_out = 0
+        self._last: tuple[Any, ...] = ()
+        self._times = 0
+        self._result: Any = None
+
+    def call(self, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A kernel's call, or the result of the same call before."""
+        if GraphCapture.current is not None:
+            return GraphCapture.current.record(lambda: kernel(*args, **kwargs))
+        same = (kernel, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
+        self._times = self._times + 1 if Event.measuring and same == self._last else 1
+        if self._times > self.repeat:
+            self.left_out += 1
+            return self._result
+        self.made += 1
+        self._last, self._result = same, kernel(*args, **kwargs)
+        return self._result
+
+
+def _identity(value: Any) -> Any:
+    """What makes an argument the same as before: the memory of a tensor, and how often it was written to."""
+    if isinstance(value, torch.Tensor):
+        return (value.data_ptr(), value.shape, value.dtype, value._version)
+    return value

@@ -1,0 +1,63 @@
+"""Which tensors count as being on the virtual device.
+
+Their memory is the CPU's; what makes a tensor the device's is an entry for its storage, so views agree with what they view. An
+entry holds a weak reference, which keeps the address of a freed storage from being given to another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+_PRUNE_EVERY = 1024
+
+
+class Placement:
+    """The storages on the virtual device."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, StorageWeakRef] = {}
+        self._until_pruning = _PRUNE_EVERY
+        self._everything = False
+
+    def put(self, value: Any) -> Any:
+        """Marks the tensors of ``value`` (a tensor, or a tuple or list of them) as the device's, and returns it."""
+        if isinstance(value, torch.Tensor):
+            self._add(value)
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                self.put(item)
+        return value
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is on the device."""
+        storage = _storage(tensor)
+        return storage is not None and (self._everything or storage._cdata in self._storages)
+
+    @contextlib.contextmanager
+    def holding_everything(self) -> Iterator[None]:
+        """While this lasts every tensor counts as the device's: gradients, which torch's engine makes unseen."""
+        outer, self._everything = self._everything, True
+        try:
+            yield
+        finally:
+            self._everything = outer
+
+    def _add(self, tensor: torch.Tensor) -> None:
+        storage = _storage(tensor)
+        if storage is None or storage._cdata in self._storages:
+            return
+        self._storages[storage._cdata] = StorageWeakRef(storage)
+        self._until_pruning -= 1
+        if self._until_pruning == 0:
+            self._storages = {key: ref for key, ref in self._storages.items() if not ref.expired()}
+            self._until_pruning = _PRUNE_EVERY
+
+
+def _storage(tensor: torch.Tensor) -> Any:
+    """A tensor's storage; None where the layout has none (sparse tensors)."""
+    return tensor.untyped_storage() if tensor.layout is torch.strided else None

@@ -1,0 +1,48 @@
+"""Running a program that was written for a GPU: ``python -m tilelang.simulator program.py ...``."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilelang.errors import SimulatorArgumentError
+from tilelang.simulator.virtual.session import Usage, virtual_device
+
+
+def run_program(
+    path: str, arguments: Sequence[str] = (), *, device: str, repeat: int = 3, checks: str = "all", strict: bool = True
+) -> Usage:
+    """Runs a Python program as ``__main__`` with a virtual device, and says what it did with it.
+
+    Args:
+        path: the program's file.
+        arguments: its command line.
+        device, repeat, checks, strict: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
+
+    Raises:
+        SimulatorArgumentError: no such file, or no such device model.
+        BaseException: what the program itself raises.
+    """
+    if not Path(path).is_file():
+        raise SimulatorArgumentError(f"there is no program {path}")
+    before = sys.argv, list(sys.path)
+    sys.argv, sys.path[0] = [path, *arguments], str(Path(path).resolve().parent)
+    try:
+        with virtual_device(device, repeat=repeat, checks=checks, strict=strict) as usage:
+            runpy.run_path(path, run_name="__main__")
+    finally:
+        sys.argv, sys.path[:] = before
+    return usage
+
+
+def summary(usage: Usage) -> str:
+    """One line on a finished program, and one on its times if it asked for any."""
+    launches = usage.launches
+    lines = [f"{usage.model.name} (simulated): {launches.made} kernel calls"]
+    if launches.left_out:
+        lines[0] += f", {launches.left_out} more were repetitions of a measured call and were left out"
+    if usage.asked_for_times:
+        lines.append("times of events are this machine's, not a GPU's")
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+"""The virtual device in force: torch's view of it, and what launches on it do."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.autograd.graph
+
+from tilelang import env
+from tilelang.simulator.session import session
+from tilelang.simulator.virtual import active
+from tilelang.simulator.virtual.cuda_api import patched
+from tilelang.simulator.virtual.events import Event
+from tilelang.simulator.virtual.launches import Launches
+from tilelang.simulator.virtual.mode import VirtualDeviceMode
+from tilelang.simulator.virtual.models import DEFAULT, DeviceModel, device_model
+from tilelang.simulator.virtual.placement import Placement
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a program did with the device.
+
+    Attributes:
+        model: the model that it saw.
+        launches: its kernel calls.
+    """
+
+    model: DeviceModel
+    launches: Launches = field(default_factory=Launches)
+
+    @property
+    def asked_for_times(self) -> bool:
+        """Whether the program measured with events, which give this machine's time."""
+        return Event.uses_host_time
+
+
+@contextlib.contextmanager
+def virtual_device(
+    device: str = DEFAULT, *, repeat: int = 3, checks: str | tuple[str, ...] = "all", counters: bool = False, strict: bool = True
+) -> Iterator[Usage]:
+    """Makes a GPU of that model appear to torch and tilelang in this process.
+
+    Args:
+        device: a name of :data:`~tilelang.simulator.virtual.models.MODELS`.
+        repeat: how often a call that is measured (repeated with the same arguments between events) really runs.
+        checks, counters, strict: of the simulator, see :class:`~tilelang.simulator.Settings`.
+
+    Raises:
+        SimulatorArgumentError: no such model.
+    """
+    model = device_model(device)
+    usage = Usage(model, Launches(repeat))
+    placement = Placement()
+    Event.uses_host_time = False
+    mode = VirtualDeviceMode(placement)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(session(checks=checks, counters=counters, strict=strict))
+        stack.enter_context(env.overridden("TILELANG_CUDA_ARCH", model.arch))
+        stack.enter_context(patched(model))
+        stack.enter_context(active.entered(active.Device(placement, usage.launches)))
+        stack.enter_context(_backward_under(mode))
+        stack.enter_context(_threads_under(mode))
+        stack.enter_context(mode)
+        yield usage
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _backward_under(mode: VirtualDeviceMode) -> Any:
+    """Backward functions of the program run inside of torch's engine, which is called with the mode switched off."""
+    engine: Callable[..., Any] = torch.autograd.graph._engine_run_backward
+
+    def run(roots: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any(mode.placement.holds(root) for root in roots):
+            return engine(roots, *args, **kwargs)
+        with mode, mode.placement.holding_everything():
+            found = engine(roots, *args, **kwargs)
+        return mode.placement.put(found)
+
+    return _replaced(torch.autograd, "_engine_run_backward", run)
+
+
+def _threads_under(mode: VirtualDeviceMode) -> Any:
+    """Threads that the program starts see the device, too: modes of torch belong to a thread."""
+    start: Callable[[threading.Thread], None] = threading.Thread.run
+
+    def run(thread: threading.Thread) -> None:
+        with mode:
+            start(thread)
+
+    return _replaced(threading.Thread, "run", run)
