@@ -54,10 +54,12 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _negation(of_signed: Callable[[Any], Any], tirx: ModuleType) -> Callable[[Any], Any]:
-    """``-x``; TVM multiplies by -1, which no unsigned type has."""
+    """``-x``; TVM multiplies by -1, which no unsigned type and no bool has."""
 
     def __neg__(x: Any) -> Any:
         kind = str(getattr(x, "ty", ""))
+        if kind == "bool":
+            return 0 - x
         if not kind.startswith("uint"):
             return of_signed(x)
         if isinstance(x, tirx.IntImm):

@@ -80,9 +80,6 @@ def wrapped(value: int, dtype: DType) -> int:
     return value - (1 << dtype.bits) if signed else value
 
 
-_RANK = {"bool": 0, "uint": 1, "int": 2, "float": 3}
-
-
 def promoted_type(left: DType, right: DType) -> DType:
     """The scalar type that two operands of different types are computed in."""
     a, b = canonical(left.base), canonical(right.base)
@@ -92,10 +89,12 @@ def promoted_type(left: DType, right: DType) -> DType:
         return canonical("float32")  # two float formats of one size, neither of which holds the other
     if a.kind == b.kind:
         return a if a.bits > b.bits else b
-    wide, narrow = (a, b) if _RANK[a.kind] > _RANK[b.kind] else (b, a)
-    if wide.kind == "int" and narrow.kind == "uint" and narrow.bits > wide.bits:
-        return canonical(f"int{narrow.bits}")
-    return wide
+    return max(a, b, key=_rank)
+
+
+def _rank(kind: DType) -> tuple[bool, bool, int, bool]:
+    """Floats before integers before bools, the wider before the narrower, unsigned before signed ones of one size."""
+    return kind.is_float, kind.kind != "bool", kind.bits, kind.kind == "uint"
 
 
 def operands(*values: Any) -> list[Any]:
@@ -115,6 +114,8 @@ def operands(*values: Any) -> list[Any]:
 
 def _holding(values: list[int], kind: DType) -> DType:
     """``kind``, or the signed type that also holds ``values``."""
+    if kind.kind == "bool":
+        return kind if all(isinstance(value, bool) for value in values) else canonical("int32")
     for candidate in (kind, canonical("int32"), canonical("int64")):
         if candidate.bits >= kind.bits and all(wrapped(value, candidate) == value for value in values):
             return candidate

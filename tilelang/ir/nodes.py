@@ -72,9 +72,10 @@ from tvm.tirx import (
 )
 from tvm.tirx.buffer import BufferType, is_buffer_var
 
-from tilelang.ir import floats
+from tilelang.ir import floats, promotion
 
 floats.install()
+promotion.install()
 
 Call = ir.Call
 PrimExpr = ir.Expr

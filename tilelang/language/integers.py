@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.frontend.conversion import dtype_of, operands
+from tilelang.frontend.conversion import dtype_of
+from tilelang.frontend.values import as_expr
 from tilelang.language.casts import cast
 from tilelang.language.math import if_then_else
 
@@ -32,9 +33,10 @@ def _integer(
             raise CompileError(f"T.{name} takes {arity} argument(s), got {len(args)}")
         if all(isinstance(arg, int) for arg in args):
             return python(*args)
-        exprs = operands(*args)
-        if dtype_of(exprs[0]).is_float:
-            raise CompileError(f"T.{name} takes integers, got {', '.join(dtype_of(expr) for expr in exprs)}")
+        exprs = [arg if isinstance(arg, int) else as_expr(arg) for arg in args]
+        kinds = ["int" if isinstance(expr, int) else dtype_of(expr) for expr in exprs]
+        if any("float" in kind for kind in kinds):
+            raise CompileError(f"T.{name} takes integers, got {', '.join(kinds)}")
         return build(*exprs)
 
     function.__name__ = function.__qualname__ = name
@@ -80,7 +82,7 @@ truncmod = _integer(
     "The remainder of :func:`truncdiv`, with the sign of ``a``.",
 )
 div = truncdiv
-shift_left = _integer("shift_left", operator.lshift, _tvm("shift_left"), "``a`` shifted left by ``b`` bits.")
+shift_left = _integer("shift_left", operator.lshift, operator.lshift, "``a`` shifted left by ``b`` bits.")
 shift_right = _integer(
     "shift_right", operator.rshift, _tvm("shift_right"), "``a`` shifted right by ``b`` bits; a signed one keeps its sign."
 )

@@ -222,7 +222,7 @@ power = pow
 # Extrema and choices -------------------------------------------------------------------------------------------------
 
 
-def _extremum(name: str, python: Callable[..., Any], meaning: str) -> Callable[..., Any]:
+def _extremum(name: str, python: Callable[..., Any], of_bools: str, meaning: str) -> Callable[..., Any]:
     def function(*values: Any) -> Any:
         if not values:
             raise CompileError(f"T.{name} needs at least one argument")
@@ -233,8 +233,9 @@ def _extremum(name: str, python: Callable[..., Any], meaning: str) -> Callable[.
         from tilelang.ir import nodes as ir
 
         result, *rest = operands(*others, *([python(numbers)] if numbers else []))
+        combine = getattr(ir, of_bools) if dtype_of(result).kind == "bool" else getattr(ir.tirx, name)
         for value in rest:
-            result = getattr(ir.tirx, name)(result, value)
+            result = combine(result, value)
         return result
 
     function.__name__ = function.__qualname__ = name
@@ -242,8 +243,8 @@ def _extremum(name: str, python: Callable[..., Any], meaning: str) -> Callable[.
     return function
 
 
-max = _extremum("max", builtins.max, "largest")
-min = _extremum("min", builtins.min, "smallest")
+max = _extremum("max", builtins.max, "Or", "largest")
+min = _extremum("min", builtins.min, "And", "smallest")
 
 
 def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
