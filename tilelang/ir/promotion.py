@@ -1,0 +1,169 @@
+"""Operators on bools, and of integers with Python numbers that their type does not hold.
+
+TVM's operators keep the type of their expression: a sum of two bools is a bool, ``~`` of a bool flips all of C's bits, and
+``x << 20`` of a uint16 is zero in one target and not in another, as C computes it in ``int``. Others are refused. After
+:func:`install`
+
+- bools are the numbers 0 and 1 (int32) in arithmetic, shifts and comparisons, and stay bools under ``& | ^``; ``~`` negates them;
+- an integer narrower than 32 bits is converted to int32 where it is shifted left by a Python int, or meets one that its type
+  does not hold; a wider one takes a Python int modulo its range;
+- two floats of one size and different formats meet in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import Expr
+from tvm.ir.prim import _ffi_api
+
+from tilelang.dtypes import canonical
+
+_ARITHMETIC = ("_OpAdd", "_OpSub", "_OpMul")
+_INTEGER = ("_OpFloorDiv", "_OpFloorMod", "_OpTruncDiv", "_OpTruncMod", "right_shift", "bitwise_and", "bitwise_or", "bitwise_xor")
+_COMPARISONS = ("_OpEQ", "_OpNE", "_OpLT", "_OpLE", "_OpGT", "_OpGE")
+_HALVES = ("float16", "bfloat16")
+_FOLDED = (tirx.IntImm, tirx.FloatImm)
+
+Operation = Callable[..., Any]
+
+
+def install() -> None:
+    """Gives TVM's operators these meanings, once a process."""
+    for names, wrapped in _WRAPPERS.items():
+        for name in names:
+            operation = getattr(_ffi_api, name)
+            if not hasattr(operation, "unpromoted"):
+                replacement = wrapped(operation)
+                replacement.unpromoted = operation
+                setattr(_ffi_api, name, replacement)
+
+
+def promoted(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two operands that TVM's operators compute with as they are."""
+    if _is_number(a):
+        b, a = promoted(b, a)
+    elif _is_number(b):
+        a, b = _with_number(_numeric(a), b)
+    else:
+        a, b = _with_expression(_numeric(a), _numeric(b))
+    return a, b
+
+
+def _with_number(a: Any, number: Any) -> tuple[Any, Any]:
+    kind = canonical(str(a.ty))
+    if isinstance(number, float) or not kind.is_integer:
+        return a, number
+    if kind.bits < 32:
+        return _cast(a, "int32"), int(number)
+    modulus = 1 << kind.bits
+    low = -(modulus >> 1) if kind.kind == "int" else 0
+    return a, tirx.const((int(number) - low) % modulus + low, kind.base)
+
+
+def _with_expression(a: Any, b: Any) -> tuple[Any, Any]:
+    left, right = canonical(str(a.ty)), canonical(str(b.ty))
+    if left.is_float and right.is_float and left.bits == right.bits and left.base != right.base:
+        return _cast(a, "float32"), _cast(b, "float32")
+    return a, b
+
+
+def _numeric(value: Any) -> Any:
+    return _cast(value, "int32") if canonical(str(value.ty)).kind == "bool" else value
+
+
+def _cast(value: Any, dtype: str) -> Any:
+    lanes = canonical(str(value.ty)).lanes
+    return tirx.Cast(dtype if lanes == 1 else f"{dtype}x{lanes}", value)
+
+
+def _plain(value: Any) -> Any:
+    """The expression that a deferred comparison, a variable of the program or a dynamic size stands for."""
+    if isinstance(value, (Expr, int, float)):
+        return value
+    resolve = getattr(value, "asobject", None) or getattr(value, "__tvm_ffi_object__", None)
+    return value if resolve is None else resolve()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_bool(value: Any) -> bool:
+    return str(value.ty).startswith("bool")
+
+
+def _retrying(operation: Operation) -> Operation:
+    """The operation, on promoted operands where TVM refuses them as they are."""
+
+    def apply(a: Any, b: Any, span: Any = None) -> Any:
+        a, b = _plain(a), _plain(b)
+        try:
+            return operation(a, b, span)
+        except (RuntimeError, ValueError, TypeError):
+            left, right = promoted(a, b)
+            if left is a and right is b:
+                raise
+            return operation(left, right, span)
+
+    return apply
+
+
+def _arithmetic(operation: Operation) -> Operation:
+    """A sum, a difference or a product."""
+    attempt = _retrying(operation)
+
+    def apply(a: Any, b: Any, span: Any = None) -> Any:
+        a, b = _plain(a), _plain(b)
+        result = attempt(a, b, span)
+        kind = str(result.ty)
+        mixed = kind.startswith(_HALVES) and not _is_number(a) and not _is_number(b) and str(a.ty) != str(b.ty)
+        return operation(*promoted(a, b), span) if mixed or kind.startswith("bool") else result
+
+    return apply
+
+
+def _shift_left(operation: Operation) -> Operation:
+    """``a << b``; with a Python int in at least 32 bits."""
+    attempt = _retrying(operation)
+
+    def apply(a: Any, b: Any, span: Any = None) -> Any:
+        a, b = _plain(a), _plain(b)
+        return operation(*promoted(a, b), span) if _is_number(a) or _is_number(b) else attempt(a, b, span)
+
+    return apply
+
+
+def _comparison(operation: Operation) -> Operation:
+    """A comparison, of bools by their numbers."""
+    attempt = _retrying(operation)
+
+    def apply(a: Any, b: Any, span: Any = None) -> Any:
+        a, b = _plain(a), _plain(b)
+        result = attempt(a, b, span)
+        if isinstance(result, _FOLDED) or not (hasattr(result, "a") and _is_bool(result.a)):
+            return result
+        return operation(*promoted(a, b), span)
+
+    return apply
+
+
+def _inversion(operation: Operation) -> Operation:
+    """``~a``."""
+
+    def apply(a: Any, span: Any = None) -> Any:
+        a = _plain(a)
+        return tirx.Not(a, span) if _is_bool(a) else operation(a, span)
+
+    return apply
+
+
+_WRAPPERS: dict[tuple[str, ...], Callable[[Operation], Operation]] = {
+    _ARITHMETIC: _arithmetic,
+    _INTEGER: _retrying,
+    ("left_shift",): _shift_left,
+    _COMPARISONS: _comparison,
+    ("bitwise_not",): _inversion,
+}
