@@ -8,7 +8,7 @@ from tilelang.errors import BufferIndexError, CompileError, IndexRangeError
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.values import ExprLike, LocalVar, as_expr
+from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
@@ -51,7 +51,9 @@ def _checked(buffer: Any, axis: int, index: Any) -> Any:
     known, size = as_int(expr), as_int(buffer.shape[axis])
     if isinstance(known, int):
         if isinstance(size, int) and not -size <= known < size:
-            raise IndexRangeError(buffer.name, axis, known, size)
+            if not current().in_branch():  # code that may not run is judged when its conditions are known
+                raise IndexRangeError(buffer.name, axis, known, size)
+            return expr
         return expr if known >= 0 else as_expr(known + size)
     high = interval_of(expr, current().ranges)[1]
     return expr + buffer.shape[axis] if high is not None and high < 0 else expr
@@ -125,7 +127,7 @@ def _assign_lanes(target: Region, value: Any) -> None:
 
 def fill_or_copy(target: Region, value: Any) -> Any:
     """The operator that assigns ``value`` to a region."""
-    if is_buffer(value) or isinstance(value, (Region, ir.TensorRegion)):
+    if is_buffer(value) or isinstance(value, (BufferLike, Region, ir.TensorRegion)):
         return Copy(as_region(value), target)
     return Fill(target, convert(as_expr(value, target.dtype), target.dtype))
 
@@ -142,6 +144,8 @@ def as_region(value: Any, what: str = "a tile operator") -> Region:
         return value
     if isinstance(value, LocalVar):
         value = value.expr()
+    if isinstance(value, BufferLike):
+        value = value.buffer
     if is_buffer(value):
         return Region.whole(value)
     if isinstance(value, ir.TensorRegion):

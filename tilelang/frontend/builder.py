@@ -133,6 +133,10 @@ class Builder:
         self.note_assigned(frame.assigned)
         return value, frame.stmts
 
+    def in_branch(self) -> bool:
+        """Whether a run-time condition decides if the code that is being traced runs."""
+        return any(frame.kind == "branch" for frame in self.frames)
+
     def note_assigned(self, assigned: Mapping[Any, Any]) -> None:
         """Tells the innermost open scope which names a scope inside it has bound."""
         outer = self.frames[-1].assigned

@@ -31,6 +31,10 @@ class Placeholder:
 
 def declare_buffer(name: str, spec: TensorSpec) -> Any:
     """A buffer variable for ``spec``; sizes in its shape are int32 unless a dynamic one says otherwise."""
+    if spec.dtype.lanes > 1:
+        raise CompileError(
+            f"{name} is declared a tensor of {spec.dtype}", hint=f"declare it with {spec.dtype.base}, and T.view it as vectors"
+        )
     shape = [_size(size, name) for size in spec.shape]
     strides = None if spec.strides is None else [_size(stride, name) for stride in spec.strides]
     return ir.decl_buffer(

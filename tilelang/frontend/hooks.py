@@ -19,7 +19,7 @@ from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
-from tilelang.frontend.values import LocalVar, Unusable, as_operand, is_symbolic
+from tilelang.frontend.values import BufferLike, LocalVar, Unusable, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import simplify
 from tilelang.tileop.thread import intrinsic_call
@@ -113,7 +113,7 @@ class Hooks:
             return subscript(target, key)
         if isinstance(target, LocalVar):
             return subscript(target.buffer, key)
-        return target[plain_index(key)]
+        return target[key if isinstance(target, BufferLike) else plain_index(key)]
 
     def store(self, target: Any, key: Any, value: Any) -> None:
         """``target[key] = value``."""
@@ -121,6 +121,8 @@ class Hooks:
             target = target.buffer
         if is_buffer(target):
             assign_subscript(target, key, value)
+        elif isinstance(target, BufferLike):
+            target[key] = value
         else:
             target[plain_index(key)] = self.keep(value)
 

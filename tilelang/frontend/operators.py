@@ -10,10 +10,13 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.errors import FLOAT_DIVISION, CompileError
 from tilelang.frontend.builder import current
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
+from tilelang.ir.interval import is_within
+from tilelang.ir.visit import walk_expr
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 Operator = Callable[[Any, Any], Any]
@@ -111,7 +114,7 @@ AUGMENTED: Mapping[str, Operator] = {
 
 
 def and_(*terms: Term) -> Any:
-    """``a and b``; run-time operands combine to a boolean expression, without evaluation order."""
+    """``a and b``; run-time operands combine to a boolean expression."""
     return _logical(terms, stop=False, combine=ir.And)
 
 
@@ -175,8 +178,27 @@ def _logical(terms: tuple[Term, ...], stop: bool, combine: Operator) -> Any:
                 return value
             continue
         part = boolean(value)
-        result = part if result is None else combine(result, part)
+        result = part if result is None else _combined(result, part, stop, combine)
     return value if result is None else result
+
+
+def _combined(left: Any, right: Any, stop: bool, combine: Operator) -> Any:
+    """``left`` and (or) ``right``; one that may read outside of a tile is evaluated only where Python would.
+
+    Targets evaluate both sides where that is faster, which is safe for global tensors only: reads outside of them are guarded.
+    """
+    if canonical(str(right.ty)).lanes > 1 or not any(map(_may_leave_tile, walk_expr(right))):
+        return combine(left, right)
+    decided = ir.IntImm("bool", int(stop))
+    return ir.tirx.if_then_else(left, decided, right) if stop else ir.tirx.if_then_else(left, right, decided)
+
+
+def _may_leave_tile(expr: Any) -> bool:
+    """Whether ``expr`` is an element of a tile, and may be none."""
+    if not isinstance(expr, ir.TensorLoad) or expr.source.scope() in ("", "global"):
+        return False
+    ranges = current().ranges
+    return not all(is_within(index, size, ranges) for index, size in zip(expr.indices, expr.source.shape))
 
 
 def _without_effects(part: Term) -> Any:

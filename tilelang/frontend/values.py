@@ -61,6 +61,18 @@ for _name in _UNARY:
     setattr(ExprLike, f"__{_name}__", _unary(_name))
 
 
+class BufferLike:
+    """Base of the values that are no buffer of the program, but subscripted and taken by operators as one.
+
+    Attributes:
+        buffer: the buffer of the program.
+    """
+
+    __slots__ = ()
+
+    buffer: Any
+
+
 class LocalVar(ExprLike):
     """A mutable scalar made by ``T.alloc_var``: reading it loads, assigning to its name stores.
 

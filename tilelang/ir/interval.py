@@ -34,6 +34,13 @@ def interval_of(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
     return (0, found[1]) if found[0] is None and str(expr.ty).startswith("uint") else found
 
 
+def is_within(index: Any, size: Any, ranges: Mapping[Any, Interval]) -> bool:
+    """Whether an index is certainly one of an axis of ``size`` elements; a vector's is not judged."""
+    low, high = interval_of(index, ranges)
+    least = interval_of(size, ranges)[0]
+    return low is not None and high is not None and least is not None and 0 <= low and high < least
+
+
 def is_exact(expr: Any) -> bool:
     """Whether an expression takes both ends of its interval where each of its variables takes every value of its range.
 

@@ -10,6 +10,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import assign_subscript
 from tilelang.frontend.builder import Builder, require_kernel
 from tilelang.frontend.values import LocalVar, VectorVar, as_expr
+from tilelang.frontend.vectors import declared_sizes, typed
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.language.tensors import TensorSpec, as_shape
@@ -27,9 +28,11 @@ def _buffer(
     for size in sizes:
         if not isinstance(size, int) or size <= 0:
             raise CompileError(f"{what}: every size must be a positive compile-time integer", hint=f"got shape {shape!s}")
-    buffer = ir.decl_buffer(sizes, str(kind), builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None)
+    buffer = ir.decl_buffer(
+        declared_sizes(sizes, kind), kind.base, builder.take_name(default), scope=scope, data_alignment=kind.bytes, layout=None
+    )
     builder.allocate(buffer, notes)
-    return buffer
+    return typed(buffer, kind)
 
 
 def _spelled(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.values import BufferLike
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.tileop.thread import INTRINSICS, intrinsic_call
@@ -57,4 +58,4 @@ def address(target: Any, what: str) -> Any:
 
 def is_tile(target: Any) -> bool:
     """Whether ``target`` is a buffer or region (of any size), not a scalar."""
-    return is_buffer(target) or isinstance(target, (Region, ir.TensorRegion))
+    return is_buffer(target) or isinstance(target, (BufferLike, Region, ir.TensorRegion))

@@ -11,6 +11,7 @@ from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.loops import each_element
 from tilelang.frontend.operators import and_, or_
 from tilelang.frontend.values import as_expr
+from tilelang.frontend.vectors import VectorArray, declared_sizes, typed
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same_product
 from tilelang.ir.text import shape_text
@@ -45,34 +46,37 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
 
 
 def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
+    array = src
+    src = src.buffer if isinstance(src, VectorArray) else src
     if not is_buffer(src):
         raise CompileError(f"{what} takes a buffer, got {type(src).__name__}")
     if src.strides and strides is None:
         raise CompileError(f"{what}: {src.name} is not compact", hint="give the strides of the view")
-    kind = canonical(str(src.dtype) if dtype is None else dtype)
-    sizes = _view_shape(src, shape, kind)
+    kind = canonical(str(array.dtype) if dtype is None else dtype)
+    shown = _view_shape(array, shape, kind)
+    sizes = declared_sizes(shown, kind)
     if strides is None and not same_product([kind.bits, *sizes], [canonical(str(src.dtype)).bits, *src.shape]):
         raise CompileError(
-            f"{what}: {src.name} is {shape_text(src.shape)} of {src.dtype}, which does not fill {shape_text(sizes)} of {kind}",
+            f"{what}: {src.name} is {shape_text(array.shape)} of {array.dtype}, which does not fill {shape_text(shown)} of {kind}",
             hint="source and view must have the same size in bytes",
         )
     builder = current(what)
     buffer = ir.decl_buffer(
-        sizes, str(kind), builder.take_name(f"{src.name}_view"), scope=src.scope() if src.scope() != "global" else "",
+        sizes, kind.base, builder.take_name(f"{src.name}_view"), scope=src.scope() if src.scope() != "global" else "",
         strides=None if strides is None else [as_expr(stride) for stride in as_shape(strides)],
         data_alignment=kind.bytes, layout=None,
     )  # fmt: skip
     builder.emit(ir.DeclBuffer(buffer, data=ir.buffer_data(src), span=builder.span()))
     builder.aliases[buffer] = src
-    return buffer
+    return typed(buffer, kind)
 
 
 def _view_shape(src: Any, shape: Any, kind: Any) -> list[Any]:
     if shape is not None:
         return [as_int(as_expr(size)) for size in as_shape(shape)]
-    old = canonical(str(src.dtype)).bits
+    old, new = (each.bits * each.lanes for each in (canonical(str(src.dtype)), kind))
     *outer, last = [as_int(size) for size in src.shape]
-    return [*outer, last if old == kind.bits else as_int(as_expr(last) * old // kind.bits)]
+    return [*outer, last if old == new else as_int(as_expr(last) * old // new)]
 
 
 def dp4a(A: Any, B: Any, C: Any) -> None:

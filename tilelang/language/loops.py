@@ -152,7 +152,8 @@ class _PersistentSpec(LoopSpec):
         inside = tile < _product(self.domain)
         loop = frame.wrap
         frame.wrap = lambda body: loop(_guarded(body, inside))
-        return frame, self._decode(tile)
+        indices = self._decode(tile)
+        return frame, indices if len(indices) > 1 else indices[0]
 
     def _decode(self, tile: Any) -> tuple[Any, ...]:
         """Tiles in groups of ``group_size`` along the last axis, for reuse in the L2 cache."""
@@ -188,6 +189,8 @@ def Persistent(
     annotations: Mapping[str, Any] | None = None,
 ) -> LoopSpec:
     """The tiles that one block of a persistent kernel handles: ``for bx, by in T.Persistent([m, n], sms, block)``.
+
+    A domain of one axis gives the index itself: ``for t in T.Persistent([n], sms, block)``.
 
     Args:
         domain: tiles along each axis.

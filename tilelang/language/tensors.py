@@ -67,7 +67,7 @@ class _TensorFactory:
 
     def __getitem__(self, key: Any) -> TensorSpec:
         items = key if isinstance(key, tuple) else (key,)
-        if len(items) >= 2 and is_dtype(items[-1]):
+        if len(items) >= 2 and (is_dtype(items[-1]) or declared_pointer(items[-1]) is not None):
             shape = items[0] if len(items) == 2 else items[:-1]
             return self(shape, items[-1])
         return self(items[0] if len(items) == 1 else items)

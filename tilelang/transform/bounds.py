@@ -7,23 +7,28 @@ Before and after: the same tile IR. Two kinds of access are refused:
   where nothing conditional stands between the loops and the access.
 
 Accesses of global tensors may leave them at the edge of a tile: they are guarded, not refused. Ranges are computed exactly, by
-interval arithmetic over sums of distinct variables with known ranges; an index that is anything else is not judged.
+interval arithmetic over sums of distinct variables with known ranges; an index that is anything else is not judged. Code that
+cannot run, because the conditions that it stands under contradict the ranges or each other, is not judged either; ``and`` and
+``or`` evaluate their second operand under their first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import IndexRangeError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.interval import Interval, interval_of, is_exact
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement, children, operands, statement_exprs
 from tilelang.tileop import decode, is_tile_op
 
-_LAZY = ("prim.if_then_else",)
+_SECOND_WHERE = {ir.And: (True,), ir.Or: (False,)}
+_CHOICE = (True, False)
 
 
 def check_bounds(func: Any, context: Any) -> Any:
@@ -39,6 +44,7 @@ def check_bounds(func: Any, context: Any) -> Any:
 class _Checker:
     def __init__(self) -> None:
         self.ranges: dict[Any, Interval] = {}
+        self.facts = Facts()
         self.span: Any = None
 
     def stmt(self, node: Any, conditional: bool) -> None:
@@ -55,31 +61,55 @@ class _Checker:
         self._inside(node, conditional)
 
     def _inside(self, node: Any, conditional: bool) -> None:
+        if isinstance(node, ir.IfThenElse):
+            self._under(node.condition, True, lambda guarded: self.stmt(node.then_case, guarded), conditional)
+            if node.else_case is not None:
+                self._under(node.condition, False, lambda guarded: self.stmt(node.else_case, guarded), conditional)
+            return
         if isinstance(node, ir.For):
             low, extent = as_int(node.min), as_int(node.extent)
             if extent == 0:
                 return
-            whole = isinstance(low, int) and isinstance(extent, int) and node.step is None
-            if whole:
-                self.ranges[node.loop_var] = low, low + extent - 1
-            conditional = conditional or not whole or _leaves_early(node.body)
+            conditional = not self._ranges_over(node, low, extent) or conditional or _leaves_early(node.body)
         elif isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.IterVar):
-            extent = as_int(node.value)
-            if isinstance(extent, int):
-                self.ranges[node.node.var] = 0, extent - 1
-        elif isinstance(node, (ir.IfThenElse, ir.While)):
+            self._bind_range(node.node.var, 0, as_int(node.value))
+        elif isinstance(node, ir.While):
             conditional = True
         for child in children(node):
             self.stmt(child, conditional)
+
+    def _ranges_over(self, loop: Any, low: Any, extent: Any) -> bool:
+        """Notes the range of a loop's variable; whether the loop takes every value of it."""
+        return loop.step is None and self._bind_range(loop.loop_var, low, extent)
+
+    def _bind_range(self, var: Any, low: Any, extent: Any) -> bool:
+        if not (isinstance(low, int) and isinstance(extent, int)):
+            return False
+        self.ranges[var] = low, low + extent - 1
+        self.facts.bind_range(var, extent, low)
+        return True
+
+    def _under(self, condition: Any, holds: bool, judge: Callable[[bool], None], conditional: bool) -> None:
+        """Judges what runs where ``condition`` holds (or does not), unless it never does."""
+        if self.facts.holds(ir.Not(condition) if holds else condition):
+            return
+        always = self.facts.holds(condition if holds else ir.Not(condition))
+        with self.facts.assuming(condition, holds):
+            judge(conditional or not always)
 
     def _expr(self, expr: Any, conditional: bool) -> None:
         if isinstance(expr, (ir.Var, ir.IntImm, ir.FloatImm)):
             return
         if isinstance(expr, ir.TensorLoad):
             self._access(expr.source, expr.indices, conditional)
-        lazy = isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name in _LAZY
-        for operand in operands(expr):
-            self._expr(operand, conditional or lazy)
+        first, *rest = operands(expr) or [None]
+        if first is not None:
+            self._expr(first, conditional)
+        for part, holds in zip(rest, _evaluated_where(expr) or [None] * len(rest)):
+            if holds is None:
+                self._expr(part, conditional)
+            else:
+                self._under(first, holds, lambda guarded, part=part: self._expr(part, guarded), conditional)
 
     def _access(self, buffer: Any, indices: Any, conditional: bool) -> None:
         for axis, (index, size) in enumerate(zip(indices, buffer.shape)):
@@ -107,6 +137,13 @@ class _Checker:
         """The least and the greatest value that an index takes, or None where they cannot be told exactly."""
         low, high = interval_of(expr, self.ranges)
         return None if low is None or high is None or not is_exact(expr) else (low, high)
+
+
+def _evaluated_where(expr: Any) -> tuple[bool, ...]:
+    """For each operand after the first: the value of the first where it is evaluated; empty where all always are."""
+    if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else":
+        return _CHOICE
+    return _SECOND_WHERE.get(type(expr), ())
 
 
 def _leaves_early(body: Any) -> bool:
