@@ -71,7 +71,7 @@ class Builder:
         self.reducers: dict[Any, str] = {}
         self.reducer_seeds: dict[Any, Any] = {}
         self.thread_reducers: list[Any] = []
-        self.aliases: dict[Any, Any] = {}
+        self.has_views = False
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loop_ends: list[int | str] = []
         self.parallel = 0

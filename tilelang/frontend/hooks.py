@@ -17,6 +17,7 @@ from tilelang.frontend.bindings import bind, distributed, kept, settled
 from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
 from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.declare import declare_argument
+from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.values import BufferLike, LocalVar, Unusable, as_operand, is_symbolic
@@ -109,10 +110,14 @@ class Hooks:
 
     def load(self, target: Any, key: Any) -> Any:
         """``target[key]``."""
+        from tilelang.language.vectors import extract_lane
+
         if is_buffer(target):
             return subscript(target, key)
         if isinstance(target, LocalVar):
             return subscript(target.buffer, key)
+        if isinstance(target, ir.PrimExpr) and lanes_of(target) > 1:
+            return extract_lane(target, key)
         return target[key if isinstance(target, BufferLike) else plain_index(key)]
 
     def store(self, target: Any, key: Any, value: Any) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilelang.artifact import dim_names
 from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import CompileError, Location, TileLangError, TraceError, concise
 from tilelang.frontend import truth  # noqa: F401  (comparisons in user code)
@@ -17,6 +18,7 @@ from tilelang.frontend.reducers import verify_reducers
 from tilelang.frontend.rewrite import declared_arguments, rewrite
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.verify import verify_scopes
+from tilelang.frontend.views import without_unused_views
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.span import traceback_location
@@ -39,7 +41,8 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
 def _finish(name: str, params: list[Any], builder: Builder) -> Any:
     """The PrimFunc of a traced program."""
     allocated = builder.allocated_params
-    func = ir.PrimFunc([*params, *allocated], builder.finish())
+    body = builder.finish()
+    func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.has_views else body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:
         positions = {buffer: len(params) + i for i, buffer in enumerate(allocated)}
@@ -201,13 +204,13 @@ def probe(function: Callable[..., Any], fixed: Mapping[str, Any]) -> EagerSignat
 
 
 def _check_consts(function: Callable[..., Any], params: tuple[SignatureParam, ...], consts: tuple[str, ...]) -> None:
-    """Every ``T.const`` must be the size or stride of an argument, which is where its value comes from."""
-    sizes = {size for param in params for size in (*param.shape, *(param.strides or ()))}
+    """Every ``T.const`` must be a part of some argument's size or stride, which is where its value comes from."""
+    sizes = set(dim_names(dim for param in params for dim in (*param.shape, *(param.strides or ()))))
     for name in consts:
         if name not in sizes:
             raise CompileError(
-                f"T.const({name!r}) is not the size of any tensor argument", _definition_location(function),
-                hint=f"use {name} itself as a size in a declaration, or make it an argument of the function",
+                f"T.const({name!r}) is not in the shape of any tensor argument", _definition_location(function),
+                hint=f"use {name} as a size in a declaration, or make it an argument of the function",
             )  # fmt: skip
 
 

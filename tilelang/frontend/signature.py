@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilelang.artifact import Dim, evaluate_dim
 from tilelang.errors import ArgumentError
+from tilelang.sizes import solved
 from tilelang.storage import logical_shape
 
 
@@ -28,37 +29,65 @@ class EagerSignature:
     params: tuple[SignatureParam, ...]
     consts: tuple[str, ...]
 
-    def bind(self, shapes: Mapping[str, Sequence[int]], strides: Mapping[str, Sequence[int]] | None = None) -> dict[str, int]:
+    def bind(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        strides: Mapping[str, Sequence[int]] | None = None,
+        given: Mapping[str, int] | None = None,
+    ) -> dict[str, int]:
         """The value of each ``T.const`` that the shapes (and strides) of the tensor arguments give.
 
+        Args:
+            shapes: of each tensor argument by name; of those left out nothing is concluded.
+            strides: of the tensor arguments that are declared with strides.
+            given: values that the caller fixes.
+
         Raises:
-            ArgumentError: two arguments disagree about a size, or an argument has the wrong rank.
+            ArgumentError: two arguments disagree about a size, an argument has the wrong rank, or no argument gives a size.
         """
-        values: dict[str, int] = {}
-        origin: dict[str, str] = {}
+        axes = list(self._axes(shapes, strides or {}))
+        values = dict(given or {})
+        origin = dict.fromkeys(values, "the call")
+        for param, axis, dim, size in axes:
+            if dim in self.consts:
+                if values.setdefault(dim, size) != size:
+                    raise ArgumentError(f"{param}: axis {axis} is {size}, but {dim} is {values[dim]} in {origin[dim]}")
+                origin.setdefault(dim, param)
+        self._solve(axes, values)
+        self._check(axes, values)
+        missing = [name for name in self.consts if name not in values]
+        if missing:
+            raise ArgumentError(f"no argument gives the size {missing[0]}", hint=f"pass {missing[0]}=... to .compile")
+        return values
+
+    def _axes(
+        self, shapes: Mapping[str, Sequence[int]], strides: Mapping[str, Sequence[int]]
+    ) -> Iterator[tuple[str, int, Dim, int]]:
+        """Each axis of the arguments (strides count on after the shape): argument, number, declared and actual size."""
         for param in self.params:
-            if param.kind != "tensor":
+            if param.kind != "tensor" or param.name not in shapes:
                 continue
             shape = logical_shape(param.dtype, shapes[param.name])
             if len(shape) != len(param.shape):
                 raise ArgumentError(f"{param.name}: expected {len(param.shape)} axes, got shape {tuple(shape)}")
-            actual = [*shape, *((strides or {}).get(param.name, ()) if param.strides else ())]
+            actual = [*shape, *(strides.get(param.name, ()) if param.strides else ())]
             for axis, (dim, size) in enumerate(zip([*param.shape, *(param.strides or ())], actual)):
-                if not (isinstance(dim, str) and dim in self.consts):
-                    continue
-                if values.setdefault(dim, size) != size:
-                    raise ArgumentError(f"{param.name}: axis {axis} is {size}, but {dim} is {values[dim]} in {origin[dim]}")
-                origin.setdefault(dim, param.name)
-        self._check(shapes, values)
-        return values
+                yield param.name, axis, dim, size
 
-    def _check(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]) -> None:
+    def _solve(self, axes: Sequence[tuple[str, int, Dim, int]], values: dict[str, int]) -> None:
+        """Adds the sizes that stand inside arithmetic only."""
+        while set(self.consts) - values.keys():
+            found = [pair for _, _, dim, size in axes for pair in [solved(dim, size, values)] if pair]
+            if not found:
+                return
+            values.update(found[:1])
+
+    def _check(self, axes: Sequence[tuple[str, int, Dim, int]], values: Mapping[str, int]) -> None:
         """Sizes that are arithmetic of constants must agree too."""
-        for param in self.params:
-            for axis, (dim, size) in enumerate(zip(param.shape, logical_shape(param.dtype, shapes.get(param.name, ())))):
-                try:
-                    want = evaluate_dim(dim, values)
-                except KeyError:
-                    continue
-                if want != size:
-                    raise ArgumentError(f"{param.name}: axis {axis} is {size}, expected {want}")
+        for param, axis, dim, size in axes:
+            try:
+                want = evaluate_dim(dim, values)
+            except KeyError:
+                continue
+            if want != size:
+                raise ArgumentError(f"{param}: axis {axis} is {size}, expected {want}")

@@ -106,10 +106,13 @@ class EagerFunction:
                 fixed[name] = parameter.default
         return runtime, fixed
 
-    def _sizes(self, signature: EagerSignature, runtime: Mapping[str, Any]) -> dict[str, int]:
+    def _sizes(
+        self, signature: EagerSignature, runtime: Mapping[str, Any], named: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
+        """The ``T.const`` sizes that example tensors and ``named`` values give."""
         shapes, strides = {}, {}
         for param in signature.params:
-            if param.kind != "tensor":
+            if param.kind != "tensor" or named is not None and param.name not in runtime:
                 continue
             value = runtime[param.name]
             if not hasattr(value, "shape"):
@@ -117,19 +120,14 @@ class EagerFunction:
             shapes[param.name] = tuple(value.shape)
             if param.strides is not None:
                 strides[param.name] = tuple(value.stride())
-        return signature.bind(shapes, strides)
+        return signature.bind(shapes, strides, named)
 
     def _compile_sizes(self, signature: EagerSignature, runtime: Mapping[str, Any], named: Mapping[str, int]) -> dict[str, int]:
         unknown = [name for name in named if name not in signature.consts]
         if unknown:
             known = ", ".join(signature.consts) or "none"
             raise ArgumentError(f"{self.owner.__name__}: {unknown[0]} is neither an argument nor a T.const size ({known})")
-        if all(param.name in runtime for param in signature.params if param.kind == "tensor"):
-            return {**self._sizes(signature, runtime), **named}
-        missing = [name for name in signature.consts if name not in named]
-        if missing:
-            raise ArgumentError(f"{self.owner.__name__}: the size {missing[0]} is missing", hint=f"pass {missing[0]}=...")
-        return dict(named)
+        return self._sizes(signature, runtime, named)
 
     # Selection -------------------------------------------------------------------------------------------------------
 

@@ -83,10 +83,46 @@ def test_an_eager_function_compiles_without_tensors():
     kernel = programs.eager_add.compile(M=8, N=4)
     a = torch.randn(8, 4)
     assert torch.equal(kernel(a, a), a + a)
-    with pytest.raises(ArgumentError, match="size N is missing"):
+    with pytest.raises(ArgumentError, match="no argument gives the size N"):
         programs.eager_add.compile(M=8)
     with pytest.raises(ArgumentError, match="K is neither"):
         programs.eager_add.compile(M=8, N=4, K=1)
+
+
+@tilelang.jit(target="cpu")
+def unpack(B, block: int = 16):
+    N = T.const("N")
+    B: T.Tensor((N // 2,), "uint8")
+    C = T.empty((N,), "uint8")
+    with T.Kernel(T.ceildiv(N // 2, block), threads=32) as bx:
+        for i in T.Parallel(block):
+            C[2 * (bx * block + i)] = B[bx * block + i] & 15
+            C[2 * (bx * block + i) + 1] = B[bx * block + i] >> 4
+    return C
+
+
+@tilelang.jit(target="cpu")
+def padded(A):
+    N = T.const("N")
+    A: T.Tensor((N * 4 + 1,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(N):
+            B[i] = A[4 * i + 1]
+    return B
+
+
+def test_a_size_inside_arithmetic_is_given_by_name_or_solved():
+    packed = torch.randint(0, 256, (64,), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(unpack.compile(N=128)(packed), torch.stack([packed & 15, packed >> 4], 1).flatten())
+    with pytest.raises(ArgumentError, match="no argument gives the size N"):
+        unpack(packed)
+    with pytest.raises(ArgumentError, match="no argument gives the size N"):
+        unpack.compile()
+    values = torch.arange(33, dtype=torch.float32)
+    assert torch.equal(padded(values), values[1::4])
+    with pytest.raises(ArgumentError, match="no argument gives the size N"):
+        padded(torch.zeros(35))
 
 
 def test_eager_arguments_that_disagree_name_the_size():

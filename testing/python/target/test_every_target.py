@@ -406,3 +406,84 @@ def test_odd_functions_keep_the_sign_of_zero(target):
     out = run(main, target, a)
     assert out[:, 3].isnan().all()
     assert torch.equal(out[:, :3].signbit(), a[:3].signbit().expand(4, 3))
+
+
+@every_target
+def test_and_and_or_read_a_tile_only_where_python_would(target):
+    @T.prim_func
+    def main(X: T.Tensor((8, 6), "int32"), O: T.Tensor((8,), "int32")):
+        with T.Kernel(8, threads=32) as b:
+            a = T.alloc_local((6,), "int32")
+            n = T.alloc_var("int32", init=0)
+            for k in T.serial(6):
+                a[k] = X[b, k]
+            for k in T.serial(6):
+                far = a[k] * 10000000
+                if far < 6 and far >= 0 and a[far] == 0:
+                    n = n + 10
+                if k == 0 or a[k - 1] == a[k]:
+                    n = n + 1
+            O[b] = n
+
+    x = torch.arange(48, dtype=torch.int32).reshape(8, 6) // 2 % 3
+    found = (x == 0).sum(1) * (x[:, 0] == 0)
+    assert torch.equal(run(main, target, x), (found * 10 + 1 + (x[:, 1:] == x[:, :-1]).sum(1)).int())
+
+
+@every_target
+def test_arrays_of_vectors(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float16"), B: T.Tensor((8, 8), "float16")):
+        with T.Kernel(8, threads=32) as b:
+            pairs = T.alloc_local((3,), "float16x2")
+            fours = T.alloc_local((2,), "float16x4")
+            flat = T.view(fours, (8,), "float16")
+            T.clear(pairs)
+            for j in range(8):
+                flat[j] = A[b, j]
+            for j in T.unroll(2):
+                pairs[j] = T.add2(T.float16x2(fours[j][0], fours[j][1]), pairs[2])
+                pairs[j] += T.float16x2(fours[j][2], fours[j][3])
+            as_fours = T.view(flat, (2,), "float16x4")
+            assert fours.dtype == "float16x4" and list(fours.shape) == [2] and as_fours.dtype == "float16x4"
+            for j in T.unroll(2):
+                B[b, 4 * j] = T.extract_lane(pairs[j], 0)
+                B[b, 4 * j + 1] = T.extract_lane(pairs[j], 1)
+                B[b, 4 * j + 2] = as_fours[j][2]
+                B[b, 4 * j + 3] = flat[4 * j + 3]
+
+    a = torch.arange(64).reshape(8, 8).half()
+    want = a.clone().reshape(8, 2, 4)
+    want[..., :2] += want[..., 2:].clone()
+    assert torch.equal(run(main, target, a), want.reshape(8, 8))
+
+
+@every_target
+def test_a_persistent_loop_over_one_axis_gives_the_index(target):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((n, 64), "float32"), O: T.Tensor((n, 64), "float32")):
+        with T.Kernel(3, threads=64) as b:
+            for t in T.Persistent([n], 3, b, group_size=1):
+                for i in T.Parallel(64):
+                    O[t, i] = X[t, i] * 2
+
+    x = torch.arange(640).float().reshape(10, 64)
+    assert torch.equal(run(main, target, x), x * 2)
+
+
+@every_target
+def test_a_tensor_that_only_an_unused_view_names_may_be_none(target):
+    n, k = T.dynamic("n, k")
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), W: T.Tensor((n, k), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            flat = T.reshape(W, (n * k,))
+            T.view(flat, (n, k))
+            for i in T.Parallel(64):
+                B[i] = A[i] * 2
+
+    a = torch.arange(64).float()
+    assert torch.equal(run(main, target, a, None), a * 2)

@@ -129,3 +129,64 @@ def test_a_constant_index_beyond_a_tensor_is_an_error_of_every_target(target):
                 A[128] = 0.0
 
         tilelang.compile(main, target=target)
+
+
+def test_code_below_a_condition_that_is_never_true_is_not_judged():
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), "float32")
+            for k in T.serial(2):
+                if k + 2 < 2:
+                    T.copy(A[k + 2, :], tile)
+                if k >= 0:
+                    T.copy(A[k, :], tile)
+                else:
+                    T.copy(A[5, :], tile)
+                if 1 < k and k < 1:
+                    T.copy(A[k + 7, :], tile)
+            T.copy(tile, B)
+
+    checked(main)
+
+
+def test_a_condition_that_always_holds_hides_nothing():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_local((8,), "float32")
+            for i in T.serial(9):
+                if i < 16:
+                    tile[i] = A[i]
+
+    with pytest.raises(BufferIndexError, match="index 8 is out of range for axis 0 of tile"):
+        checked(main)
+
+
+def test_an_index_that_no_iteration_below_a_condition_has_is_refused():
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_local((8,), "float32")
+            for i in T.serial(8):
+                if A[i] > 0 and n > 3:
+                    tile[i + 8] = A[i]
+
+    with pytest.raises(BufferIndexError, match="index 8 is out of range for axis 0 of tile"):
+        checked(main)
+
+
+def test_and_evaluates_its_second_operand_under_the_first():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_local((4,), "int32")
+            for k in T.serial(4):
+                tile[k] = A[k]
+                if k != 0 and tile[k - 1] == tile[k]:
+                    B[k] = 1
+                if k == 0 or tile[k - 1] != tile[k]:
+                    B[k] = 2
+                B[k] = tile[k - 1] if k > 0 else 0
+
+    checked(main)

@@ -1,0 +1,117 @@
+"""What operators mean for bools, and for narrow integers with Python numbers, on every target."""
+
+import operator
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.test_every_target import every_target, run
+from tilelang.ir import nodes as ir
+
+
+@every_target
+def test_narrow_integers_shifted_by_python_ints_are_int32(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "uint16"), B: T.Tensor((64,), "int8"), Y: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                wide = X[i] << 12
+                Y[0, i] = wide
+                Y[1, i] = T.shift_left(B[i], 20)
+                Y[2, i] = 1 << (X[i] & 15)
+                Y[3, i] = (X[i] | 65536) + (B[i] & -256)
+
+    x = torch.arange(64) * 1000
+    b = torch.arange(64) - 32
+    want = torch.stack([x << 12, b << 20, 1 << (x & 15), (x | 65536) + (b & -256)]).int()
+    assert torch.equal(run(main, target, x.to(torch.uint16), b.to(torch.int8)), want)
+
+
+@every_target
+def test_inverted_conditions(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), F: T.Tensor((64,), "bool"), Y: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                Y[0, i] = T.if_then_else(~(X[i] > 0), 1, 0)
+                Y[1, i] = T.if_then_else(not F[i], 1, 0)
+                flag = ~F[i] & (X[i] > 0)
+                if flag:
+                    Y[2, i] = 1
+                else:
+                    Y[2, i] = 0
+                Y[3, i] = T.if_then_else(~(X[i] == 1.0) ^ F[i], 1, 0)
+
+    x = torch.arange(64).float() % 5 - 2
+    f = torch.arange(64) % 3 == 0
+    want = torch.stack([~(x > 0), ~f, ~f & (x > 0), (x != 1) ^ f]).int()
+    assert torch.equal(run(main, target, x, f), want)
+
+
+@every_target
+def test_bools_are_numbers_in_arithmetic_and_comparisons(target):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), F: T.Tensor((64,), "bool"), Y: T.Tensor((8, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                Y[0, i] = (X[i] > 0) - (X[i] < 0)
+                Y[1, i] = (X[i] > 0) + F[i] + F[i]
+                Y[2, i] = (X[i] > 0) == F[i]
+                Y[3, i] = F[i] < (X[i] > 0)
+                Y[4, i] = F[i] << 3
+                Y[5, i] = -F[i] + F[i] * 5
+                Y[6, i] = T.max(F[i], X[i] > 0)
+                Y[7, i] = T.min(F[i], X[i] > 0, True) + T.max(F[i], 3)
+
+    x = torch.arange(64).float() % 5 - 2
+    f = torch.arange(64) % 3 == 0
+    p, n, g = (x > 0).int(), (x < 0).int(), f.int()
+    want = torch.stack([p - n, p + 2 * g, (p == g).int(), (g < p).int(), g << 3, 4 * g, p | g, (p & g) + 3])
+    assert torch.equal(run(main, target, x, f), want.int())
+
+
+@every_target
+@pytest.mark.parametrize("kind", ["max", "min", "sum"])
+def test_reductions_of_bools(kind, target):
+    @T.prim_func
+    def main(F: T.Tensor((8, 32), "bool"), Y: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            f, r = T.alloc_fragment((8, 32), "int32"), T.alloc_fragment((8,), "int32")
+            T.copy(F, f)
+            getattr(T, f"reduce_{kind}")(f, r, dim=1)
+            T.copy(r, Y)
+
+    f = torch.arange(256).reshape(8, 32) % 9 > torch.arange(8).reshape(8, 1)
+    want = {"max": f.any(1), "min": f.all(1), "sum": f.sum(1)}[kind]
+    assert torch.equal(run(main, target, f), want.int())
+
+
+@pytest.mark.parametrize(
+    "left, right, operation, kind",
+    [
+        ("uint8", 3, operator.add, "int32"),
+        ("uint8", 3, operator.lshift, "int32"),
+        ("uint8", 3, operator.rshift, "uint8"),
+        ("uint8", 3, operator.and_, "uint8"),
+        ("uint8", 256, operator.or_, "int32"),
+        ("uint32", -16, operator.and_, "uint32"),
+        ("uint32", "int32", operator.add, "uint32"),
+        ("int64", 1, operator.lshift, "int64"),
+        ("bool", "bool", operator.add, "int32"),
+        ("bool", "bool", operator.and_, "bool"),
+        ("bool", 3, operator.floordiv, "int32"),
+        ("float16", "bfloat16", operator.add, "float32"),
+        ("float8_e4m3fn", "float8_e5m2", operator.mul, "float32"),
+    ],
+)
+def test_types(left, right, operation, kind):
+    x = ir.Var("x", left)
+    y = ir.Var("y", right) if isinstance(right, str) else right
+    assert str(operation(x, y).ty) == kind
+
+
+def test_functions_promote_as_operators():
+    u, i, small = ir.Var("u", "uint32"), ir.Var("i", "int32"), ir.Var("s", "uint8")
+    assert str(T.max(u, i).ty) == str((u + i).ty) == "uint32"
+    assert str(T.ceildiv(small, 16).ty) == "int32"
