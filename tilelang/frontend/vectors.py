@@ -54,8 +54,9 @@ class VectorArray(BufferLike):
     def _place(self, key: Any) -> tuple[Any, ...]:
         """The subscript of the scalar buffer; a slice of the array keeps whole vectors."""
         items = key if isinstance(key, tuple) else (key,)
-        is_element = len(items) == len(self.buffer.shape) - 1 and not any(isinstance(item, slice) or item is ... for item in items)
-        return (*items, ir.Ramp(ir.IntImm("int32", 0), ir.IntImm("int32", 1), self._lanes)) if is_element else items
+        if len(items) != len(self.buffer.shape) - 1 or any(isinstance(item, slice) or item is ... for item in items):
+            return items
+        return *items, ir.Ramp(ir.IntImm("int32", 0), ir.IntImm("int32", 1), self._lanes)
 
 
 def declared_sizes(sizes: list[Any], dtype: DType) -> list[Any]:

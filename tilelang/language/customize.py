@@ -57,7 +57,8 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
     sizes = declared_sizes(shown, kind)
     if strides is None and not same_product([kind.bits, *sizes], [canonical(str(src.dtype)).bits, *src.shape]):
         raise CompileError(
-            f"{what}: {src.name} is {shape_text(array.shape)} of {array.dtype}, which does not fill {shape_text(shown)} of {kind}",
+            f"{what}: {src.name} is {shape_text(array.shape)} of {array.dtype}, which does not fill "
+            f"{shape_text(shown)} of {kind}",
             hint="source and view must have the same size in bytes",
         )
     builder = current(what)

@@ -411,7 +411,7 @@ def test_odd_functions_keep_the_sign_of_zero(target):
 @every_target
 def test_and_and_or_read_a_tile_only_where_python_would(target):
     @T.prim_func
-    def main(X: T.Tensor((8, 6), "int32"), O: T.Tensor((8,), "int32")):
+    def main(X: T.Tensor((8, 6), "int32"), Y: T.Tensor((8,), "int32")):
         with T.Kernel(8, threads=32) as b:
             a = T.alloc_local((6,), "int32")
             n = T.alloc_var("int32", init=0)
@@ -423,7 +423,7 @@ def test_and_and_or_read_a_tile_only_where_python_would(target):
                     n = n + 10
                 if k == 0 or a[k - 1] == a[k]:
                     n = n + 1
-            O[b] = n
+            Y[b] = n
 
     x = torch.arange(48, dtype=torch.int32).reshape(8, 6) // 2 % 3
     found = (x == 0).sum(1) * (x[:, 0] == 0)
@@ -463,11 +463,11 @@ def test_a_persistent_loop_over_one_axis_gives_the_index(target):
     n = T.dynamic("n")
 
     @T.prim_func
-    def main(X: T.Tensor((n, 64), "float32"), O: T.Tensor((n, 64), "float32")):
+    def main(X: T.Tensor((n, 64), "float32"), Y: T.Tensor((n, 64), "float32")):
         with T.Kernel(3, threads=64) as b:
             for t in T.Persistent([n], 3, b, group_size=1):
                 for i in T.Parallel(64):
-                    O[t, i] = X[t, i] * 2
+                    Y[t, i] = X[t, i] * 2
 
     x = torch.arange(640).float().reshape(10, 64)
     assert torch.equal(run(main, target, x), x * 2)
