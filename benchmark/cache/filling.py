@@ -91,4 +91,5 @@ def _row(name: str, number: int) -> dict:
         "pinned": False,
         "inputs": "{}",
         "reason": "",
+        "shortcut": "",
     }

@@ -35,6 +35,7 @@ cdef extern from "<sys/ioctl.h>":
 cdef object NotPlain = plain.NotPlain
 cdef object is_immortal = plain._is_immortal
 cdef object is_named_text = plain._is_named_text
+cdef int DEEPEST = plain.DEEPEST
 cdef set by_content = plain._by_content
 cdef set by_identity = plain._by_identity
 cdef object MISSING = missing.MISSING
@@ -73,7 +74,7 @@ cdef int put_tagged(Buffer* out, char tag, const void* data, Py_ssize_t size) ex
     return put(out, data, size)
 
 
-cdef int encode(object value, Buffer* out) except -1:
+cdef int encode(object value, Buffer* out, int depth) except -1:
     cdef Py_ssize_t size
     cdef long long number
     cdef int overflow
@@ -84,7 +85,7 @@ cdef int encode(object value, Buffer* out) except -1:
     if kind is int:
         number = PyLong_AsLongLongAndOverflow(value, &overflow)
         if overflow:
-            raw = b"%d" % value
+            raw = b"%x" % value
             size = len(raw)
             put_tagged(out, b"I", &size, sizeof(size))
             return put(out, <const char*> raw, size)
@@ -105,24 +106,26 @@ cdef int encode(object value, Buffer* out) except -1:
     if kind is float:
         real = PyFloat_AS_DOUBLE(value)
         return put_tagged(out, b"f", &real, sizeof(real))
+    if depth == DEEPEST:
+        raise NotPlain("nested too deeply")
     if kind is tuple:
         size = PyTuple_GET_SIZE(value)
         put_tagged(out, b"t", &size, sizeof(size))
         for item in <tuple> value:
-            encode(item, out)
+            encode(item, out, depth + 1)
         return 0
     if kind is list:
         size = PyList_GET_SIZE(value)
         put_tagged(out, b"l", &size, sizeof(size))
         for item in <list> value:
-            encode(item, out)
+            encode(item, out, depth + 1)
         return 0
     if kind is dict:
         size = PyDict_Size(value)
         put_tagged(out, b"d", &size, sizeof(size))
         for key, item in (<dict> value).items():
-            encode(key, out)
-            encode(item, out)
+            encode(key, out, depth + 1)
+            encode(item, out, depth + 1)
         return 0
     if kind in by_content or is_named_text(kind):
         text = PyUnicode_AsUTF8AndSize(value, &size)
@@ -143,7 +146,7 @@ def plain_key(value):
     out.used = 0
     out.room = sizeof(out.inside)
     try:
-        encode(value, &out)
+        encode(value, &out, 0)
         return PyBytes_FromStringAndSize(out.data, out.used)
     finally:
         if out.data != out.inside:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,9 @@ from tilelang.artifact import KernelArtifact
 from tilelang.cache import journal, layers, lease, location, sources, store, warn
 from tilelang.cache.entry import CacheEntry
 from tilelang.cache.files import OPTIONS_PATH, PROGRAM_PATH
+from tilelang.cache.forks import Lock
 from tilelang.cache.key import KernelKey
+from tilelang.cache.manifest import storable
 from tilelang.cache.source_key import SourceKey
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _MAX_LEASES = 256  # an open file each; a kernel whose lease is given back stays loaded and can only lose its files
 _MAX_REASON_INPUTS = 6
+_COMMON_NAME = "main"
+PATIENCE_SECONDS = 300.0
+"""The longest wait for another process that compiles the same kernel, while it runs."""
 
 
 class DiskCache:
@@ -36,29 +39,34 @@ class DiskCache:
         self.place = place
         self.root = place.root
         self._leases: OrderedDict[str, lease.Lock] = OrderedDict()
-        self._guard = threading.Lock()
+        self._guard = Lock()
+        self._index: Index | None = None
+        self._has_locks: bool | None = None
 
-    @functools.cached_property
+    @property
     def index(self) -> Index:
         """The index; a process that only reads kernels never loads the database's driver (6 ms)."""
-        from tilelang.cache.index import Index
+        if self._index is None:
+            from tilelang.cache.index import Index
 
-        return Index(self.root)
+            self._index = Index(self.root)
+        return self._index
 
-    @functools.cached_property
+    @property
     def has_locks(self) -> bool:
         """Whether the file system's locks work; without them the index and eviction are left out."""
-        try:
-            works = lease.locks_work(self.root / "locks")
-        except OSError:
-            works = False
-        if not works and self.place.writable:
-            warn.once(
-                "locks",
-                f"the file system of the kernel cache {self.root} has no working locks: the index and eviction are off, "
-                "and processes may compile the same kernel twice",
-            )
-        return works
+        if self._has_locks is None:
+            try:
+                self._has_locks = lease.locks_work(self.root / "locks")
+            except OSError:
+                self._has_locks = False
+            if not self._has_locks and self.place.writable:
+                warn.once(
+                    "locks",
+                    f"the file system of the kernel cache {self.root} has no working locks: the index and eviction are off, "
+                    "and processes may compile the same kernel twice",
+                )
+        return self._has_locks
 
     @property
     def keeps_index(self) -> bool:
@@ -67,63 +75,106 @@ class DiskCache:
 
     def find(self, key: str) -> CacheEntry | None:
         """The verified entry of ``key``, or None; a bad one is moved aside."""
-        for root in (self.root, *layers.roots()):
-            path = store.entry_path(root, key)
+        return next(filter(None, (self._find_in(root, key) for root in (self.root, *layers.roots()))), None)
+
+    def _find_in(self, root: Path, key: str) -> CacheEntry | None:
+        path = store.entry_path(root, key)
+        try:
             held = lease.share_directory(path) if root is self.root else None
-            try:
-                found = store.load(path)
-            except FileNotFoundError:
-                continue
-            except store.BadEntry as error:
-                self._reject(root, path, error)
-                continue
-            self._hold(key, held)
-            origin = "disk" if root is self.root else "layer"
-            seconds = float(found.manifest.get("compile_seconds", 0.0))
-            if self.place.writable:
-                journal.append(self.root, key)
-            return CacheEntry(key, path, found.artifact, origin, seconds, found.manifest.get("inputs", {}), held)
-        return None
+            found = store.load(path)
+        except (FileNotFoundError, BlockingIOError):
+            return None
+        except store.BadEntry as error:
+            self._reject(root, path, error)
+            return None
+        except OSError as error:
+            self.trouble("unreadable entry", f"the cache entry {path} cannot be read: {error.strerror}; it is compiled again")
+            return None
+        self._hold(key, held)
+        self._note(journal.append(self.root, key) if self.place.writable else 0)
+        seconds = float(found.manifest.get("compile_seconds", 0.0))
+        origin = "disk" if root is self.root else "layer"
+        return CacheEntry(key, path, found.artifact, origin, seconds, found.manifest.get("inputs", {}), held)
+
+    def count(self, event: str) -> None:
+        """Notes one of :data:`journal.EVENTS`."""
+        if self.place.writable and self.place.kept:
+            self._note(journal.count(self.root, event))
+
+    def trouble(self, kind: str, message: str) -> None:
+        """Warns once, and counts an error."""
+        warn.once(kind, message)
+        self.count("error")
+
+    def _note(self, waiting: int) -> None:
+        """Takes a journal of ``waiting`` bytes over before it grows without bound."""
+        if waiting > journal.MAX_BYTES:
+            if self.keeps_index:
+                self.index.take_journal()
+            else:
+                journal.cut(self.root)
 
     def find_source(self, source_key: str) -> str | None:
         """The kernel key that a source key leads to, or None."""
         return next(filter(None, (sources.find(root, source_key) for root in (self.root, *layers.roots()))), None)
 
     @contextlib.contextmanager
-    def only_one(self, key: str) -> Iterator[None]:
-        """Holds ``key`` against other processes, where the file system can."""
+    def only_one(self, key: str, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+        """Holds ``key`` against other processes, where the file system can; waits at most ``patience`` seconds for one."""
         if not self.place.writable or not self.has_locks:
             yield
             return
+        if not (self.root / "locks").is_dir():
+            location.again(self.root)  # someone removed the whole cache
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(lease.exclusive(self.root / "locks" / f"{key}.lock"))
+                stack.enter_context(lease.exclusive(self.root / "locks" / f"{key}.lock", patience))
             except OSError as error:
-                warn.once(
-                    "lock",
-                    f"no lock in the kernel cache {self.root}: {error.strerror}; a kernel may be compiled twice",
-                )
+                self.trouble("lock", f"no lock in the kernel cache {self.root}: {error.strerror}; a kernel may be compiled twice")
             yield
 
-    def add(self, key: KernelKey, artifact: KernelArtifact, seconds: float) -> Path | None:
+    def add(self, key: KernelKey, artifact: KernelArtifact, seconds: float, source: SourceKey | None = None) -> Path | None:
         """Publishes an entry; None where it could not be kept, after a warning."""
         if not self.place.writable:
             return None
-        facts = self._facts(key, artifact, seconds)
-        try:
-            path = store.publish(self.root, key.digest, with_texts(key, artifact), facts)
-        except OSError as error:
-            warn.once("publish", f"a kernel could not be kept in {self.root}: {error.strerror}")
+        name = title(key, source)
+        facts = self._facts(key, name, seconds, source)
+        path = self._publish(key.digest, with_texts(key, artifact), facts)
+        if path is None or not self._share(key.digest, path):
             return None
-        self._hold(key.digest, lease.share_directory(path))
+        warn.guarded(lambda: self._register(path, key, name), None, f"a kernel in {self.root} is not listed")
+        return path
+
+    def _share(self, key: str, path: Path) -> bool:
+        """Keeps a new entry from eviction; False where someone was faster."""
+        try:
+            self._hold(key, lease.share_directory(path))
+        except BlockingIOError:
+            return False
+        return path.is_dir()
+
+    def _publish(self, key: str, artifact: KernelArtifact, facts: Mapping) -> Path | None:
+        try:
+            try:
+                return store.publish(self.root, key, artifact, facts)
+            except FileNotFoundError:
+                location.again(self.root)  # someone removed the whole cache meanwhile
+                return store.publish(self.root, key, artifact, facts)
+        except (OSError, ValueError, TypeError) as error:
+            reason = getattr(error, "strerror", None) or warn.describe(error)
+            self.trouble("publish", f"a kernel could not be kept in {self.root}: {reason}")
+            return None
+
+    def _register(self, path: Path, key: KernelKey, name: str) -> None:
+        """What is known about a new entry beside its own directory: its link, its row, and what has to make room for it."""
         from tilelang.cache import eviction, scripts  # nothing that a process needs whose kernels are all there
 
-        scripts.link(self.root, key.name, scripts.group_of(key.name, key.target), key.digest)
+        self.count("miss")
+        scripts.link(self.root, name, scripts.group_of(name, key.target), key.digest)
         if self.keeps_index:
             with contextlib.suppress(store.BadEntry):
                 self.index.published(store.read_manifest(path))
             eviction.enforce(self.root, self.index, env.get("TILELANG_CACHE_MAX_SIZE"))
-        return path
 
     def adopt(self, key: str, files: Mapping[str, bytes]) -> CacheEntry | None:
         """Publishes an entry that came from elsewhere; None where it is not what its manifest says, after a warning."""
@@ -131,18 +182,18 @@ class DiskCache:
             artifact, facts = store.from_files(key, files)
             path = store.publish(self.root if self.place.writable else location.private().root, key, artifact, facts)
         except store.BadEntry as error:
-            warn.once("shared entry", f"a kernel from the shared cache is damaged and compiled here: {error}")
+            self.trouble("shared entry", f"a kernel from the shared cache is damaged and compiled here: {error}")
             return None
         except OSError as error:
-            warn.once("publish", f"a kernel could not be kept in {self.root}: {error.strerror}")
+            self.trouble("publish", f"a kernel could not be kept in {self.root}: {error.strerror}")
             return None
-        held = lease.share_directory(path)
-        self._hold(key, held)
+        if not self._share(key, path):
+            return None
         if self.keeps_index:
-            with contextlib.suppress(store.BadEntry):
+            with contextlib.suppress(store.BadEntry, OSError):
                 self.index.published(store.read_manifest(path))
         seconds = float(facts.get("compile_seconds", 0.0))
-        return CacheEntry(key, path, artifact, "shared", seconds, facts.get("inputs", {}), held)
+        return CacheEntry(key, path, artifact, "shared", seconds, facts.get("inputs", {}), self._leases.get(key))
 
     def link(self, source: SourceKey, key: str) -> None:
         """Lets a source key lead to the entry of ``key``."""
@@ -154,7 +205,7 @@ class DiskCache:
         try:
             sources.record(self.root, source.digest, key)
         except OSError as error:
-            warn.once("publish", f"a source key could not be kept in {self.root}: {error.strerror}")
+            self.trouble("publish", f"a source key could not be kept in {self.root}: {error.strerror}")
             return
         if self.keeps_index:
             self.index.linked(source.digest, key, source.function)
@@ -167,18 +218,19 @@ class DiskCache:
         with self._guard:
             self._leases.clear()
 
-    def _facts(self, key: KernelKey, artifact: KernelArtifact, seconds: float) -> dict:
-        nearest = self.index.nearest(key.name, key.inputs) if self.keeps_index else None
+    def _facts(self, key: KernelKey, name: str, seconds: float, source: SourceKey | None) -> dict:
+        nearest = self.index.nearest(name, key.inputs) if self.keeps_index else None
         return {
-            "name": key.name,
-            "target": key.target,
+            "name": name,
+            "target": storable(key.target),
             "arch": _arch(key.target),
-            "backend": key.backend,
+            "backend": storable(key.backend),
             "space": int(key.options.get("space", 0)),
             "created": time.time(),
             "compile_seconds": seconds,
-            "inputs": key.inputs,
+            "inputs": {storable(label): storable(text) for label, text in key.inputs.items()},
             "reason": _reason(nearest),
+            "shortcut": storable(source.reason) if source is not None else "",
         }
 
     def _reject(self, root: Path, path: Path, error: store.BadEntry) -> None:
@@ -187,7 +239,7 @@ class DiskCache:
             action = "it was moved to quarantine/ and is compiled again"
         else:
             action = "it is compiled again"
-        warn.once("bad entry", f"the cache entry {path} is damaged ({error}); {action}")
+        self.trouble("bad entry", f"the cache entry {path} is damaged ({error}); {action}")
 
     def _hold(self, key: str, held: lease.Lock | None) -> None:
         if held is None:
@@ -207,10 +259,19 @@ def shared_tier() -> SharedTier | None:
     return module.current()
 
 
+def title(key: KernelKey, source: SourceKey | None) -> str:
+    """The name of a kernel for people: the factory's, where the program is called ``main`` as in most examples."""
+    if key.name != _COMMON_NAME or source is None or not source.function:
+        return storable(key.name)
+    parts = [part for part in source.function.split(".") if part != "<locals>"]
+    return storable(parts[-1])
+
+
 def with_texts(key: KernelKey, artifact: KernelArtifact) -> KernelArtifact:
     """``artifact`` with ``program.txt`` and ``options.txt``, where the compiler did not write its own."""
     options = "".join(f"{name} = {text}\n" for name, text in sorted(key.inputs.items()))
-    files = {PROGRAM_PATH: key.program.encode(), OPTIONS_PATH: options.encode(), **artifact.files}
+    texts = {PROGRAM_PATH: storable(key.program).encode(), OPTIONS_PATH: storable(options).encode()}
+    files = {**texts, **artifact.files}
     return dataclasses.replace(artifact, files=files)
 
 

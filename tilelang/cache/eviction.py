@@ -6,6 +6,7 @@ library of an evicted kernel that is already loaded stays mapped, so that nobody
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ def evict(root: Path, index: Index, wanted: int, grace: float = GRACE_SECONDS) -
         for key, size, last_used in batch:
             # A last use in the future means that the clock went back; such an entry must not stay for ever.
             recent = newest < last_used <= time.time()
-            if recent or not _remove(root, key):
+            if recent or not (remove(root, key) or is_gone(root, key)):
                 spared += 1
                 continue
             gone.append(key)
@@ -58,13 +59,21 @@ def evict(root: Path, index: Index, wanted: int, grace: float = GRACE_SECONDS) -
         index.dropped(*gone)
         if len(batch) < _BATCH:
             break
+    if entries:
+        index.count("evicted", entries)
     return Eviction(entries, freed)
 
 
-def _remove(root: Path, key: str) -> bool:
+def is_gone(root: Path, key: str) -> bool:
+    """Whether nothing lies in an entry's place."""
+    return not os.path.lexists(store.entry_path(root, key))
+
+
+def remove(root: Path, key: str) -> bool:
+    """Removes an entry, or what lies in its place; False where it is gone, in use, or cannot be removed."""
     path = store.entry_path(root, key)
-    if not path.is_dir():
-        return True
+    if path.is_symlink() or not path.is_dir():
+        return store.discard(root, path)
     claim = lease.claim_directory(path)
     if claim is None:
         return False

@@ -8,6 +8,8 @@ import threading
 import weakref
 from collections.abc import Iterator
 
+from tilelang.cache.forks import Lock
+
 _all: weakref.WeakSet[Flights] = weakref.WeakSet()
 
 
@@ -23,13 +25,12 @@ class Flights:
     """Locks by key; a key's lock is forgotten when the last thread leaves."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._guard = Lock()
         self._locks: dict[str, list] = {}  # key -> [lock, how many threads want it]
         _all.add(self)
 
     def reset(self) -> None:
         """Forgets all locks: after a fork, the threads that held them do not exist."""
-        self._guard = threading.Lock()
         self._locks = {}
 
     @contextlib.contextmanager

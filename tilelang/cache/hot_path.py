@@ -16,7 +16,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tilelang.cache import schema
-from tilelang.cache.schema import artifact_files, dispatch, kernels, sources, totals, trials
+from tilelang.cache.schema import artifact_files, counters, dispatch, kernels, sources, totals, trials
 
 _DIALECT = sqlite.dialect(paramstyle="named")
 
@@ -27,6 +27,13 @@ def _upsert(table: Table, kept: tuple[str, ...] = ()) -> Any:
     names = {column.name for column in table.primary_key}
     changed = {c.name: insert.excluded[c.name] for c in table.columns if c.name not in names and c.name not in kept}
     return insert.on_conflict_do_update(index_elements=sorted(names), set_=changed)
+
+
+def _add(table: Table) -> Any:
+    """Inserts a row, or adds its count to that of the same primary key."""
+    insert = sqlite.insert(table)
+    names = [column.name for column in table.primary_key]
+    return insert.on_conflict_do_update(index_elements=names, set_={"count": table.c.count + insert.excluded["count"]})
 
 
 _KEY = bindparam("key")
@@ -46,6 +53,10 @@ STATEMENTS: Mapping[str, Any] = {
             entries=totals.c.entries + bindparam("more_entries"),
         )
     ),
+    "ADD_COUNT": _add(counters),
+    "SET_COUNT": _upsert(counters),
+    "COUNTS": select(counters.c.name, counters.c["count"]),
+    "DROP_COUNTS": delete(counters),
     "NOTE_USE": (
         update(kernels)
         .where(kernels.c.key == _KEY)

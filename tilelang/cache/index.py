@@ -2,7 +2,8 @@
 
 The directories are the truth and the index describes them, so that nothing here may fail a compile: a database that is
 corrupt is moved aside and rebuilt from the manifests, one from a newer version of the package is left alone, one that
-cannot be written to is left out with a warning.
+cannot be written to is left out with a warning, and one that another process has locked is waited for once, for two
+seconds, and then left out for a while.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import contextlib
 import json
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tilelang.cache import filesystem, journal, lease, sources, statements, store, warn
+from tilelang.cache import filesystem, forks, journal, lease, plain_files, sources, statements, store, warn
 
 FILE_NAME = "index.db"
-_BUSY_SECONDS = 20.0
+BUSY_SECONDS = 2.0
+"""The longest wait for another process that writes."""
+LEFT_OUT_SECONDS = 30.0
+"""How long the index is left out after such a wait."""
 _CORRUPT = (
     "malformed",
     "not a database",
@@ -39,12 +44,18 @@ class NewerSchema(Exception):
 
 
 class Index:
-    """The index of the cache at ``root``; may be used from any thread and after a fork."""
+    """The index of the cache at ``root``; may be used from any thread and after a fork.
 
-    def __init__(self, root: Path):
+    Args:
+        root: the cache's directory.
+        file: the database, where it is not ``<root>/index.db``: for a cache that cannot be written to.
+    """
+
+    def __init__(self, root: Path, file: Path | None = None):
         self.root = root
-        self.path = root / FILE_NAME
+        self.path = file or root / FILE_NAME
         self._local = threading.local()
+        self._left_out_until = 0.0
 
     # -- what a compiling process says ------------------------------------------------------------------------------
 
@@ -114,6 +125,24 @@ class Index:
         """(config digest, values, state, seconds, detail, kernel key) of a tuning task."""
         return self._query(statements.TRIALS, {"of_task": task})
 
+    def count(self, event: str, times: int) -> None:
+        """Adds to one of :data:`journal.EVENTS`."""
+        self._transact(lambda connection: connection.execute(statements.ADD_COUNT, {"name": event, "count": times}))
+
+    def counts(self) -> dict[str, int]:
+        """How often each event happened, and under ``since`` when counting began (seconds since 1970)."""
+        return dict(self._query(statements.COUNTS, {}))
+
+    def zero(self) -> None:
+        """Sets the counts to zero."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            journal.take(self.root)
+            connection.execute(statements.DROP_COUNTS)
+            connection.execute(statements.SET_COUNT, {"name": "since", "count": int(time.time())})
+
+        self._transact(write)
+
     def set_space(self, keys: Iterable[str], space: int) -> None:
         """Marks kernels as found by a search: 1, or 2 where the search was for given sizes."""
         rows = [{"key": key, "searched": space} for key in keys]
@@ -164,24 +193,33 @@ class Index:
         return self._guarded(lambda: self._connection().execute(statement, values).fetchall(), [])
 
     def _guarded(self, work: Callable[[], Result], otherwise: Result) -> Result:
+        if time.monotonic() < self._left_out_until:
+            return otherwise
         try:
-            try:
-                return work()
-            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                # SQLite quotes damaged schemas in its messages, which then may not even be text: Python 3.10 leaves them out.
-                message = str(error) if isinstance(error, sqlite3.Error) else ""
-                if message and not any(sign in message for sign in _CORRUPT):
-                    raise
-                self._replace_corrupt(error)
-                return work()
+            with forks.native:
+                return self._repaired(work)
         except NewerSchema as error:
             warn.once(
                 "newer schema",
                 f"the index {self.path} is left alone: {error}; the entries themselves are used",
             )
-        except (sqlite3.Error, OSError) as error:
-            warn.once("index", f"the index {self.path} is left out: {error}; the entries themselves are used")
+        except Exception as error:  # of SQLite, SQLAlchemy, the disk, or rows that hold nonsense
+            if isinstance(error, (sqlite3.OperationalError, lease.NotReleased)):
+                self._left_out_until = time.monotonic() + LEFT_OUT_SECONDS
+            warn.once("index", f"the index {self.path} is left out: {warn.describe(error)}; the entries themselves are used")
         return otherwise
+
+    def _repaired(self, work: Callable[[], Result]) -> Result:
+        """``work()``, once more on a new database where this one is corrupt."""
+        try:
+            return work()
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            # SQLite quotes damaged schemas in its messages, which then may not even be text: Python 3.10 leaves them out.
+            message = str(error) if isinstance(error, sqlite3.Error) else ""
+            if message and not any(sign in message for sign in _CORRUPT):
+                raise
+            self._replace_corrupt(error)
+            return work()
 
     def _connection(self) -> sqlite3.Connection:
         pid, connection = getattr(self._local, "connection", (0, None))
@@ -205,7 +243,8 @@ class Index:
         return (found.st_ino, found.st_dev) == self._local.identity
 
     def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        _refuse_other_kinds(self.path)
+        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > statements.VERSION:
@@ -223,7 +262,7 @@ class Index:
 
     def _bring_up(self, connection: sqlite3.Connection) -> None:
         """Creates the tables and fills them from the directories, or migrates an older schema; one process at a time."""
-        with lease.exclusive(self.root / "locks" / "index.lock"):
+        with lease.exclusive(self.path.parent / "locks" / "index.lock", BUSY_SECONDS):
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == statements.VERSION:
                 return
@@ -264,14 +303,25 @@ class Index:
         warn.once("corrupt index", f"the index {self.path} was corrupt ({error}); it was rebuilt from the entries")
 
     def _take_journal(self, connection: sqlite3.Connection) -> None:
-        for use in journal.take(self.root):
+        taken = journal.take(self.root)
+        for use in taken.uses:
             values = {"key": use.key, "more_hits": use.hits, "used_at": use.last_used}
             connection.execute(statements.NOTE_USE, values)
+        for event, times in taken.events.items():
+            connection.execute(statements.ADD_COUNT, {"name": event, "count": times})
 
 
 def differing(theirs: Mapping[str, str], ours: Mapping[str, str]) -> list[str]:
     """Names of the inputs that differ, or that only one side has."""
     return sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    """SQLite would wait for ever on a pipe."""
+    for suffix in ("", "-wal", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(f"{path}{suffix}").st_mode):
+                raise plain_files.NotAPlainFile(f"{path}{suffix}")
 
 
 def _put_kernel(connection: sqlite3.Connection, manifest: Mapping[str, Any]) -> None:
@@ -304,6 +354,7 @@ def _row(manifest: Mapping[str, Any], total: int) -> dict[str, Any]:
         "pinned": False,
         "inputs": json.dumps(manifest.get("inputs", {}), sort_keys=True),
         "reason": manifest.get("reason", ""),
+        "shortcut": manifest.get("shortcut", ""),
     }
 
 

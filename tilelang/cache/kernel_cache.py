@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import threading
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -33,7 +33,9 @@ from tilelang.cache.files import (
     PARAMS_PATH,
 )
 from tilelang.cache.flight import Flights
+from tilelang.cache.forks import Lock
 from tilelang.cache.key import KernelKey
+from tilelang.cache.manifest import storable
 from tilelang.cache.memo import CallMemo
 from tilelang.cache.source_key import SourceKey
 
@@ -57,6 +59,7 @@ __all__ = [
     "is_cache_enabled",
 ]
 
+_DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
 _MAX_IN_MEMORY = 4096
 Compile = Callable[[], KernelArtifact]
 
@@ -77,7 +80,12 @@ class KernelCache:
 
     Args:
         root: the directory; None follows ``tilelang.option.cache_dir`` and the environment, also when they change.
+
+    Attributes:
+        execution_backend: what :meth:`cached` uses where its caller names none; may be set.
     """
+
+    execution_backend = "auto"
 
     def __init__(self, root: Path | str | None = None):
         self._own_root = None if root is None else Path(root).absolute()
@@ -96,17 +104,15 @@ class KernelCache:
         Args:
             key: what decides the code.
             compile: makes the artifact; its errors go to the caller.
-            source: links this source key to the kernel.
+            source: links this source key to the kernel, and says which function it is of.
         """
-        if not self.enabled:
+        digest = _digest_of(key) if self.enabled else None
+        if digest is None:
             return self._compile_privately(key, compile)
-        digest = key.digest
-        entry = self._entries.get(digest)
+        entry = self._in_memory(digest)
         if entry is None:
             with self._flights.only_one(digest):
-                entry = self._entries.get(digest) or self._remember(self._find_or_compile(key, compile))
-        else:
-            entry = dataclasses.replace(entry, origin="memory")
+                entry = self._in_memory(digest) or self._remember(self._find_or_compile(key, compile, source))
         if source is not None:
             self.link(source, digest)
         return entry
@@ -115,41 +121,43 @@ class KernelCache:
         """The entry that ``source`` leads to, or None; neither traces nor compiles."""
         if source.digest is None or not self.enabled or not self.keeps_files:
             return None
+        return warn.guarded(lambda: self._follow(source.digest), None, "a kernel is not looked up by its source key")
+
+    def _follow(self, source_key: str) -> CacheEntry | None:
         tier = shared_tier()
-        digest = self.disk.find_source(source.digest) or (tier.find_source(source.digest) if tier else None)
+        digest = self.disk.find_source(source_key) or (tier.find_source(source_key) if tier else None)
         if digest is None:
             return None
-        entry = self._entries.get(digest)
+        entry = self._in_memory(digest)
         if entry is not None:
-            return dataclasses.replace(entry, origin="memory")
+            return entry
         entry = self.disk.find(digest)
         if entry is None and tier is not None:
-            files = tier.fetch(digest)
-            entry = self.disk.adopt(digest, files) if files is not None else None
+            entry = self._adopt(digest, tier.fetch(digest))
         return None if entry is None else self._remember(entry)
 
     def link(self, source: SourceKey, key: str) -> None:
         """Lets ``source`` lead to the kernel ``key``; does nothing where the source key is off or files are not kept."""
         if source.digest is not None and self.keeps_files:
-            self.disk.link(source, key)
+            warn.guarded(lambda: self.disk.link(source, key), None, "a source key is not kept")
 
     def lookup(self, key: str) -> CacheEntry | None:
         """The entry of a kernel key in hexadecimal, or None."""
-        entry = self._entries.get(key)
+        entry = self._in_memory(key)
         if entry is not None:
-            return dataclasses.replace(entry, origin="memory")
-        return self.disk.find(key) if self.keeps_files else None
+            return entry
+        return self._find(key) if self.keeps_files else None
 
     def compile_anew(self, key: KernelKey, compile: Compile) -> CacheEntry:
         """Compiles whatever the cache has, keeps the result where there is none yet, and returns this very result: the
         explicit way around the cache, for callers with a table of their own."""
         artifact, seconds = _timed(compile)
-        if self.keeps_files and self._may_keep(key):
-            path = self.disk.add(key, artifact, seconds)
-            stored = path is not None and self.disk.find(key.digest)
-            if stored and stored.artifact.files.items() >= artifact.files.items():
+        digest = _digest_of(key)
+        if digest is not None and self.keeps_files and self._keep(key, artifact, seconds, None) is not None:
+            stored = self._find(digest)
+            if stored is not None and stored.artifact.files.items() >= artifact.files.items():
                 return dataclasses.replace(stored, origin="compiled")
-        return CacheEntry(key.digest, _materialise(key, artifact), artifact, "compiled", seconds, key.inputs)
+        return _private(key, artifact, seconds)
 
     def get_or_build(
         self,
@@ -159,28 +167,38 @@ class KernelCache:
         source: SourceKey | None = None,
     ) -> Any:
         """``load(entry)`` of ``key``, remembered in memory, so that all callers of this process share one object."""
-        if not self.enabled:
+        digest = _digest_of(key) if self.enabled else None
+        if digest is None:
             return load(self._compile_privately(key, compile))
-        kernel = self._kernels.get(key.digest)
+        kernel = self._kernels.get(digest)
         if kernel is None:
             entry = self.lookup_or_compile(key, compile, source)
-            with self._flights.only_one("load " + key.digest):
-                kernel = self._kernels.get(key.digest)
+            with self._flights.only_one("load " + digest):
+                kernel = self._kernels.get(digest)
                 if kernel is None:
-                    kernel = _bounded_put(self._kernels, key.digest, load(entry))
+                    kernel = _bounded_put(self._kernels, digest, self.load(entry, load))
         elif source is not None:
-            self.link(source, key.digest)
+            self.link(source, digest)
         return kernel
+
+    def load(self, entry: CacheEntry, load: Callable[[CacheEntry], Any]) -> Any:
+        """``load(entry)``, from a private copy where someone has removed its files meanwhile."""
+        try:
+            return load(entry)
+        except Exception:
+            if all((entry.path / name).is_file() for name in entry.artifact.files):
+                raise
+            return load(dataclasses.replace(entry, path=_materialise(entry.key, entry.artifact)))
 
     @_OfInstanceOrDefault
     def cached(
         self,
-        func: Any,
+        func: Any = None,
         out_idx: int | list[int] | None = None,
         *args: Any,
         target: Any = "auto",
         target_host: Any = None,
-        execution_backend: str = "auto",
+        execution_backend: str | None = None,
         verbose: bool = False,
         pass_configs: dict | None = None,
         compile_flags: list[str] | str | None = None,
@@ -193,15 +211,21 @@ class KernelCache:
         Returns:
             JITKernel: the callable kernel.
         """
-        options = (out_idx, args, target, target_host, execution_backend, pass_configs, compile_flags)
-        if not self._enabled:
-            return self._build(func, options, verbose)
-        kernel = self._memo.get(func, options)
+        backend = execution_backend or self.execution_backend
+        options = (out_idx, args, target, target_host, backend, pass_configs, compile_flags)
+        kernel = self._recall(func, options) if self.enabled else None
         if kernel is None:
             kernel = self._build(func, options, verbose)
             if self.enabled:
-                self._memo.put(func, options, kernel)
+                warn.guarded(lambda: self._memo.put(func, options, kernel), None, "a kernel is not kept in memory")
         return kernel
+
+    def _recall(self, func: Any, options: tuple) -> Any:
+        try:
+            return self._memo.get(func, options)
+        except Exception as error:  # a closure for warn.guarded would cost a third of the look-up
+            warn.once("memory", f"a kernel is not looked up in memory: {warn.describe(error)}")
+            return None
 
     def _build(self, func: Any, options: tuple, verbose: bool) -> Any:
         # The place where compiler, cache and execution meet; importing it loads the compiler.
@@ -226,7 +250,7 @@ class KernelCache:
     @property
     def enabled(self) -> bool:
         """Whether kernels are looked up and kept at all."""
-        return self._enabled and not env.get("TILELANG_DISABLE_CACHE")
+        return self._enabled and (_DISABLED not in env.raw_table() or not env.get("TILELANG_DISABLE_CACHE"))
 
     @property
     def is_enabled_here(self) -> bool:
@@ -254,11 +278,16 @@ class KernelCache:
 
     def enable(self) -> None:
         """Uses the cache again after :meth:`disable`."""
-        self._enabled = True
+        self._turn(True)
 
     def disable(self) -> None:
         """Compiles afresh at every request, and keeps nothing."""
-        self._enabled = False
+        self._turn(False)
+
+    def _turn(self, on: bool) -> None:
+        self._enabled = on
+        if self._own_root is None:
+            location.turn_off(not on)
 
     def forget(self) -> None:
         """Empties the memory; entries on disk stay."""
@@ -277,39 +306,64 @@ class KernelCache:
 
     # -- steps ------------------------------------------------------------------------------------------------------
 
-    def _find_or_compile(self, key: KernelKey, compile: Compile) -> CacheEntry:
+    def _in_memory(self, digest: str) -> CacheEntry | None:
+        entry = self._entries.get(digest)
+        if entry is None or not os.path.isdir(entry.path):
+            return None
+        return dataclasses.replace(entry, origin="memory")
+
+    def _find(self, digest: str) -> CacheEntry | None:
+        return warn.guarded(lambda: self.disk.find(digest), None, "a kernel is not looked up")
+
+    def _find_or_compile(self, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:
         if not self.keeps_files:
             return self._compile_privately(key, compile)
-        disk = self.disk
-        entry = disk.find(key.digest)
+        entry = self._find(key.digest)
         if entry is not None:
             return entry
-        with disk.only_one(key.digest):
+        with self.disk.only_one(key.digest):
             # Whoever held the lock before may have made it.
-            return disk.find(key.digest) or self._fetch_or_compile(disk, key, compile)
+            return self._find(key.digest) or self._fetch_or_compile(key, compile, source)
 
-    def _fetch_or_compile(self, disk: DiskCache, key: KernelKey, compile: Compile) -> CacheEntry:
+    def _fetch_or_compile(self, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:
         tier = shared_tier()
         if tier is None:
-            return self._compile(disk, key, compile)
+            return self._compile(key, compile, source)
         with tier.flight(key.digest) as flight:
-            entry = disk.adopt(key.digest, flight.files) if flight.files is not None else None
+            entry = self._adopt(key.digest, flight.files)
             if entry is None:
-                entry = self._compile(disk, key, compile)
-                if entry.path.is_relative_to(disk.root):
+                entry = self._compile(key, compile, source)
+                if entry.path.is_relative_to(self.disk.root):
                     flight.send(entry.path)
             return entry
 
-    def _compile(self, disk: DiskCache, key: KernelKey, compile: Compile) -> CacheEntry:
+    def _compile(self, key: KernelKey, compile: Compile, source: SourceKey | None) -> CacheEntry:
         artifact, seconds = _timed(compile)
-        path = disk.add(key, artifact, seconds) if self._may_keep(key) else None
+        path = self._keep(key, artifact, seconds, source)
         if path is None:
-            path = _materialise(key, artifact)
+            return _private(key, artifact, seconds)
         return CacheEntry(key.digest, path, artifact, "compiled", seconds, key.inputs)
 
+    def _keep(self, key: KernelKey, artifact: KernelArtifact, seconds: float, source: SourceKey | None) -> Path | None:
+        """Where the artifact was kept; None, after a warning, where it was not."""
+
+        def add() -> Path | None:
+            if self._may_keep(key):
+                return self.disk.add(key, artifact, seconds, source)
+            self.disk.count("uncacheable")
+            return None
+
+        return warn.guarded(add, None, "a kernel could not be kept")
+
+    def _adopt(self, digest: str, files: Mapping[str, bytes] | None) -> CacheEntry | None:
+        if files is None:
+            return None
+        return warn.guarded(lambda: self.disk.adopt(digest, files), None, "a kernel of the shared cache is not used")
+
     def _compile_privately(self, key: KernelKey, compile: Compile) -> CacheEntry:
-        artifact, seconds = _timed(compile)
-        return CacheEntry(key.digest, _materialise(key, artifact), artifact, "compiled", seconds, key.inputs)
+        if self.keeps_files:
+            warn.guarded(lambda: self.disk.count("uncacheable"), None, "a compilation is not counted")
+        return _private(key, *_timed(compile))
 
     def _may_keep(self, key: KernelKey) -> bool:
         """Whether the code that was just made is what the key says: the compiler must not have changed meanwhile."""
@@ -332,13 +386,27 @@ def _timed(compile: Compile) -> tuple[KernelArtifact, float]:
     return artifact, time.perf_counter() - started
 
 
-def _materialise(key: KernelKey, artifact: KernelArtifact) -> Path:
+def _digest_of(key: KernelKey) -> str | None:
+    """The key in hexadecimal; None where it cannot be made, after a warning."""
+    return warn.guarded(lambda: key.digest, None, f"the kernel {key.name} has no key and is not kept")
+
+
+def _private(key: KernelKey, artifact: KernelArtifact, seconds: float) -> CacheEntry:
+    """An entry that ends with this process."""
+    digest = _digest_of(key)
+    if digest is None:
+        digest = os.urandom(32).hex()
+        return CacheEntry(digest, _materialise(digest, artifact), artifact, "compiled", seconds)
+    return CacheEntry(digest, _materialise(digest, with_texts(key, artifact)), artifact, "compiled", seconds, key.inputs)
+
+
+def _materialise(digest: str, artifact: KernelArtifact) -> Path:
     """The artifact's files in a private directory that ends with this process."""
     root = location.private().root
-    path = store.entry_path(root, key.digest)
+    path = store.entry_path(root, digest)
     if path.exists():
         store.discard(root, path)
-    return store.publish(root, key.digest, with_texts(key, artifact), {"name": key.name})
+    return store.publish(root, digest, artifact, {"name": storable(artifact.name)})
 
 
 def _bounded_put(table: dict[str, Any], key: str, value: Any) -> Any:
@@ -350,7 +418,7 @@ def _bounded_put(table: dict[str, Any], key: str, value: Any) -> Any:
 
 
 _default: list[KernelCache] = []
-_default_guard = threading.Lock()
+_default_guard = Lock()
 
 
 def default_cache() -> KernelCache:
@@ -373,7 +441,7 @@ def compile_fixed(func: Any, out_idx: int | list[int] | None = None, *args: Any,
     For callers with a dictionary of their own; takes what :func:`cached` takes.
     """
     bypass = KernelCache()
-    bypass.disable()
+    bypass._enabled = False
     return bypass.cached(func, out_idx, *args, **options)
 
 

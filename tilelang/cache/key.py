@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from tilelang import env
 from tilelang.cache import location
 from tilelang.cache.canonical import NotCanonical, canonical, digest
 from tilelang.cache.fingerprint import Fingerprint, compiler_fingerprint
+from tilelang.cache.forks import computed
 from tilelang.errors import CacheError
 
 FORMAT = "tilelang-kernel-1"
@@ -49,12 +49,12 @@ class KernelKey:
     options: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
 
-    @cached_property
+    @computed
     def compiler(self) -> Fingerprint:
         """The compiler's fingerprint at the time when the key was first asked for it."""
         return self.fingerprint or compiler_fingerprint(location.memo_file())
 
-    @cached_property
+    @computed
     def inputs(self) -> dict[str, str]:
         """Name of each input -> its text (of the program and the compiler, a digest).
 
@@ -83,7 +83,7 @@ class KernelKey:
                 texts[label] = self._plain(label, value)
         return texts
 
-    @cached_property
+    @computed
     def digest(self) -> str:
         """The key: 64 hexadecimal digits."""
         inputs = self.inputs

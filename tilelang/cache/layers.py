@@ -23,7 +23,8 @@ def roots() -> tuple[Path, ...]:
 
 def _admit(path: Path) -> bool:
     # An administrator may provide a layer for everyone, so root's directories are trusted too.
-    problem = location.distrust(path, (os.geteuid(), 0))
+    owners = (os.geteuid(), 0)
+    problem = location.distrust(path, owners) or location.distrust(path / "kernels", owners)
     if problem is not None:
         warn.once("layer", f"the cache layer {path} is left out: {problem}")
     return problem is None

@@ -9,17 +9,30 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import os
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from tilelang.cache import plain_files
+
 _WITHOUT_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL))
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
+_STOPPED_SECONDS = 0.5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 
 
 class LocksUnsupported(OSError):
     """The file system has no working locks."""
+
+
+class NotReleased(OSError):
+    """Whoever holds a lock does not go on: it is stopped, or takes longer than anyone should wait."""
+
+    def __init__(self, holder: int, problem: str):
+        super().__init__(errno.ETIMEDOUT, f"process {holder or 'unknown'}, which has it, {problem}")
 
 
 class Lock:
@@ -60,14 +73,18 @@ def _flock(descriptor: int, operation: int) -> bool:
 
 
 @contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: Path, patience: float = math.inf) -> Iterator[None]:
     """Holds the lock file ``path``; waits for whoever has it. The file is gone when nobody wants it.
+
+    Args:
+        patience: seconds to wait for a holder that runs; one that is stopped is waited for half a second.
 
     Raises:
         LocksUnsupported: the file system has no locks.
+        NotReleased: the holder is stopped, or patience has ended.
         OSError: the file cannot be made.
     """
-    lock = _acquire(path, fcntl.LOCK_EX)
+    lock = _acquire(path, patience)
     try:
         yield
     finally:
@@ -77,20 +94,56 @@ def exclusive(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _acquire(path: Path, operation: int) -> Lock:
+def _acquire(path: Path, patience: float) -> Lock:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        started = time.monotonic()
+        descriptor = plain_files.descriptor_of(path, os.O_RDWR | os.O_CREAT)
         lock = Lock(descriptor)
-        _flock(descriptor, operation)
+        _wait(descriptor, patience)
         if _is_at(descriptor, path):
+            os.truncate(descriptor, 0)
+            os.write(descriptor, b"%d" % os.getpid())
             return lock
         lock.release()
+        patience -= time.monotonic() - started
+
+
+def _wait(descriptor: int, patience: float) -> None:
+    """Asks for the lock again and again: a wait inside of the system could not be ended when the holder is stopped."""
+    pause = _FIRST_PAUSE
+    started = running_at = time.monotonic()
+    while not _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        now = time.monotonic()
+        holder = _holder(descriptor)
+        if not _is_stopped(holder):
+            running_at = now
+        elif now - running_at > _STOPPED_SECONDS:
+            raise NotReleased(holder, "is stopped")
+        if now - started > patience:
+            raise NotReleased(holder, f"has not given it back for {patience:.0f} s")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _holder(descriptor: int) -> int:
+    """The process that wrote its number into a lock file; 0 where none did."""
+    text = os.pread(descriptor, 20, 0)
+    return int(text) if text.isdigit() else 0
+
+
+def _is_stopped(process: int) -> bool:
+    try:
+        # proc(5): the state follows the name, which is in parentheses and may hold anything
+        state = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state in ("T", "t")
 
 
 def remove_if_free(path: Path) -> bool:
     """Removes the lock file ``path`` of a process that was killed, unless somebody holds it at this moment."""
     try:
-        lock = Lock(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+        lock = Lock(plain_files.descriptor_of(path, os.O_RDWR))
         free = _flock(lock._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_at(lock._descriptor, path)
         if free:
             os.unlink(path)
@@ -113,30 +166,38 @@ def share_directory(path: Path) -> Lock | None:
     """A shared lock on the directory ``path``: while it is held, :func:`claim_directory` fails.
 
     None where there is no such directory (any more), or no locks; then only the grace period of eviction protects it.
+
+    Raises:
+        BlockingIOError: someone is about to remove the directory.
     """
-    # An exclusive holder is about to remove the directory, so there is nothing to wait for.
-    return _lock_directory(path, fcntl.LOCK_SH)
+    lock = _open_directory(path)
+    if lock is not None and _holds(lock, path, fcntl.LOCK_SH) is False:
+        raise BlockingIOError(errno.EWOULDBLOCK, "it is being removed", str(path))
+    return lock
 
 
 def claim_directory(path: Path) -> Lock | None:
     """An exclusive lock on the directory ``path``, or None where someone uses it or it cannot be had."""
-    return _lock_directory(path, fcntl.LOCK_EX)
+    lock = _open_directory(path)
+    return lock if lock is not None and _holds(lock, path, fcntl.LOCK_EX) else None
 
 
-def _lock_directory(path: Path, mode: int) -> Lock | None:
+def _open_directory(path: Path) -> Lock | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return Lock(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW))
     except OSError:
         return None
-    lock = Lock(descriptor)
+
+
+def _holds(lock: Lock, path: Path, mode: int) -> bool | None:
+    """Whether a lock was had on what is at ``path``; None where there are no locks. What is not had is given back."""
     try:
-        held = _flock(descriptor, mode | fcntl.LOCK_NB) and _is_at(descriptor, path)
-    except LocksUnsupported:
-        held = False
+        held = _flock(lock._descriptor, mode | fcntl.LOCK_NB) and _is_at(lock._descriptor, path)
+    except OSError:
+        held = None
     if not held:
         lock.release()
-        return None
-    return lock
+    return held
 
 
 def locks_work(directory: Path) -> bool:

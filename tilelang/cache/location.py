@@ -1,11 +1,12 @@
 """Where the cache is, and whether its directory may be trusted.
 
-A directory that another user owns, or that anyone may write to, could hand us a library of their making; it is refused,
-with a message, and the process uses a private directory instead.
+A directory that another user owns, or that others may write to, could hand us a library of their making; it is refused,
+with a message, and the process uses a private directory instead. The same holds for the directories right below it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from dataclasses import dataclass
@@ -17,6 +18,13 @@ from tilelang.cache import scratch, warn
 REPOSITORY_DIRECTORY = ".tilelang_cache"
 FINGERPRINTS = "fingerprints.json"
 SUBDIRECTORIES = ("kernels", "sources", "staging", "locks")
+MARKS = {
+    ".gitignore": "*\n",
+    "CACHEDIR.TAG": "Signature: 8a477f597d28d172789f06886806bc55\n# Compiled kernels of tilelang; see https://bford.info/cachedir/\n",
+}
+"""Files that keep a cache out of repositories and backups."""
+_DATABASE = ("index.db", "index.db-wal", "index.db-shm")
+_OWN = frozenset((*SUBDIRECTORIES, *MARKS, *_DATABASE, FINGERPRINTS, "journal", "scripts", "quarantine"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +44,17 @@ class Location:
 
 _chosen: list[Path] = []
 _prepared: dict[tuple[Path, int], Location] = {}
+_off: list[bool] = []
 
 
 def choose(root: Path | None) -> None:
     """Sets the root for this process, above the environment; None takes the choice back."""
     _chosen[:] = [] if root is None else [root]
+
+
+def turn_off(off: bool) -> None:
+    """While off, this process remembers nothing about the compiler in the root either."""
+    _off[:] = [off] if off else []
 
 
 def current() -> Location:
@@ -57,8 +71,16 @@ def at(root: Path) -> Location:
     return found
 
 
+def again(root: Path) -> None:
+    """Makes the directories of a root that were removed since its first use."""
+    _prepared.pop((root, os.getpid()), None)
+    at(root)
+
+
 def memo_file() -> Path | None:
-    """Where digests of the compiler's files are remembered."""
+    """Where digests of the compiler's files are remembered; None where the disk is not used."""
+    if _off or env.get("TILELANG_DISABLE_CACHE") or env.get("TILELANG_DISABLE_FILE_CACHING"):
+        return None
     here = current()
     return here.root / FINGERPRINTS if here.kept and here.writable else None
 
@@ -86,22 +108,42 @@ def _work_tree(start: Path) -> Path | None:
 
 def prepare(root: Path) -> Location:
     """Makes ``root`` and its subdirectories where they are missing, or falls back to a private directory with a warning."""
-    problem = _make(root)
-    if problem is None:
-        problem = distrust(root, (os.geteuid(),))
+    problem = _make(root) or distrust(root, (os.geteuid(),))
+    writable = problem is None and min(_usable(root / name) for name in SUBDIRECTORIES)  # each is made
+    problem = problem or next(filter(None, (_distrust_below(root / name) for name in SUBDIRECTORIES)), None)
     if problem is not None:
-        warn.once(
-            "location",
-            f"the kernel cache {root} is not used: {problem}; kernels of this process are not kept",
-        )
+        warn.once("location", f"the kernel cache {root} is not used: {problem}; kernels of this process are not kept")
         return private()
-    writable = all(_usable(root / name) for name in SUBDIRECTORIES)
-    if not writable:
+    if writable:
+        _mark(root)
+    else:
         warn.once(
             "read-only",
             f"the kernel cache {root} cannot be written to; kernels are read from it, new ones are not kept",
         )
     return Location(root, writable, True)
+
+
+def _distrust_below(directory: Path) -> str | None:
+    try:
+        kind = os.lstat(directory).st_mode
+    except OSError:
+        return None  # what is not there hands us nothing
+    if not stat.S_ISDIR(kind):
+        return f"{directory.name}/ is not a directory"
+    problem = distrust(directory, (os.geteuid(),))
+    return problem and f"{directory.name}/: {problem}"
+
+
+def _mark(root: Path) -> None:
+    with contextlib.suppress(OSError):
+        present = set(os.listdir(root))
+        if not present <= _OWN:
+            return  # a directory that the user has other files in is not ours to hide
+        for name in MARKS.keys() - present:
+            descriptor = os.open(root / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(MARKS[name])
 
 
 def private() -> Location:
@@ -123,8 +165,9 @@ def distrust(root: Path, owners: tuple[int, ...]) -> str | None:
         return "it is not a directory"
     if found.st_uid not in owners:
         return f"it belongs to user {found.st_uid}, not to {owners[0]}"
-    if found.st_mode & stat.S_IWOTH:
-        return "everyone may write to it (chmod 700 would mend that)"
+    if found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        who = "everyone" if found.st_mode & stat.S_IWOTH else "its group"
+        return f"{who} may write to it (chmod go-w would mend that)"
     return None
 
 

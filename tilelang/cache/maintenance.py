@@ -46,17 +46,9 @@ class Collection:
 
 def clear(root: Path, index: Index) -> int:
     """Removes every entry that no other process uses, pinned ones too, and all links; returns how many entries."""
-    removed = 0
-    for key in list(store.keys(root)):
-        path = store.entry_path(root, key)
-        claim = lease.claim_directory(path)
-        if claim is None:
-            continue
-        try:
-            removed += store.discard(root, path)
-        finally:
-            claim.release()
-        index.dropped(key)
+    keys = list(store.keys(root))
+    removed = sum([eviction.remove(root, key) for key in keys])
+    index.dropped(*(key for key in keys if eviction.is_gone(root, key)))
     scripts.sweep(root)
     for source_key, kernel_key in list(sources.links(root)):
         if not store.entry_path(root, kernel_key).is_dir():
@@ -73,9 +65,9 @@ def verify(root: Path, index: Index, repair: bool = False, progress: Progress = 
             store.load(path)
         except FileNotFoundError:
             continue
-        except store.BadEntry as error:
+        except (store.BadEntry, OSError) as error:
             result.bad[key] = str(error)
-            if repair:
+            if repair and isinstance(error, store.BadEntry):
                 store.move_aside(root, path)
             continue
         result.good += 1
@@ -93,7 +85,7 @@ def collect(root: Path, index: Index, cap: int, grace: float = eviction.GRACE_SE
     """Removes what is over ``cap`` bytes, what killed processes left behind, quarantined entries, and links that lead
     nowhere."""
     litter = _sweep(root / "staging", _STALE_SECONDS) + _sweep(root / "quarantine", 0.0)
-    litter += sum(map(lease.remove_if_free, (root / "locks").glob("*.lock")))
+    litter += sum(map(lease.remove_if_free, (root / "locks").glob("*.lock"))) + _sweep(root, _STALE_SECONDS, "journal.")
     rows = [key for key in index.listed() if not store.entry_path(root, key).is_dir()]
     for key in rows:
         index.dropped(key)
@@ -105,12 +97,12 @@ def collect(root: Path, index: Index, cap: int, grace: float = eviction.GRACE_SE
     return Collection(evicted.entries, evicted.bytes, litter, len(dangling), len(rows))
 
 
-def _sweep(folder: Path, age: float) -> int:
+def _sweep(folder: Path, age: float, prefix: str = "") -> int:
     """Removes what nobody has touched for ``age`` seconds; a time in the future counts as old, since clocks go back."""
     removed = 0
     now = time.time()
-    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in list(entries):
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in [entry for entry in entries if entry.name.startswith(prefix)]:
             with contextlib.suppress(OSError):
                 idle = now - entry.stat(follow_symlinks=False).st_mtime
                 if 0 <= idle < age:

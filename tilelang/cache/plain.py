@@ -17,24 +17,26 @@ class NotPlain(TypeError):
     """A value that only a full fingerprint can tell from others."""
 
 
+DEEPEST = 64
+"""How deep containers may lie in one another; what is compiled would not notice the end of the stack."""
 _by_identity: set[type] = set()
 _by_content: set[type] = set()
 
 
 def _python_plain_key(value: Any) -> bytes:
     out = bytearray()
-    _encode(value, out)
+    _encode(value, out, 0)
     return bytes(out)
 
 
-def _encode(value: Any, out: bytearray) -> None:
+def _encode(value: Any, out: bytearray, depth: int) -> None:
     kind = type(value)
     if value is None:
         out += b"N"
     elif kind is bool:
         out += b"T" if value else b"F"
     elif kind is int:
-        text = b"%d" % value
+        text = b"%x" % value
         out += b"i%d:%b" % (len(text), text)
     elif kind is float:
         out += b"f" + _DOUBLE(value)
@@ -42,15 +44,17 @@ def _encode(value: Any, out: bytearray) -> None:
         raw = value.encode("utf-8", "surrogatepass")
         out += b"s%d:" % len(raw)
         out += raw
+    elif depth == DEEPEST:
+        raise NotPlain("nested too deeply")
     elif kind is tuple or kind is list:
         out += b"%b%d:" % (b"t" if kind is tuple else b"l", len(value))
         for item in value:
-            _encode(item, out)
+            _encode(item, out, depth + 1)
     elif kind is dict:
         out += b"d%d:" % len(value)
         for key, item in value.items():
-            _encode(key, out)
-            _encode(item, out)
+            _encode(key, out, depth + 1)
+            _encode(item, out, depth + 1)
     elif kind in _by_content or _is_named_text(kind):
         raw = value.encode("utf-8", "surrogatepass")
         out += b"u" + _POINTER(id(kind)) + b"%d:" % len(raw)

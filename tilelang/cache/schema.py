@@ -21,7 +21,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = 2
+VERSION = 3
 """The schema's version, kept in SQLite's ``user_version``."""
 
 metadata = MetaData()
@@ -43,6 +43,7 @@ kernels = Table(
     Column("pinned", Boolean, nullable=False),
     Column("inputs", Text, nullable=False),  # JSON: name of each input of the key -> text
     Column("reason", Text, nullable=False),  # why it was compiled
+    Column("shortcut", Text, nullable=False),  # why it cannot be found before tracing; empty where it can
     Index("kernels_by_use", "pinned", "last_used"),
     Index("kernels_by_name", "name", "created"),
 )
@@ -98,6 +99,13 @@ totals = Table(
     Column("id", Integer, primary_key=True),
     Column("bytes", BigInteger, nullable=False),
     Column("entries", BigInteger, nullable=False),
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String(32), primary_key=True),  # an event of the journal, or ``since``: when they were set to zero
+    Column("count", BigInteger, nullable=False),
 )
 
 shared_metadata = MetaData()

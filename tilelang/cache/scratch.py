@@ -6,18 +6,19 @@ import atexit
 import os
 import shutil
 import tempfile
-import threading
 from pathlib import Path
 
-_lock = threading.Lock()
+from tilelang.cache.forks import Lock
+
+_lock = Lock()
 _made: dict[int, Path] = {}  # by process id, so that a forked child neither uses nor removes its parent's
 
 
 def root() -> Path:
-    """The directory, made (0700) at the first call in this process."""
+    """The directory (0700), made at the first call in this process and again where something has removed it."""
     with _lock:
         here = _made.get(os.getpid())
-        if here is None:
+        if here is None or not here.is_dir():
             here = _made[os.getpid()] = Path(tempfile.mkdtemp(prefix="tilelang-"))
         return here
 

@@ -91,10 +91,15 @@ def sweep(root: Path) -> int:
     """Removes links to entries that are gone, and groups without a program; returns how many."""
     removed = 0
     for programs in list((root / FOLDER).glob("*/*/programs")):
-        for entry in list(programs.iterdir()):
-            if not entry.exists():
-                entry.unlink(missing_ok=True)
-                removed += 1
-        if not any(programs.iterdir()):
-            shutil.rmtree(programs.parent, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another process may sweep at the same time
+            removed += _sweep_group(programs)
     return removed
+
+
+def _sweep_group(programs: Path) -> int:
+    dangling = [entry for entry in programs.iterdir() if not entry.exists()]
+    for entry in dangling:
+        entry.unlink(missing_ok=True)
+    if not any(programs.iterdir()):
+        shutil.rmtree(programs.parent, ignore_errors=True)
+    return len(dangling)

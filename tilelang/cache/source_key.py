@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from tilelang import env
-from tilelang.cache import header_watch, location, source_text, watch
+from tilelang.cache import header_watch, location, source_text, warn, watch
 from tilelang.cache.canonical import canonical, digest
 from tilelang.cache.fingerprint import compiler_fingerprint
 from tilelang.cache.missing import MISSING
@@ -85,12 +85,17 @@ class FunctionTracker:
         if get is None:
             return None
         try:
-            found = get(args, kwargs)
-        except NotPlain:
-            return self._recall_by_content(args, kwargs)
-        if found is None and not self._known.recall.holds():
-            return self._recall_after_change(args, kwargs)
-        return found
+            try:
+                found = get(args, kwargs)
+            except NotPlain:
+                return self._recall_by_content(args, kwargs)
+            if found is None and not self._known.recall.holds():
+                return self._recall_after_change(args, kwargs)
+            return found
+        except Exception as error:  # user objects may do anything when they are looked at
+            self.forget()
+            warn.once("recall", f"a kernel is not looked up in memory: {warn.describe(error)}")
+            return None
 
     def remember(self, args: tuple, kwargs: dict, result: Any) -> None:
         """Lets :meth:`recall` return ``result``; does nothing where a change could go unnoticed."""
@@ -98,6 +103,9 @@ class FunctionTracker:
             known = self._function_part()
             known.recall.rows()[self._row(args, kwargs)] = result
         except Unfaithful:
+            return
+        except Exception as error:  # as in recall
+            warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
             return
         self._get = known.recall.get
 
@@ -108,6 +116,12 @@ class FunctionTracker:
     def source_key(self, args: tuple, kwargs: dict) -> SourceKey:
         """The key of the call ``function(*args, **kwargs)``."""
         name = f"{self.function.__module__}.{self.function.__qualname__}"
+        try:
+            return self._key(name, args, kwargs)
+        except Exception as error:  # as in recall
+            return SourceKey(None, name, f"looking at what it reads raises {warn.describe(error)}")
+
+    def _key(self, name: str, args: tuple, kwargs: dict) -> SourceKey:
         try:
             known = self._function_part()
             arguments, codes = _arguments_digest(args, kwargs)

@@ -11,19 +11,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from tilelang.cache.store import is_key
+from tilelang.cache import plain_files
+from tilelang.cache.manifest import is_key
 
 
 def find(root: Path, source_key: str) -> str | None:
     """The kernel key of ``source_key``, or None."""
     try:
-        descriptor = os.open(_path(root, source_key), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        text = plain_files.read(_path(root, source_key), 129).decode("ascii", "replace")
     except OSError:
         return None
-    try:
-        text = os.read(descriptor, 129).decode("ascii", "replace")
-    finally:
-        os.close(descriptor)
     # The source key is repeated in the file, so that a cut or swapped file is a miss.
     kernel_key, _, own = text.partition(" ")
     return kernel_key if own == source_key and is_key(kernel_key) else None
@@ -42,7 +39,8 @@ def record(root: Path, source_key: str, kernel_key: str) -> None:
         draft.write_text(f"{kernel_key} {source_key}")
         draft.replace(path)
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 def forget(root: Path, source_key: str) -> None:
@@ -53,10 +51,18 @@ def forget(root: Path, source_key: str) -> None:
 
 def links(root: Path) -> Iterator[tuple[str, str]]:
     """(source key, kernel key) of every link."""
-    for path in (root / "sources").glob("??/*"):
-        kernel_key = find(root, path.name) if is_key(path.name) else None
-        if kernel_key is not None:
-            yield path.name, kernel_key
+    for folder in _names(root / "sources"):
+        for name in _names(root / "sources" / folder):
+            kernel_key = find(root, name) if is_key(name) else None
+            if kernel_key is not None:
+                yield name, kernel_key
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _path(root: Path, source_key: str) -> Path:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+from tilelang.cache import plain_files
+
 _ROWS = 64
+_MAX_BYTES = 1 << 20
 
 
 def recall(file: Path | None, state: str) -> Any:
@@ -27,12 +31,13 @@ def remember(file: Path | None, state: str, answer: Any) -> None:
         draft.write_text(json.dumps(dict(list(rows.items())[-_ROWS:])))
         draft.replace(file)
     except OSError:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink()
 
 
 def _rows(file: Path) -> dict[str, Any]:
     try:
-        rows = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        rows = json.loads(plain_files.read(file, _MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     return rows if isinstance(rows, dict) else {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 CREATE = [
     (
         'CREATE TABLE artifact_files ( "key" VARCHAR(64) NOT NULL, name VARCHAR(240) NOT NULL, bytes '
         'BIGINT NOT NULL, sha256 VARCHAR(64) NOT NULL, PRIMARY KEY ("key", name) )'
     ),
+    ("CREATE TABLE counters ( name VARCHAR(32) NOT NULL, count BIGINT NOT NULL, PRIMARY KEY (name) )"),
     (
         "CREATE TABLE dispatch ( task VARCHAR(64) NOT NULL, sizes VARCHAR(240) NOT NULL, name TEXT NOT "
         "NULL, target TEXT NOT NULL, kernel_key VARCHAR(64) NOT NULL, config TEXT NOT NULL, seconds FLOAT "
@@ -17,8 +18,8 @@ CREATE = [
         'CREATE TABLE kernels ( "key" VARCHAR(64) NOT NULL, name TEXT NOT NULL, target TEXT NOT NULL, '
         "arch TEXT NOT NULL, backend TEXT NOT NULL, space INTEGER NOT NULL, bytes BIGINT NOT NULL, "
         "created FLOAT NOT NULL, compile_seconds FLOAT NOT NULL, hits INTEGER NOT NULL, last_used FLOAT "
-        "NOT NULL, pinned BOOLEAN NOT NULL, inputs TEXT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY "
-        '("key") )'
+        "NOT NULL, pinned BOOLEAN NOT NULL, inputs TEXT NOT NULL, reason TEXT NOT NULL, shortcut TEXT NOT "
+        'NULL, PRIMARY KEY ("key") )'
     ),
     (
         "CREATE TABLE sources ( source_key VARCHAR(64) NOT NULL, kernel_key VARCHAR(64) NOT NULL, "
@@ -37,12 +38,12 @@ CREATE = [
 ]
 PUT_KERNEL = (
     'INSERT INTO kernels ("key", name, target, arch, backend, space, bytes, created, compile_seconds, '
-    "hits, last_used, pinned, inputs, reason) VALUES (:key, :name, :target, :arch, :backend, :space, "
-    ":bytes, :created, :compile_seconds, :hits, :last_used, :pinned, :inputs, :reason) ON CONFLICT "
-    '("key") DO UPDATE SET name = excluded.name, target = excluded.target, arch = excluded.arch, '
-    "backend = excluded.backend, space = excluded.space, bytes = excluded.bytes, compile_seconds = "
-    "excluded.compile_seconds, last_used = excluded.last_used, inputs = excluded.inputs, reason = "
-    "excluded.reason"
+    "hits, last_used, pinned, inputs, reason, shortcut) VALUES (:key, :name, :target, :arch, "
+    ":backend, :space, :bytes, :created, :compile_seconds, :hits, :last_used, :pinned, :inputs, "
+    ':reason, :shortcut) ON CONFLICT ("key") DO UPDATE SET name = excluded.name, target = '
+    "excluded.target, arch = excluded.arch, backend = excluded.backend, space = excluded.space, bytes "
+    "= excluded.bytes, compile_seconds = excluded.compile_seconds, last_used = excluded.last_used, "
+    "inputs = excluded.inputs, reason = excluded.reason, shortcut = excluded.shortcut"
 )
 PUT_FILE = (
     'INSERT INTO artifact_files ("key", name, bytes, sha256) VALUES (:key, :name, :bytes, :sha256) ON '
@@ -71,6 +72,13 @@ BYTES_OF = 'SELECT kernels.bytes FROM kernels WHERE kernels."key" = :key'
 KEYS = 'SELECT kernels."key" FROM kernels'
 TOTALS = "SELECT totals.bytes, totals.entries FROM totals"
 ADD_TOTALS = "UPDATE totals SET bytes=(totals.bytes + :more_bytes), entries=(totals.entries + :more_entries)"
+ADD_COUNT = (
+    "INSERT INTO counters (name, count) VALUES (:name, :count) ON CONFLICT (name) DO UPDATE SET count "
+    "= (counters.count + excluded.count)"
+)
+SET_COUNT = "INSERT INTO counters (name, count) VALUES (:name, :count) ON CONFLICT (name) DO UPDATE SET count = excluded.count"
+COUNTS = "SELECT counters.name, counters.count FROM counters"
+DROP_COUNTS = "DELETE FROM counters"
 NOTE_USE = (
     'UPDATE kernels SET hits=(kernels.hits + :more_hits), last_used=max(kernels.last_used, :used_at) WHERE kernels."key" = :key'
 )

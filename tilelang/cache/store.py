@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import pickle
-import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,17 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import codec
+from tilelang.cache import codec, plain_files
 from tilelang.cache.files import MANIFEST_PATH, PARAMS_PATH, is_safe_name
+from tilelang.cache.manifest import MAX_BYTES, BadEntry, is_key, seal, unseal
 
-_KEY = re.compile(r"[0-9a-f]{64}\Z")
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-MAX_MANIFEST_BYTES = 16 << 20
+__all__ = [
+    "BadEntry", "StoredEntry", "discard", "entry_path", "from_files", "is_key", "keys", "load", "move_aside", "publish",
+    "read_manifest", "seal", "unseal", "verified_files",
+]  # fmt: skip
+
 _FLUSH_THREADS = 16
-
-
-class BadEntry(Exception):
-    """An entry that is not what was published; the message says which file and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,6 @@ class StoredEntry:
 
 def reached(step: str) -> None:
     """Called at every step of publishing; the fault tests put their faults here."""
-
-
-def is_key(text: str) -> bool:
-    """Whether ``text`` is a kernel key."""
-    return _KEY.match(text) is not None
 
 
 def entry_path(root: Path, key: str) -> Path:
@@ -142,41 +135,13 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def seal(manifest: Mapping[str, Any]) -> bytes:
-    """A manifest as text, with its digest on the second line."""
-    text = json.dumps(manifest, sort_keys=True).encode()
-    return text + b"\n" + hashlib.sha256(text).hexdigest().encode() + b"\n"
-
-
-def unseal(raw: bytes) -> dict[str, Any]:
-    """The manifest that :func:`seal` wrote.
-
-    Raises:
-        BadEntry: it was changed or cut.
-    """
-    text, _, tail = raw.partition(b"\n")
-    if hashlib.sha256(text).hexdigest().encode() + b"\n" != tail:
-        raise BadEntry(f"{MANIFEST_PATH} does not match its own digest")
-    try:
-        manifest = json.loads(text)
-        well_formed = all(
-            is_safe_name(name) and type(size) is int and size >= 0 and type(checksum) is str
-            for name, (size, checksum) in manifest["files"].items()
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadEntry(f"{MANIFEST_PATH} does not list files: {error}") from error
-    if not well_formed or PARAMS_PATH not in manifest["files"]:
-        raise BadEntry(f"{MANIFEST_PATH} does not list the files of an entry")
-    return manifest
-
-
 def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of the entry at ``path``.
 
     Raises:
         BadEntry: it is missing, cut, changed or another entry's.
     """
-    manifest = unseal(_read(path, MANIFEST_PATH, MAX_MANIFEST_BYTES))
+    manifest = unseal(_read(path, MANIFEST_PATH, MAX_BYTES))
     if manifest.get("key") != path.name:
         raise BadEntry(f"the entry was made for another key, {manifest.get('key')!r}")
     return manifest
@@ -188,9 +153,14 @@ def load(path: Path) -> StoredEntry:
     Raises:
         FileNotFoundError: there is none.
         BadEntry: it is not what was published.
+        OSError: it cannot be read now, whatever it is.
     """
-    if not path.is_dir():
-        raise FileNotFoundError(path)
+    try:
+        found = os.lstat(path)
+    except NotADirectoryError as error:
+        raise FileNotFoundError(path) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise BadEntry("it is not a directory")
     manifest = read_manifest(path)
     return StoredEntry(path, _decode(dict(verified_files(path, manifest))), manifest)
 
@@ -249,19 +219,17 @@ def verified_files(path: Path, manifest: Mapping[str, Any]) -> Iterator[tuple[st
         yield name, content
 
 
-def _read(path: Path, name: str, limit: int) -> bytes:
+def _read(path: Path, name: str, size: int) -> bytes:
+    """A file's content, and one byte more than ``size`` of a file that is longer."""
     try:
         folder, _, _ = name.rpartition("/")
         if folder and (path / folder).resolve() != path.resolve() / folder:
             raise BadEntry(f"{name} leads out of the entry")
-        descriptor = os.open(path / name, _READ)
+        return plain_files.read(path / name, size + 1)
     except OSError as error:
+        if not plain_files.is_wrong_kind(error):
+            raise
         raise BadEntry(f"{name}: {error.strerror}") from error
-    with open(descriptor, "rb") as file:
-        try:
-            return file.read(limit + 1)
-        except OSError as error:
-            raise BadEntry(f"{name}: {error.strerror}") from error
 
 
 def move_aside(root: Path, path: Path) -> Path | None:
@@ -281,17 +249,20 @@ def discard(root: Path, path: Path) -> bool:
     target = root / "staging" / f"trash.{path.name[:16]}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
         os.rename(path, target)
+        if stat.S_ISDIR(os.lstat(target).st_mode):
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            os.unlink(target)
     except OSError:
         return False
-    shutil.rmtree(target, ignore_errors=True)
     return True
 
 
 def keys(root: Path) -> Iterator[str]:
-    """The keys that have a directory in ``root``."""
+    """The keys that have an entry in ``root``; something else may lie in an entry's place, which :func:`load` tells."""
     try:
         entries = os.scandir(root / "kernels")
     except OSError:
         return
     with entries:
-        yield from (entry.name for entry in entries if is_key(entry.name) and entry.is_dir(follow_symlinks=False))
+        yield from (entry.name for entry in entries if is_key(entry.name))

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import TypeVar
 
+from tilelang.cache.printable import printable
 from tilelang.errors import CacheWarning
 
 _said: set[tuple[str, str]] = set()
+Result = TypeVar("Result")
 
 
 def once(kind: str, message: str) -> None:
     """Warns with ``message`` unless this process has already warned of the same ``kind`` and message."""
     if (kind, message) not in _said:
         _said.add((kind, message))
-        warnings.warn(message, CacheWarning, stacklevel=3)
+        warnings.warn(printable(message), CacheWarning, stacklevel=3)
+
+
+def guarded(work: Callable[[], Result], otherwise: Result, what: str) -> Result:
+    """``work()``; where it raises, a warning that begins with ``what``, and ``otherwise``."""
+    try:
+        return work()
+    except Exception as error:  # whatever goes wrong in a cache must not fail the call that it was to speed up
+        once(what, f"{what}: {describe(error)}")
+        return otherwise
+
+
+def describe(error: BaseException) -> str:
+    """An error as one short line, whatever its class does when it is asked for its text."""
+    try:
+        text = str(error).strip().partition("\n")[0]
+    except Exception:
+        text = ""
+    kind = type(error).__name__
+    return f"{kind}: {text[:200]}" if text else kind
 
 
 def reset() -> None:

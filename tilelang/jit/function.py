@@ -192,8 +192,9 @@ def caching() -> bool:
 
 def from_source(source: SourceKey, options: CompileOptions) -> JITKernel | None:
     """The kernel that a source key finds on disk, or None; the compiler is not loaded."""
-    entry = default_cache().lookup_source(source)
-    return None if entry is None else loaded(entry, options.verbose)
+    cache = default_cache()
+    entry = cache.lookup_source(source)
+    return None if entry is None else cache.load(entry, functools.partial(loaded, verbose=options.verbose))
 
 
 def _is_eager(function: Callable[..., Any]) -> bool:

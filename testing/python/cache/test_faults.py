@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -427,4 +428,4 @@ def test_a_damaged_journal_is_only_statistics(cache, own_cache):
     key = fakes.key().digest
     cache.lookup_or_compile(fakes.key(), fakes.artifact)
     (own_cache / "journal").write_bytes(b"\xff\xfe garbage\n" + key.encode() + b" not-a-time\n" + key.encode() + b" 5.0\n")
-    assert journal.take(own_cache) == [journal.Use(key, 1, 5.0)]
+    assert journal.take(own_cache) == journal.Taken([journal.Use(key, 1, 5.0)], Counter(hit=1))

@@ -1,0 +1,67 @@
+"""Locks and forks: a child has one thread, so that a lock which another thread held at the fork would never be given back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+Value = TypeVar("Value")
+
+
+class Lock:
+    """A mutex that is free in a child, whoever held it at the fork: for steps that leave nothing half done."""
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _locks.add(self)
+
+    def __enter__(self) -> Lock:
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._lock.release()
+
+
+class computed(Generic[Value]):
+    """An attribute that is computed at its first use. ``functools.cached_property`` holds a lock of the class meanwhile, before
+    Python 3.12, which a child would wait on for ever; here two threads may compute the same value."""
+
+    def __init__(self, function: Callable[[Any], Value]):
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> computed[Value]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.function(instance)
+        return value
+
+
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+native = threading.RLock()
+"""Held while a library's own state may be half changed (SQLite's); a fork waits for it."""
+
+
+def _free_all() -> None:
+    for lock in list(_locks):
+        lock._lock = threading.Lock()
+    native.release()
+
+
+os.register_at_fork(before=native.acquire, after_in_parent=native.release, after_in_child=_free_all)
