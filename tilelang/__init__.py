@@ -22,6 +22,7 @@ _MODULES: dict[str, str] = {
     "tilelang.transform.config": "PassConfigKey",
     "tilelang.log": "set_log_level",
     "tilelang.simulator": "simulator",
+    "tilelang.interpreter.session": "interpret",
     "tilelang.option": "option",
     "tilelang.math": "cdiv next_power_of_2",
     "tilelang.tvm_names": "tvm DataType",
@@ -30,8 +31,8 @@ _MODULES: dict[str, str] = {
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 _SUBMODULES = (
-    "autotuner", "cache", "carver", "env", "errors", "execution", "jit", "language", "layout", "math", "profiler", "testing",
-    "tools", "transform", "utils",
+    "autotuner", "cache", "carver", "env", "errors", "execution", "interpreter", "jit", "language", "layout", "math", "profiler",
+    "testing", "tools", "transform", "utils",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOME, *_SUBMODULES]

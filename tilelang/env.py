@@ -76,6 +76,7 @@ VARIABLES: dict[str, Variable] = {
         ),
         Variable("CUDA_HOME", None, str, False, "Root of a CUDA toolkit, used after NVIDIA's Python wheels."),
         Variable("TILELANG_DEVICE", None, str, False, "`simulator` runs CUDA kernels on the PTX simulator."),
+        Variable("TILELANG_INTERPRET", False, flag, False, "`1` runs every kernel on the interpreter, on CPU tensors."),
         Variable("TILELANG_DISABLE_FILE_CACHING", False, flag, False, "Keep kernels in memory only; leave the disk alone."),
         Variable(
             "TILELANG_CACHE_SCOPE",

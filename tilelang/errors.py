@@ -388,6 +388,15 @@ class SimulatorError(ExecutionError):
         self.findings = tuple(findings)
 
 
+class InterpreterError(ExecutionError):
+    """A program that has no meaning; ``findings`` has all that the interpreter found, the message the first."""
+
+    def __init__(self, findings: Sequence[object]):
+        others = f"\n... and {len(findings) - 1} more findings" if len(findings) > 1 else ""
+        super().__init__(f"{findings[0]}{others}")
+        self.findings = tuple(findings)
+
+
 class UnsupportedOnCpuError(CompileError):
     """A construct that the CPU target cannot carry out."""
 

@@ -13,6 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((RO
 MAPS = {
     "tilelang/cache": ["design/cache-parts.md"],
     "tilelang/execution": ["execution.md"],
+    "tilelang/interpreter": ["interpreter.md"],
     "tilelang/layout": ["layout.md"],
     "tilelang/target/cpu": ["cpu.md"],
     "tilelang/target/cuda": ["cuda.md", "hopper.md", "cuda-toolchain.md"],

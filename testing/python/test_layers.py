@@ -26,6 +26,7 @@ BELOW = {
     "frontend": "tileop ir artifact sizes dtypes storage errors",
     "language": "frontend tileop ir layout dtypes policy errors",
     "transform": "tileop ir errors",
+    "interpreter": "tileop ir dtypes env errors",
     "target": "transform tileop ir layout artifact dtypes storage tensor_maps policy env errors",
     "simulator": "tensor_maps env errors",
     "execution": "simulator artifact storage tensor_maps dtypes errors",
@@ -33,7 +34,7 @@ BELOW = {
     "option": "cache",
     "utils": "artifact dtypes errors",
     "profiler": "utils artifact",
-    "jit": "cache execution target transform language frontend tileop ir profiler option artifact dtypes env errors",
+    "jit": "cache execution target interpreter transform language frontend tileop ir profiler option artifact dtypes env errors",
     "autotuner": "jit cache profiler utils errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""

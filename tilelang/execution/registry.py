@@ -33,6 +33,7 @@ BACKENDS: Mapping[str, Backend] = {
     "cython": Backend("tilelang.execution.cython", ("cpu", "c", "cuda")),
     "nvrtc": Backend("tilelang.execution.nvrtc", ("cuda",)),
     "torch": Backend("tilelang.execution.torch", ("cpu", "c", "cuda")),
+    "interpreter": Backend("tilelang.jit.interpreted", ("interpret",)),
 }
 """Backend name -> how it is found; the first one that runs a target is what ``"auto"`` means for it."""
 

@@ -141,6 +141,10 @@ def kernel_of(
     options = annotated_options(_program(func), options)
     func = _with_outputs(func, options)
     request = request_of(func, options)
+    if options.target.kind == "interpret":
+        from tilelang.jit.interpreted import interpreted
+
+        return interpreted(func, request, metadata)
     key = _key(func, options, request, metadata)
 
     def make() -> KernelArtifact:

@@ -180,7 +180,7 @@ class EagerFunction:
         program = trace(self.owner.function, fixed, sizes)
         cache = default_cache()
         kernel = kernel_of(program, options, cache, source, {_SIGNATURE: _plain_signature(signature)})
-        if source is not None:
+        if source is not None and kernel.cache_key:
             kernel.source_reason = source.reason
             cache.link(tracker.source_key((), fixed), kernel.cache_key)
         return kernel

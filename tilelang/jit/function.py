@@ -28,6 +28,7 @@ _DEFAULTS = tuple(
     env.raw_key(name)
     for name in (
         "TILELANG_DEVICE", "TILELANG_CUDA_ARCH", "TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_VERBOSE",
+        "TILELANG_INTERPRET",
     )
 )  # fmt: skip
 """Variables that decide what an unnamed target, backend or verbosity means; looked at by every call."""

@@ -79,8 +79,11 @@ def resolve_options(
         CompileError: an unknown pass configuration.
     """
     env.warn_unknown()
+    if env.get("TILELANG_INTERPRET"):
+        target, execution_backend = "interpret", "auto"
     info = parse_target(target if target is not None else env.get("TILELANG_DEFAULT_TARGET"))
-    backend = resolve(execution_backend or env.get("TILELANG_EXECUTION_BACKEND"), info.kind)
+    named = execution_backend or (env.get("TILELANG_EXECUTION_BACKEND") if info.kind != "interpret" else None)
+    backend = resolve(named, info.kind)
     if out_idx is not None:
         out_idx = (out_idx,) if isinstance(out_idx, int) else tuple(out_idx)
     flags = shlex.split(compile_flags) if isinstance(compile_flags, str) else list(compile_flags or ())

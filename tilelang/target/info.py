@@ -1,8 +1,8 @@
 """Naming a target, without loading the compiler.
 
-A target is given as a name (``"auto"``, ``"cuda"``, ``"cpu"``, ``"llvm"``, ``"c"``), a JSON object or a dict with a ``kind``
-(``{"kind": "cuda", "arch": "sm_90a"}``), or a TVM target. Its canonical JSON text is part of every kernel key, so everything
-that changes generated code is in it: the architecture, and on a CPU the vector features.
+A target is given as a name (``"auto"``, ``"cuda"``, ``"cpu"``, ``"llvm"``, ``"c"``, ``"interpret"``), a JSON object or a dict
+with a ``kind`` (``{"kind": "cuda", "arch": "sm_90a"}``), or a TVM target. Its canonical JSON text is part of every kernel key, so
+everything that changes generated code is in it: the architecture, and on a CPU the vector features.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tilelang import env
 from tilelang.errors import UnknownTargetError
 from tilelang.target.host import host_cpu
 
-KINDS = {"cuda": "cuda", "cpu": "cpu", "llvm": "cpu", "c": "c"}
-"""Accepted kind names and the target package that each selects."""
+KINDS = {"cuda": "cuda", "cpu": "cpu", "llvm": "cpu", "c": "c", "interpret": "interpret"}
+"""Accepted kind names and what each selects: a target package, or the interpreter."""
 
 CUDA_ARCHS = (
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103", "sm_103a",
@@ -35,7 +35,7 @@ class TargetInfo:
     """A target with everything decided.
 
     Attributes:
-        kind: ``"cpu"`` (LLVM), ``"c"`` or ``"cuda"``.
+        kind: ``"cpu"`` (LLVM), ``"c"``, ``"cuda"`` or ``"interpret"``.
         arch: of a CUDA target ``"sm_90a"`` …, of a CPU its LLVM name.
         features: of a CPU the vector features that generated code may use, sorted.
         triple: of a CPU the LLVM target triple.
@@ -83,6 +83,8 @@ def parse_target(target: Any = "auto") -> TargetInfo:
     if kind not in KINDS:
         raise UnknownTargetError(str(kind), ["auto", *KINDS])
     kind = KINDS[kind]
+    if kind == "interpret":
+        return TargetInfo(kind, "any")
     return _cuda(fields) if kind == "cuda" else _cpu(kind, fields)
 
 

@@ -1,0 +1,97 @@
+"""Each finding by a planted fault, and the same program without it."""
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang import interpreter
+from tilelang.errors import InterpreterError
+
+from .support import kinds
+
+X, Y = torch.arange(64, dtype=torch.float32), torch.zeros(64)
+
+
+def neighbours(distance):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            S = T.alloc_shared((64,), "float32")
+            T.copy(A, S)
+            for i in T.Parallel(64):
+                S[i] = S[(i + distance) % 64] + 1
+            T.copy(S, B)
+
+    return main
+
+
+@pytest.mark.parametrize(("distance", "found"), [(0, []), (1, ["race"])])
+def test_an_iteration_that_reads_what_another_writes(distance, found):
+    assert kinds(neighbours(distance), X, Y.clone()) == found
+
+
+def halves(width):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                B[i // width] = A[i]
+
+    return main
+
+
+@pytest.mark.parametrize(("width", "found"), [(1, []), (2, ["race"])])
+def test_two_iterations_that_write_one_element(width, found):
+    assert kinds(halves(width), X, Y.clone()) == found
+
+
+def partly_filled(count):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            F = T.alloc_fragment((64,), "float32")
+            for i in T.Parallel(count):
+                F[i] = A[i]
+            for i in T.Parallel(64):
+                B[i] = F[i] * 2
+
+    return main
+
+
+@pytest.mark.parametrize(("count", "found"), [(64, []), (63, ["uninitialised"])])
+def test_an_element_that_nothing_wrote(count, found):
+    assert kinds(partly_filled(count), X, Y.clone()) == found
+
+
+def beyond(offset):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), n: T.int32, B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            S = T.alloc_shared((64,), "float32")
+            T.copy(A, S)
+            for i in T.Parallel(63):
+                B[i] = S[i + n]
+
+    return main
+
+
+@pytest.mark.parametrize(("offset", "found"), [(1, []), (2, ["out-of-bounds"])])
+def test_an_index_outside_of_a_tile(offset, found):
+    assert kinds(beyond(offset), X, offset, Y.clone()) == found
+
+
+def test_a_finding_names_the_line_the_block_and_the_iterations():
+    (finding,) = interpreter.run(neighbours(1), X, Y.clone())
+    assert finding.block == (0,)
+    assert str(finding).startswith("race: iteration 0 writes S[0], which iteration 63 reads, block (0)\n  --> ")
+    assert "S[i] = S[(i + distance) % 64] + 1" in str(finding) and "^^^^" in str(finding)
+
+
+def test_a_call_raises_what_was_found():
+    kernel = tilelang.compile(neighbours(1), target="interpret")
+    with pytest.raises(InterpreterError, match="race: iteration 0 writes"):
+        kernel(X, Y.clone())
+    with tilelang.interpret(strict=False) as session:
+        kernel(X, Y.clone())
+    assert [finding.kind for finding in session.findings] == ["race"]

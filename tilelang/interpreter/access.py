@@ -1,0 +1,180 @@
+"""Reading and writing elements from many lanes at once, with the checks: bounds, initialisation, races.
+
+A position is one number where all lanes access the same element, or an array over the lanes; so is a value. What no lane that
+takes part in the statement asks for is neither read nor checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.memory import Storage, View
+from tilelang.interpreter.races import record_reads, record_writes
+
+Mask = Any
+"""True where all lanes take part, or an array of bools over the lanes."""
+
+
+def both(a: Mask, b: Mask) -> Mask:
+    """The lanes of two masks."""
+    if a is True:
+        return b
+    return a if b is True else a & b
+
+
+def some(mask: Mask) -> bool:
+    """Whether any lane takes part."""
+    return mask if isinstance(mask, bool) else bool(mask.any())
+
+
+def locate(x: Any, view: View, indices: Sequence[Any]) -> tuple[Any, Mask]:
+    """The flat position of an element, and whether it lies inside; positions outside are replaced by 0.
+
+    An index that leaves a tile is a finding, one that leaves a tensor is not.
+    """
+    at: Any = view.base
+    inside: Mask = True
+    for index, (size, stride) in zip(indices, view.axes):
+        if isinstance(index, np.ndarray) and index.ndim:
+            if index.size and (int(index.min()) < 0 or int(index.max()) >= size):
+                inside = both(inside, (index >= 0) & (index < size))
+            at = at + index.astype(np.int64) * stride
+        else:
+            index = int(index)
+            if not 0 <= index < size:
+                inside = False
+            at = at + index * stride
+    if inside is True:
+        return at, True
+    if not view.is_tensor:
+        _note_outside(x, view, indices, inside)
+    return (0, False) if inside is False else (np.where(inside, at, 0), inside)
+
+
+def _note_outside(x: Any, view: View, indices: Sequence[Any], inside: Mask) -> None:
+    outside = both(x.mask, np.logical_not(inside)) if inside is not False else x.mask
+    if not some(outside):
+        return
+    lane = 0 if outside is True else int(np.argmax(outside))
+    place = ", ".join(str(int(index[lane] if getattr(index, "ndim", 0) else index)) for index in indices)
+    x.find("out-of-bounds", f"{view.name}[{place}] is outside of {view.name}, which is {_shape(view)}")
+
+
+def _shape(view: View) -> str:
+    return f"({', '.join(map(str, view.shape))}{',' if len(view.shape) == 1 else ''})"
+
+
+def row_of(x: Any, storage: Storage) -> Any:
+    """The row of a storage that each lane accesses."""
+    return 0 if storage.data.shape[0] == 1 else x.lane_ids
+
+
+def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> Any:
+    """The values of elements; outside of a tensor its safe value."""
+    at, inside = locate(x, view, indices)
+    storage = view.storage
+    if inside is False:
+        return _outside_value(view)
+    row = row_of(x, storage)
+    if storage.written is not None and x.checks:
+        check_written(x, view, row, at, both(x.mask, inside))
+    if storage.pending is not None:
+        check_arrived(x, view, row, at, both(x.mask, inside))
+    if tracked and x.checks and not storage.private:
+        record_reads(x, view, at, both(x.mask, inside))
+    value = view.read(row, at)
+    return value if inside is True else np.where(inside, value, _outside_value(view))
+
+
+def _outside_value(view: View) -> Any:
+    return view.kind.value.type(0) if view.safe is None else view.safe
+
+
+def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
+    """A finding where an element of those positions holds no value."""
+    if view.cells == 1:
+        known = view.storage.written[row, at]
+    else:
+        known = view.storage.written[np.asarray(row)[..., None], _cells(view, at)].all(-1)
+    if active is True:
+        fine = known.all()
+    else:
+        fine = not (active & ~known).any()
+    if not fine:
+        missing = np.broadcast_to(
+            ~np.asarray(known) if active is True else active & ~known, np.broadcast_shapes(np.shape(at), np.shape(row))
+        )
+        x.find("uninitialised", f"{element_text(view, at, missing)} is read, but nothing has written it")
+
+
+def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
+    """A finding where an element is still to be written by an asynchronous copy or product."""
+    waiting = view.storage.pending[row, at if view.cells == 1 else at * view.cells]
+    waiting = waiting if active is True else active & waiting
+    if np.any(waiting):
+        x.find("async", f"{element_text(view, at, waiting)} is used before what writes it asynchronously was waited for")
+
+
+def element_text(view: View, at: Any, chosen: Any) -> str:
+    """The name of the first chosen element."""
+    chosen = np.asarray(chosen)
+    flat = int(np.asarray(at).flat[0]) if not np.ndim(at) else int(np.broadcast_to(at, chosen.shape).flat[int(np.argmax(chosen))])
+    flat -= view.base
+    place = []
+    for _, stride in view.axes:
+        place.append(flat // stride if stride else 0)
+        flat -= place[-1] * stride
+    return f"{view.name}[{', '.join(map(str, place))}]"
+
+
+def _cells(view: View, at: Any) -> Any:
+    return np.asarray(at)[..., None] * view.cells + np.arange(view.cells)
+
+
+def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
+    """Sets elements, one a lane that takes part; outside of a tensor nothing."""
+    at, inside = locate(x, view, indices)
+    if inside is False:
+        return
+    active = both(x.mask, inside)
+    storage = view.storage
+    if active is True and not np.ndim(at) and not np.ndim(value):
+        row = slice(None) if storage.data.shape[0] > 1 else 0
+        if x.checks and not storage.private:
+            record_writes(x, view, at, value, True)
+        view.write(row if view.kind.bits != 4 else np.arange(storage.rows), at, value)
+        mark_written(view, row, at)
+        return
+    if storage.private and storage.data.shape[0] == 1:
+        storage.spread(x.lanes)
+    at, value, active = spread(x, at, value, active)
+    row = 0 if storage.data.shape[0] == 1 else x.lane_ids if active is True else x.lane_ids[active]
+    if x.checks and not storage.private:
+        record_writes(x, view, at, value, active)
+    if active is not True:
+        at, value = at[active], value[active]
+    view.write(row, at, value)
+    mark_written(view, row, at)
+
+
+def spread(x: Any, at: Any, value: Any, active: Mask) -> tuple[Any, Any, Mask]:
+    """Positions and values as arrays over the lanes."""
+    shape = (x.lanes,)
+    return np.broadcast_to(at, shape), np.broadcast_to(value, shape), active
+
+
+def mark_written(view: View, row: Any, at: Any) -> None:
+    """Notes that elements hold values."""
+    storage = view.storage
+    for record in (storage.written, storage.touched):
+        if record is None:
+            continue
+        if view.cells == 1:
+            record[row, at] = True
+        else:
+            record[row if isinstance(row, slice) else np.asarray(row)[..., None], _cells(view, at)] = True
+    if storage.written is not None and np.size(at) > 16 and storage.written.all():
+        storage.written = None

@@ -1,0 +1,140 @@
+"""Atomic accesses of elements: ``T.atomic_*``, and what tiles of them do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.access import both, check_arrived, check_written, load, locate, mark_written, row_of, store
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.memory import View
+from tilelang.interpreter.state import Lanes
+
+_OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": lambda old, value: old + value,
+    "max": lambda old, value: np.where(np.greater(value, old), value, old)[()],
+    "min": lambda old, value: np.where(np.less(value, old), value, old)[()],
+    "or": np.bitwise_or,
+}
+_AT_ONCE = {"add": np.add, "or": np.bitwise_or}
+"""What NumPy does to repeated elements without losing any."""
+
+
+def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False) -> Any:
+    """Updates elements at flat positions one after the other; gives what each held before where it is asked for.
+
+    Args:
+        at, value: arrays of one length.
+        op: a key of :data:`_OPERATIONS`.
+        old: whether the old values are wanted.
+    """
+    if x.checks and view.storage.written is not None and at.size:
+        check_written(x, view, 0, at, True)
+    if view.storage.pending is not None:
+        check_arrived(x, view, 0, at, True)
+    x.run.progress += 1
+    if at.size > 1 and not old and op in _AT_ONCE and view.kind.memory == view.kind.value:
+        _AT_ONCE[op].at(view.storage.elements(view.kind)[0], at, value)
+        return None
+    combine = _OPERATIONS[op]
+    if at.size == 1 or np.unique(at).size == at.size:
+        before = view.read(0, at)
+        view.write(0, at, combine(before, value))
+        return before
+    before = np.empty(at.shape, view.kind.value)
+    for place in range(at.size):
+        held = view.read(0, at[place])
+        before[place] = held
+        view.write(0, at[place], combine(held, value[place]))
+    return before
+
+
+def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str) -> Any:
+    """An atomic update of the element of each lane; by the block where no lane has its own."""
+    at, inside = locate(x, view, indices)
+    zero = view.kind.value.type(0)
+    if inside is False:
+        return zero
+    active = both(x.mask, inside)
+    if view.storage.private:
+        return _own_update(x, view, indices, value, op)
+    if active is True and not np.ndim(at) and not np.ndim(value) and x.nest is None:
+        return update(x, view, np.array([at]), np.array([value]), op, old=True)[0]
+    at, value = np.broadcast_to(at, (x.lanes,)), np.broadcast_to(value, (x.lanes,))
+    chosen = np.ones(x.lanes, bool) if active is True else active
+    result = np.full(x.lanes, zero)
+    result[chosen] = update(x, view, at[chosen], value[chosen], op, old=True)
+    return result
+
+
+def _own_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str) -> Any:
+    """Memory of threads needs no atomicity."""
+    before = load(x, view, indices)
+    store(x, view, indices, _OPERATIONS[op](before, value))
+    return before
+
+
+def _element(c: Compiler, place: Any) -> tuple[int, list[Evaluate]]:
+    return c.view(place.source), [compiled(c, index) for index in place.indices]
+
+
+def _update(op: str) -> Callable[[Compiler, Any], Evaluate]:
+    def make(c: Compiler, call: Any) -> Evaluate:
+        (slot, indices), value = _element(c, call.args[0]), compiled(c, call.args[1])
+        return lambda x: element_update(x, x.views[slot], [index(x) for index in indices], value(x), op)
+
+    return make
+
+
+for _op in _OPERATIONS:
+    intrinsic(f"atomic_{_op}")(_update(_op))
+
+
+def _consecutive(lanes: int) -> Callable[[Compiler, Any], Evaluate]:
+    def make(c: Compiler, call: Any) -> Evaluate:
+        (target, places), (source, values) = (_element(c, arg) for arg in call.args)
+
+        def evaluate(x: Lanes) -> None:
+            place, taken = [index(x) for index in places], [index(x) for index in values]
+            for lane in range(lanes):
+                value = load(x, x.views[source], [*taken[:-1], taken[-1] + np.int32(lane)])
+                element_update(x, x.views[target], [*place[:-1], place[-1] + np.int32(lane)], value, "add")
+
+        return evaluate
+
+    return make
+
+
+intrinsic("atomic_addx2")(_consecutive(2))
+intrinsic("atomic_addx4")(_consecutive(4))
+
+
+@intrinsic("atomic_load")
+def _atomic_load(c: Compiler, call: Any) -> Evaluate:
+    slot, indices = _element(c, call.args[0])
+    return lambda x: load(x, x.views[slot], [index(x) for index in indices])
+
+
+@intrinsic("atomic_store")
+def _atomic_store(c: Compiler, call: Any) -> Evaluate:
+    (slot, indices), value = _element(c, call.args[0]), compiled(c, call.args[1])
+
+    def evaluate(x: Lanes) -> None:
+        view = x.views[slot]
+        at, inside = locate(x, view, [index(x) for index in indices])
+        stored = value(x)
+        x.run.progress += 1
+        if inside is False:
+            return
+        active = both(x.mask, inside)
+        if active is not True or np.ndim(at) or np.ndim(stored):
+            at, stored = np.broadcast_to(at, (x.lanes,)), np.broadcast_to(stored, (x.lanes,))
+            chosen = np.ones(x.lanes, bool) if active is True else active
+            at, stored = at[chosen], stored[chosen]
+        view.write(row_of(x, view.storage), at, stored)
+        mark_written(view, 0, at)
+
+    return evaluate

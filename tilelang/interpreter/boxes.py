@@ -1,0 +1,205 @@
+"""Boxes of buffers, the operands of tile operators: read and written whole.
+
+A box whose place differs between threads, or one of threads' own memory, has a row for each thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.access import both, check_arrived, check_written, element_text, mark_written, row_of, some
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.expressions import compiled
+from tilelang.interpreter.memory import View
+from tilelang.interpreter.state import Lanes
+from tilelang.ir.expr import constant
+from tilelang.ir.region import Region
+
+
+@dataclass(slots=True)
+class Box:
+    """A region while the program runs.
+
+    Attributes:
+        view: the buffer.
+        mins: the first index of each axis, a number or an array over the threads.
+        extents: of each axis.
+    """
+
+    view: View
+    mins: tuple[Any, ...]
+    extents: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents without axes of length one."""
+        return tuple(extent for extent in self.extents if extent != 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole of a compact buffer."""
+        return self.extents == self.view.shape and not any(map(np.any, self.mins)) and self.view.base == 0
+
+    @property
+    def differs(self) -> bool:
+        """Whether its place differs between threads."""
+        return any(np.ndim(low) for low in self.mins)
+
+
+def box_of(c: Compiler, region: Region) -> Callable[[Lanes], Box]:
+    """The function that gives a region's box."""
+    slot = c.view(region.buffer)
+    mins = [compiled(c, constant(low)) for low in region.mins]
+    extents = [compiled(c, constant(extent)) for extent in region.extents]
+    if all(isinstance(value, int) for value in (*region.mins, *region.extents)):
+        fixed = tuple(region.mins), tuple(region.extents)
+        return lambda x: Box(x.views[slot], *fixed)
+
+    def evaluate(x: Lanes) -> Box:
+        lows = [low(x) for low in mins]
+        return Box(
+            x.views[slot],
+            tuple(low.astype(np.int64) if np.ndim(low) else int(low) for low in lows),
+            tuple(max(0, int(extent(x))) for extent in extents),
+        )
+
+    return evaluate
+
+
+@lru_cache(maxsize=1024)
+def _grid(strides: tuple[int, ...], extents: tuple[int, ...]) -> np.ndarray:
+    """The flat position of each element of a box from its first one on."""
+    at = np.zeros(extents, np.int64)
+    for axis, (stride, extent) in enumerate(zip(strides, extents)):
+        at += (np.arange(extent, dtype=np.int64) * stride).reshape([-1 if a == axis else 1 for a in range(len(extents))])
+    return at
+
+
+def positions(x: Lanes, box: Box) -> tuple[np.ndarray, Any]:
+    """The flat position of each element, and which are inside; with an axis of threads in front where its place differs."""
+    view, rank = box.view, len(box.extents)
+    at: Any = _grid(view.strides, box.extents) + view.base
+    inside: Any = True
+    for axis, (low, extent, (size, stride)) in enumerate(zip(box.mins, box.extents, view.axes)):
+        wide = np.ndim(low) > 0
+        first = low.reshape((-1,) + (1,) * rank) if wide else low
+        at = at + first * stride
+        if (int(low.min()) if wide else low) < 0 or (int(low.max()) if wide else low) + extent > size:
+            index = first + np.arange(extent).reshape([-1 if a == axis else 1 for a in range(rank)])
+            inside = both(inside, (index >= 0) & (index < size))
+    if inside is True:
+        return at, True
+    inside = np.broadcast_to(inside, at.shape)
+    if not view.is_tensor and not inside.all():
+        _note_outside(x, box)
+    return np.where(inside, at, 0), inside
+
+
+def _note_outside(x: Lanes, box: Box) -> None:
+    parts = []
+    for low, extent in zip(box.mins, box.extents):
+        first = int(np.ravel(low)[0])
+        parts.append(f"{first}:{first + extent}" if extent != 1 else str(first))
+    size = ", ".join(map(str, box.view.shape))
+    x.find("out-of-bounds", f"{box.view.name}[{', '.join(parts)}] leaves {box.view.name}, which is ({size})")
+
+
+def read(x: Lanes, box: Box) -> np.ndarray:
+    """The values of a box, with an axis of threads before the box's where they differ; outside of a tensor its safe value."""
+    view, storage = box.view, box.view.storage
+    if box.is_whole and storage.rows == 1 and storage.written is None and storage.pending is None:
+        return view.read(0, _flat(view)).reshape(box.extents)
+    at, inside = positions(x, box)
+    row: Any = 0
+    if storage.rows > 1:
+        row = row_of(x, storage).reshape((-1,) + (1,) * len(box.extents))
+    lanes = _lanes(x, row, box, len(box.extents))
+    if storage.written is not None and x.checks:
+        check_written(x, view, row, at, both(inside, lanes))
+    if storage.pending is not None:
+        check_arrived(x, view, row, at, both(inside, lanes))
+    value = view.read(row, at)
+    if inside is True:
+        return value
+    return np.where(inside, value, 0 if view.safe is None else view.safe).astype(value.dtype)
+
+
+def _flat(view: View) -> Any:
+    return _grid((1,), (view.size,)) if view.kind.bits == 4 or not _is_compact(view) else slice(0, view.size)
+
+
+def _is_compact(view: View) -> bool:
+    from tilelang.interpreter.memory import compact
+
+    return list(view.strides) == compact(view.shape)
+
+
+def _lanes(x: Lanes, row: Any, box: Box, rank: int) -> Any:
+    """The lanes that take part as a mask over rows, where there are rows."""
+    if x.mask is True or (not np.ndim(row) and not box.differs):
+        return True
+    return x.mask.reshape((-1,) + (1,) * rank)
+
+
+def write(x: Lanes, box: Box, value: Any) -> None:
+    """Sets a box to values (of its extents, or with threads before them); what is outside of a tensor is dropped."""
+    view, storage = box.view, box.view.storage
+    if not some(x.mask):
+        return
+    rank = len(box.extents)
+    differs = box.differs or np.ndim(value) > rank or (x.mask is not True and storage.private)
+    if storage.private and differs:
+        storage.spread(x.lanes)
+    if not differs and storage.rows == 1 and box.is_whole and _is_compact(view) and view.kind.bits != 4:
+        view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
+        _all_written(view)
+        return
+    at, inside = positions(x, box)
+    if not differs:
+        row = np.arange(storage.rows).reshape((-1,) + (1,) * rank) if storage.rows > 1 else 0
+        _put(view, row, at, inside, value)
+        return
+    rows = np.arange(x.lanes).reshape((-1,) + (1,) * rank)
+    shape = (x.lanes, *box.extents)
+    active = inside if x.mask is True else both(x.mask.reshape(rows.shape), inside)
+    if not storage.private and x.checks:
+        _check_agreement(x, view, np.broadcast_to(at, shape), np.broadcast_to(value, shape), active)
+    _put(view, rows if storage.rows > 1 else 0, np.broadcast_to(at, shape), active, value)
+
+
+def _all_written(view: View) -> None:
+    storage = view.storage
+    if storage.written is not None and view.size * view.cells == storage.written.shape[1]:
+        storage.written = None
+    elif storage.written is not None:
+        storage.written[:, : view.size * view.cells] = True
+
+
+def _put(view: View, row: Any, at: Any, active: Any, value: Any) -> None:
+    if active is True:
+        view.write(row, at, value)
+        mark_written(view, row, at)
+        return
+    shape = np.broadcast_shapes(np.shape(at), np.shape(row), np.shape(active))
+    chosen = np.broadcast_to(active, shape)
+    row = np.broadcast_to(row, shape)[chosen] if np.ndim(row) else row
+    at = np.broadcast_to(at, shape)[chosen]
+    view.write(row, at, np.broadcast_to(value, shape)[chosen])
+    mark_written(view, row, at)
+
+
+def _check_agreement(x: Lanes, view: View, at: Any, value: Any, active: Any) -> None:
+    """A race where threads give one element different values."""
+    flat = at.ravel() if active is True else at[np.broadcast_to(active, at.shape)]
+    given = value.ravel() if active is True else value[np.broadcast_to(active, at.shape)]
+    order = np.argsort(flat, kind="stable")
+    same = flat[order][1:] == flat[order][:-1]
+    differs = same & (given[order][1:] != given[order][:-1])
+    if differs.any():
+        place = flat[order][1:][np.argmax(differs)]
+        x.find("race", f"threads write different values to {element_text(view, place, True)}")

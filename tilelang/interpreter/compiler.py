@@ -1,0 +1,137 @@
+"""From a statement of the tile IR to functions that run it; the compiler's own state.
+
+A statement becomes a :class:`Step`. ``run(x)`` performs it in the state ``x`` and gives True where no lane goes on to the next
+statement. A step that may have to wait for others (``T.mbarrier_wait_parity``, ``T.sync_grid``, …) has a generator besides, which
+yields while it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import location_of
+from tilelang.ir.visit import walk
+
+
+@dataclass(slots=True)
+class Step:
+    """A compiled statement.
+
+    Attributes:
+        run: ``state -> whether no lane goes on``.
+        wait: the same as a generator, where the statement may have to wait.
+    """
+
+    run: Callable[[Any], bool]
+    wait: Callable[[Any], Iterator[None]] | None = None
+
+
+STATEMENTS: dict[type, Callable[[Compiler, Any], Step]] = {}
+"""Statement of the IR -> what compiles it."""
+
+
+def statement(*types: type) -> Callable[[Callable], Callable]:
+    """Decorator: the function compiles these statements, of ``(compiler, statement)``."""
+
+    def register(make: Callable) -> Callable:
+        STATEMENTS.update(dict.fromkeys(types, make))
+        return make
+
+    return register
+
+
+class Compiler:
+    """What is known while a program is compiled.
+
+    Attributes:
+        cells: buffer -> bits of the smallest element of any view of its memory.
+        stored: the memory that statements change element by element.
+        in_nest: whether the statement stands in a ``T.Parallel``.
+        span: of the statement that is compiled.
+        barriers: arrival counts of the buffers that are mbarriers.
+    """
+
+    def __init__(self, func: Any):
+        self._slots: dict[Any, int] = {}
+        self._views: dict[Any, int] = {}
+        self.roots: dict[Any, Any] = {}
+        self.cells: dict[Any, int] = {}
+        self.stored: set[Any] = set()
+        self.in_nest = False
+        self.span: Any = None
+        self.config: Mapping[str, Any] = {}
+        self._survey(func)
+
+    def _survey(self, func: Any) -> None:
+        from tilelang.interpreter.survey import element_stores
+
+        for buffer in (*func.params, *(stmt.buffer for stmt in walk(func.body) if isinstance(stmt, ir.AllocBuffer))):
+            if ir.is_buffer_var(buffer):
+                self.cells[buffer] = _bits(buffer)
+        for stmt in walk(func.body):
+            if isinstance(stmt, ir.DeclBuffer):
+                source = source_of(stmt.data)
+                if source is not None:
+                    root = self.roots[stmt.buffer] = self.root(source)
+                    self.cells[root] = min(self.cells.get(root, 64), _bits(stmt.buffer))
+        self.stored = {self.root(buffer) for buffer in element_stores(func.body)}
+
+    def root(self, buffer: Any) -> Any:
+        """The buffer whose memory a view names."""
+        return self.roots.get(buffer, buffer)
+
+    def slot(self, var: Any) -> int:
+        """Where the value of a variable is."""
+        return self._slots.setdefault(var, len(self._slots))
+
+    def view(self, buffer: Any) -> int:
+        """Where the view of a buffer is."""
+        return self._views.setdefault(buffer, len(self._views))
+
+    @property
+    def slots(self) -> int:
+        """How many variables there are."""
+        return len(self._slots)
+
+    @property
+    def views(self) -> int:
+        """How many buffers there are."""
+        return len(self._views)
+
+    def tracks(self, buffer: Any) -> bool:
+        """Whether reads of a buffer may race with what lanes write."""
+        return self.root(buffer) in self.stored
+
+    def step(self, stmt: Any) -> Step:
+        """The compiled statement.
+
+        Raises:
+            CompileError: something that the interpreter does not know, at its line.
+        """
+        make = STATEMENTS.get(type(stmt))
+        outer, self.span = self.span, getattr(stmt, "span", None) or self.span
+        try:
+            if make is None:
+                raise CompileError(f"the interpreter does not know the statement {type(stmt).__name__}")
+            return make(self, stmt)
+        except CompileError as error:
+            error.at(location_of(self.span))
+            raise
+        finally:
+            self.span = outer
+
+
+def source_of(data: Any) -> Any:
+    """The buffer whose memory a pointer expression names, or None."""
+    if isinstance(data, ir.Call) and str(data.op.name).endswith("buffer_data"):
+        return data.args[0]
+    return None
+
+
+def _bits(buffer: Any) -> int:
+    return canonical(canonical(str(buffer.dtype)).base).bits

@@ -1,0 +1,66 @@
+"""What makes a program meaningless, with the user's line: the interpreter's findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import Location
+
+KINDS = {
+    # kind -> what a program did
+    "race": "iterations, threads or blocks touch one element, one of them writes it, and nothing orders them",
+    "uninitialised": "an element is read that nothing has written",
+    "out-of-bounds": "an index leaves a tile",
+    "async": "data of an asynchronous copy or product is used before it is waited for",
+    "divergence": "threads of which only some take part run what all of them must run together",
+    "deadlock": "threads wait for what nothing will do",
+    "barrier": "a barrier is used in another way than its kind allows",
+}
+
+
+@dataclass(slots=True)
+class Finding:
+    """One way in which a program has no meaning; the first place of its kind, and how often it occurred.
+
+    Attributes:
+        kind: one of :data:`KINDS`.
+        message: what happened, in one line.
+        location: the user's line.
+        block: the block's indices.
+        occurrences: how often it happened at this line.
+    """
+
+    kind: str
+    message: str
+    location: Location | None
+    block: tuple[int, ...] = ()
+    occurrences: int = 1
+
+    def __str__(self) -> str:
+        block = f", block ({', '.join(map(str, self.block))})" if self.block else ""
+        times = f", {self.occurrences} times" if self.occurrences > 1 else ""
+        head = f"{self.kind}: {self.message}{block}{times}"
+        return head if self.location is None else f"{head}\n{self.location.excerpt()}"
+
+
+class Findings:
+    """What was found in one run, one finding for each kind and line."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], Finding] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, kind: str, message: str, location: Location | None, block: tuple[int, ...] = ()) -> None:
+        """Notes that it happened at a line, in a block; only the first of a kind at a line is kept."""
+        key = (kind, None if location is None else (location.file, location.line, location.column))
+        if key in self._found:
+            self._found[key].occurrences += 1
+        else:
+            self._found[key] = Finding(kind, message, location, block)
+
+    def all(self) -> list[Finding]:
+        """The findings in the order in which they were made."""
+        return list(self._found.values())

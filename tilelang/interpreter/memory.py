@@ -1,0 +1,161 @@
+"""Memory: storages of elements with what is known of each element, and views of them under a shape.
+
+A :class:`Storage` is one allocation. Beside its elements it keeps, where the run checks, which elements were written and by whom;
+all of it in *cells*, as large as the smallest element of any view of the storage. A :class:`View` is a shape and an element type
+over a storage. A storage of threads (``T.alloc_local``, ``T.alloc_var``) has one row where all threads hold the same, or one row
+a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.numbers import Element
+
+
+class Storage:
+    """One allocation.
+
+    Attributes:
+        data: the bytes; two axes (rows, bytes) for memory of threads, else one row.
+        name: of the buffer that it was made for.
+        scope: its storage scope; empty for tensors.
+        cell_bits: bits of a cell.
+        written: which cells hold a value, or None where all do.
+        access: the record of who touched each cell, made when it is first needed.
+        typed: the data under the types that it was accessed by.
+        pending: which cells an asynchronous copy or product is still to write.
+        touched: of a copy for iterations, which cells each of them stored to.
+    """
+
+    __slots__ = ("data", "name", "scope", "cell_bits", "written", "access", "typed", "pending", "touched")
+
+    def __init__(self, data: np.ndarray, name: str, scope: str, cell_bits: int, fresh: bool):
+        self.data = data
+        self.name = name
+        self.scope = scope
+        self.cell_bits = cell_bits
+        self.written: np.ndarray | None = None
+        if fresh:
+            self.written = np.zeros((data.shape[0], data.shape[1] * 8 // cell_bits), bool)
+        self.access: Any = None
+        self.typed: dict[Any, np.ndarray] = {}
+        self.pending: np.ndarray | None = None
+        self.touched: np.ndarray | None = None
+
+    @property
+    def rows(self) -> int:
+        """1, or the number of lanes where each has its own."""
+        return self.data.shape[0]
+
+    @property
+    def private(self) -> bool:
+        """Whether threads hold it in registers, each its own."""
+        return self.scope.startswith("local") and self.scope != "local.fragment"
+
+    def elements(self, kind: Element) -> np.ndarray:
+        """The memory as elements of a type (rows, elements); as bytes for types of four bits."""
+        found = self.typed.get(kind.memory)
+        if found is None:
+            found = self.typed[kind.memory] = self.data.view(kind.memory)
+        return found
+
+    def spread(self, lanes: int) -> None:
+        """Gives each of the lanes a row of its own, with what all of them held."""
+        if self.data.shape[0] == lanes:
+            return
+        self.data = np.repeat(self.data, lanes, axis=0)
+        self.typed = {}
+        if self.written is not None:
+            self.written = np.repeat(self.written, lanes, axis=0)
+
+    def fork(self, lanes: int) -> Storage:
+        """A copy with a row for each lane."""
+        twin = Storage.__new__(Storage)
+        twin.name, twin.scope, twin.cell_bits, twin.access = self.name, self.scope, self.cell_bits, None
+        twin.touched = None
+        twin.data, twin.typed, twin.pending = np.repeat(self.data[:1], lanes, axis=0), {}, None
+        twin.written = None if self.written is None else np.repeat(self.written[:1], lanes, axis=0)
+        return twin
+
+
+def allocate(name: str, scope: str, size: int, kind: Element, cell_bits: int, rows: int = 1) -> Storage:
+    """A fresh allocation of ``size`` elements, filled with ones (NaN in every format of floats)."""
+    count = -(-size * kind.bits // 8)
+    data = np.full((rows, -(-count // 8) * 8), 0xFF, "uint8")
+    return Storage(data, name, scope, cell_bits, fresh=True)
+
+
+class View:
+    """A buffer of the program: a shape and an element type over a storage.
+
+    Attributes:
+        storage: where the elements are.
+        kind: their type.
+        shape, strides: in elements.
+        name: the buffer's.
+        safe: what is read outside of a tensor, as a value.
+    """
+
+    __slots__ = ("storage", "kind", "shape", "strides", "name", "safe", "axes", "size", "cells", "is_tensor", "base")
+
+    def __init__(
+        self, storage: Storage, kind: Element, shape: Sequence[int], strides: Sequence[int] | None, name: str, base: int = 0
+    ):
+        self.storage = storage
+        self.kind = kind
+        self.shape = tuple(shape)
+        self.strides = tuple(compact(shape) if strides is None else strides)
+        self.name = name
+        self.safe: Any = None
+        self.axes = tuple(zip(self.shape, self.strides))
+        self.size = int(np.prod(self.shape, dtype="int64")) if self.shape else 1
+        self.cells = kind.bits // storage.cell_bits
+        self.is_tensor = storage.scope == ""
+        self.base = base
+
+    def over(self, storage: Storage) -> View:
+        """The same view of another storage."""
+        return View(storage, self.kind, self.shape, self.strides, self.name, self.base)
+
+    def with_safe(self, value: Any) -> View:
+        """The same view of a tensor of which ``value`` is read outside."""
+        twin = self.over(self.storage)
+        twin.safe = value
+        return twin
+
+    def read(self, row: Any, at: Any) -> Any:
+        """The values at flat positions of rows; no checks."""
+        data = self.storage.elements(self.kind)
+        if self.kind.bits == 4:
+            return self.kind.decode(data[row, at >> 1] >> ((at & 1) << 2).astype("uint8"))
+        return self.kind.decode(data[row, at])
+
+    def write(self, row: Any, at: Any, value: Any) -> None:
+        """Sets elements at flat positions of rows; no checks."""
+        data = self.storage.elements(self.kind)
+        if self.kind.bits == 4:
+            self._write_nibbles(data, row, at, self.kind.encode(value))
+        else:
+            data[row, at] = self.kind.encode(value)
+
+    def _write_nibbles(self, data: np.ndarray, row: Any, at: Any, code: Any) -> None:
+        """Two elements share a byte: the even ones are written first, then the odd ones."""
+        row, at, code = np.broadcast_arrays(row, at, code)
+        for odd in (0, 1):
+            chosen = (at & 1) == odd
+            place = row[chosen], at[chosen] >> 1
+            kept = np.uint8(0x0F if odd else 0xF0)
+            data[place] = (data[place] & kept) | (code[chosen] << np.uint8(4 * odd))
+
+
+def compact(shape: Sequence[int]) -> list[int]:
+    """Strides of a row-major array."""
+    strides, step = [], 1
+    for size in reversed(list(shape)):
+        strides.append(step)
+        step *= size
+    return strides[::-1]

@@ -1,0 +1,106 @@
+"""``T.copy`` and its forms, ``T.fill``, ``T.transpose``, ``T.c2d_im2col``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.boxes import Box, box_of, read, write
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.expressions import compiled
+from tilelang.interpreter.numbers import convert, element
+from tilelang.interpreter.operators.table import rule
+from tilelang.interpreter.state import Lanes
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
+
+Effect = Callable[[Lanes], Any]
+
+
+def reshaped(value: np.ndarray, source: Box, target: Box) -> np.ndarray:
+    """The values of a box under the extents of another; an axis of threads stays in front."""
+    threads = value.shape[: value.ndim - len(source.extents)]
+    return value.reshape(*threads, *target.extents)
+
+
+def moved(x: Lanes, source: Box, target: Box) -> np.ndarray:
+    """The values of ``source`` as elements of ``target``."""
+    value = read(x, source)
+    return reshaped(convert(value, source.view.kind, target.view.kind), source, target)
+
+
+@rule(Copy)
+def _copy(c: Compiler, record: Copy) -> Effect:
+    source, target = box_of(c, record.src), box_of(c, record.dst)
+
+    def effect(x: Lanes) -> None:
+        src, dst = source(x), target(x)
+        if 0 not in dst.extents:
+            write(x, dst, moved(x, src, dst))
+
+    if record.kind == "copy":
+        return effect
+    from tilelang.interpreter.asynchronous import started
+
+    return started(c, record, source, target)
+
+
+@rule(Transpose)
+def _transpose(c: Compiler, record: Transpose) -> Effect:
+    source, target = box_of(c, record.src), box_of(c, record.dst)
+
+    def effect(x: Lanes) -> None:
+        src, dst = source(x), target(x)
+        value = convert(read(x, src), src.view.kind, dst.view.kind)
+        write(x, dst, reshaped(np.swapaxes(value, -1, -2), src, dst))
+
+    return effect
+
+
+@rule(Fill)
+def _fill(c: Compiler, record: Fill) -> Effect:
+    target, given = box_of(c, record.dst), constant(record.value)
+    value = compiled(c, given)
+    source = element(str(given.ty)) if isinstance(given, ir.PrimExpr) else element("float32")
+
+    def effect(x: Lanes) -> None:
+        dst = target(x)
+        filled = convert(value(x), source, dst.view.kind)
+        if np.ndim(filled):
+            filled = filled.reshape((-1,) + (1,) * len(dst.extents))
+            write(x, dst, np.broadcast_to(filled, (filled.shape[0], *dst.extents)))
+        else:
+            write(x, dst, np.broadcast_to(filled, dst.extents))
+
+    return effect
+
+
+@rule(Im2Col)
+def _im2col(c: Compiler, record: Im2Col) -> Effect:
+    """``col[m, k]`` from the pixel that tap ``k`` of output position ``m`` falls on; zero in the padding."""
+    image, column = box_of(c, record.img), box_of(c, record.col)
+    first_row, first_column = compiled(c, constant(record.nhw_step)), compiled(c, constant(record.c_step))
+
+    def effect(x: Lanes) -> None:
+        img, col = image(x), column(x)
+        count, height, width, channels = img.view.shape[-4:]
+        span = record.dilation * (record.kernel - 1) + 1
+        out_height = (height + 2 * record.pad - span) // record.stride + 1
+        out_width = (width + 2 * record.pad - span) // record.stride + 1
+        rows, columns = col.extents[-2:]
+        m = (int(first_row(x)) * rows + np.arange(rows))[:, None]
+        k = (int(first_column(x)) * columns + np.arange(columns))[None, :]
+        tap, channel = k // channels, k % channels
+        across = m % out_width * record.stride + tap % record.kernel * record.dilation - record.pad
+        down = m // out_width % out_height * record.stride + tap // record.kernel * record.dilation - record.pad
+        picture = m // (out_width * out_height)
+        inside = (picture < count) & (tap < record.kernel**2) & (down >= 0) & (down < height) & (across >= 0) & (across < width)
+        places = np.broadcast_arrays(picture, down, across, channel)
+        at = sum(np.where(inside, place, 0) * stride for place, stride in zip(places, img.view.strides[-4:]))
+        value = np.where(inside, img.view.read(0, at + img.view.base), 0)
+        write(x, col, convert(value, img.view.kind, col.view.kind).reshape(col.extents))
+
+    return effect

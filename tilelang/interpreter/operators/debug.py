@@ -1,0 +1,76 @@
+"""``T.print`` and ``T.device_assert``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import KernelFailedError
+from tilelang.interpreter.boxes import box_of, read
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.expressions import compiled
+from tilelang.interpreter.operators.table import rule
+from tilelang.interpreter.state import Lanes
+from tilelang.ir.expr import constant
+from tilelang.ir.span import location_of
+from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
+
+Effect = Callable[[Lanes], Any]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (np.bool_, bool)):
+        return str(int(value))
+    return f"{float(value):g}" if np.issubdtype(np.asarray(value).dtype, np.floating) else str(int(value))
+
+
+def _taking_part(x: Lanes, value: Any) -> Iterator[Any]:
+    """A value once where all lanes have the same, else that of each lane that takes part."""
+    if x.mask is True and not np.ndim(value) and x.nest is None:
+        yield value
+        return
+    values = np.broadcast_to(value, (x.lanes,))
+    yield from values if x.mask is True else values[x.mask]
+
+
+@rule(PrintValue)
+def _print_value(c: Compiler, record: PrintValue) -> Effect:
+    prefix = record.message + (" " if record.message else "")
+    if record.value is None:
+        return lambda x: [print(record.message, flush=True) for _ in _taking_part(x, 0)]
+    value = compiled(c, constant(record.value))
+    return lambda x: [print(f"{prefix}{_text(each)}", flush=True) for each in _taking_part(x, value(x))]
+
+
+@rule(PrintBuffer)
+def _print_buffer(c: Compiler, record: PrintBuffer) -> Effect:
+    """A line an element: ``message name[i, j] = value``."""
+    source = box_of(c, record.buffer)
+    prefix = record.message + (" " if record.message else "")
+
+    def effect(x: Lanes) -> None:
+        box = source(x)
+        values = read(x, box)
+        for place in np.ndindex(*values.shape):
+            inner = place[len(place) - len(box.extents) :]
+            index = ", ".join(str(int(np.ravel(low)[0]) + offset) for low, offset in zip(box.mins, inner))
+            print(f"{prefix}{box.view.name}[{index}] = {_text(values[place])}")
+        print(end="", flush=True)
+
+    return effect
+
+
+@rule(DeviceAssert)
+def _device_assert(c: Compiler, record: DeviceAssert) -> Effect:
+    condition = compiled(c, constant(record.condition))
+
+    def effect(x: Lanes) -> None:
+        if all(_taking_part(x, condition(x))):
+            return
+        where = location_of(x.span)
+        place = f" ({where.file}:{where.line})" if where is not None else ""
+        raise KernelFailedError(x.run.name, f"T.device_assert failed: {record.message or 'condition is false'}{place}")
+
+    return effect

@@ -1,0 +1,107 @@
+"""``T.reduce_*``, ``T.cumsum``, ``T.cummax``, ``T.finalize_reducer``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.boxes import box_of, read, write
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.numbers import Element, convert
+from tilelang.interpreter.operators.gemm import one_for_all
+from tilelang.interpreter.operators.table import rule
+from tilelang.interpreter.state import Lanes
+from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
+
+Effect = Callable[[Lanes], Any]
+
+_FOLDS: Mapping[str, tuple[np.ufunc, np.ufunc]] = {
+    # kind -> NumPy's operation on integers, on floats (of a number and NaN, max and min give the number)
+    "sum": (np.add, np.add),
+    "max": (np.maximum, np.fmax),
+    "min": (np.minimum, np.fmin),
+    "bitand": (np.bitwise_and, np.bitwise_and),
+    "bitor": (np.bitwise_or, np.bitwise_or),
+    "bitxor": (np.bitwise_xor, np.bitwise_xor),
+}
+
+
+def fold(kind: str, element: Element, nan_propagate: bool = False) -> np.ufunc:
+    """What combines two values in a reduction."""
+    of_integers, of_floats = _FOLDS[kind.removeprefix("abs")]
+    if element.kind != "float":
+        return of_integers
+    return of_integers if nan_propagate else of_floats
+
+
+def _wide(value: np.ndarray, element: Element) -> np.ndarray:
+    """Values in the type in which they are summed: float64 for floats, so that the order of the sum does not matter."""
+    return value.astype(np.float64) if element.kind == "float" else value
+
+
+@rule(Reduce)
+def _reduce(c: Compiler, record: Reduce) -> Effect:
+    source, target = box_of(c, record.src), box_of(c, record.dst)
+
+    def effect(x: Lanes) -> None:
+        src, dst = source(x), target(x)
+        kind = dst.view.kind
+        value = convert(one_for_all(x, read(x, src), len(src.extents)), src.view.kind, kind)
+        value = np.abs(value) if record.kind.startswith("abs") else value
+        combine = fold(record.kind, kind, record.nan_propagate)
+        result = combine.reduce(_wide(value, kind), axis=record.dim, **_start(record.kind, kind, value.shape[record.dim]))
+        result = np.asarray(result).reshape(dst.extents)
+        if not record.clear:
+            result = combine(one_for_all(x, read(x, dst), len(dst.extents)).astype(result.dtype), result)
+        write(x, dst, result.astype(kind.value))
+
+    return effect
+
+
+def _start(kind: str, element: Element, length: int) -> dict[str, Any]:
+    """Of an axis without elements, the value that changes nothing; it takes part in max and min of floats, which ignore NaN."""
+    name = kind.removeprefix("abs")
+    if name in ("max", "min"):
+        low, high = _limits(element)
+        if element.kind == "float" and length:
+            return {}
+        return {"initial": (0 if kind == "absmax" else low) if name == "max" else high}
+    return {"initial": -1 if name == "bitand" and element.kind == "int" else _ones(element) if name == "bitand" else 0}
+
+
+def _limits(element: Element) -> tuple[Any, Any]:
+    if element.kind == "float":
+        return -np.inf, np.inf
+    if element.kind == "bool":
+        return False, True
+    low = -(1 << (element.bits - 1)) if element.kind == "int" else 0
+    return low, (1 << (element.bits - (element.kind == "int"))) - 1
+
+
+def _ones(element: Element) -> Any:
+    return True if element.kind == "bool" else (1 << element.bits) - 1
+
+
+@rule(Scan)
+def _scan(c: Compiler, record: Scan) -> Effect:
+    source, target = box_of(c, record.src), box_of(c, record.dst)
+
+    def effect(x: Lanes) -> None:
+        src, dst = source(x), target(x)
+        kind = dst.view.kind
+        value = _wide(convert(one_for_all(x, read(x, src), len(src.extents)), src.view.kind, kind), kind)
+        if record.reverse:
+            value = np.flip(value, record.dim)
+        running = fold(record.kind, kind).accumulate(value, axis=record.dim)
+        running = np.flip(running, record.dim) if record.reverse else running
+        write(x, dst, running.astype(kind.value).reshape(dst.extents))
+
+    return effect
+
+
+@rule(FinalizeReducer)
+def _finalize(c: Compiler, record: FinalizeReducer) -> Effect:
+    """Nothing: a reducer is one tile here, which has all that iterations gave it."""
+    return lambda x: None

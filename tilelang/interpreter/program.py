@@ -1,0 +1,182 @@
+"""A program as the interpreter runs it: its arguments, and one run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilelang.dtypes import canonical
+from tilelang.errors import ArgumentCountError, ArgumentValueError
+from tilelang.interpreter import atomics, scalars, statements  # noqa: F401  (each registers what it knows)
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.expressions import compiled
+from tilelang.interpreter.findings import Finding, Findings
+from tilelang.interpreter.memory import Storage, View
+from tilelang.interpreter.numbers import constant, element
+from tilelang.interpreter.state import Lanes
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import statement_exprs, variables, walk
+
+Watch = Callable[[Lanes, Any], None]
+
+
+class Run:
+    """One run of a program.
+
+    Attributes:
+        name: the program's.
+        checks: whether findings are looked for.
+        findings: what was found.
+        clock: the number of the interval of accesses that began last.
+        progress: counts what others may wait for.
+        watches: called at each statement.
+    """
+
+    def __init__(self, name: str, checks: bool, watches: Sequence[Watch]):
+        self.name = name
+        self.checks = checks
+        self.findings = Findings()
+        self.clock = 0
+        self.progress = 0
+        self.watches = watches
+
+    def observe(self, x: Lanes, span: Any) -> None:
+        """Shows a statement that begins to those who watch."""
+        for watch in self.watches:
+            watch(x, span)
+
+
+class Program:
+    """A ``PrimFunc`` of tile IR that can be run any number of times.
+
+    Attributes:
+        name: its name.
+        params: its parameters, TVM's variables.
+        buffers: each buffer of the program with the slot of its view.
+    """
+
+    def __init__(self, func: Any):
+        self.name = str(func.attrs["global_symbol"]) if func.attrs and "global_symbol" in func.attrs else "main"
+        self._func = func
+        self.params = list(func.params)
+        self._compiler = c = Compiler(func)
+        self._slots = [c.view(p) if ir.is_buffer_var(p) else c.slot(p) for p in self.params]
+        self._sizes = [self._dimensions(p) if ir.is_buffer_var(p) else None for p in self.params]
+        self._body = c.step(func.body)
+
+    @property
+    def buffers(self) -> Mapping[Any, int]:
+        """Buffer -> where its view is."""
+        return self._compiler._views
+
+    @property
+    def variables(self) -> Mapping[Any, int]:
+        """Variable -> where its value is."""
+        return self._compiler._slots
+
+    @property
+    def loop_variables(self) -> Mapping[Any, int]:
+        """Variable of a loop -> where its value is."""
+        loops = (stmt.loop_var for stmt in walk(self._func.body) if isinstance(stmt, ir.For))
+        return {var: self.variables[var] for var in loops}
+
+    def lines_that_mention(self, name: str) -> set[int]:
+        """The lines of the statements that read or write a buffer or variable."""
+        found = set()
+        for stmt in walk(self._func.body):
+            own = [stmt.loop_var] if isinstance(stmt, ir.For) else [stmt.var] if isinstance(stmt, ir.Bind) else []
+            names = {str(var.name) for expr in (*own, *statement_exprs(stmt)) for var in variables(expr)}
+            if name in names and not isinstance(stmt, ir.AttrStmt) and stmt.span is not None:
+                found.add(int(stmt.span.line))
+        return found
+
+    def _dimensions(self, buffer: Any) -> tuple[list[Any], list[Any]]:
+        """The sizes and strides of a parameter: variables to bind, or functions."""
+        c = self._compiler
+
+        def part(expr: Any) -> Any:
+            return (expr, c.slot(expr)) if isinstance(expr, ir.Var) else (None, compiled(c, expr))
+
+        return [part(size) for size in buffer.shape], [part(stride) for stride in buffer.strides]
+
+    def run(
+        self, *arguments: Any, checks: bool = True, watches: Sequence[Watch] = (), fresh: Sequence[int] = ()
+    ) -> list[Finding]:
+        """Runs the program once.
+
+        Args:
+            arguments: one a parameter, in order: CPU tensors (written in place), numbers, addresses; None where nothing uses it.
+            checks: look for findings.
+            watches: called with the state and the span of each statement that begins.
+            fresh: positions of the tensors that hold no values yet.
+
+        Returns:
+            What was found.
+
+        Raises:
+            ArgumentError: the arguments do not fit the parameters.
+            KernelFailedError: a ``T.device_assert`` failed.
+        """
+        if len(arguments) != len(self.params):
+            names = ", ".join(str(param.name) for param in self.params)
+            raise ArgumentCountError(self.name, f"{len(arguments)} arguments instead of {len(self.params)}", names)
+        run, c = Run(self.name, checks, watches), self._compiler
+        x = Lanes(run, None, 1, [None] * c.slots, [None] * c.views)
+        with np.errstate(all="ignore"):
+            self._bind(x, arguments, set(fresh))
+            self._body.run(x)
+        return run.findings.all()
+
+    def _bind(self, x: Lanes, arguments: Sequence[Any], fresh: set[int]) -> None:
+        for param, slot, argument in zip(self.params, self._slots, arguments):
+            if not ir.is_buffer_var(param):
+                x.values[slot] = _scalar(param, argument)
+        for position, (param, argument) in enumerate(zip(self.params, arguments)):
+            if ir.is_buffer_var(param) and argument is not None:
+                self._bind_sizes(x, position, argument)
+        for position, (param, argument) in enumerate(zip(self.params, arguments)):
+            if ir.is_buffer_var(param) and argument is not None:
+                x.views[self._slots[position]] = self._view(x, position, argument, position in fresh)
+
+    def _bind_sizes(self, x: Lanes, position: int, tensor: Any) -> None:
+        sizes, strides = self._sizes[position]
+        packed = element(str(self.params[position].dtype)).bits == 4
+        shape = [*tensor.shape[:-1], tensor.shape[-1] * 2] if packed and tensor.dim() else list(tensor.shape)
+        if len(shape) != len(sizes):
+            name = str(self.params[position].name)
+            raise ArgumentValueError(self.name, name, position, "rank", str(len(sizes)), str(len(shape)))
+        for (var, slot), given in zip([*sizes, *strides], [*shape, *tensor.stride()]):
+            if var is not None and x.values[slot] is None:
+                x.values[slot] = element(str(var.ty)).value.type(given)
+
+    def _view(self, x: Lanes, position: int, tensor: Any, fresh: bool) -> View:
+        param = self.params[position]
+        sizes, strides = self._sizes[position]
+        kind, name = element(str(param.dtype)), str(param.name)
+        shape = [int(x.values[slot] if var is not None else slot(x)) for var, slot in sizes]
+        steps = [int(x.values[slot] if var is not None else slot(x)) for var, slot in strides] or None
+        memory = _memory(tensor)
+        storage = Storage(memory, name, "", self._compiler.cells[param], fresh)
+        wanted = -(-int(np.prod(shape, dtype="int64")) * kind.bits // 8)
+        if steps is None and memory.shape[1] < wanted:
+            raise ArgumentValueError(self.name, name, position, "shape", str(tuple(shape)), str(tuple(tensor.shape)))
+        return View(storage, kind, shape, steps, name)
+
+
+def _scalar(param: Any, argument: Any) -> Any:
+    if isinstance(param.ty, ir.ir.PointerType) or canonical(str(param.ty)).kind == "handle":
+        return np.int64(argument.data_ptr() if hasattr(argument, "data_ptr") else argument)
+    value = argument.item() if hasattr(argument, "item") else argument
+    return None if value is None else constant(value, element(str(param.ty)))
+
+
+def _memory(tensor: Any) -> np.ndarray:
+    """The bytes that a CPU tensor spans, as one row."""
+    import torch
+
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
+    raw = tensor.detach().view(torch.uint8) if tensor.dtype == torch.bool else tensor.detach()
+    flat = raw.as_strided((span,), (1,), tensor.storage_offset())
+    return flat.view(torch.uint8).numpy().reshape(1, -1) if span else np.zeros((1, 0), np.uint8)

@@ -1,0 +1,128 @@
+"""Races between lanes: iterations of a ``T.Parallel``, or threads of a block.
+
+Each cell of a storage remembers who wrote it last, who read it last, and when. Times are numbers of *intervals*: within one the
+accesses of different lanes are in no order, between two they are. So an access conflicts with an earlier one where that was in
+the same interval, by another lane, and one of the two writes; a write of the value that is there already conflicts with nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.memory import View
+
+_MANY = -2
+
+
+class Access:
+    """Who touched each cell of a storage last.
+
+    Attributes:
+        writer, reader: a lane, or -2 for several readers.
+        written, read: the interval of it.
+        writing_block, reading_block: for tensors, the block of it; -1 none, -2 several readers.
+    """
+
+    __slots__ = ("writer", "reader", "written", "read", "writing_block", "reading_block")
+
+    def __init__(self, cells: int):
+        self.writer = np.full(cells, -1, np.int32)
+        self.reader = np.full(cells, -1, np.int32)
+        self.written = np.zeros(cells, np.int64)
+        self.read = np.zeros(cells, np.int64)
+        self.writing_block: np.ndarray | None = None
+        self.reading_block: np.ndarray | None = None
+
+
+def access_of(view: View) -> Access:
+    """The record of a view's storage."""
+    storage = view.storage
+    if storage.access is None:
+        storage.access = Access(storage.data.shape[1] * 8 // storage.cell_bits)
+    return storage.access
+
+
+def _first_cell(view: View, at: Any) -> Any:
+    return at if view.cells == 1 else at * view.cells
+
+
+def record_reads(x: Any, view: View, at: Any, active: Any) -> None:
+    """Notes reads, and finds those of what another lane writes in the same interval."""
+    access = access_of(view)
+    at, lane = _taking_part(x, _first_cell(view, at), active)
+    conflict = (access.written[at] == x.interval) & (access.writer[at] != lane)
+    if np.any(conflict):
+        _report(x, view, at, conflict, lane, access.writer[at], "reads", "writes")
+    several = (access.read[at] == x.interval) & (access.reader[at] != lane)
+    access.reader[at] = np.where(several, _MANY, lane)
+    if np.ndim(at):
+        shared = access.reader[at] != np.where(several, _MANY, lane)
+        if np.any(shared):
+            access.reader[at[shared]] = _MANY
+    access.read[at] = x.interval
+
+
+def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
+    """Notes writes, and finds those of what another lane touches in the same interval."""
+    if not np.ndim(at) and x.nest is None and active is True:
+        return
+    access = access_of(view)
+    cell, lane = _taking_part(x, _first_cell(view, at), active)
+    earlier = (access.written[cell] == x.interval) & (access.writer[cell] != lane)
+    if np.any(earlier) and np.any(earlier := earlier & _changes(view, at, value, active)):
+        _report(x, view, cell, earlier, lane, access.writer[cell], "writes", "writes")
+    read = (access.read[cell] == x.interval) & (access.reader[cell] != lane)
+    if np.any(read):
+        _report(x, view, cell, read, lane, access.reader[cell], "writes", "reads")
+    access.writer[cell] = lane
+    access.written[cell] = x.interval
+    if np.ndim(cell):
+        _find_duplicates(x, view, access, cell, lane, value, active)
+
+
+def _find_duplicates(x: Any, view: View, access: Access, cell: Any, lane: Any, value: Any, active: Any) -> None:
+    """Several lanes of one statement write one element: the last one is in the record."""
+    last = access.writer[cell]
+    lost = last != lane
+    if not lost.any():
+        return
+    stored = np.broadcast_to(view.kind.encode(value), (x.lanes,))
+    mine = stored if active is True else stored[active]
+    position = np.searchsorted(lane, last)
+    differs = lost & (mine != mine[position]) & ~((mine != mine) & (mine[position] != mine[position]))
+    if differs.any():
+        _report(x, view, cell, differs, lane, last, "writes", "writes")
+
+
+def _changes(view: View, at: Any, value: Any, active: Any) -> Any:
+    """Whether a write gives its element another value than it has."""
+    if active is not True:
+        at = at[active] if np.ndim(at) else at
+        value = value[active] if np.ndim(value) else value
+    stored = np.asarray(view.kind.encode(value))
+    present = np.asarray(view.kind.encode(view.read(0, at)))
+    return (stored != present) & ~((stored != stored) & (present != present))
+
+
+def _taking_part(x: Any, at: Any, active: Any) -> tuple[Any, Any]:
+    """The cells and lanes of those lanes that take part; each once where all of them access one cell."""
+    if active is True:
+        return at, x.lane_ids if np.ndim(at) else np.int32(-3)
+    at = np.broadcast_to(at, (x.lanes,))
+    return at[active], x.lane_ids[active]
+
+
+def _report(x: Any, view: View, cell: Any, conflict: Any, lane: Any, other: Any, mine: str, theirs: str) -> None:
+    first = int(np.argmax(conflict))
+
+    def pick(values: Any) -> int:
+        values = np.asarray(values)
+        return int(np.broadcast_to(values, np.shape(conflict)).flat[first])
+
+    from tilelang.interpreter.access import element_text
+
+    at = np.asarray(cell) if view.cells == 1 else np.asarray(cell) // view.cells
+    where = element_text(view, at, conflict)
+    x.find("race", f"{x.lane_text(pick(lane))} {mine} {where}, which {x.lane_text(pick(other))} {theirs}")

@@ -1,0 +1,227 @@
+"""Intrinsics over values alone: approximations, operations with a rounding mode, random numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.access import both, load, store
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.elementary import FUNCTIONS, fma
+from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic, type_of
+from tilelang.interpreter.numbers import element
+from tilelang.interpreter.state import Lanes
+from tilelang.tileop.base import plain
+
+
+def _fast(name: str) -> Callable[[Compiler, Any], Evaluate]:
+    def make(c: Compiler, call: Any) -> Evaluate:
+        arguments, kind, kinds = [compiled(c, a) for a in call.args], type_of(call), [type_of(a) for a in call.args]
+        return lambda x: FUNCTIONS[name](kind, kinds, *(argument(x) for argument in arguments))
+
+    return make
+
+
+for _name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow"):
+    intrinsic(f"fast_{_name}")(_fast(_name))
+
+
+@intrinsic("fast_rcp")
+def _reciprocal(c: Compiler, call: Any) -> Evaluate:
+    value, kind = compiled(c, call.args[0]), type_of(call)
+    return lambda x: np.divide(kind.value.type(1), value(x))
+
+
+@intrinsic("fma")
+def _fma(c: Compiler, call: Any) -> Evaluate:
+    parts, kind = [compiled(c, arg) for arg in call.args], type_of(call)
+    return lambda x: fma(kind, *(part(x) for part in parts))
+
+
+@intrinsic("ldg")
+def _read_only_load(c: Compiler, call: Any) -> Evaluate:
+    return compiled(c, call.args[0])
+
+
+# Rounding modes ------------------------------------------------------------------------------------------------------
+
+
+def _root(value: Fraction, up: bool, digits: int) -> Fraction:
+    """The square root to so many bits, with a bit below them set where it is not exact."""
+    shift = 2 * digits
+    scaled = (value.numerator << (2 * shift)) // value.denominator
+    whole = math.isqrt(scaled)
+    exact = whole * whole == scaled and (scaled * value.denominator) == value.numerator << (2 * shift)
+    return Fraction(2 * whole + (0 if exact else 1), 2 << shift)
+
+
+_EXACT: Mapping[str, Callable[..., Fraction]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "rcp": lambda a: 1 / a,
+    "fma": lambda a, b, c: a * b + c,
+    "sqrt": lambda a: _root(a, True, 400),
+    "rsqrt": lambda a: _root(1 / a, True, 400),
+}
+"""Operation -> its exact result over fractions, or one that every rounding takes for it."""
+
+_NUMPY: Mapping[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "rcp": lambda a: a.dtype.type(1) / a,
+    "fma": lambda a, b, c: a * b + c, "sqrt": np.sqrt, "rsqrt": lambda a: a.dtype.type(1) / np.sqrt(a),
+}  # fmt: skip
+"""The same over floats: what it gives where an operand or the result is no finite number."""
+
+
+def _directed(operation: str, mode: str, kind: np.dtype) -> Callable[..., float]:
+    """The operation on one set of operands, rounded towards zero, up or down."""
+
+    def compute(*values: float) -> float:
+        typed = [kind.type(value) for value in values]
+        nearest = _NUMPY[operation](*typed)
+        if not all(map(math.isfinite, values)) or math.isnan(nearest):
+            return nearest
+        try:
+            exact = _EXACT[operation](*map(Fraction, values))
+        except (ZeroDivisionError, ValueError):
+            return nearest
+        return _rounded(exact, nearest, mode, kind)
+
+    return compute
+
+
+def _rounded(exact: Fraction, nearest: Any, mode: str, kind: np.dtype) -> Any:
+    """The float next to an exact number in the direction of a mode; ``nearest`` is one beside it."""
+    if exact == 0:
+        return kind.type(-0.0) if mode == "rd" and not math.copysign(1.0, nearest) < 0 and nearest == 0 else nearest
+    limit = np.finfo(kind).max
+    value = kind.type(min(max(nearest, -limit), limit))
+    down = mode == "rd" or (mode == "rz" and exact > 0)
+    if down:
+        while Fraction(float(value)) > exact:
+            value = np.nextafter(value, kind.type(-np.inf))
+        return value if not (exact < -Fraction(float(limit))) or mode == "rz" else kind.type(-np.inf)
+    while Fraction(float(value)) < exact:
+        if value == limit:
+            return kind.type(np.inf) if mode == "ru" else value
+        value = np.nextafter(value, kind.type(np.inf))
+    return value
+
+
+def _ieee(operation: str) -> Callable[[Compiler, Any], Evaluate]:
+    def make(c: Compiler, call: Any) -> Evaluate:
+        parts, kind = [compiled(c, arg) for arg in call.args], type_of(call)
+        mode = str(plain(call.attrs["rounding"])) if call.attrs is not None and "rounding" in call.attrs else "rn"
+        if mode == "rn":
+            if operation == "fma":
+                return lambda x: fma(kind, *(part(x) for part in parts))
+            nearest = _NUMPY[operation]
+            return lambda x: nearest(*(np.asarray(part(x)) for part in parts))[()]
+        compute = np.vectorize(_directed(operation, mode, kind.value), otypes=[kind.value])
+        return lambda x: compute(*(part(x) for part in parts))[()]
+
+    return make
+
+
+for _name in _EXACT:
+    intrinsic(f"ieee_{_name}")(_ieee(_name))
+
+
+@intrinsic("dp4a")
+def _dp4a(c: Compiler, call: Any) -> Evaluate:
+    """``c += a[0] * b[0] + … + a[3] * b[3]``."""
+    places = [(c.view(arg.source), [compiled(c, index) for index in arg.indices]) for arg in call.args]
+
+    def evaluate(x: Lanes) -> None:
+        (a, a_at), (b, b_at), (target, c_at) = ((x.views[slot], [index(x) for index in at]) for slot, at in places)
+        total = load(x, target, c_at)
+        for lane in range(4):
+            left = load(x, a, [*a_at[:-1], a_at[-1] + np.int32(lane)])
+            right = load(x, b, [*b_at[:-1], b_at[-1] + np.int32(lane)])
+            total = total + np.asarray(left, np.int32) * np.asarray(right, np.int32)
+        store(x, target, c_at, total)
+
+    return evaluate
+
+
+# Random numbers ------------------------------------------------------------------------------------------------------
+
+
+def philox(seed: Any, sequence: Any, position: Any) -> Any:
+    """The 32 random bits at a position of a sequence of Philox4x32-10; all three are uint64, numbers or arrays."""
+    seed, sequence, position = np.broadcast_arrays(*(np.asarray(v, np.uint64) for v in (seed, sequence, position)))
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    block = position >> np.uint64(2)
+    counter = [block & low, block >> half, sequence & low, sequence >> half]
+    key = [seed & low, seed >> half]
+    for _ in range(10):
+        a, b = np.uint64(0xD2511F53) * counter[0], np.uint64(0xCD9E8D57) * counter[2]
+        counter = [(b >> half) ^ counter[1] ^ key[0], b & low, (a >> half) ^ counter[3] ^ key[1], a & low]
+        key = [(key[0] + np.uint64(0x9E3779B9)) & low, (key[1] + np.uint64(0xBB67AE85)) & low]
+    return np.choose((position & np.uint64(3)).astype(np.int64), counter).astype(np.uint32)
+
+
+class Generator:
+    """The place of each thread in its sequence; of the whole block until threads draw by themselves."""
+
+    def __init__(self, seed: Any = 0, sequence: Any = 0, position: Any = 0):
+        self.seed, self.sequence = np.uint64(seed), np.asarray(sequence, np.uint64)
+        self.position = np.asarray(position, np.uint64)
+
+    def draw(self, x: Lanes) -> Any:
+        """The next number of each lane that takes part."""
+        value = philox(self.seed, self.sequence, self.position)
+        step = np.uint64(1) if x.mask is True else x.mask.astype(np.uint64)
+        self.position = self.position + step
+        return value[()]
+
+
+@intrinsic("rng_init")
+def _rng_init(c: Compiler, call: Any) -> Evaluate:
+    seed, sequence, offset = (compiled(c, arg) for arg in call.args)
+    own = call.attrs is not None and bool(plain(call.attrs["own_sequence"]))
+
+    def evaluate(x: Lanes) -> None:
+        x.block.generator = Generator(seed(x), x.block.number if own else sequence(x), offset(x))
+
+    return evaluate
+
+
+def _generator(x: Lanes) -> Generator:
+    if x.block.generator is None:
+        x.block.generator = Generator()
+    return x.block.generator
+
+
+@intrinsic("rng_rand")
+def _rng_rand(c: Compiler, call: Any) -> Evaluate:
+    return lambda x: _generator(x).draw(x)
+
+
+@intrinsic("rng_rand_float")
+def _rng_rand_float(c: Compiler, call: Any) -> Evaluate:
+    kind = element(str(call.ty)).value.type
+    normal = call.attrs is not None and "dist" in call.attrs and str(plain(call.attrs["dist"])) == "normal"
+
+    def uniform(x: Lanes) -> Any:
+        """In (0, 1]."""
+        first = _generator(x).draw(x)
+        if kind is np.float32:
+            return first.astype(kind) * kind(2.0**-32) + kind(2.0**-33)
+        mixed = (first.astype(np.uint64) << np.uint64(21)) ^ _generator(x).draw(x).astype(np.uint64)
+        return mixed.astype(kind) * kind(2.0**-53) + kind(2.0**-54)
+
+    def gaussian(x: Lanes) -> Any:
+        """Box and Muller's method, of which one result is used."""
+        radius = np.sqrt(np.log(uniform(x)) * kind(-2.0))
+        return radius * np.cos(uniform(x) * kind(2.0 * math.pi))
+
+    return gaussian if normal else uniform
+
+
+__all__ = ["both", "philox"]

@@ -1,0 +1,73 @@
+"""``with tilelang.interpret() as run:``: every kernel that is made inside runs on the interpreter.
+
+with tilelang.interpret() as run:
+    run.watch("C_local", lambda at: print(at.block, at["C_local"]))
+    c = matmul(256, 256, 256)(a, b)
+run.findings
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilelang import env
+
+if TYPE_CHECKING:
+    from tilelang.interpreter.findings import Finding
+
+
+@dataclass(slots=True)
+class Session:
+    """How programs run on the interpreter, and what was found.
+
+    Attributes:
+        checks: look for findings.
+        strict: a call whose program has findings raises :class:`~tilelang.errors.InterpreterError`.
+        findings: of all calls so far.
+        watches: ``(what, callback)``; see :meth:`watch`.
+    """
+
+    checks: bool = True
+    strict: bool = True
+    findings: list[Finding] = field(default_factory=list)
+    watches: list[tuple[Any, Callable[[Any], Any]]] = field(default_factory=list)
+
+    def watch(self, what: str | int, callback: Callable[[Any], Any]) -> None:
+        """Calls ``callback(at)`` whenever a statement of interest is about to run.
+
+        Args:
+            what: a line of the source, or the name of a buffer or variable: every statement that mentions it.
+            callback: gets a :class:`~tilelang.interpreter.watch.Moment`: the block, the iteration, tiles as tensors. It may call
+                ``breakpoint()``.
+        """
+        self.watches.append((what, callback))
+
+
+_current: ContextVar[Session | None] = ContextVar("tilelang_interpreter_session", default=None)
+
+
+def current() -> Session:
+    """The session of the enclosing ``with``; outside of one a new one, which is strict."""
+    return _current.get() or Session()
+
+
+@contextlib.contextmanager
+def interpret(checks: bool = True, strict: bool = True) -> Iterator[Session]:
+    """Inside of the ``with`` block kernels are made for the interpreter, whatever their target, and run on CPU tensors.
+
+    Args:
+        checks: look for what gives a program no meaning.
+        strict: raise :class:`~tilelang.errors.InterpreterError` at the end of a call that has findings; else they are only in the
+            session's ``findings``.
+    """
+    session = Session(checks, strict)
+    token = _current.set(session)
+    try:
+        with env.overridden("TILELANG_INTERPRET", "1"):
+            yield session
+    finally:
+        _current.reset(token)

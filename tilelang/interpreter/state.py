@@ -1,0 +1,106 @@
+"""The state of a running block: values of variables, views of buffers, and which lanes take part.
+
+Outside of ``T.Parallel`` the lanes are the threads of the block: what is the same in all of them is a scalar, what differs is an
+array over the threads, and :attr:`Lanes.mask` says which threads run the statement (True: all, so that it is the block's). Inside
+of a ``T.Parallel`` the lanes are its iterations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilelang.ir.span import location_of
+
+
+class Lanes:
+    """What a statement runs in.
+
+    Attributes:
+        values: of variables, by slot.
+        views: of buffers, by slot.
+        lanes: how many lanes.
+        lane_ids: their numbers.
+        mask: the lanes that take part; True for all.
+        interval: accesses of different lanes in one interval are in no order.
+        unordered: how many statements around this one let their lanes go on at different times.
+        loops: for each loop around this statement, the lanes that left it or its iteration.
+        nest: the extents of the ``T.Parallel`` whose iterations are the lanes, or None.
+        block: the block that runs.
+        run: the whole run.
+        span: of the statement that runs.
+        returned: the lanes that ended.
+    """
+
+    __slots__ = (
+        "values", "views", "lanes", "lane_ids", "mask", "interval", "unordered", "loops", "nest", "block", "run", "span",
+        "checks", "returned",
+    )  # fmt: skip
+
+    def __init__(self, run: Any, block: Any, lanes: int, values: list[Any], views: list[Any]):
+        self.run = run
+        self.block = block
+        self.lanes = lanes
+        self.lane_ids = np.arange(lanes, dtype=np.int32)
+        self.values = values
+        self.views = views
+        self.mask: Any = True
+        self.interval = 0
+        self.unordered = 0
+        self.loops: list[Loop] = []
+        self.nest: tuple[int, ...] | None = None
+        self.span: Any = None
+        self.checks = run.checks
+        self.returned: Any = False
+
+    def begin(self, span: Any) -> None:
+        """Begins a statement."""
+        self.span = span
+        if not self.unordered:
+            self.run.clock += 1
+            self.interval = self.run.clock
+        if self.run.watches:
+            self.run.observe(self, span)
+
+    def find(self, kind: str, message: str) -> None:
+        """Notes a finding at the statement that runs."""
+        self.run.findings.add(kind, message, location_of(self.span), self.block.indices if self.block else ())
+
+    def lane_text(self, lane: int) -> str:
+        """A lane in a message."""
+        if lane < 0:
+            return "another" if lane == -2 else "every thread" if self.nest is None else "every iteration"
+        if self.nest is None:
+            return f"thread {lane}"
+        place = np.unravel_index(lane, self.nest)
+        return f"iteration ({', '.join(str(int(index)) for index in place)})" if len(place) > 1 else f"iteration {lane}"
+
+    def fork(self, mask: Any) -> Lanes:
+        """The state of some of the lanes, which go on by themselves."""
+        twin = Lanes.__new__(Lanes)
+        for name in Lanes.__slots__:
+            setattr(twin, name, getattr(self, name))
+        twin.values = list(self.values)
+        twin.mask = mask
+        twin.loops = [Loop() for _ in self.loops]
+        return twin
+
+
+class Loop:
+    """The lanes that left a running loop (by ``break``), or its iteration (by ``continue``)."""
+
+    __slots__ = ("broken", "continued")
+
+    def __init__(self) -> None:
+        self.broken: Any = False
+        self.continued: Any = False
+
+
+def union(a: Any, b: Any) -> Any:
+    """The lanes of either mask."""
+    if a is True or b is True:
+        return True
+    if a is False:
+        return b
+    return a if b is False else a | b

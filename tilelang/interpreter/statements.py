@@ -1,0 +1,436 @@
+"""Statements that hold others, assignments, and memory: how each is run.
+
+Where the lanes agree, control flow is Python's. Where they differ, each side of a branch and each iteration of a loop runs for
+the lanes that take it; ``break``, ``continue`` and ``return`` take lanes out until the loop, the iteration or the kernel is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import CompileError
+from tilelang.interpreter.access import both, load, some, store
+from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
+from tilelang.interpreter.expressions import compiled
+from tilelang.interpreter.memory import View, allocate
+from tilelang.interpreter.numbers import element
+from tilelang.interpreter.state import Lanes, Loop, union
+from tilelang.interpreter.together import run_together
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import flattened
+from tilelang.tileop.base import is_tile_op
+
+
+def leaf(span: Any, effect: Callable[[Lanes], Any]) -> Step:
+    """A statement that holds no others and never ends a lane."""
+
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        effect(x)
+        return False
+
+    return Step(run)
+
+
+@statement(ir.SeqStmt)
+def _sequence(c: Compiler, stmt: Any) -> Step:
+    steps = [c.step(part) for part in flattened(stmt)]
+    runs = [step.run for step in steps]
+
+    def run(x: Lanes) -> bool:
+        for each in runs:
+            if each(x):
+                return True
+        return False
+
+    if all(step.wait is None for step in steps):
+        return Step(run)
+    return Step(run, lambda x: run_together(x, steps))
+
+
+# Control flow --------------------------------------------------------------------------------------------------------
+
+
+@statement(ir.IfThenElse)
+def _branch(c: Compiler, stmt: Any) -> Step:
+    test, then = compiled(c, stmt.condition), c.step(stmt.then_case)
+    otherwise = Step(lambda x: False) if stmt.else_case is None else c.step(stmt.else_case)
+    span, disputed = stmt.span, not _of_threads(c, stmt.condition)
+
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        chosen = test(x)
+        if not np.ndim(chosen):
+            return then.run(x) if chosen else otherwise.run(x)
+        return _split(x, chosen, then.run, otherwise.run, disputed)
+
+    if then.wait is None and otherwise.wait is None:
+        return Step(run)
+
+    def wait(x: Lanes) -> Iterator[None]:
+        x.begin(span)
+        chosen = test(x)
+        if not np.ndim(chosen):
+            return (yield from waiting(then if chosen else otherwise, x))
+        return (yield from _split_waiting(x, chosen, then, otherwise, disputed))
+
+    return Step(run, wait)
+
+
+def waiting(step: Step, x: Lanes) -> Iterator[None]:
+    """A step as a generator."""
+    if step.wait is None:
+        return step.run(x)
+    return (yield from step.wait(x))
+
+
+def _of_threads(c: Compiler, condition: Any) -> bool:
+    """Whether a condition is one on the thread's number alone, so that the threads of each side still advance together."""
+    from tilelang.interpreter.survey import walk_expr
+
+    return not any(isinstance(node, ir.TensorLoad) for node in walk_expr(condition))
+
+
+def _split(x: Lanes, chosen: Any, then: Callable, otherwise: Callable, disputed: bool) -> bool:
+    outer = x.mask
+    x.unordered += disputed
+    first = _side(x, both(outer, chosen), then)
+    second = _side(x, both(outer, ~chosen), otherwise)
+    x.unordered -= disputed
+    return _rejoin(x, outer, first, second)
+
+
+def _side(x: Lanes, mask: Any, run: Callable) -> tuple[Any, Any]:
+    """Runs one side; gives the lanes that entered it, and those that go on after it."""
+    x.mask = mask
+    if not some(mask):
+        return mask, mask
+    return mask, False if run(x) else x.mask
+
+
+def _rejoin(x: Lanes, outer: Any, *sides: tuple[Any, Any]) -> bool:
+    """The lanes that go on after a branch."""
+    if all(entered is left for entered, left in sides):
+        x.mask = outer
+        return False
+    (_, first), (_, second) = sides
+    x.mask = union(first, second)
+    return not some(x.mask)
+
+
+def _split_waiting(x: Lanes, chosen: Any, then: Step, otherwise: Step, disputed: bool) -> Iterator[None]:
+    outer, sides = x.mask, []
+    x.unordered += disputed
+    for mask, step in ((both(outer, chosen), then), (both(outer, ~chosen), otherwise)):
+        x.mask = mask
+        left = mask
+        if some(mask):
+            left = False if (yield from waiting(step, x)) else x.mask
+        sides.append((mask, left))
+    x.unordered -= disputed
+    return _rejoin(x, outer, *sides)
+
+
+@statement(ir.For)
+def _loop(c: Compiler, stmt: Any) -> Step:
+    if "tl.parallel" in stmt.annotations and not c.in_nest:
+        from tilelang.interpreter.nest import parallel
+
+        return parallel(c, stmt)
+    low, extent, slot = compiled(c, stmt.min), compiled(c, stmt.extent), c.slot(stmt.loop_var)
+    kind, body, span = element(str(stmt.loop_var.ty)).value.type, c.step(stmt.body), stmt.span
+
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        first, count = low(x), extent(x)
+        if np.ndim(first) or np.ndim(count):
+            return _differing_loop(x, slot, first, count, body.run)
+        outer, frame = x.mask, _enter(x)
+        for value in range(int(first), int(first) + int(count)):
+            x.values[slot] = kind(value)
+            if _ended(x, frame, body.run(x)):
+                break
+        return _leave(x, outer, frame)
+
+    if body.wait is None:
+        return Step(run)
+
+    def wait(x: Lanes) -> Iterator[None]:
+        x.begin(span)
+        first, count = low(x), extent(x)
+        if np.ndim(first) or np.ndim(count):
+            return (yield from _differing_loop_waiting(x, slot, first, count, body))
+        outer, frame = x.mask, _enter(x)
+        for value in range(int(first), int(first) + int(count)):
+            x.values[slot] = kind(value)
+            if _ended(x, frame, (yield from waiting(body, x))):
+                break
+        return _leave(x, outer, frame)
+
+    return Step(run, wait)
+
+
+def _enter(x: Lanes) -> Loop:
+    frame = Loop()
+    x.loops.append(frame)
+    return frame
+
+
+def _ended(x: Lanes, frame: Loop, stopped: bool) -> bool:
+    """After an iteration: whether no lane runs another."""
+    if frame.continued is not False:
+        x.mask = union(frame.continued, False if stopped else x.mask)
+        frame.continued = False
+        return False
+    return stopped
+
+
+def _leave(x: Lanes, outer: Any, frame: Loop) -> bool:
+    """After a loop: whether no lane goes on."""
+    x.loops.pop()
+    if x.returned is False:
+        x.mask = outer
+        return False
+    x.mask = both(outer, np.logical_not(x.returned)) if x.returned is not True else np.zeros(x.lanes, bool)
+    return not some(x.mask)
+
+
+def _lane_loop(x: Lanes, slot: int, first: Any, count: Any) -> Iterator[bool]:
+    """The iterations of a loop whose bounds differ between lanes; each yields once its lanes are set."""
+    first, count = np.broadcast_to(first, (x.lanes,)), np.broadcast_to(count, (x.lanes,))
+    for turn in range(int(count.max(initial=0)) if x.mask is True else int(count[x.mask].max(initial=0))):
+        x.mask = both(x.mask, turn < count)
+        if not some(x.mask):
+            return
+        x.values[slot] = (first + first.dtype.type(turn)).astype(first.dtype)
+        yield True
+
+
+def _differing_loop(x: Lanes, slot: int, first: Any, count: Any, body: Callable) -> bool:
+    outer, frame = x.mask, _enter(x)
+    x.unordered += 1
+    for _ in _lane_loop(x, slot, first, count):
+        if _ended(x, frame, body(x)):
+            break
+    x.unordered -= 1
+    return _leave(x, outer, frame)
+
+
+def _differing_loop_waiting(x: Lanes, slot: int, first: Any, count: Any, body: Step) -> Iterator[None]:
+    outer, frame = x.mask, _enter(x)
+    x.unordered += 1
+    for _ in _lane_loop(x, slot, first, count):
+        if _ended(x, frame, (yield from waiting(body, x))):
+            break
+    x.unordered -= 1
+    return _leave(x, outer, frame)
+
+
+@statement(ir.While)
+def _while(c: Compiler, stmt: Any) -> Step:
+    test, body, span = compiled(c, stmt.condition), c.step(stmt.body), stmt.span
+
+    def turns(x: Lanes, frame: Loop) -> Iterator[None]:
+        """One step an iteration; the consumer runs the body."""
+        x.unordered += 1
+        differs = False
+        while True:
+            x.span = span
+            if not x.checks or not differs:
+                x.unordered -= 1
+                x.begin(span)
+                x.unordered += 1
+            chosen = test(x)
+            if not np.ndim(chosen):
+                if not chosen:
+                    break
+            else:
+                differs = True
+                x.mask = both(x.mask, chosen)
+                if not some(x.mask):
+                    break
+            x.unordered -= not differs
+            yield None
+            x.unordered += not differs
+        x.unordered -= 1
+
+    def run(x: Lanes) -> bool:
+        outer, frame = x.mask, _enter(x)
+        before = x.unordered
+        for _ in turns(x, frame):
+            if _ended(x, frame, body.run(x)):
+                break
+        x.unordered = before
+        return _leave(x, outer, frame)
+
+    def wait(x: Lanes) -> Iterator[None]:
+        outer, frame = x.mask, _enter(x)
+        before = x.unordered
+        for _ in turns(x, frame):
+            if _ended(x, frame, (yield from waiting(body, x))):
+                break
+            yield None
+        x.unordered = before
+        return _leave(x, outer, frame)
+
+    return Step(run, wait if body.wait is not None or _spins(stmt) else None)
+
+
+def _spins(stmt: Any) -> bool:
+    """Whether a loop may wait for what other blocks do: its condition or body reads memory of the whole grid."""
+    from tilelang.interpreter.survey import evaluated, walk_expr
+
+    exprs = (stmt.condition, *evaluated(stmt.body))
+    loads = (node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
+    return any(load.source.scope() in ("", "global") for load in loads)
+
+
+@statement(ir.Break)
+def _break(c: Compiler, stmt: Any) -> Step:
+    def run(x: Lanes) -> bool:
+        x.loops[-1].broken = union(x.loops[-1].broken, x.mask)
+        return True
+
+    return Step(run)
+
+
+@statement(ir.Continue)
+def _continue(c: Compiler, stmt: Any) -> Step:
+    if c.in_nest == "body":
+        return Step(lambda x: True)
+
+    def run(x: Lanes) -> bool:
+        x.loops[-1].continued = union(x.loops[-1].continued, x.mask)
+        return True
+
+    return Step(run)
+
+
+# Values and memory ---------------------------------------------------------------------------------------------------
+
+
+@statement(ir.BufferStore)
+def _store(c: Compiler, stmt: Any) -> Step:
+    slot, value = c.view(stmt.buffer), compiled(c, stmt.value)
+    indices = [compiled(c, index) for index in stmt.indices]
+    span = stmt.span
+
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        stored = value(x)
+        store(x, x.views[slot], [index(x) for index in indices], stored)
+        return False
+
+    return Step(run)
+
+
+@statement(ir.Bind)
+def _bind(c: Compiler, stmt: Any) -> Step:
+    value, slot = compiled(c, stmt.value), c.slot(stmt.var)
+
+    def effect(x: Lanes) -> None:
+        x.values[slot] = value(x)
+
+    return leaf(stmt.span, effect)
+
+
+@statement(ir.AllocBuffer)
+def _allocate(c: Compiler, stmt: Any) -> Step:
+    buffer = stmt.buffer
+    scope, kind, slot = buffer.scope(), element(str(buffer.dtype)), c.view(buffer)
+    shape = [as_int(size) for size in buffer.shape]
+    cells, name, size = c.cells[buffer], str(buffer.name), int(np.prod(shape, dtype="int64"))
+    if scope in ("shared.barrier", "shared.cluster_barrier"):
+        from tilelang.interpreter.barriers import allocation
+
+        return allocation(c, stmt)
+
+    def run(x: Lanes) -> bool:
+        rows = x.lanes if x.nest is not None else 1
+        x.views[slot] = View(allocate(name, scope, size, kind, cells, rows), kind, shape, None, name)
+        return False
+
+    return Step(run)
+
+
+@statement(ir.DeclBuffer)
+def _declare(c: Compiler, stmt: Any) -> Step:
+    buffer, source = stmt.buffer, source_of(stmt.data)
+    slot, kind, name = c.view(buffer), element(str(buffer.dtype)), str(buffer.name)
+    shape = [compiled(c, size) for size in buffer.shape]
+    strides = [compiled(c, stride) for stride in buffer.strides]
+    if source is None:
+        from tilelang.interpreter.addresses import tensor_at
+
+        return tensor_at(c, stmt, kind, shape, strides)
+    origin = c.view(source)
+
+    def run(x: Lanes) -> bool:
+        sizes = [int(size(x)) for size in shape]
+        steps = [int(stride(x)) for stride in strides] or None
+        base = x.views[origin]
+        x.views[slot] = View(base.storage, kind, sizes, steps, name, base.base * base.kind.bits // kind.bits)
+        return False
+
+    return Step(run)
+
+
+@statement(ir.Evaluate)
+def _evaluate(c: Compiler, stmt: Any) -> Step:
+    from tilelang.interpreter import operators, waits
+
+    call = stmt.value
+    if is_tile_op(call):
+        return operators.step(c, call, stmt.span)
+    blocking = waits.step(c, call, stmt.span)
+    if blocking is not None:
+        return blocking
+    if isinstance(call, (ir.IntImm, ir.Var)):
+        return Step(lambda x: False)
+    value = compiled(c, call)
+    return leaf(stmt.span, value)
+
+
+@statement(ir.AssertStmt)
+def _assert(c: Compiler, stmt: Any) -> Step:
+    raise CompileError("an assertion of TVM's has no meaning in a tile program", hint="use T.device_assert")
+
+
+@statement(ir.AttrStmt)
+def _attribute(c: Compiler, stmt: Any) -> Step:
+    from tilelang.interpreter import kernel
+
+    if stmt.attr_key == "thread_extent":
+        return kernel.launch(c, stmt)
+    if stmt.attr_key == "tl.warp_group":
+        return _warp_groups(c, stmt)
+    return c.step(stmt.body)
+
+
+def _warp_groups(c: Compiler, stmt: Any) -> Step:
+    """``T.ws``: a branch for the threads of some warp groups."""
+    groups = int(stmt.value.value)
+    body, nothing = c.step(stmt.body), Step(lambda x: False)
+
+    def chosen(x: Lanes) -> Any:
+        return (groups >> (x.lane_ids // 128)) & 1 == 1
+
+    def run(x: Lanes) -> bool:
+        return _split(x, chosen(x), body.run, nothing.run, False)
+
+    if body.wait is None:
+        return Step(run)
+    return Step(run, lambda x: _split_waiting(x, chosen(x), body, nothing, False))
+
+
+def returns(x: Lanes) -> bool:
+    """``T.thread_return``: the lanes that run it end."""
+    x.returned = union(x.returned, x.mask)
+    return True
+
+
+__all__ = ["leaf", "load", "returns", "waiting", "Sequence"]
