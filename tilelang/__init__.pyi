@@ -6,6 +6,7 @@ from tilelang import carver as carver
 from tilelang import env as env
 from tilelang import errors as errors
 from tilelang import execution as execution
+from tilelang import interpreter as interpreter
 from tilelang import language as language
 from tilelang import layout as layout
 from tilelang import math as math
@@ -21,6 +22,7 @@ from tilelang.cache.kernel_cache import clear_cache as clear_cache
 from tilelang.cache.kernel_cache import disable_cache as disable_cache
 from tilelang.cache.kernel_cache import enable_cache as enable_cache
 from tilelang.cache.kernel_cache import is_cache_enabled as is_cache_enabled
+from tilelang.interpreter.session import interpret as interpret
 from tilelang.jit import JITKernel as JITKernel
 from tilelang.jit.compiler import compile as compile
 from tilelang.jit.compiler import lower as lower
