@@ -264,3 +264,97 @@ def test_a_plain_copy_is_complete_at_a_named_barrier():
     a, b = torch.randn(64, 64), torch.zeros(64, 64)
     simulate(main, a, b)
     assert torch.equal(b, a.T)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_scalar_of_a_pipelined_loop_keeps_the_tile_that_it_is_read_from(arch):
+    @T.prim_func
+    def main(X: T.Tensor((4, 64), "float32"), W: T.Tensor((4,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            w, tile = T.alloc_shared((4,), "float32"), T.alloc_shared((64,), "float32")
+            total = T.alloc_fragment((64,), "float32")
+            T.clear(total)
+            for j in T.Parallel(4):
+                w[j] = W[j] * 2
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(X[k, :], tile)
+                scale = w[k]
+                for i in T.Parallel(64):
+                    total[i] += scale * tile[i]
+            T.copy(total, C)
+
+    x, w, c = torch.randint(-9, 9, (4, 64)).float(), torch.randint(-9, 9, (4,)).float(), torch.zeros(64)
+    simulate(main, x, w, c, arch=arch)
+    assert torch.equal(c, 2 * w @ x)
+
+
+_OWN_ORDER = {"tl.disable_thread_storage_sync": True}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_program_that_orders_its_threads_still_gets_waits_for_copies(arch):
+    @T.prim_func
+    def main(X: T.Tensor((4, 128), "float32"), C: T.Tensor((4, 128), "float32")):
+        with T.Kernel(4, threads=32) as b:
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((1, 128), "float32")
+            T.copy(X[b, 0], s)
+            T.sync_warp()
+            for i in T.serial(4):
+                C[b, i * 32 + tx] = s[0, 127 - (i * 32 + tx)]
+
+    x, c = torch.randn(4, 128), torch.zeros(4, 128)
+    simulate(main, x, c, arch=arch, pass_configs=_OWN_ORDER)
+    assert torch.equal(c, x.flip(1))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_program_that_orders_its_threads_still_gets_the_barriers_of_operators(arch):
+    @T.prim_func
+    def main(X: T.Tensor((1024,), "float32"), C: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=128):
+            x, y = T.alloc_fragment((1024,), "float32"), T.alloc_fragment((1,), "float32")
+            T.copy(X, x)
+            T.reduce_sum(x, y, dim=0)
+            T.copy(y, C)
+
+    x, c = torch.randint(-9, 9, (1024,)).float(), torch.zeros(1)
+    simulate(main, x, c, arch=arch, pass_configs=_OWN_ORDER)
+    assert c.item() == x.sum()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_tiles_of_a_program_that_orders_its_threads_share_no_memory(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            a, b = T.alloc_shared((64,), "float32"), T.alloc_shared((64,), "float32")
+            a[tx] = X[tx]
+            T.sync_threads()
+            v = a[63 - tx]
+            b[tx] = v * 2
+            T.sync_threads()
+            C[tx] = b[(tx + 1) % 64]
+
+    x, c = torch.randn(64), torch.zeros(64)
+    simulate(main, x, c, arch=arch, pass_configs=_OWN_ORDER)
+    assert torch.equal(c, (2 * x).flip(0).roll(-1)) and source(main, arch, _OWN_ORDER).count("__syncthreads") == 2
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_atomic_updates_by_different_operations_keep_their_order(arch):
+    @T.prim_func
+    def main(V: T.Tensor((64,), "int32"), C: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=64):
+            s = T.alloc_shared((1,), "int32")
+            s[0] = 100
+            tx = T.get_thread_binding()
+            T.atomic_add(s[0], V[tx])
+            T.atomic_min(s[0], tx + 5)
+            T.atomic_add(s[0], V[tx])
+            C[0] = s[0]
+
+    c = torch.zeros(1, dtype=torch.int32)
+    simulate(main, torch.full((64,), 2, dtype=torch.int32), c, arch=arch)
+    assert c.item() == 5 + 128 and source(main, arch).count("__syncthreads") == 4

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
+
+from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, ThreadMap, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Leaf:
         async_reads: those of the read ones that wgmma or the tensor memory accelerator reads.
         detached: whether the program itself waits for the copies.
         hands_over: whether other threads, which these lines tell so, may touch what was written before.
+        updates: the atomic operation of those that nothing else is done to.
+        maps: which threads touch which elements, where the indices say so.
     """
 
     lines: list[str]
@@ -45,6 +49,24 @@ class Leaf:
     async_reads: frozenset[Any] = frozenset()
     detached: bool = False
     hands_over: bool = False
+    updates: Mapping[Any, str] = field(default_factory=dict)
+    maps: Mapping[Any, frozenset[ThreadMap]] = field(default_factory=dict)
+
+    @property
+    def accesses(self) -> Iterator[Access]:
+        """What the lines do to shared buffers; a load of the accelerator has no reader here but the program's own barrier."""
+        loaded = self.fills - self.writes - self.copies
+        for buffer in self.updates:
+            yield Access(buffer, UPDATE, Unit.THREAD, self.updates[buffer], self.maps.get(buffer))
+        for buffer in self.reads - loaded - set(self.updates):
+            unit = Unit.TENSOR_CORE if buffer in self.async_reads else Unit.THREAD
+            yield Access(buffer, READ, unit, maps=self.maps.get(buffer))
+        for buffer in self.writes - set(self.updates):
+            yield Access(buffer, WRITE, maps=self.maps.get(buffer))
+        for buffer in self.copies:
+            yield Access(buffer, WRITE, Unit.CP_ASYNC, maps=self.maps.get(buffer))
+        for buffer in loaded:
+            yield Access(buffer, WRITE, Unit.BULK)
 
 
 @dataclass(eq=False, slots=True)
@@ -53,9 +75,11 @@ class Barrier:
 
     Attributes:
         fence: whether what they wrote is for an asynchronous unit (wgmma, the tensor memory accelerator).
+        of_program: whether the program has it.
     """
 
     fence: bool = False
+    of_program: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +10,25 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import statement_exprs
+from tilelang.target.cuda.codegen.element_types import is_packed
 from tilelang.target.cuda.codegen.expr import ExprPrinter
 from tilelang.target.cuda.codegen.names import Names
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
+from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.reading.nest import READ, Nest
 from tilelang.target.cuda.reading.tree import TileTree
+
+COMMUTATIVE: Mapping[str, str] = {
+    "atomic_add": "add",
+    "atomic_addx2": "add",
+    "atomic_addx4": "add",
+    "atomic_max": "max",
+    "atomic_min": "min",
+    "atomic_or": "or",
+    "atomic_load": "load",
+}
+"""Atomic accesses whose order among themselves makes no difference."""
 
 
 @dataclass(eq=False)
@@ -40,6 +53,7 @@ class Emitter:
         padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
         kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
         uniformity: what the threads agree on.
+        thread_maps: which threads touch which elements.
         iterations: the kernel's loops.
         tracked: tensors that the kernel both changes and reads, or changes in several places.
         descriptors: the kernel's tensor maps so far; None where the target has none.
@@ -67,6 +81,7 @@ class Emitter:
     padded: set[Any] = field(default_factory=set)
     kept: dict[str, str] = field(default_factory=dict)
     uniformity: Any = None
+    thread_maps: Any = None
     iterations: Any = None
     tracked: set[Any] = field(default_factory=set)
     descriptors: Any = None
@@ -134,6 +149,27 @@ class Emitter:
         reads = {self.root(a.buffer) for a in nest.accesses if a.kind == READ and self.is_tile(a.buffer)}
         writes = {self.root(a.buffer) for a in nest.accesses if a.kind != READ and self.is_tile(a.buffer)}
         return reads, writes
+
+    def annotated(self, leaf: Any, accesses: Iterable[Any], maps: Callable[[Any], ThreadMap | None]) -> Any:
+        """A leaf with what else is known of its accesses: which threads touch which elements, and what only one atomic operation
+        touches.
+
+        Args:
+            accesses: those of the statement.
+            maps: the map of an access, where one is known.
+        """
+        touched: dict[Any, list[Any]] = {}
+        for access in accesses:
+            if self.is_tile(access.buffer):
+                touched.setdefault(self.root(access.buffer), []).append(access)
+        for buffer, found in touched.items():
+            operations = {COMMUTATIVE.get(access.operation, "") for access in found}
+            if len(operations) == 1 and "" not in operations:
+                leaf.updates[buffer] = operations.pop()
+            placed = [None if is_packed(str(access.buffer.dtype)) else maps(access) for access in found]
+            if None not in placed:
+                leaf.maps[buffer] = frozenset(placed)
+        return leaf
 
     def is_tile(self, buffer: Any) -> bool:
         """Whether barriers guard a buffer: a shared tile (mbarriers order themselves), or a tensor whose accesses meet."""

@@ -22,10 +22,11 @@ from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import NamedBarriers, emit_branch, emit_loop, emit_repeat, emit_scope
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
+from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.reading.nest import READ
+from tilelang.target.cuda.reading.nest import READ, is_memory
 from tilelang.target.cuda.reading.tiles import nest_of
-from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence
+from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of
 from tilelang.target.cuda.reading.uniformity import is_atomic
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.thread import intrinsic_name
@@ -94,7 +95,7 @@ class Generator:
         if name == "sync_threads":
             if stmt.value.args:
                 return [replace(leaf_of([named_barrier_text(stmt.value, e) + ";"]), hands_over=True)]
-            return [Barrier()]
+            return [Barrier(of_program=True)]
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return [Jump("break" if isinstance(stmt, ir.Break) else "continue")]
         if name == "thread_return":
@@ -105,10 +106,22 @@ class Generator:
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         reads, writes = e.accesses(stmt)
         if self.divergent or self.by_thread or e.is_own(node):
-            return [replace(leaf_of(statement(e, stmt), reads, writes), hands_over=name in _HANDING_OVER)]
+            code = replace(leaf_of(statement(e, stmt), reads, writes), hands_over=name in _HANDING_OVER)
+            return [e.annotated(code, accesses_of(node), self._map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt, reads, writes)
-        return [leaf_of(statement(e, stmt, f"{e.thread} == 0"), reads, writes)]
+        code = leaf_of(statement(e, stmt, f"{e.thread} == 0"), reads, writes)
+        stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
+        return [e.annotated(code, accesses_of(node), self._map_of_first if stored else self._map_of_threads)]
+
+    def _map_of_threads(self, access: Any) -> ThreadMap:
+        """What each thread of the scope touches by an access of a statement that all of them run."""
+        e = self.emitter
+        return e.thread_maps.of(access.buffer, access.indices, e.scope.first + e.scope.count)
+
+    def _map_of_first(self, access: Any) -> ThreadMap:
+        """What the first thread of the scope touches, which alone makes the block's stores."""
+        return self.emitter.thread_maps.single(self.emitter.scope.first)
 
     def _atomic(self, stmt: Any, reads: set[Any], writes: set[Any]) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""

@@ -13,6 +13,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.code import Block, render
 from tilelang.target.cuda.codegen.element_types import byte_count, c_type, is_packed
@@ -25,6 +26,7 @@ from tilelang.target.cuda.inference.layouts import ThreadScope
 from tilelang.target.cuda.inference.solver import infer
 from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.program import Kernel
+from tilelang.target.cuda.reading.thread_map import ThreadMaps
 from tilelang.target.cuda.reading.thread_scopes import check_fragments
 from tilelang.target.cuda.reading.tree import Parallel, TileTree, walk
 from tilelang.target.cuda.reading.uniformity import Uniformity
@@ -109,6 +111,7 @@ def infer_layouts(state: KernelState) -> None:
     state.emitter = Emitter(
         kernel, state.target, tree, layouts, state.facts, safe, options.guarded, options.fast_math, options.use_async,
         scope=ThreadScope(0, kernel.thread_count), uniformity=Uniformity(tree, thread_vars),
+        thread_maps=ThreadMaps(tree, thread_vars),
     )  # fmt: skip
     _declare_names(state)
     state.emitter.iterations = Iterations(tree.root, state.facts)
@@ -162,7 +165,7 @@ def plan_memory(state: KernelState) -> None:
             sizes[buffer] = (size, _shared_alignment(size, state.options.shared_alignment))
     sizes.update(e.scratch)
     barriers = {b: 8 * len(counts) for b, counts in _arrivals(state).items()}
-    state.plan = plan_shared(state.code, sizes, state.kernel.name, state.target, barriers)
+    state.plan = plan_shared(state.code, sizes, state.kernel.name, state.target, barriers, state.options.barriers)
 
 
 def _shared_alignment(size: int, most: int) -> int:
@@ -180,9 +183,12 @@ def _shared_bytes(e: Emitter, buffer: Any) -> int:
 
 
 def place_barriers(state: KernelState) -> None:
-    """Adds barriers and waits."""
+    """Adds barriers and waits. A program that orders its own statements still gets what operators need inside."""
     if state.options.barriers:
         insert_barriers(state.code, state.plan.overlap)
+        return
+    allocated = {stmt.buffer for stmt in walk_statements(state.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
+    insert_barriers(state.code, state.plan.overlap, lambda buffer: state.emitter.is_shared(buffer) and buffer not in allocated)
 
 
 def write_text(state: KernelState) -> None:

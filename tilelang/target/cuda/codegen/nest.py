@@ -29,7 +29,8 @@ def emit_nest(emitter: Emitter, node: Parallel, layout: LoopLayout) -> list[Code
         loops.open()
         async_bytes = _async_bytes(node, loops)
         lines = loops.around(_body(loops, async_bytes))
-        return [_leaf(emitter, node, lines, is_async=async_bytes > 0)]
+        leaf = _leaf(emitter, node, lines, is_async=async_bytes > 0)
+        return [emitter.annotated(leaf, node.nest.accesses, loops.thread_map)]
 
 
 def _leaf(e: Emitter, node: Parallel, lines: list[str], is_async: bool) -> Code:

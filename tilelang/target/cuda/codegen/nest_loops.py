@@ -14,6 +14,7 @@ from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vector_width
+from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
 
@@ -129,6 +130,18 @@ class NestLoops:
         terms = [times(self.digit_text[digit.name], weight) for digit, weight in parts]
         text = " + ".join(term for term in terms if term != "0") or "0"
         return text if _is_zero(dim.shift) else f"{text} - {self.e.simple(dim.shift)}"
+
+    def thread_map(self, access: Any) -> ThreadMap | None:
+        """Which threads of the block touch which elements by an access of the nest."""
+        e, layout = self.e, self.layout
+        if e.scope.first:
+            return None
+        axes = {
+            dim.var: e.thread_maps.distributed(layout.digits[number], -dim.shift)
+            for number, dim in enumerate(layout.dims)
+            if dim.var is not None and isinstance(dim.shift, int)
+        }
+        return e.thread_maps.of(access.buffer, access.indices, layout.threads, axes)
 
     def steps(self, number: int) -> list[tuple[Any, int]]:
         """The digits of a dimension that loops count, with their weights."""

@@ -97,8 +97,7 @@ class _PipelineText:
         e = self.e
         e.var_text[self.stmt.loop_var] = self._value(iteration)
         e.versions.update({ring: text for ring, (text, _) in slots.items()})
-        lines = [line for binding in self.schedule.replays for line in statement(e, binding.stmt)]
-        block = Block([leaf_of(lines)] if lines else [])
+        block = Block([leaf_of(statement(e, replay.stmt), *e.accesses(replay.stmt)) for replay in self.schedule.replays])
         for part in parts:
             block.items += self._statement(part)
         for ring in slots:

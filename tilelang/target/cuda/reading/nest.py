@@ -38,6 +38,7 @@ class Access:
         defined: whether its index uses variables that the body defines.
         step: number of the store or call, in program order.
         loaded: the buffers that its index is loaded from.
+        operation: the intrinsic of an update.
     """
 
     buffer: Any
@@ -47,6 +48,7 @@ class Access:
     defined: bool
     step: int
     loaded: tuple[Any, ...] = ()
+    operation: str = ""
 
     @property
     def inner(self) -> bool:
@@ -156,17 +158,17 @@ class _Collector:
             target = arguments.pop(0)
             for index in target.indices:
                 self.expr(index, conditional)
-            self.add(target.source, target.indices, kind, conditional)
+            self.add(target.source, target.indices, kind, conditional, name or "")
         lazily = op.endswith(".if_then_else")
         for position, argument in enumerate(arguments):
             if isinstance(argument, ir.PrimExpr) and not isinstance(argument, ir.Var):
                 self.expr(argument, conditional or (lazily and position > 0))
 
-    def add(self, buffer: Any, indices: Any, kind: str, conditional: bool) -> None:
+    def add(self, buffer: Any, indices: Any, kind: str, conditional: bool, operation: str = "") -> None:
         indices = tuple(indices)
         defined = any(mentions(index, self.inner) for index in indices)
         loaded = tuple(buffer for index in indices for buffer in _loaded(index))
-        self.found.append(Access(buffer, indices, kind, conditional, defined, self.step, loaded))
+        self.found.append(Access(buffer, indices, kind, conditional, defined, self.step, loaded, operation))
 
 
 def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:

@@ -1,17 +1,20 @@
 """Barriers and waits, exactly where a thread may touch what another one did.
 
-The code is walked in program order with the accesses since the last barrier. A leaf that reads what was written, or writes what
-was read or written, gets a barrier before it; one that touches a buffer which an asynchronous copy fills gets a wait as well,
-and so does one that tells other threads to go on. Buffers conflict where their bytes overlap, so memory that liveness gave to
-two buffers is covered too. Loops are walked twice: what is pending at the end of an iteration, or where one is left, is pending
-at the start of the next. What threads wrote and an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence before the
-first barrier that follows, one for it alone where there is none; where threads of another scope wrote it, the program's own
-barrier orders the two, and the readers fence after it.
+The code is walked in program order with the accesses since the last barrier. A leaf gets a barrier before it where one of its
+accesses conflicts with one of those (:func:`any_conflict`: one of them writes, they are not the same atomic operation, and
+different threads may make them of the same element); one that touches a buffer which an asynchronous copy fills gets a wait as
+well, and so does one that tells other threads to go on. Buffers conflict where their bytes overlap, so memory that liveness
+gave to two buffers is covered too. Loops are walked twice: what is pending at the end of an iteration, or where one is left, is
+pending at the start of the next. What threads wrote and an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence
+before the first barrier that follows, one for it alone where there is none; where threads of another scope wrote it, the
+program's own barrier orders the two, and the readers fence after it.
+
+Code below a condition that threads disagree on is one leaf: no barrier can be inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,72 +32,81 @@ from tilelang.target.cuda.codegen.code import (
     owner,
     roles_at,
 )
+from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
 
 _FENCE = "tl::fence_proxy_async();"
+_LATE = (Unit.TENSOR_CORE, Unit.BULK)
+"""Units that see what threads wrote after a proxy fence only."""
 
 
 @dataclass
 class _Pending:
-    """Accesses since the last barrier."""
+    """What has happened since the last barrier.
 
-    reads: set[Any] = field(default_factory=set)
-    writes: set[Any] = field(default_factory=set)
-    copies: set[Any] = field(default_factory=set)
-    plain: set[Any] = field(default_factory=set)  # those of the copies that the program takes to be complete
-    unfenced: set[Any] = field(default_factory=set)  # written by threads since the last fence for asynchronous units
-    foreign: frozenset[Any] = frozenset()  # written by threads of other scopes, at any time
-    fenced: bool = False  # whether nothing but asynchronous reads came since the last fence
+    Attributes:
+        accesses: by threads, and reads of asynchronous units.
+        copies: asynchronous copies that are not complete.
+        implicit: those of them that the program takes to be complete.
+        unfenced: storages that threads wrote since the last fence for asynchronous units.
+        of_others: storages that threads of other scopes write, at any time.
+        fenced: whether nothing but asynchronous reads came since the last fence.
+    """
+
+    accesses: set[Access] = field(default_factory=set)
+    copies: set[Access] = field(default_factory=set)
+    implicit: set[Access] = field(default_factory=set)
+    unfenced: set[Any] = field(default_factory=set)
+    of_others: frozenset[Any] = frozenset()
+    fenced: bool = False
 
     def copy(self) -> _Pending:
-        sets = map(set, (self.reads, self.writes, self.copies, self.plain, self.unfenced))
-        return _Pending(*sets, self.foreign, self.fenced)
+        sets = map(set, (self.accesses, self.copies, self.implicit, self.unfenced))
+        return _Pending(*sets, self.of_others, self.fenced)
 
     def join(self, other: _Pending) -> None:
-        self.reads |= other.reads
-        self.writes |= other.writes
+        self.accesses |= other.accesses
         self.copies |= other.copies
-        self.plain |= other.plain
+        self.implicit |= other.implicit
         self.unfenced |= other.unfenced
         self.fenced &= other.fenced
 
     def leave(self) -> _Pending:
         """What is pending at a jump; nothing is behind it, where nobody comes."""
         left = self.copy()
-        for found in (self.reads, self.writes, self.copies, self.plain, self.unfenced):
+        for found in (self.accesses, self.copies, self.implicit, self.unfenced):
             found.clear()
         self.fenced = True
         return left
 
-    def barrier(self) -> None:
-        self.reads.clear()
-        self.writes.clear()
-
     def complete(self, wait: Wait) -> None:
         """Copies that are complete after a wait count as written."""
         if wait.rings:
-            done = {buffer for buffer in self.copies if owner(buffer) in wait.rings}
+            done = {access for access in self.copies if owner(access.storage) in wait.rings}
         else:
             done = set(self.copies) if wait.pending == 0 or wait.users else set()
-        self.writes |= done
+        self.accesses |= {Access(access.storage, WRITE, maps=access.maps) for access in done}
         self.copies -= done
-        self.plain -= done
+        self.implicit -= done
 
     def forget_slots(self, rings: frozenset[Any]) -> None:
         """After the loop that numbered them, slots of the rings stand for any of their buffer's."""
-        for found in (self.reads, self.writes, self.copies, self.plain):
-            slots = {buffer for buffer in found if owner(buffer) in rings}
+        for found in (self.accesses, self.copies, self.implicit):
+            slots = {access for access in found if owner(access.storage) in rings}
             found -= slots
-            found |= {owner(buffer) for buffer in slots}
+            found |= {Access(owner(access.storage), access.kind, access.unit) for access in slots}
 
 
-def insert_barriers(root: Block, overlap: Callable[[Any, Any], bool]) -> None:
+def insert_barriers(
+    root: Block, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool] = lambda storage: True
+) -> None:
     """Adds barriers and waits to ``root`` in place.
 
     Args:
         overlap: whether two shared buffers share bytes.
+        is_ordered: whether barriers are to order the accesses of a storage; waits and fences do in any case.
     """
-    asynchronous = {owner(buffer) for leaf in leaves(root) for buffer in leaf.async_reads | _filled_by_accelerator(leaf)}
-    _Inserter(overlap, asynchronous).block(root, _Pending())
+    asynchronous = {owner(access.storage) for leaf in leaves(root) for access in leaf.accesses if access.unit in _LATE}
+    _Inserter(overlap, is_ordered, asynchronous).block(root, _Pending())
 
 
 class _Inserter:
@@ -105,8 +117,9 @@ class _Inserter:
         jumps: of each loop around the place, what is pending at its ``break`` and ``continue`` statements.
     """
 
-    def __init__(self, overlap: Callable[[Any, Any], bool], asynchronous: set[Any]):
+    def __init__(self, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool], asynchronous: set[Any]):
         self.overlap = overlap
+        self.is_ordered = is_ordered
         self.asynchronous = asynchronous
         self.jumps: list[dict[str, list[_Pending]]] = []
 
@@ -120,70 +133,105 @@ class _Inserter:
 
     def roles(self, scopes: list[ScopeCode], pending: _Pending) -> list[Code]:
         """Handles neighbouring scopes of different threads, which run side by side: what orders them is the program's own."""
-        summaries = {scope: _summary(scope) for scope in scopes}
         for scope in scopes:
-            others = [summary for other, summary in summaries.items() if other is not scope]
-            foreign = frozenset(owner(buffer) for leaf in others for buffer in leaf.writes | leaf.copies)
+            others = [leaf for other in scopes if other is not scope for leaf in leaves(other)]
+            written = frozenset(owner(storage) for leaf in others for storage in leaf.writes | leaf.copies)
             if scope.barrier:
-                self.block(scope.body, _Pending(foreign=foreign))
-        return self.leaf(_summary(Block([scope.body for scope in scopes])), pending)
+                self.block(scope.body, _Pending(of_others=written))
+        return self.together(Block([scope.body for scope in scopes]), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles one item; gives what must come before it."""
         if isinstance(code, Leaf):
-            return self.leaf(code, pending)
+            return self.leaf(code, list(code.accesses), pending)
         if isinstance(code, Barrier):
-            self.barrier(code, pending)
-        elif isinstance(code, Wait):
+            return self.barrier(code, pending)
+        if isinstance(code, Wait):
             pending.complete(code)
         elif isinstance(code, Jump):
             self.jumps[-1][code.keyword].append(pending.leave())
         elif isinstance(code, Block):
             self.block(code, pending)
+        elif isinstance(code, (LoopCode, BranchCode)) and code.divergent:
+            return self.together(code, pending)
         elif isinstance(code, LoopCode):
-            return self.loop(code, pending)
+            self.loop(code, pending)
         elif isinstance(code, BranchCode):
-            return self.branch(code, pending)
+            self.branch(code, pending)
         return []
 
-    def leaf(self, code: Leaf, pending: _Pending) -> list[Code]:
+    def together(self, code: Code, pending: _Pending) -> list[Code]:
+        """Handles code without a place for barriers inside as one leaf."""
+        found = list(leaves(code))
+        read = {access.storage for leaf in found for access in leaf.accesses if access.kind == READ}
+        accesses = {
+            a for leaf in found for a in leaf.accesses if a.unit is not Unit.BULK or a.kind == READ or a.storage not in read
+        }
+        detached = all(leaf.detached for leaf in found if leaf.copies)
+        whole = Leaf([], detached=detached, hands_over=any(leaf.hands_over for leaf in found))
+        return self.leaf(whole, list(accesses), pending)
+
+    def leaf(self, code: Leaf, accesses: list[Access], pending: _Pending) -> list[Code]:
         added: list[Code] = []
-        written = code.writes | code.copies
-        touched = code.reads | written
-        if (code.hands_over and pending.plain) or self.any_overlap(touched, pending.copies):
-            added.append(Leaf(["tl::cp_async_commit();"]))
-            added.append(Wait(0))
-            pending.complete(added[-1])
-        filled = _filled_by_accelerator(code)
-        ordered = not self.any_overlap(touched, pending.writes) and not self.any_overlap(written | filled, pending.reads)
-        if not ordered or self.any_overlap(code.async_reads | filled, pending.unfenced):
+        touched = [access.storage for access in accesses]
+        if (code.hands_over and pending.implicit) or self.any_overlap(touched, [copy.storage for copy in pending.copies]):
+            added += self.complete(pending)
+        late = [access for access in accesses if access.unit in _LATE]
+        unfenced = self.any_overlap([access.storage for access in late], pending.unfenced)
+        if self.conflict(accesses, pending.accesses) or (unfenced and self.all_ordered(late)):
             added.append(Barrier())
             self.barrier(added[-1], pending)
-        if not code.async_reads:
+        elif unfenced:
+            added.append(Leaf([_FENCE]))
+            pending.unfenced.clear()
+        async_reads = [access.storage for access in late if access.kind == READ]
+        if not async_reads:
             pending.fenced = code.lines == [_FENCE]
-        elif not pending.fenced and self.any_overlap(map(owner, code.async_reads), pending.foreign):
+        elif not pending.fenced and self.any_overlap(map(owner, async_reads), pending.of_others):
             added.append(Leaf([_FENCE]))
             pending.fenced = True
-        pending.reads |= code.reads - filled
-        pending.writes |= code.writes
-        pending.copies |= code.copies
-        pending.plain |= set() if code.detached else code.copies
-        pending.unfenced |= written
+        self.record(code, accesses, pending)
         return added
 
-    def barrier(self, code: Barrier, pending: _Pending) -> None:
-        """What was written is fenced here where an asynchronous unit may read it; copies that are not complete yet are not."""
-        ready = {buffer for buffer in pending.unfenced - pending.copies if self.any_overlap([buffer], self.asynchronous)}
+    def record(self, code: Leaf, accesses: list[Access], pending: _Pending) -> None:
+        """Adds what a leaf does. A load of the accelerator is over when the program's own barrier says so."""
+        copies = {access for access in accesses if access.unit is Unit.CP_ASYNC}
+        loads = set(filter(_is_load, accesses))
+        pending.accesses |= set(accesses) - copies - loads
+        pending.copies |= copies
+        pending.implicit |= set() if code.detached else copies
+        pending.unfenced |= {a.storage for a in accesses if a.kind != READ and a not in loads}
+
+    def complete(self, pending: _Pending) -> list[Code]:
+        """The wait for all copies."""
+        wait = Wait(0)
+        pending.complete(wait)
+        return [Leaf(["tl::cp_async_commit();"]), wait]
+
+    def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access]) -> bool:
+        ordered = [access for access in earlier if self.is_ordered(owner(access.storage))]
+        return any_conflict((a for a in accesses if self.is_ordered(owner(a.storage))), ordered, self.overlap) is not None
+
+    def all_ordered(self, accesses: list[Access]) -> bool:
+        return all(self.is_ordered(owner(access.storage)) for access in accesses)
+
+    def barrier(self, code: Barrier, pending: _Pending) -> list[Code]:
+        """Copies that the program takes to be complete are, where it places a barrier itself. What was written is fenced here
+        where an asynchronous unit may read it; copies that are not complete yet are not."""
+        unfinished = any(owner(access.storage) is access.storage for access in pending.implicit)
+        before = self.complete(pending) if code.of_program and unfinished else []
+        in_flight = {access.storage for access in pending.copies}
+        ready = {storage for storage in pending.unfenced - in_flight if self.any_overlap([storage], self.asynchronous)}
         code.fence |= bool(ready)
         pending.unfenced -= ready
-        pending.barrier()
+        pending.accesses.clear()
+        return before
 
-    def any_overlap(self, left: Any, right: Any) -> bool:
+    def any_overlap(self, left: Iterable[Any], right: Iterable[Any]) -> bool:
+        right = list(right)
         return any(self.overlap(a, b) for a in left for b in right)
 
-    def loop(self, code: LoopCode, pending: _Pending) -> list[Code]:
-        if code.divergent:
-            return self.leaf(_summary(code), pending)
+    def loop(self, code: LoopCode, pending: _Pending) -> None:
         if code.carried and isinstance(code.body.items[0], Wait):
             # Every copy issued before the loop is in the group of its first step or an older one.
             pending.complete(Wait(0))
@@ -197,37 +245,16 @@ class _Inserter:
         for end in [before, *self.jumps.pop()["break"]]:
             pending.join(end)
         pending.forget_slots(code.carried)
-        pending.reads |= code.carried
-        return []
+        pending.accesses |= {Access(buffer, READ) for buffer in code.carried}
 
-    def branch(self, code: BranchCode, pending: _Pending) -> list[Code]:
-        if code.divergent:
-            return self.leaf(_summary(code), pending)
+    def branch(self, code: BranchCode, pending: _Pending) -> None:
         other = pending.copy()
         self.block(code.then, pending)
         if code.otherwise is not None:
             self.block(code.otherwise, other)
         pending.join(other)
-        return []
 
 
-def _filled_by_accelerator(leaf: Leaf) -> frozenset[Any]:
-    """Tiles whose loads by the tensor memory accelerator a leaf starts: after what the threads did to them before; when they are
-    there is for the program's own barriers."""
-    return leaf.fills - leaf.writes - leaf.copies
-
-
-def _summary(code: Code) -> Leaf:
-    """All accesses of some code as one leaf."""
-    found = list(leaves(code))
-    read = frozenset().union(*(leaf.reads - _filled_by_accelerator(leaf) for leaf in found))
-    return Leaf(
-        [],
-        frozenset().union(*(leaf.reads for leaf in found)),
-        frozenset().union(*(leaf.writes for leaf in found)),
-        frozenset().union(*(leaf.copies for leaf in found)),
-        frozenset().union(*map(_filled_by_accelerator, found)) - read,
-        frozenset().union(*(leaf.async_reads for leaf in found)),
-        detached=all(leaf.detached for leaf in found if leaf.copies),
-        hands_over=any(leaf.hands_over for leaf in found),
-    )
+def _is_load(access: Access) -> bool:
+    """Whether the tensor memory accelerator fills memory."""
+    return access.unit is Unit.BULK and access.kind != READ

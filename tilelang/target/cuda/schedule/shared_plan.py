@@ -1,7 +1,8 @@
 """Where each shared buffer lies: offsets in one pool, by liveness.
 
 Two buffers may share bytes where one is last used before the other is first used. A buffer that a loop touches lives through the
-whole loop unless the first thing that the loop does to it is to fill it. What threads side by side use is alive together.
+whole loop unless the first thing that the loop does to it is to fill it. What threads side by side use is alive together, and so
+is what code uses that threads run at different times.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tilelang.errors import SharedMemoryError
 from tilelang.target.cuda.arch import arch_of
 from tilelang.target.cuda.codegen.code import (
     Block,
+    BranchCode,
     Code,
     Leaf,
     LoopCode,
@@ -52,9 +54,17 @@ class SharedPlan:
 
 
 def plan_shared(
-    root: Block, sizes: Mapping[Any, tuple[int, int]], kernel: str, target: Any, barriers: Mapping[Any, int] | None = None
+    root: Block,
+    sizes: Mapping[Any, tuple[int, int]],
+    kernel: str,
+    target: Any,
+    barriers: Mapping[Any, int] | None = None,
+    may_share: bool = True,
 ) -> SharedPlan:
     """Offsets for the buffers of ``sizes`` (bytes, alignment), and behind them for barriers (bytes), which live throughout.
+
+    Args:
+        may_share: whether buffers may have the same bytes at different times, which only barriers between them make right.
 
     Raises:
         SharedMemoryError: the pool does not fit the target.
@@ -65,7 +75,7 @@ def plan_shared(
     places: dict[Any, tuple[int, int]] = {}
     for buffer in order:
         size, align = sizes[buffer]
-        busy = sorted(places[other] for other in places if lifetimes.meet(buffer, other))
+        busy = sorted(places[other] for other in places if not may_share or lifetimes.meet(buffer, other))
         places[buffer] = (_first_gap(busy, size, align), size)
     total = max((offset + size for offset, size in places.values()), default=0)
     for barrier, size in (barriers or {}).items():
@@ -111,6 +121,8 @@ class _Lifetimes:
             for buffer in map(owner, code.reads | code.writes | code.copies):
                 _extend(spans, buffer, clock, clock)
             return clock + 1
+        if isinstance(code, (LoopCode, BranchCode)) and code.divergent:
+            return self._divergent(code, clock, spans)
         if isinstance(code, LoopCode):
             return self._loop(code, clock, spans)
         items = children(code)
@@ -122,6 +134,16 @@ class _Lifetimes:
                 clock = self._walk(items[0], clock, spans)
             items = items[max(1, len(together)) :]
         return clock
+
+    def _divergent(self, code: Code, start: int, spans: dict[Any, tuple[int, int]]) -> int:
+        """Code that threads run at different times: whatever it touches is in use throughout."""
+        inner: dict[Any, tuple[int, int]] = {}
+        clock = start
+        for part in children(code):
+            clock = self._walk(part, clock, inner)
+        for buffer in inner:
+            _extend(spans, buffer, start, clock)
+        return clock + 1
 
     def _loop(self, code: LoopCode, start: int, spans: dict[Any, tuple[int, int]]) -> int:
         inner: dict[Any, tuple[int, int]] = {}

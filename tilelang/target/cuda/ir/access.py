@@ -1,0 +1,98 @@
+"""How code touches memory: one vocabulary for every step of the CUDA target."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+READ, WRITE, UPDATE, ADDRESS = "read", "write", "update", "address"
+"""Kinds of access; an update is atomic, and behind an address that is handed on anything may happen."""
+
+
+class Unit(enum.Enum):
+    """Who makes an access. All but a thread's own are asynchronous: they are complete after a wait of that unit."""
+
+    THREAD = "thread"
+    CP_ASYNC = "cp.async"
+    TENSOR_CORE = "wgmma"
+    BULK = "bulk copy"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadMap:
+    """Which thread touches which element of a buffer, where an element's index says so.
+
+    Attributes:
+        buffer: the buffer, by the name that the indices are of; None where one thread makes all accesses.
+        digits: parts of the thread's number that an index tells, each as (axis, weight, low, extent, offset):
+            ``(index - offset) // weight % extent`` is ``thread // low % extent``. The offset is less than ``weight * extent``.
+        first: the thread that is number 0.
+        threads: how many may take part.
+    """
+
+    buffer: Any
+    digits: frozenset[tuple[int, int, int, int, int]]
+    first: int
+    threads: int
+
+    def separates(self, other: ThreadMap) -> bool:
+        """Whether an element that two threads touch, one by each map, does not exist."""
+        if self.first != other.first or (self.buffer != other.buffer and max(self.threads, other.threads) > 1):
+            return False
+        told = 1
+        for low, extent in sorted((low, extent) for _, _, low, extent, _ in self.digits & other.digits):
+            if low <= told:
+                told = max(told, low * extent)
+        return told >= max(self.threads, other.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access of a piece of storage.
+
+    Attributes:
+        storage: the buffer that owns the memory, or one slot of it.
+        kind: :data:`READ`, :data:`WRITE`, :data:`UPDATE` or :data:`ADDRESS`.
+        unit: who makes it.
+        operation: of an update.
+        maps: which threads touch which elements, by one of several statements each; None where that is not known.
+    """
+
+    storage: Any
+    kind: str
+    unit: Unit = Unit.THREAD
+    operation: str = ""
+    maps: frozenset[ThreadMap] | None = None
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether it has happened when the statement is over."""
+        return self.unit is Unit.THREAD
+
+    def commutes_with(self, other: Access) -> bool:
+        """Whether the order of two accesses of the same memory by different threads makes no difference."""
+        if self.kind == other.kind == UPDATE:
+            return self.operation == other.operation != ""
+        return self.kind == other.kind == READ
+
+    def is_apart_from(self, other: Access) -> bool:
+        """Whether no two threads touch the same element of one storage, one by each access."""
+        if self.maps is None or other.maps is None or self.storage != other.storage:
+            return False
+        return all(one.separates(two) for one in self.maps for two in other.maps)
+
+
+def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any) -> tuple[Access, Access] | None:
+    """Two accesses, one of each collection, that different threads must not make in another order.
+
+    Args:
+        overlap: whether two storages share bytes.
+    """
+    right = list(right)
+    for one in left:
+        for two in right:
+            if not one.commutes_with(two) and overlap(one.storage, two.storage) and not one.is_apart_from(two):
+                return one, two
+    return None

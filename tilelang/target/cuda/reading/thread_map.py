@@ -1,0 +1,189 @@
+"""Which thread touches which element, told from the indices of an access.
+
+An index is a sum of digits of the thread's number, of counted loops, and of what is not known. ``tile[i, tx]`` is touched by
+thread ``tx`` alone whatever ``i`` is, and so is ``tile[64 * k + tx]`` of 64 threads. Two statements that tell the thread from
+an element in the same way need no barrier between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
+from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.reading.tree import Loop, Scalar, TileTree, walk
+from tilelang.tileop.thread import intrinsic_name
+
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """``form`` plus any multiple of ``step``; plus nothing where ``step`` is 0."""
+
+    form: Form
+    step: int = 0
+
+    def __add__(self, other: Index) -> Index:
+        return Index(self.form + other.form, math.gcd(self.step, other.step))
+
+    def scaled(self, factor: int) -> Index:
+        """A multiple; of a negative one only what is no thread's is kept apart."""
+        if factor < 0 and any(term.digit.unit == THREAD for term in self.form):
+            return UNKNOWN
+        if factor < 0:
+            weights = [term.weight for term in self.form]
+            return Index(Form((), self.form.offset * factor), math.gcd(self.step, *weights) * -factor)
+        return Index(self.form.scaled(factor), self.step * factor)
+
+    def divided(self, divisor: int) -> tuple[Index, Index]:
+        """Quotient and remainder by a positive constant."""
+        if self.step % divisor:
+            return UNKNOWN, UNKNOWN
+        try:
+            quotient, remainder = self.form.divmod(divisor)
+        except NotMixedRadix:
+            return UNKNOWN, UNKNOWN
+        return Index(quotient, self.step // divisor), Index(remainder)
+
+
+UNKNOWN = Index(Form(), 1)
+
+
+class ThreadMaps:
+    """The indices of a kernel's statements as digits of its thread numbers.
+
+    Args:
+        threads: the variables of the thread's index with their extents.
+    """
+
+    def __init__(self, tree: TileTree, threads: Mapping[Any, int]):
+        self._known: dict[Any, Index] = {}
+        self.size = math.prod(threads.values())
+        self._thread = Digit("thread", self.size, THREAD, 1)
+        step = 1
+        for var, extent in threads.items():
+            self._known[var] = self._digit(step, extent)
+            step *= extent
+        self._defined = {}
+        for node in walk(tree.root):
+            if isinstance(node, Loop):
+                self._defined[node.stmt.loop_var] = node.stmt
+            elif isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
+                self._defined[node.stmt.var] = node.stmt
+
+    def single(self, thread: int) -> ThreadMap:
+        """Accesses that one thread makes."""
+        return ThreadMap(None, frozenset(), thread, 1)
+
+    def of(self, buffer: Any, indices: Iterable[Any], threads: int, axes: Mapping[Any, Index] | None = None) -> ThreadMap:
+        """Which of the first ``threads`` threads touch which elements of ``buffer`` at ``indices``.
+
+        Args:
+            axes: the variables of the nest that the access is in.
+        """
+        digits: set[tuple[int, int, int, int, int]] = set()
+        for axis, index in enumerate(indices):
+            digits.update(_told(axis, self._index(index, axes or {})))
+        return ThreadMap(buffer, frozenset(digits), 0, threads)
+
+    def distributed(self, parts: Iterable[tuple[Digit, int]], offset: int) -> Index:
+        """The variable of a nest: digits of threads and registers with their weights, plus an offset."""
+        terms = [
+            Term(self._thread, weight, digit.stride, digit.extent)
+            if digit.unit == THREAD
+            else Term(digit, weight, 1, digit.extent)
+            for digit, weight in parts
+        ]
+        return Index(Form(tuple(terms), offset))
+
+    # Indices -----------------------------------------------------------------------------------------------------------
+
+    def _digit(self, low: int, extent: int) -> Index:
+        return Index(Form((Term(self._thread, 1, low, extent),) if extent > 1 else ()))
+
+    def _index(self, expr: Any, axes: Mapping[Any, Index]) -> Index:
+        value = _constant(expr)
+        if value is not None:
+            return Index(Form((), value))
+        if isinstance(expr, ir.Var):
+            return axes[expr] if expr in axes else self._variable(expr)
+        if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64"):
+            return self._index(expr.value, axes)
+        if isinstance(expr, (ir.Add, ir.Sub)):
+            return self._index(expr.a, axes) + self._index(expr.b, axes).scaled(1 if isinstance(expr, ir.Add) else -1)
+        name = intrinsic_name(expr)
+        if name is not None:
+            return self._intrinsic(name)
+        return self._with_constant(expr, axes)
+
+    def _with_constant(self, expr: Any, axes: Mapping[Any, Index]) -> Index:
+        """A product, quotient or remainder with a constant."""
+        if isinstance(expr, ir.Mul) and _constant(expr.a) is not None:
+            return self._index(expr.b, axes).scaled(_constant(expr.a))
+        constant = _constant(expr.b) if isinstance(expr, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
+        if constant is None or constant < 0:
+            return UNKNOWN
+        inner = self._index(expr.a, axes)
+        if isinstance(expr, ir.Mul):
+            return inner.scaled(constant)
+        if isinstance(expr, ir.LShift):
+            return inner.scaled(1 << constant)
+        quotient, remainder = inner.divided(1 << constant if isinstance(expr, ir.RShift) else max(constant, 1))
+        return remainder if isinstance(expr, ir.FloorMod) else quotient
+
+    def _variable(self, var: Any) -> Index:
+        if var not in self._known:
+            self._known[var] = UNKNOWN  # until its definition is read
+            self._known[var] = self._definition(self._defined.get(var))
+        return self._known[var]
+
+    def _definition(self, stmt: Any) -> Index:
+        if isinstance(stmt, ir.Bind):
+            return self._index(stmt.value, {})
+        if not isinstance(stmt, ir.For):
+            return UNKNOWN
+        step = 1 if stmt.step is None else _constant(stmt.step)
+        if step is None or step <= 0:
+            return UNKNOWN
+        extent = _constant(stmt.extent)
+        if extent is not None and extent > 0:
+            counter = Digit(f"{stmt.loop_var.name} {len(self._known)}", -(-extent // step), REGISTER)
+            return self._index(stmt.min, {}) + Index(Form.of_digit(counter, step))
+        return self._index(stmt.min, {}) + Index(Form(), step)
+
+    def _intrinsic(self, name: str) -> Index:
+        if name == "lane_idx":
+            return self._digit(1, _WARP) if self.size % _WARP == 0 else UNKNOWN
+        size = {"warp_idx": _WARP, "warp_idx_sync": _WARP, "warp_group_idx": 4 * _WARP}.get(name)
+        return UNKNOWN if size is None or self.size % size else self._digit(size, self.size // size)
+
+
+def _constant(expr: Any) -> int | None:
+    return expr if isinstance(expr, int) else int(expr.value) if isinstance(expr, ir.IntImm) else None
+
+
+def _told(axis: int, index: Index) -> Iterable[tuple[int, int, int, int, int]]:
+    """The digits of the thread's number that an index tells: no carry goes into them, and what is above is a multiple."""
+    terms = [part for term in index.form for part in (_bits(term) if term.digit.unit == THREAD else [term])]
+    for term in terms:
+        span = term.weight * term.extent
+        others = [other for other in terms if other is not term]
+        below = sum(other.largest for other in others if other.weight < term.weight)
+        above = [other.weight for other in others if other.weight >= term.weight] + [index.step]
+        if term.digit.unit == THREAD and below < term.weight and not any(weight % span for weight in above):
+            yield axis, term.weight, term.low, term.extent, index.form.offset % span
+
+
+def _bits(term: Term) -> list[Term]:
+    """The term as a sum of terms of two values each, as far as its extent is even."""
+    found = []
+    while term.extent > 2 and term.extent % 2 == 0:
+        low, term = term.split(2)
+        found.append(low)
+    return [*found, term]
