@@ -8,6 +8,7 @@ from tilelang.errors import BufferIndexError, CompileError, IndexRangeError
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert
+from tilelang.frontend.tiles import Computed, Part, Slice, StridedSlice, as_tile, assign
 from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -21,14 +22,15 @@ def is_buffer(value: Any) -> bool:
     return isinstance(value, ir.Var) and ir.is_buffer_var(value)
 
 
-def _axes(buffer: Any, key: Any) -> list[Any]:
+def _keys(view: Slice, key: Any) -> list[Any]:
+    """One index or slice for each axis of a view."""
     items = list(key) if isinstance(key, tuple) else [key]
-    rank = len(buffer.shape)
-    if Ellipsis in [item for item in items if item is Ellipsis]:
+    rank = len(view.axes)
+    if any(item is Ellipsis for item in items):
         position = next(i for i, item in enumerate(items) if item is Ellipsis)
         items[position : position + 1] = [slice(None)] * (rank - len(items) + 1)
     if len(items) > rank:
-        raise BufferIndexError(buffer.name, len(items), rank)
+        raise BufferIndexError(view.buffer.name, len(items), rank)
     return items + [slice(None)] * (rank - len(items))
 
 
@@ -45,76 +47,100 @@ def index_expr(value: Any) -> Any:
     return ir.Cast("int32", expr) if kind == "bool" else expr
 
 
-def _checked(buffer: Any, axis: int, index: Any) -> Any:
-    """The index of an axis; one that is certainly negative counts from the end, as in Python."""
+def _checked(view: Slice, axis: int, index: Any) -> Any:
+    """The index along an axis of a view; one that is certainly negative counts from the end, as in Python."""
     expr = index_expr(index)
-    known, size = as_int(expr), as_int(buffer.shape[axis])
+    known, size = as_int(expr), as_int(view.lengths[axis])
     if isinstance(known, int):
         if isinstance(size, int) and not -size <= known < size:
             if not current().in_branch():  # code that may not run is judged when its conditions are known
-                raise IndexRangeError(buffer.name, axis, known, size)
+                raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)
             return expr
         return expr if known >= 0 else as_expr(known + size)
     high = interval_of(expr, current().ranges)[1]
-    return expr + buffer.shape[axis] if high is not None and high < 0 else expr
+    return expr + view.lengths[axis] if high is not None and high < 0 else expr
 
 
-def _range(buffer: Any, axis: int, item: Any) -> tuple[Any, Any]:
-    size = as_int(buffer.shape[axis])
-    if not isinstance(item, slice):
-        return as_int(_checked(buffer, axis, item)), 1
-    if item.step not in (None, 1):
-        raise CompileError(f"a slice of {buffer.name} must have step 1")
-    low = 0 if item.start is None else _bound(buffer, axis, item.start)
-    high = size if item.stop is None else _bound(buffer, axis, item.stop)
-    return low, as_int(as_expr(high) - as_expr(low))
+def _range(view: Slice, axis: int, item: slice) -> tuple[Any, Any, int]:
+    """(first, length, step) of a slice along an axis of a view."""
+    size = as_int(view.lengths[axis])
+    step = 1 if item.step is None else as_int(as_expr(item.step))
+    if not isinstance(step, int) or step < 1:
+        raise CompileError(f"a slice of {view.buffer.name} needs a positive compile-time step, got {item.step}")
+    low = 0 if item.start is None else _bound(view, axis, item.start)
+    high = size if item.stop is None else _bound(view, axis, item.stop)
+    length = as_expr(high) - as_expr(low)
+    return low, as_int(length if step == 1 else (length + (step - 1)) // step), step
 
 
-def _bound(buffer: Any, axis: int, bound: Any) -> Any:
+def _bound(view: Slice, axis: int, bound: Any) -> Any:
     """The start or the end of a slice; a negative number counts from the end of the axis."""
-    known, size = as_int(index_expr(bound)), as_int(buffer.shape[axis])
+    known, size = as_int(index_expr(bound)), as_int(view.lengths[axis])
     if not isinstance(known, int) or known >= 0:
         return known
     if isinstance(size, int) and known < -size:
-        raise IndexRangeError(buffer.name, axis, known, size)
+        raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)
     return known + size
 
 
-def subscript(buffer: Any, key: Any) -> Any:
-    """``buffer[key]``: an element load for one index an axis, else the region that slices and missing axes give.
+def subscript(target: Any, key: Any) -> Any:
+    """``target[key]`` of a buffer or of a slice of one.
+
+    One index an axis is an element load; slices and missing axes give a :class:`~tilelang.frontend.tiles.Slice` (a region), with
+    steps a ``StridedSlice``.
 
     Raises:
         BufferIndexError: too many indices, or one that is provably out of range.
     """
-    items = _axes(buffer, key)
-    if any(isinstance(item, slice) for item in items):
-        ranges = [_range(buffer, axis, item) for axis, item in enumerate(items)]
-        return Region(buffer, tuple(low for low, _ in ranges), tuple(extent for _, extent in ranges))
-    return ir.BufferLoad(buffer, [_checked(buffer, axis, item) for axis, item in enumerate(items)], current().span())
+    view = as_tile(target)
+    items = _keys(view, key)
+    mins, extents, kept, steps = list(view.mins), [1] * len(view.mins), [], []
+    for axis, (place, item) in enumerate(zip(view.axes, items)):
+        if isinstance(item, slice):
+            low, extents[place], step = _range(view, axis, item)
+            kept.append(place)
+            steps.append(step)
+        else:
+            low = _checked(view, axis, item)
+        mins[place] = low if isinstance(mins[place], int) and mins[place] == 0 else mins[place] + low
+    if not kept:
+        return ir.BufferLoad(view.buffer, [as_expr(low) for low in mins], current().span())
+    mins = [as_int(low) for low in mins]
+    if any(step != 1 for step in steps):
+        lengths = tuple(extents[axis] for axis in kept)
+        return StridedSlice(view.buffer, tuple(mins), lengths, tuple(kept), tuple(steps))
+    return Slice(view.buffer, tuple(mins), tuple(extents), tuple(kept))
 
 
-def assign_subscript(buffer: Any, key: Any, value: Any) -> None:
-    """``buffer[key] = value``: one element, or every element of a region (a scalar, or a region of the same shape)."""
+def assign_subscript(target: Any, key: Any, value: Any) -> None:
+    """``target[key] = value``: one element, or every element of a slice (a scalar, a slice, or arithmetic on slices)."""
     builder = current()
-    target = subscript(buffer, key)
-    span = builder.span()
+    place = subscript(target, key)
     value = value.expr() if isinstance(value, LocalVar) else value
-    if isinstance(target, Region):
-        if isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:
-            _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))
-            return
-        builder.perform(fill_or_copy(target, value))
+    if isinstance(place, Part):
+        _assign_part(place, value)
         return
-    count = max(map(lanes.lanes_of, target.indices), default=1)
+    buffer, indices = place.source, place.indices
+    count = max(map(lanes.lanes_of, indices), default=1)
     expr = convert(as_expr(value, str(buffer.dtype)), str(buffer.dtype), count)
     if count == 1:
-        builder.emit(ir.BufferStore(buffer, expr, list(target.indices), span))
+        builder.emit(ir.BufferStore(buffer, expr, list(indices), builder.span()))
         return
 
-    def place(position: Any) -> list[Any]:
-        return [lanes.element_index(builder, buffer, axis, index, position) for axis, index in enumerate(target.indices)]
+    def of_lane(position: Any) -> list[Any]:
+        return [lanes.element_index(builder, buffer, axis, index, position) for axis, index in enumerate(indices)]
 
-    lanes.store(builder, buffer, place, expr)
+    lanes.store(builder, buffer, of_lane, expr)
+
+
+def _assign_part(target: Part, value: Any) -> None:
+    """``target[...] = value`` of a slice."""
+    if isinstance(target, StridedSlice) or isinstance(value, (StridedSlice, Computed)):
+        assign(target, value)
+    elif isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:
+        _assign_lanes(target, convert(value, target.dtype, lanes.lanes_of(value)))
+    else:
+        current().perform(fill_or_copy(target, value))
 
 
 def _assign_lanes(target: Region, value: Any) -> None:
@@ -152,6 +178,10 @@ def as_region(value: Any, what: str = "a tile operator") -> Region:
         return Region.of(value)
     if isinstance(value, ir.TensorLoad):
         return Region(value.source, tuple(as_int(i) for i in value.indices), (1,) * len(value.indices))
+    if isinstance(value, Computed):
+        raise CompileError(f"{what} takes memory, got arithmetic on slices", hint="assign it to a slice of a tile first")
+    if isinstance(value, StridedSlice):
+        raise CompileError(f"{what} takes no slice with steps", hint="T.copy it to a tile first")
     raise CompileError(f"{what} takes a buffer, a slice or an element of one, got {type(value).__name__}")
 
 

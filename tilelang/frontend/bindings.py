@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.errors import CompileError
 from tilelang.frontend import lanes
 from tilelang.frontend.access import assign_subscript, is_buffer
 from tilelang.frontend.builder import Builder
+from tilelang.frontend.tiles import Computed
 from tilelang.frontend.values import ExprLike, LocalVar, VectorVar, as_operand
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import reads_memory
 
 _INLINE_LIMIT = 24
 """Nodes of an index expression that is repeated where it is used instead of being bound to a variable."""
@@ -29,6 +31,8 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
         value = value.expr()
     if isinstance(value, ExprLike):
         return value
+    if isinstance(value, Computed):
+        raise CompileError(f"{name} is arithmetic on slices, which has no memory", hint="assign it to a slice of a tile")
     value = as_operand(value)
     if isinstance(before, VectorVar) and isinstance(value, Region):
         value = lanes.of_region(value)
@@ -93,11 +97,6 @@ def _may_read(value: Any) -> bool:
         return not value.fresh
     value = value if isinstance(value, ExprLike) else as_operand(value)
     return isinstance(value, ir.PrimExpr) and reads_memory(value)
-
-
-def reads_memory(expr: Any) -> bool:
-    """Whether an expression's value depends on what memory holds when it is evaluated."""
-    return any(isinstance(node, ir.TensorLoad) for node in walk_expr(expr))
 
 
 def _is_small_index(expr: Any) -> bool:

@@ -27,7 +27,7 @@ class Frame:
         kind: ``"function"``, ``"kernel"``, ``"loop"``, ``"branch"`` or ``"scope"``.
         wrap: makes the finished statement from the body.
         assigned: names that user code bound inside, as (scope, name), with the value that each had before.
-        allocations: AllocBuffer statements to put at the start.
+        allocations: statements to put at the start: memory, and what fills it once.
     """
 
     kind: str
@@ -71,7 +71,8 @@ class Builder:
         self.reducers: dict[Any, str] = {}
         self.reducer_seeds: dict[Any, Any] = {}
         self.thread_reducers: list[Any] = []
-        self.has_views = False
+        self.aliases: dict[Any, Any] = {}
+        self.tables: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loop_ends: list[int | str] = []
         self.parallel = 0
@@ -191,8 +192,18 @@ class Builder:
 
     def allocate(self, buffer: Any, annotations: Mapping[str, Any] | None = None) -> None:
         """Places the allocation of ``buffer`` at the start of the enclosing kernel (or of the program outside of one)."""
+        self.at_start(ir.AllocBuffer(buffer, dict(annotations or {}), self.span()))
+
+    def at_start(self, stmt: Any) -> None:
+        """Places ``stmt`` before the statements of the enclosing kernel (or of the program outside of one)."""
         home = next(f for f in reversed(self.frames) if f.kind in ("kernel", "function"))
-        home.allocations.append(ir.AllocBuffer(buffer, dict(annotations or {}), self.span()))
+        home.allocations.append(stmt)
+
+    def root_of(self, buffer: Any) -> Any:
+        """The buffer whose memory ``buffer`` is a view of; itself where it is none."""
+        while buffer in self.aliases:
+            buffer = self.aliases[buffer]
+        return buffer
 
     def dynamic_size(self, name: str, var: Any) -> Any:
         """The program's variable of a dynamic size; ``var`` becomes it where the name is new.

@@ -20,9 +20,11 @@ from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
+from tilelang.frontend.tables import is_table, look_up
+from tilelang.frontend.tiles import Slice
 from tilelang.frontend.values import BufferLike, LocalVar, Unusable, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import simplify
+from tilelang.ir.expr import as_int, simplify
 from tilelang.tileop.thread import intrinsic_call
 
 
@@ -112,19 +114,21 @@ class Hooks:
         """``target[key]``."""
         from tilelang.language.vectors import extract_lane
 
-        if is_buffer(target):
+        if is_buffer(target) or isinstance(target, Slice):
             return subscript(target, key)
         if isinstance(target, LocalVar):
             return subscript(target.buffer, key)
         if isinstance(target, ir.PrimExpr) and lanes_of(target) > 1:
             return extract_lane(target, key)
+        if is_table(target) and any(map(_is_run_time, key if isinstance(key, tuple) else (key,))):
+            return look_up(target, key)
         return target[key if isinstance(target, BufferLike) else plain_index(key)]
 
     def store(self, target: Any, key: Any, value: Any) -> None:
         """``target[key] = value``."""
         if isinstance(target, LocalVar):
             target = target.buffer
-        if is_buffer(target):
+        if is_buffer(target) or isinstance(target, Slice):
             assign_subscript(target, key, value)
         elif isinstance(target, BufferLike):
             target[key] = value
@@ -259,6 +263,11 @@ class Hooks:
 
 
 HOOKS = Hooks()
+
+
+def _is_run_time(index: Any) -> bool:
+    """Whether an index is no number even when it is simplified."""
+    return is_symbolic(index) and not isinstance(as_int(as_operand(index)), int)
 
 
 def _refuse_carried(scope: dict[str, Any], carried: tuple[str, ...]) -> None:

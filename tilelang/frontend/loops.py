@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.frontend.bindings import reads_memory
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import Interval, interval_of
+from tilelang.ir.visit import reads_memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def _finish(name: str, params: list[Any], builder: Builder) -> Any:
     """The PrimFunc of a traced program."""
     allocated = builder.allocated_params
     body = builder.finish()
-    func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.has_views else body)
+    func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
     attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
     if allocated:
         positions = {buffer: len(params) + i for i, buffer in enumerate(allocated)}

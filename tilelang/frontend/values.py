@@ -73,6 +73,24 @@ class BufferLike:
     buffer: Any
 
 
+class Tile:
+    """An array of values: a slice of a buffer, or arithmetic on slices; see :mod:`tilelang.frontend.tiles`.
+
+    Attributes:
+        lengths: its shape.
+        reads: the slices whose elements it is computed from.
+        at: gives the value of an element by its index.
+    """
+
+    __slots__ = ()
+
+    lengths: tuple[Any, ...]
+    reads: tuple[Any, ...]
+    at: Any
+
+    __hash__ = object.__hash__
+
+
 class LocalVar(ExprLike):
     """A mutable scalar made by ``T.alloc_var``: reading it loads, assigning to its name stores.
 

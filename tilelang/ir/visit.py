@@ -106,6 +106,11 @@ def walk_expr(expr: Any) -> Iterator[Any]:
         stack.extend(reversed(operands(node)))
 
 
+def reads_memory(expr: Any) -> bool:
+    """Whether an expression's value depends on what memory holds when it is evaluated."""
+    return any(isinstance(node, ir.TensorLoad) for node in walk_expr(expr))
+
+
 def variables(expr: Any) -> Iterator[Any]:
     """The variables (buffers too) that ``expr`` uses."""
     return (node for node in walk_expr(expr) if isinstance(node, ir.Var))

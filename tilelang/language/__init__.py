@@ -58,7 +58,7 @@ _MODULES: dict[str, str] = {
     "tilelang.language.math": (
         "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh"
         " asinh acosh atanh sigmoid erf abs fabs ceil floor round trunc nearbyint pow power fmod hypot copysign clamp max min"
-        " if_then_else Select isnan isinf isfinite likely And Or Not"
+        " if_then_else where Select isnan isinf isfinite likely And Or Not"
     ),
     "tilelang.language.integers": (
         "__ffs ceildiv align_up floordiv floormod truncdiv truncmod div shift_left shift_right bitwise_and bitwise_or bitwise_xor"

@@ -7,7 +7,7 @@ from typing import Any
 from tilelang.dtypes import DType, canonical, is_dtype
 from tilelang.errors import CompileError
 from tilelang.frontend.conversion import convert, dtype_of, wrapped
-from tilelang.frontend.values import as_expr
+from tilelang.frontend.values import Tile, as_expr
 
 
 def cast(value: Any, dtype: Any) -> Any:
@@ -17,6 +17,10 @@ def cast(value: Any, dtype: Any) -> Any:
     Raises:
         CompileError: unknown dtype, or ``value`` is no scalar.
     """
+    if isinstance(value, Tile):
+        from tilelang.frontend.tiles import elementwise
+
+        return elementwise(lambda each: cast(each, dtype), value)
     kind = canonical(dtype)
     if isinstance(value, int) and kind.is_integer:
         value = wrapped(value, kind)

@@ -68,7 +68,7 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
         data_alignment=kind.bytes, layout=None,
     )  # fmt: skip
     builder.emit(ir.DeclBuffer(buffer, data=ir.buffer_data(src), span=builder.span()))
-    builder.has_views = True
+    builder.aliases[buffer] = src
     return typed(buffer, kind)
 
 

@@ -72,6 +72,7 @@ class KernelFrame:
         if kind is None:
             self.builder.close(self.frame)
             self.builder.kernel = None
+            self.builder.tables.clear()
 
 
 def _threads(threads: Any) -> tuple[int, ...]:

@@ -61,6 +61,8 @@ def Parallel(
 ) -> LoopSpec:
     """Independent iterations over a box, shared out among the threads: ``for i, j in T.Parallel(m, n)``.
 
+    ``T.Parallel(0, n)`` and ``T.Parallel(0, n, step)`` are ranges, as a box of no elements has no use.
+
     Args:
         extents: length of each axis, compile-time or dynamic.
         coalesced_width: elements that one thread handles together.
@@ -77,6 +79,8 @@ def Parallel(
         tl__loop_layout=layout,
         tl__prefer_async=prefer_async,
     )
+    if 2 <= len(extents) <= 3 and as_int(bound(extents[0])) == 0:
+        return LoopSpec("PARALLEL", (span_of_range(*extents),), {**notes, "tl.parallel": 1})
     return LoopSpec("PARALLEL", tuple((0, as_int(bound(extent)), 1) for extent in extents), notes)
 
 

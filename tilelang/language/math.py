@@ -11,6 +11,7 @@ Nothing here needs TVM until it meets an expression.
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,21 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.conversion import convert, dtype_of, is_number, operands
-from tilelang.frontend.values import as_expr, as_operand
+from tilelang.frontend.values import Tile, as_expr, as_operand
+
+
+def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, also of each element of slices (``T.exp(A[:])``)."""
+
+    @functools.wraps(function)
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(arg, Tile) for arg in args):
+            return function(*args, **kwargs)
+        from tilelang.frontend.tiles import elementwise
+
+        return elementwise(functools.partial(function, **kwargs), *args)
+
+    return apply
 
 
 def condition(value: Any) -> Any:
@@ -151,9 +166,10 @@ _ELEMENTARY = [
 ]
 
 for _row in _ELEMENTARY:
-    globals()[_row.name] = _row.function()
+    globals()[_row.name] = lifted(_row.function())
 
 
+@lifted
 def round(value: Any, rounding_mode: str = "ties-to-even") -> Any:
     """The nearest whole number; an integer is its own result.
 
@@ -172,6 +188,7 @@ _ROUNDED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@lifted
 def abs(value: Any) -> Any:
     """The absolute value."""
     if is_number(value):
@@ -188,6 +205,7 @@ def abs(value: Any) -> Any:
 fabs = abs
 
 
+@lifted
 def pow(base: Any, exponent: Any) -> Any:
     """``base`` to the power of ``exponent``.
 
@@ -243,8 +261,8 @@ def _extremum(name: str, python: Callable[..., Any], of_bools: str, meaning: str
     return function
 
 
-max = _extremum("max", builtins.max, "Or", "largest")
-min = _extremum("min", builtins.min, "And", "smallest")
+max = lifted(_extremum("max", builtins.max, "Or", "largest"))
+min = lifted(_extremum("min", builtins.min, "And", "smallest"))
 
 
 def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
@@ -252,11 +270,13 @@ def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
     return min(max(dst, min_val), max_val)
 
 
+@lifted
 def if_then_else(test: Any, then: Any, otherwise: Any) -> Any:
     """``then`` where ``test`` holds, else ``otherwise``; the side that is not chosen is not evaluated."""
     return _choice("if_then_else", test, then, otherwise)
 
 
+@lifted
 def Select(test: Any, then: Any, otherwise: Any) -> Any:
     """Like :func:`if_then_else`, but both sides may be evaluated: neither may read outside of its buffer."""
     return _choice("Select", test, then, otherwise)
@@ -273,6 +293,9 @@ def _choice(name: str, test: Any, then: Any, otherwise: Any) -> Any:
         kind = "bool" if all(isinstance(value, bool) for value in both) else "int32"
         return getattr(ir.tirx, name)(condition(test), *(as_expr(int(value), kind) for value in both))
     return getattr(ir.tirx, name)(condition(test), *operands(*both))
+
+
+where = if_then_else
 
 
 def likely(test: Any) -> Any:

@@ -298,9 +298,9 @@ def test_run_time_index_into_a_python_list():
         @T.prim_func
         def main(A: T.Tensor((8,), "float32")):
             with T.Kernel(1):
-                table = [1.0, 2.0]
+                buffers = [A, A]
                 for i in range(2):
-                    A[i] = table[i]  # <- error
+                    A[i] = buffers[i][0]  # <- error
 
 
 def test_run_time_loop_in_a_plain_helper():

@@ -11,6 +11,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
+from tilelang.frontend.tiles import Part, StridedSlice, as_tile, assign
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
@@ -54,6 +55,14 @@ def _clipped(source: Region, target: Region) -> None:
     builder.close(frame)
 
 
+def _copy_elements(src: Any, dst: Any) -> None:
+    """The copy between slices of which one has steps."""
+    target = as_tile(dst)
+    if not isinstance(target, Part) or as_tile(src) is None:
+        raise CompileError("T.copy: beside a slice with steps the other side is a buffer or a slice", hint="write both ranges")
+    assign(target, src)
+
+
 def copy(
     src: Any,
     dst: Any,
@@ -81,6 +90,9 @@ def copy(
     Raises:
         CopyShapeError: the extents differ (axes of length one aside).
     """
+    if isinstance(src, StridedSlice) or isinstance(dst, StridedSlice):
+        _copy_elements(src, dst)
+        return
     source, target = _pair(src, dst, "T.copy")
     if _is_clipped(source, target):
         _clipped(source, target)

@@ -1,0 +1,99 @@
+"""Constant tables that a run-time index looks up, on every target."""
+
+import numpy as np
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.frontend.support import error_at_mark
+from testing.python.target.test_every_target import every_target, run
+from tilelang.errors import IndexRangeError
+
+LIST = [1.5, 2.0, 4.0, -8.0]
+ROWS = [[1, 2, 3], [4, 5, 6]]
+ARRAY = np.array([3, 5, 7, 9], dtype=np.int64)
+TENSOR = torch.arange(256, dtype=torch.int32) * 7 % 251
+
+
+@every_target
+def test_small_and_large_tables(target):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((4, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(256):
+                B[0, i] = LIST[A[i] % 4]
+                B[1, i] = ROWS[i % 2][A[i] % 3] + ARRAY[i % 4] + ROWS[1][i % 3]
+                B[2, i] = TENSOR[A[i]]
+                row = ROWS[i % 2]
+                B[3, i] = row[-1] + len(row)
+
+    a, i = (torch.arange(256) * 37 % 256).int(), torch.arange(256)
+    rows, array = torch.tensor(ROWS), torch.tensor(ARRAY)
+    mixed = rows[i % 2, a % 3] + array[i % 4] + rows[1, i % 3]
+    want = torch.stack([torch.tensor(LIST)[a % 4], mixed, TENSOR[a], rows[i % 2, 2] + 3])
+    assert torch.equal(run(main, target, a), want.float())
+
+
+@every_target
+def test_a_large_table_in_two_kernels_of_one_program(target):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), C: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(256):
+                C[i] = TENSOR[A[i]]
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(256):
+                B[i] = TENSOR[C[i]]
+
+    a = torch.arange(256, dtype=torch.int32)
+    assert torch.equal(run(main, target, a, torch.zeros_like(a)), TENSOR[TENSOR[a.long()].long()])
+
+
+def test_a_changed_table_gives_another_kernel():
+    table = [1, 2]
+
+    @tilelang.jit(target="cpu", out_idx=-1)
+    def looked_up():
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+            with T.Kernel(1):
+                for i in T.Parallel(4):
+                    B[i] = table[A[i] % 2]
+
+        return main
+
+    a = torch.arange(4, dtype=torch.int32)
+    assert looked_up()(a).tolist() == [1, 2, 1, 2]
+    table[1] = 5
+    assert looked_up()(a).tolist() == [1, 5, 1, 5]
+
+
+def test_mistakes():
+    words = ["a", "b"]
+    with error_at_mark(match="its items are no numbers"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1):
+                for i in T.Parallel(4):
+                    A[i] = words[i % 2]  # <- error
+
+    with error_at_mark(IndexRangeError, match="index 7 is out of range for axis 1 of the table, which has 3"):
+
+        @T.prim_func
+        def other(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1):
+                for i in T.Parallel(4):
+                    A[i] = np.array(ROWS)[i % 2, 7]  # <- error
+
+
+@pytest.mark.parametrize("ragged", [[[1], [2, 3]], []])
+def test_ragged_and_empty_tables(ragged):
+    with error_at_mark(match="a constant table"):
+
+        @T.prim_func
+        def main(A: T.Tensor((4,), "int32")):
+            with T.Kernel(1):
+                for i in T.Parallel(4):
+                    A[i] = ragged[i % 2]  # <- error

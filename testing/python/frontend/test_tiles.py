@@ -1,0 +1,118 @@
+"""Slices as values: rows, steps and arithmetic, on every target."""
+
+import torch
+
+import tilelang.language as T
+from testing.python.frontend.support import error_at_mark
+from testing.python.target.test_every_target import every_target, run
+
+X = torch.arange(64).float().reshape(8, 8)
+
+
+@every_target
+def test_rows_are_views(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((8, 3), "float32")):
+        with T.Kernel(8, threads=32) as b:
+            row, out = A[b], B[b, :]
+            part = row[2:6]
+            out[0] = row[2] + row[-1]
+            out[1] = part[0] + part[-1]
+            out[2] = A[:, 1][b]
+
+    want = torch.stack([X[:, 2] + X[:, 7], X[:, 2] + X[:, 5], X[:, 1]], 1)
+    assert torch.equal(run(main, target, X), want)
+
+
+@every_target
+def test_slices_with_steps(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((4, 32), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((32,), "float32")
+            T.copy(A[::2], B[0, :])
+            T.copy(A[1::2], tile)
+            T.copy(tile, B[1, :])
+            T.copy(A[:16], B[2, 0:32:2])
+            B[2, 1::2] = 7
+            B[3, :11] = A[3:34:3] * 2
+            B[3, 11:] = -1
+
+    flat = X.flatten()
+    mixed = torch.stack([flat[:16], torch.full((16,), 7.0)], 1).flatten()
+    want = torch.stack([flat[::2], flat[1::2], mixed, torch.cat([flat[3:34:3] * 2, torch.full((21,), -1.0)])])
+    assert torch.equal(run(main, target, flat), want)
+
+
+@every_target
+def test_whole_tile_arithmetic(target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), "float32"), C: T.Tensor((8,), "float32"), B: T.Tensor((4, 8, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_fragment((8, 8), "float32")
+            total = T.alloc_fragment((8,), "float32")
+            B[0, :, :] = A[:] * 2 + A[:]
+            tile[:] = T.if_then_else(A[:] > 20, T.sqrt(A[:]), -1.0)
+            tile[:, :] += T.cast(A[:], "int32") // 3
+            T.copy(tile, B[1, :, :])
+            T.reduce_sum(tile, total, dim=1)
+            B[2, :, :] = A[:] + C[:]
+            B[3, :, :] = T.max(A[:], A[:, 3:4], 30) - total[:]
+
+    c = torch.arange(8).float() * 100
+    tile = torch.where(X > 20, X.sqrt(), -1.0) + (X.int() // 3)
+    last = torch.maximum(torch.maximum(X, X[:, 3:4]), torch.tensor(30.0)) - tile.sum(1)
+    torch.testing.assert_close(run(main, target, X, c), torch.stack([X * 3, tile, X + c, last]))
+
+
+@every_target
+def test_a_range_as_parallel_loop(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(0, 64, 2):
+                B[i] = A[i + 1]
+            for i in T.Parallel(0, 32):
+                B[2 * i + 1] = A[2 * i]
+
+    flat = X.flatten()
+    assert torch.equal(run(main, target, flat), flat.reshape(32, 2).flip(1).flatten())
+
+
+def test_mistakes():
+    with error_at_mark(match="reads A elsewhere than it writes it"):
+
+        @T.prim_func
+        def overlapping(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                A[1:, :] = A[:-1, :] * 2  # <- error
+
+    with error_at_mark(match=r"do not broadcast"):
+
+        @T.prim_func
+        def unequal(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                A[:] = A[:] + A[:, :5]  # <- error
+
+    with error_at_mark(match=r"shape \(8,\) is assigned to a slice of \(5,\)"):
+
+        @T.prim_func
+        def short(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[:5] = B[:] * 2  # <- error
+
+    with error_at_mark(match="doubled is arithmetic on slices, which has no memory"):
+
+        @T.prim_func
+        def named(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                doubled = A[:] * 2  # <- error
+                A[:] = doubled
+
+    with error_at_mark(match="T.reduce_sum takes memory, got arithmetic on slices"):
+
+        @T.prim_func
+        def reduced(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                total = T.alloc_fragment((8,), "float32")
+                T.reduce_sum(A[:] * 2, total)  # <- error

@@ -1,0 +1,145 @@
+"""Constant tables: ``table[i % 4]`` of a Python sequence, or of a torch or numpy array, with an index of the run time.
+
+A small table becomes a tree of selections, so that it lives in registers; a larger one is an array that each thread fills when
+the kernel starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError, IndexRangeError
+from tilelang.frontend.access import index_expr
+from tilelang.frontend.builder import require_kernel
+from tilelang.frontend.values import as_expr, is_symbolic
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.interval import interval_of
+
+_SELECTED = 64
+"""Entries up to which a table is a tree of selections: six comparisons deep."""
+
+
+def is_table(value: Any) -> bool:
+    """Whether ``value`` is of a kind that may be a constant table."""
+    return isinstance(value, (list, tuple, _Rows)) or (hasattr(value, "tolist") and hasattr(value, "shape"))
+
+
+def look_up(table: Any, key: Any) -> Any:
+    """``table[key]`` with a run-time index among ``key``; rows, where it names fewer axes than the table has.
+
+    Raises:
+        CompileError: an entry is no number, rows differ in length, or an index is no integer.
+    """
+    rows = table if isinstance(table, _Rows) else _Rows(_shape(table), _entries(table), _dtype(table))
+    return rows[key]
+
+
+class _Rows:
+    """A table, or what an index of its first axes leaves of it.
+
+    Attributes:
+        shape: sizes of the remaining axes.
+        entries: all entries in row-major order.
+        dtype: their type.
+        start: number of the first remaining entry.
+    """
+
+    __slots__ = ("dtype", "entries", "shape", "start")
+
+    def __init__(self, shape: tuple[int, ...], entries: list[Any], dtype: str, start: Any = 0):
+        self.shape, self.entries, self.dtype, self.start = shape, entries, dtype, start
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        if len(items) > len(self.shape) or any(isinstance(item, slice) or item is ... for item in items):
+            raise CompileError("a constant table takes one index an axis")
+        place = self.start
+        for axis, item in enumerate(items):
+            place = place + _checked(item, self.shape[axis], axis) * prod(self.shape[axis + 1 :])
+        rest = self.shape[len(items) :]
+        return _Rows(rest, self.entries, self.dtype, place) if rest else _entry(self.entries, self.dtype, place)
+
+
+def _checked(item: Any, size: int, axis: int) -> Any:
+    index = index_expr(item)
+    known = as_int(index)
+    if isinstance(known, int):
+        if not -size <= known < size:
+            raise IndexRangeError("the table", axis, known, size)
+        return known % size
+    high = interval_of(index, require_kernel("a constant table").ranges)[1]
+    return index + size if high is not None and high < 0 else index
+
+
+def _entry(entries: list[Any], dtype: str, place: Any) -> Any:
+    if isinstance(place, int):
+        return as_expr(entries[place], dtype)
+    if len(entries) > _SELECTED:
+        return ir.BufferLoad(_array(entries, dtype), [place])
+    return _selected(entries, dtype, place, 0)
+
+
+def _selected(entries: Sequence[Any], dtype: str, place: Any, first: int) -> Any:
+    if all(entry == entries[0] for entry in entries):
+        return as_expr(entries[0], dtype)
+    half = (len(entries) + 1) // 2
+    low = _selected(entries[:half], dtype, place, first)
+    return ir.Select(place < first + half, low, _selected(entries[half:], dtype, place, first + half))
+
+
+def _array(entries: list[Any], dtype: str) -> Any:
+    """The array of a table, made once for a kernel."""
+    builder = require_kernel("a constant table")
+    key = (dtype, tuple(entries))
+    if key not in builder.tables:
+        array = ir.decl_buffer(
+            [len(entries)], dtype, builder.unique("table"), scope="local", data_alignment=canonical(dtype).bytes, layout=None
+        )
+        builder.allocate(array)
+        for index, entry in enumerate(entries):
+            builder.at_start(ir.BufferStore(array, as_expr(entry, dtype), [ir.IntImm("int32", index)], builder.span()))
+        builder.tables[key] = array
+    return builder.tables[key]
+
+
+def _shape(table: Any) -> tuple[int, ...]:
+    if hasattr(table, "shape"):
+        return tuple(int(size) for size in table.shape)
+    if not isinstance(table, (list, tuple)):
+        return ()
+    rows = {_shape(row) for row in table}
+    if len(rows) != 1:
+        raise CompileError("a constant table whose rows differ in length" if rows else "a constant table without entries")
+    return (len(table), *rows.pop())
+
+
+def _entries(table: Any) -> list[Any]:
+    if hasattr(table, "tolist"):
+        return _entries(table.tolist())
+    if isinstance(table, (list, tuple)):
+        return [entry for row in table for entry in _entries(row)]
+    value = getattr(table, "value", table)
+    if is_symbolic(table) or not isinstance(value, (bool, int, float)):
+        raise CompileError(
+            "a Python sequence is indexed with a run-time value, and its items are no numbers",
+            hint="loop over the sequence itself (for item in items) to unroll at compile time",
+        )
+    return [value]
+
+
+def _dtype(table: Any) -> str:
+    if hasattr(table, "tolist"):
+        return str(canonical(table.dtype))
+    entries = _entries(table)
+    if any(isinstance(entry, float) for entry in entries):
+        return "float32"
+    if all(isinstance(entry, bool) for entry in entries):
+        return "bool"
+    return "int32" if all(-(2**31) <= entry < 2**31 for entry in entries) else "int64"

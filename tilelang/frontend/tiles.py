@@ -1,0 +1,221 @@
+"""Slices of buffers as values: rows (``row = A[i]; row[j]``), steps (``A[::2]``) and arithmetic (``C[:] = A[:] * 2 + B[:]``).
+
+A slice is a view, as in numpy: nothing is read where it is made. Arithmetic on slices is a function of the index; assigning it
+to a slice runs it once for each element, in a ``T.Parallel`` of the assigned shape. Shapes broadcast as in numpy.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.conversion import convert
+from tilelang.frontend.loops import each_element
+from tilelang.frontend.values import BufferLike, Tile, as_expr, as_operand
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import same
+from tilelang.ir.region import Region
+from tilelang.ir.text import shape_text
+
+Index = tuple[Any, ...]
+
+
+class Part(Tile):
+    """Elements of a buffer at regular distances.
+
+    Attributes:
+        buffer: the buffer.
+        mins: the first index of each axis.
+        axes: the buffer's axis that each axis of the slice runs along.
+        steps: the distance of its elements there.
+    """
+
+    __slots__ = ()
+
+    buffer: Any
+    mins: tuple[Any, ...]
+    axes: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @property
+    def reads(self) -> tuple[Part, ...]:
+        return (self,)
+
+    def place(self, index: Index) -> list[Any]:
+        """The buffer's indices of an element."""
+        indices = list(self.mins)
+        for axis, step, offset in zip(self.axes, self.steps, index):
+            moved = offset if step == 1 else as_expr(offset) * step
+            indices[axis] = moved if isinstance(indices[axis], int) and indices[axis] == 0 else indices[axis] + moved
+        return [as_expr(each) for each in indices]
+
+    def at(self, index: Index) -> Any:
+        return ir.BufferLoad(self.buffer, self.place(index), current().span())
+
+    def is_same_place(self, other: Part) -> bool:
+        """Whether both name the same elements in the same order."""
+        if not self.buffer.same_as(other.buffer) or (self.axes, self.steps) != (other.axes, other.steps):
+            return False
+        return all(map(same, self.mins, other.mins))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice(Region, Part):
+    """``A[i, 2:6]``: a region whose axes that an index names are gone from its shape as a value."""
+
+    axes: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The distance of elements along each axis: 1."""
+        return (1,) * len(self.axes)
+
+    @property
+    def lengths(self) -> tuple[Any, ...]:
+        """The shape as a value; :attr:`shape` leaves out the axes of length one, as regions do."""
+        return tuple(self.extents[axis] for axis in self.axes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StridedSlice(Part):
+    """``A[::2]``."""
+
+    buffer: Any
+    mins: tuple[Any, ...]
+    lengths: tuple[Any, ...]
+    axes: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed(Tile):
+    """Arithmetic on slices."""
+
+    lengths: tuple[Any, ...]
+    reads: tuple[Part, ...]
+    at: Callable[[Index], Any]
+
+
+def as_tile(value: Any) -> Tile | None:
+    """The tile that ``value`` is: a slice, arithmetic on slices, or a whole buffer; None where it is none."""
+    if isinstance(value, Tile):
+        return value
+    if isinstance(value, BufferLike):
+        value = value.buffer
+    if not (isinstance(value, ir.Var) and ir.is_buffer_var(value)):
+        return None
+    whole = Region.whole(value)
+    return Slice(value, whole.mins, whole.extents, tuple(range(len(whole.mins))))
+
+
+def elementwise(function: Callable[..., Any], *values: Any) -> Any:
+    """``function`` of each element of the tiles among ``values`` (which broadcast), or of ``values`` where none is a tile."""
+    tiles = [as_tile(value) for value in values]
+    found = [tile for tile in tiles if tile is not None]
+    if not found:
+        return function(*values)
+    lengths = _broadcast([tile.lengths for tile in found])
+    operands = [value if tile is None else tile for tile, value in zip(tiles, map(as_operand, values))]
+
+    def at(index: Index) -> Any:
+        return function(*(_element(each, index) if isinstance(each, Tile) else each for each in operands))
+
+    return Computed(lengths, tuple(part for tile in found for part in tile.reads), at)
+
+
+def assign(target: Part, value: Any) -> None:
+    """``target[...] = value`` of a tile or a scalar, element by element.
+
+    Raises:
+        CompileError: the shapes do not broadcast, or ``value`` reads elements of the target's buffer that are assigned
+            by other iterations.
+    """
+    builder = current()
+    if builder.parallel:
+        raise CompileError("a slice is assigned inside T.Parallel", hint="assign its elements, or move it out of the loop")
+    value = as_tile(value) or _scalar(as_operand(value))
+    if not _fits(value.lengths, target.lengths):
+        raise CompileError(f"a value of shape {shape_text(value.lengths)} is assigned to a slice of {shape_text(target.lengths)}")
+    _check_overlap(builder, target, value)
+    with each_element(builder, target.lengths) as index:
+        store = convert(as_expr(_element(value, index)), str(target.buffer.dtype))
+        builder.emit(ir.BufferStore(target.buffer, store, target.place(index), builder.span()))
+
+
+def _scalar(value: Any) -> Computed:
+    return Computed((), (), lambda _: value)
+
+
+def _check_overlap(builder: Builder, target: Part, value: Tile) -> None:
+    root = builder.root_of(target.buffer)
+    for part in value.reads:
+        if builder.root_of(part.buffer).same_as(root) and not part.is_same_place(target):
+            raise CompileError(
+                f"the assignment reads {part.buffer.name} elsewhere than it writes it, and its elements have no order",
+                hint="compute into another tile first",
+            )
+
+
+def _element(tile: Tile, index: Index) -> Any:
+    """The element of a tile that broadcasting pairs with ``index`` of a larger shape."""
+    rank = len(tile.lengths)
+    own = index[len(index) - rank :] if rank else ()
+    return tile.at(tuple(0 if isinstance(size, int) and size == 1 else each for size, each in zip(tile.lengths, own)))
+
+
+def _fits(lengths: Sequence[Any], target: Sequence[Any]) -> bool:
+    while len(lengths) > len(target) and lengths[0] == 1:
+        lengths = lengths[1:]
+    pairs = list(zip(reversed(lengths), reversed(target)))
+    return len(lengths) <= len(target) and all(a == 1 if isinstance(a, int) and a == 1 else same(a, b) for a, b in pairs)
+
+
+def _broadcast(shapes: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    rank = max(map(len, shapes))
+    result: list[Any] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if isinstance(size, int) and size == 1:
+                continue
+            if isinstance(result[axis], int) and result[axis] == 1:
+                result[axis] = size
+            elif not same(result[axis], size):
+                raise CompileError(f"slices of shapes {' and '.join(map(shape_text, shapes))} do not broadcast")
+    return tuple(result)
+
+
+_BINARY = "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor".split()
+_COMPARISONS = "lt le gt ge eq ne".split()
+_DIVISIONS = {"truediv": "divide", "floordiv": "floor_divide", "mod": "modulo", "pow": "power"}
+
+
+def _operation(name: str) -> Callable[[Any, Any], Any]:
+    """A binary operator as the kernel's own; divisions are those of rewritten code."""
+    if name not in _DIVISIONS:
+        return getattr(operator, name)
+
+    def apply(left: Any, right: Any) -> Any:
+        from tilelang.frontend import operators
+
+        return getattr(operators, _DIVISIONS[name])(left, right)
+
+    return apply
+
+
+def _install(name: str, reflected: bool) -> None:
+    function, plain = _operation(name), name.rstrip("_")
+    setattr(Tile, f"__{plain}__", lambda self, other: elementwise(function, self, other))
+    if reflected:
+        setattr(Tile, f"__r{plain}__", lambda self, other: elementwise(function, other, self))
+
+
+for _name in _BINARY:
+    _install(_name, reflected=True)
+for _name in _COMPARISONS:
+    _install(_name, reflected=False)
+Tile.__neg__ = lambda self: elementwise(operator.neg, self)
+Tile.__invert__ = lambda self: elementwise(operator.invert, self)
