@@ -104,6 +104,7 @@ from tilelang.language.math import likely as likely
 from tilelang.language.math import pow as pow
 from tilelang.language.math import power as power
 from tilelang.language.math import round as round
+from tilelang.language.math import where as where
 from tilelang.language.random import rng_init as rng_init
 from tilelang.language.random import rng_rand as rng_rand
 from tilelang.language.random import rng_rand_float as rng_rand_float
