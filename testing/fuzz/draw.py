@@ -1,0 +1,154 @@
+"""What a program is drawn from: the random numbers, the sizes, fresh names, and the pair of constructs to combine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from testing.fuzz import dtypes
+from testing.fuzz.scope import Scope, Tile
+from testing.fuzz.tree import Expr, Stmt, Tensor, evaluate
+
+Choice = TypeVar("Choice")
+
+
+class Draw:
+    """The state of a drawing.
+
+    Attributes:
+        random: of the seed.
+        sizes: names of sizes with values.
+        tensors: parameters so far.
+        beginning: declarations of the kernel that is being drawn; declared: the tiles.
+        dynamic: whether the number of blocks is an argument of the call.
+        aim: two constructs, of which the second should be inside of, after, or fed by the first.
+        threads: of the kernel.
+    """
+
+    def __init__(self, seed: int, aim: tuple[str, str] | None = None):
+        self.random = random.Random(seed)
+        self.aim = aim
+        self.sizes: dict[str, int] = {"G": self.random.choice([1, 2, 2, 3])}
+        self.tensors: list[Tensor] = []
+        self.beginning: list[Stmt] = []
+        self.declared: list[Tile] = []
+        self.dynamic = self.chance(0.12)
+        self.threads = 128
+        self._names = 0
+
+    def name(self, base: str) -> str:
+        """A name that is nowhere else."""
+        self._names += 1
+        return f"{base}{self._names}"
+
+    def size(self, text: str) -> int:
+        """A size as a number."""
+        return evaluate(text, self.sizes)
+
+    def elements(self, shape: Sequence[str]) -> int:
+        """How many elements a shape has."""
+        found = 1
+        for size in shape:
+            found *= self.size(size)
+        return found
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def pick(self, items: Sequence[Choice]) -> Choice:
+        return self.random.choice(items)
+
+    # Tiles -------------------------------------------------------------------------------------------------------------
+
+    def tile(
+        self, scope: Scope, shape: Sequence[str], types: Sequence[str] = (), memories: Sequence[str] = ("shared", "fragment"),
+        wide: bool | None = False, apart: Sequence[str] = (),
+    ) -> Tile:  # fmt: skip
+        """A tile of a shape: one in scope, or a new one.
+
+        Args:
+            scope: where it is used.
+            shape: texts of its sizes.
+            types: element types it may have, all if empty.
+            memories: where it may be.
+            wide: whether it holds sums; None for any.
+            apart: names that it must not have.
+        """
+        shape = tuple(shape)
+        found = [
+            tile for tile in self.visible(scope)
+            if tile.shape == shape and (not types or tile.dtype in types) and tile.memory in memories
+            and wide in (None, tile.wide) and tile.name not in apart
+        ]  # fmt: skip
+        if found and self.chance(0.85):
+            return self.pick(found)
+        choices = types or (dtypes.WIDE if wide else dtypes.COMMON)
+        return self.declare(scope, shape, self.pick(choices), self.pick(memories), bool(wide))
+
+    def visible(self, scope: Scope) -> list[Tile]:
+        """Tiles of the kernel that a statement may use."""
+        here = {tile.name for tile in scope.tiles}
+        return scope.tiles + [tile for tile in self.declared if tile.name not in here | scope.hidden]
+
+    def declare(self, scope: Scope, shape: Sequence[str], dtype: str, memory: str, wide: bool = False) -> Tile:
+        """A new tile with a first value, at the beginning of the kernel."""
+        if dtype in dtypes.PACKED and self.size(shape[-1]) % 2:
+            dtype = "int8"
+        tile = Tile(self.name({"shared": "s", "fragment": "f"}[memory]), memory, tuple(shape), dtype, wide)
+        scope.tiles.append(tile)
+        self.declared.append(tile)
+        self.beginning.append(self._first_value(tile))
+        return tile
+
+    def _first_value(self, tile: Tile) -> Stmt:
+        """Allocation and first value, one statement, so that no shrunk program reads what was never written."""
+        shape = ", ".join(tile.shape)
+        lines = [f'{tile.name} = T.alloc_{tile.memory}(({shape},), "{tile.dtype}")']
+        if tile.wide or self.chance(0.35):
+            low = 0 if dtypes.is_unsigned(tile.dtype) else -3
+            lines.append(self.pick([f"T.fill({tile.name}, {self.random.randint(low, 1)})", f"T.clear({tile.name})"]))
+        else:
+            lines.append(f"T.copy({self.source(tile)}, {tile.name})")
+        return Stmt("declare", tuple(lines), writes=(tile.name,))
+
+    def source(self, tile: Tile) -> str:
+        """A region of a new input with the shape of ``tile``, as an operand of a copy."""
+        if tile.dtype not in dtypes.PACKED and self.chance(0.25):
+            cut = self.random.randint(0, min(3, self.sizes["G"] * self.size(tile.shape[0]) - 1))
+            tensor = self.input((f"G * ({tile.shape[0]}) - {cut}" if cut else f"G * ({tile.shape[0]})", *tile.shape[1:]), tile.dtype)
+            return f"{tensor.name}[bx * ({tile.shape[0]}){', 0' * (len(tile.shape) - 1)}]"
+        tensor = self.input(("G", *tile.shape), tile.dtype)
+        return f"{tensor.name}[bx{', 0' * len(tile.shape)}]"
+
+    def input(self, shape: Sequence[str], dtype: str, low: int = -4, high: int = 4) -> Tensor:
+        """A new input, or one there is."""
+        shape = tuple(shape)
+        same = [t for t in self.tensors if (t.shape, t.dtype, t.role, t.low) == (shape, dtype, "in", low)]
+        if same and self.chance(0.5):
+            return self.pick(same)
+        self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high))
+        return self.tensors[-1]
+
+    def output(self, shape: Sequence[str], dtype: str) -> Tensor:
+        """A new output."""
+        self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out"))
+        return self.tensors[-1]
+
+    # Choices -----------------------------------------------------------------------------------------------------------
+
+    def steered(self, names: Sequence[str], weights: Sequence[float], scope: Scope) -> str:
+        """A construct, more often one of the pair that is aimed at."""
+        if self.aim is not None:
+            first, second = self.aim
+            if second in names and first in (scope.kind, scope.previous) and self.chance(0.6):
+                return second
+            if first in names and self.chance(0.3):
+                return first
+        return self.random.choices(list(names), list(weights))[0]
+
+
+def constant(value: int, kind: str) -> Expr:
+    """A number of a type."""
+    texts = {"float": f"T.float32({value})", "int": str(value), "bool": str(bool(value))}
+    return Expr("constant", texts[kind], kind)

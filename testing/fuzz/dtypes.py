@@ -1,0 +1,58 @@
+"""The element types of random programs: how values of a tensor are made and read."""
+
+from __future__ import annotations
+
+import torch
+
+FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float64")
+INTS = ("int32", "int8", "uint8", "int16", "int64", "uint32", "int4", "uint4", "uint16", "bool")
+WIDE = ("float32", "int32", "float64", "int64")
+"""Types of sums."""
+PACKED = ("int4", "uint4", "float4_e2m1fn")
+"""Two elements a byte."""
+COMPUTED = ("float32", "float16", "bfloat16", "float64", "int32", "int8", "int16", "int64")
+"""Types in which small numbers may be calculated with, without a cast, on every target with the same result."""
+COMMON = ("float32",) * 6 + ("float16",) * 4 + ("int32",) * 3 + FLOATS + INTS
+
+_FLOAT4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a type has fractions."""
+    return dtype in FLOATS
+
+
+def is_unsigned(dtype: str) -> bool:
+    """Whether a type has no negative numbers."""
+    return dtype.startswith("uint") or dtype == "bool"
+
+
+def tensor_of(values: torch.Tensor, dtype: str) -> torch.Tensor:
+    """A tensor of ``dtype`` of small integers ``values``; of a packed type with half as many columns."""
+    if is_unsigned(dtype):
+        values = values.abs()
+    if dtype == "bool":
+        return values % 2 == 1
+    if dtype == "float4_e2m1fn":
+        codes = torch.tensor([_FLOAT4.index(v) for v in range(5)])[values.abs()] + 8 * (values < 0)
+        return _pack(codes)
+    if dtype in PACKED:
+        return _pack(values & 15)
+    return values.to(getattr(torch, dtype))
+
+
+def _pack(codes: torch.Tensor) -> torch.Tensor:
+    return (codes[..., ::2] | codes[..., 1::2] << 4).to(torch.uint8)
+
+
+def numbers(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
+    """The values of a tensor, as float64."""
+    if dtype not in PACKED:
+        return tensor.to(torch.float64) if tensor.dtype not in (torch.uint16, torch.uint32) else tensor.to(torch.int64).double()
+    low = tensor.view(torch.uint8).to(torch.int64)
+    codes = torch.stack([low & 15, low >> 4], -1).flatten(-2)
+    if dtype == "uint4":
+        return codes.double()
+    if dtype == "int4":
+        return ((codes ^ 8) - 8).double()
+    return torch.tensor([*_FLOAT4, *(-v for v in _FLOAT4)], dtype=torch.float64)[codes]

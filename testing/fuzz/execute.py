@@ -1,0 +1,96 @@
+"""Runs one program on one target."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+import tilelang
+from testing.fuzz import dtypes
+from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, REFUSED, RIGHT, Outcome
+from testing.fuzz.tree import Program
+from tilelang.errors import PassFailedError, SimulatorError, TileLangError
+
+TARGETS = ("cpu", "c", "sm_80", "sm_90a")
+_FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-fuzz-")
+
+
+def load(program: Program) -> ModuleType:
+    """The module of a program; it lies in a file, as kernels need their source."""
+    text = str(program)
+    name = f"program_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    path = Path(_FOLDER.name) / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
+
+
+def arguments(program: Program) -> list[torch.Tensor]:
+    """Fresh tensors: the same for every target."""
+    found = []
+    for tensor in program.used:
+        seed = int.from_bytes(hashlib.sha256(f"{program.name} {tensor.name}".encode()).digest()[:4], "big")
+        generator = torch.Generator().manual_seed(seed)
+        shape = program.shape(tensor)
+        if tensor.role == "in":
+            values = torch.randint(tensor.low, tensor.high + 1, shape, generator=generator)
+        else:
+            values = torch.zeros(shape, dtype=torch.int64)
+        found.append(dtypes.tensor_of(values, tensor.dtype))
+    return found
+
+
+def target_of(name: str) -> Any:
+    """What ``tilelang.compile`` takes."""
+    return {"kind": "cuda", "arch": name} if name.startswith("sm_") else name
+
+
+def run(program: Program, target: str) -> list[torch.Tensor]:
+    """The tensors after a run, as numbers.
+
+    Raises:
+        TileLangError: where the program is refused, or the simulator finds a fault.
+    """
+    tensors = arguments(program)
+    kernel = tilelang.compile(load(program).build(), target=target_of(target), pass_configs=program.configs or None)
+    with tilelang.simulator(strict=True, workers=1):
+        kernel(*tensors)
+    return [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
+
+
+def attempt(program: Program, target: str) -> tuple[Outcome, list[torch.Tensor]]:
+    """The outcome of a run, and the tensors if it came to an end."""
+    try:
+        return Outcome(RIGHT), run(program, target)
+    except SimulatorError as error:
+        return Outcome(FINDING, str(error)), []
+    except PassFailedError as error:
+        return Outcome(INTERNAL, str(error)), []
+    except TileLangError as error:
+        return Outcome(REFUSED, str(error)), []
+    except Exception as error:  # whatever else escapes is a defect, too
+        return Outcome(CRASH, f"{type(error).__name__}: {error}"), []
+
+
+def compared(outcome: Outcome, found: list[torch.Tensor], expected: list[torch.Tensor], program: Program) -> Outcome:
+    """The outcome after a comparison with the expected tensors."""
+    if outcome.status != RIGHT:
+        return outcome
+    wrong = [
+        f"{of.name}: {int((ours != wanted).sum())} of {wanted.numel()} elements"
+        for of, ours, wanted in zip(program.used, found, expected) if not torch.equal(ours, wanted)
+    ]  # fmt: skip
+    return Outcome(DIFFERENT, ", ".join(wrong)) if wrong else outcome

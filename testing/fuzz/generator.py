@@ -1,0 +1,55 @@
+"""Draws a program from a seed."""
+
+from __future__ import annotations
+
+import testing.fuzz.statements  # noqa: F401
+from testing.fuzz import dtypes
+from testing.fuzz.draw import Draw
+from testing.fuzz.registry import draw_body
+from testing.fuzz.scope import Axis, Scope, Tile
+from testing.fuzz.statements.regions import a_shape
+from testing.fuzz.tree import Kernel, Program, Stmt
+
+SIZES = (1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 12, 16, 16, 17, 20, 32, 32, 33, 40, 64)
+THREADS = (32, 32, 64, 64, 128, 128, 128, 256, 96)
+CONFIGS = (
+    "tl.disable_warp_specialized", "tl.disable_tma_lower", "tl.disable_vectorize", "tl.disable_shared_swizzle",
+    "tl.disable_vectorize_256", "tl.disable_wgmma", "tl.disable_shared_memory_reuse", "tl.disable_loop_unswitching",
+    "tl.enable_aggressive_shared_memory_merge", "tl.force_let_inline", "tl.disable_dynamic_tail_split",
+)  # fmt: skip
+"""Pass configurations that change no result."""
+
+
+def draw_program(seed: int, aim: tuple[str, str] | None = None) -> Program:
+    """The program of a seed, steered to a pair of constructs if one is given."""
+    draw = Draw(seed, aim)
+    r = draw.random
+    for number in range(r.randint(3, 5)):
+        draw.sizes[f"D{number}"] = r.choice(SIZES)
+    kernels = tuple(_kernel(draw) for _ in range(2 if draw.chance(0.12) else 1))
+    configs = {name: True for name in CONFIGS if draw.chance(0.04)}
+    dynamic = frozenset({"G"}) if draw.dynamic else frozenset()
+    name = f"seed {seed}" + (f", {aim[0]} and {aim[1]}" if aim else "")
+    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs)
+
+
+def _kernel(draw: Draw) -> Kernel:
+    draw.threads = draw.pick(THREADS)
+    draw.beginning, draw.declared = [], []
+    scope = Scope(axes=(Axis("bx", "G"),))
+    for _ in range(draw.random.randint(1, 3)):
+        draw.declare(scope, a_shape(draw, draw.pick([1, 2, 2, 3])), draw.pick(dtypes.COMMON), draw.pick(["shared", "fragment"]))
+    if draw.chance(0.5):
+        draw.declare(scope, a_shape(draw, draw.pick([1, 2])), draw.pick(["float32", "int32"]), "fragment", wide=True)
+    body = draw_body(draw, scope, draw.random.randint(2, 6))
+    results = tuple(_result(draw, tile) for tile in draw.declared)
+    return Kernel("G", draw.threads, (*draw.beginning, *body, *results))
+
+
+def _result(draw: Draw, tile: Tile) -> Stmt:
+    """A tile stored to an output, so that all that was computed is compared."""
+    dtype = tile.dtype
+    if tile.dtype in dtypes.PACKED and (draw.size(tile.shape[-1]) % 2 or draw.chance(0.5)):
+        dtype = "float32"
+    tensor = draw.output(("G", *tile.shape), dtype)
+    return Stmt("result", (f"T.copy({tile.name}, {tensor.name}[bx{', 0' * len(tile.shape)}])",))

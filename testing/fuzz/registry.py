@@ -1,0 +1,71 @@
+"""The statements that programs are made of: one function each, in ``testing/fuzz/statements``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.scope import Scope
+from testing.fuzz.tree import Stmt
+
+Rule = Callable[[Draw, Scope], "Stmt | None"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of statement.
+
+    Attributes:
+        rule: draws one; None where the scope has nothing for it.
+        weight: how often, relative to others.
+        nests: that it has a body, and is not drawn at the deepest level.
+    """
+
+    rule: Rule
+    weight: float
+    nests: bool
+
+
+BLOCK: dict[str, Entry] = {}
+"""Statements of a block."""
+ITERATION: dict[str, Entry] = {}
+"""Statements inside of a ``T.Parallel``."""
+THREAD: dict[str, Entry] = {}
+"""Statements of a program that names threads."""
+
+DEEPEST = 3
+
+
+def statement(name: str, weight: float = 1, *, table: dict[str, Entry] | None = None, nests: bool = False) -> Callable[[Rule], Rule]:
+    """Registers a rule."""
+    table = BLOCK if table is None else table
+
+    def register(rule: Rule) -> Rule:
+        assert name not in table, name
+        table[name] = Entry(rule, weight, nests)
+        return rule
+
+    return register
+
+
+def draw_body(draw: Draw, scope: Scope, count: int, table: dict[str, Entry] | None = None) -> tuple[Stmt, ...]:
+    """Up to ``count`` statements, one after the other."""
+    found: list[Stmt] = []
+    for _ in range(count):
+        drawn = draw_statement(draw, scope, BLOCK if table is None else table)
+        if drawn is not None:
+            found.append(drawn)
+            scope.previous = drawn.kind
+    return tuple(found)
+
+
+def draw_statement(draw: Draw, scope: Scope, table: dict[str, Entry]) -> Stmt | None:
+    """A statement of any kind that fits."""
+    entries = {name: entry for name, entry in table.items() if not entry.nests or scope.depth < DEEPEST}
+    for _ in range(6):
+        name = draw.steered(list(entries), [entry.weight for entry in entries.values()], scope)
+        drawn = entries[name].rule(draw, scope)
+        if drawn is not None:
+            return replace(drawn, kind=name)
+    return None

@@ -1,0 +1,133 @@
+"""Makes a failing program as small as it gets: fewer statements, shorter expressions, smaller sizes, as long as it still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from testing.fuzz.draw import constant
+from testing.fuzz.tree import Expr, Kernel, Program, Stmt
+
+Fails = Callable[[Program], bool]
+
+
+def shrink(program: Program, fails: Fails, attempts: int = 400) -> Program:
+    """The smallest program found with at most ``attempts`` runs for which ``fails`` holds."""
+    seen = {str(program)}
+    progress = True
+    while progress and attempts > 0:
+        progress = False
+        for candidate in candidates(program):
+            if str(candidate) in seen:
+                continue
+            seen.add(str(candidate))
+            attempts -= 1
+            if fails(candidate):
+                program, progress = candidate, True
+                break
+            if attempts <= 0:
+                break
+    return program
+
+
+def candidates(program: Program) -> Iterator[Program]:
+    """Programs that are a little simpler, those that save most first."""
+    if len(program.kernels) > 1:
+        for kernel in program.kernels:
+            yield replace(program, kernels=(kernel,))
+    yield from _bodies(program, _fewer)
+    if program.configs:
+        yield replace(program, configs={})
+    if program.dynamic:
+        yield replace(program, dynamic=frozenset())
+    yield from _bodies(program, _opened)
+    yield from _sizes(program)
+    for number, kernel in enumerate(program.kernels):
+        yield from (_with_kernel(program, number, replace(kernel, threads=t)) for t in (32, 64, 128) if t < kernel.threads)
+        if kernel.grid != "1":
+            yield _with_kernel(program, number, replace(kernel, grid="1"))
+    yield from _bodies(program, _simpler)
+
+
+def _with_kernel(program: Program, number: int, kernel: Kernel) -> Program:
+    kernels = list(program.kernels)
+    kernels[number] = kernel
+    return replace(program, kernels=tuple(kernels))
+
+
+def _bodies(program: Program, change: Callable[[tuple[Stmt, ...]], Iterator[tuple[Stmt, ...]]]) -> Iterator[Program]:
+    for number, kernel in enumerate(program.kernels):
+        for body in change(kernel.body):
+            yield _with_kernel(program, number, replace(kernel, body=body))
+
+
+def _sizes(program: Program) -> Iterator[Program]:
+    for name, value in program.sizes.items():
+        for smaller in (1, 2, 4, 8, 16, 32):
+            if smaller < value:
+                yield replace(program, sizes={**program.sizes, name: smaller})
+
+
+# Statements ------------------------------------------------------------------------------------------------------------
+
+
+def _fewer(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """Without half of the statements, a quarter, …, one of them, here and inside of each."""
+    size = len(body) // 2
+    while size:
+        for start in range(0, len(body), size):
+            rest = body[:start] + tuple(s for s in body[start : start + size] if s.fixed) + body[start + size :]
+            if len(rest) < len(body):
+                yield rest
+        size //= 2
+    if len(body) == 1 and not body[0].fixed and body[0].kind != "kernel":
+        yield ()
+    yield from _inside(body, _fewer)
+
+
+def _inside(body: tuple[Stmt, ...], change: Callable) -> Iterator[tuple[Stmt, ...]]:
+    """Changes of the bodies of the statements."""
+    for number, statement in enumerate(body):
+        for name in ("body", "other"):
+            for changed in change(getattr(statement, name)):
+                if changed or name == "other":
+                    yield body[:number] + (replace(statement, **{name: changed}),) + body[number + 1 :]
+
+
+def _opened(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """A loop's or a branch's body in its place."""
+    for number, statement in enumerate(body):
+        if statement.without is not None:
+            lines = (Stmt("text", statement.without),) if statement.without else ()
+            for inner in (statement.body, statement.other):
+                kept = tuple(s for s in inner if not s.fixed)
+                if kept:
+                    yield body[:number] + lines + kept + body[number + 1 :]
+    yield from _inside(body, _opened)
+
+
+def _simpler(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """An expression of a statement made simpler."""
+    for number, statement in enumerate(body):
+        for place, part in enumerate(statement.parts):
+            for expr in simpler(part):
+                parts = statement.parts[:place] + (expr,) + statement.parts[place + 1 :]
+                yield body[:number] + (replace(statement, parts=parts),) + body[number + 1 :]
+    yield from _inside(body, _simpler)
+
+
+# Expressions -----------------------------------------------------------------------------------------------------------
+
+
+def simpler(expr: Expr) -> Iterator[Expr]:
+    """Expressions of the same type that say less."""
+    if expr.type in ("float", "int") and expr.kind != "constant":
+        yield constant(1, expr.type)
+    if expr.type == "index" and expr.text != "0":
+        yield Expr("index", "0", "index")
+    for part in expr.parts:
+        if part.type == expr.type:
+            yield part
+    for number, part in enumerate(expr.parts):
+        for other in simpler(part):
+            yield replace(expr, parts=expr.parts[:number] + (other,) + expr.parts[number + 1 :])

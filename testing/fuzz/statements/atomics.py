@@ -1,0 +1,45 @@
+"""Atomic updates of tensors."""
+
+from __future__ import annotations
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.expressions import condition, small
+from testing.fuzz.indices import index
+from testing.fuzz.registry import statement
+from testing.fuzz.scope import Axis, Scope
+from testing.fuzz.statements.copies import some_shape
+from testing.fuzz.statements.regions import a_shape, operand
+from testing.fuzz.tree import Stmt
+
+
+@statement("atomic", 1.2)
+def atomic(draw: Draw, scope: Scope) -> Stmt | None:
+    """Elements of a nest added to fewer elements of a tensor."""
+    shape = a_shape(draw, 2)
+    axes = [Axis(draw.name("i"), size, True) for size in shape]
+    inner = scope.inside("atomic", *axes)
+    tensor = draw.output((shape[1],), draw.pick(["float32", "int32"]))
+    kind = "float" if tensor.dtype == "float32" else "int"
+    head = f"for {axes[0].name}, {axes[1].name} in T.Parallel({', '.join(shape)}):"
+    update = f"T.atomic_{draw.pick(['add', 'add', 'max', 'min'])}({tensor.name}[{index(draw, inner, shape[1])}], {{0}})"
+    value = small(draw, inner, kind)
+    if draw.chance(0.3):
+        return Stmt("atomic", (head, "    if {1}:", f"        {update}"), (value, condition(draw, inner)))
+    return Stmt("atomic", (head, f"    {update}"), (value,))
+
+
+@statement("atomic_element", 0.6)
+def atomic_element(draw: Draw, scope: Scope) -> Stmt | None:
+    """One element, once for the block."""
+    tensor = draw.output(("G",), draw.pick(["float32", "int32"]))
+    kind = "float" if tensor.dtype == "float32" else "int"
+    return Stmt("atomic_element", (f"T.atomic_add({tensor.name}[bx], {{0}})",), (small(draw, scope, kind),))
+
+
+@statement("atomic_tile", 0.6)
+def atomic_tile(draw: Draw, scope: Scope) -> Stmt | None:
+    """A tile added to a tensor."""
+    shape = some_shape(draw, scope)
+    source, of = operand(draw, scope, shape, ("float32", "int32"))
+    tensor = draw.output(("G", *shape), of.dtype)
+    return Stmt("atomic_tile", (f"T.atomic_add({tensor.name}[bx{', 0' * len(shape)}], {source})",))

@@ -1,0 +1,88 @@
+"""Copies and fills of tiles and parts of them."""
+
+from __future__ import annotations
+
+from testing.fuzz import dtypes
+from testing.fuzz.draw import Draw
+from testing.fuzz.indices import index
+from testing.fuzz.registry import statement
+from testing.fuzz.scope import Scope
+from testing.fuzz.statements.regions import a_shape, operand
+from testing.fuzz.tree import Stmt
+
+
+def some_shape(draw: Draw, scope: Scope) -> tuple[str, ...]:
+    """The shape of a tile there is, mostly."""
+    if scope.tiles and draw.chance(0.8):
+        tile = draw.pick(scope.tiles)
+        if tile.memory != "local":
+            return tile.shape
+    return a_shape(draw, draw.pick([1, 2, 2, 3]))
+
+
+@statement("copy", 4)
+def copy(draw: Draw, scope: Scope) -> Stmt | None:
+    """From tile to tile."""
+    shape = some_shape(draw, scope)
+    wide = draw.chance(0.2)
+    types = ("float32", "int32") if wide else ()
+    target, to = operand(draw, scope, shape, types, wide=wide)
+    sources = ("float32", "int32") if wide else ()
+    source, of = operand(draw, scope, shape, _fitting(to.dtype) or sources, wide=wide, apart=(to.name,))
+    return Stmt("copy", (f"T.copy({source}, {target})",), writes=(to.name,))
+
+
+def _fitting(dtype: str) -> tuple[str, ...]:
+    """Types whose small values a type holds; all if empty."""
+    if not dtypes.is_unsigned(dtype):
+        return ()
+    return ("bool",) if dtype == "bool" else ("uint8", "uint4", "uint16", "uint32", "bool")
+
+
+@statement("load", 3)
+def load(draw: Draw, scope: Scope) -> Stmt | None:
+    """From an input to a tile, which loop variables may move."""
+    shape = some_shape(draw, scope)
+    target, to = operand(draw, scope, shape)
+    if scope.axes and draw.chance(0.6):
+        axis = draw.pick(scope.axes)
+        lead = axis.extent
+        tensor = draw.input((lead, *shape), to.dtype)
+        source = f"{tensor.name}[{axis.name}{', 0' * len(shape)}]"
+    else:
+        tensor = draw.input((f"{shape[0]} * 2 - 1", *shape[1:]), to.dtype)
+        start = index(draw, scope, shape[0])
+        source = f"{tensor.name}[{start}{', 0' * (len(shape) - 1)}]"
+    return Stmt("load", (f"T.copy({source}, {target})",), writes=(to.name,))
+
+
+@statement("save", 1.5)
+def save(draw: Draw, scope: Scope) -> Stmt | None:
+    """From a tile to an output of its own."""
+    shape = some_shape(draw, scope)
+    source, of = operand(draw, scope, shape, wide=None)
+    dtype = of.dtype if draw.chance(0.7) else "float32"
+    if dtype in dtypes.PACKED and draw.size(shape[-1]) % 2:
+        dtype = "float32"
+    tensor = draw.output(("G", *shape), dtype)
+    return Stmt("save", (f"T.copy({source}, {tensor.name}[bx{', 0' * len(shape)}])",))
+
+
+@statement("fill", 2)
+def fill(draw: Draw, scope: Scope) -> Stmt | None:
+    shape = some_shape(draw, scope)
+    target, to = operand(draw, scope, shape, wide=draw.chance(0.2))
+    low = 0 if dtypes.is_unsigned(to.dtype) else -3
+    high = 1 if to.dtype == "bool" else 3
+    text = draw.pick([f"T.fill({target}, {draw.random.randint(low, high)})", f"T.clear({target})"])
+    return Stmt("fill", (text,), writes=(to.name,))
+
+
+@statement("transpose", 1)
+def transpose(draw: Draw, scope: Scope) -> Stmt | None:
+    a, b = a_shape(draw, 2)
+    source, of = operand(draw, scope, (a, b), memories=("shared",))
+    target, to = operand(draw, scope, (b, a), (of.dtype,), memories=("shared",), apart=(of.name,))
+    if of.dtype != to.dtype:
+        return None
+    return Stmt("transpose", (f"T.transpose({source}, {target})",), writes=(to.name,))

@@ -1,0 +1,90 @@
+"""Loops and branches of a block."""
+
+from __future__ import annotations
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.expressions import condition
+from testing.fuzz.registry import draw_body, statement
+from testing.fuzz.scope import Axis, Scope
+from testing.fuzz.tree import Stmt
+
+MOST_TRIPS = 64
+"""How often a statement may run in all loops together, so that sums stay exact."""
+
+
+def counted(draw: Draw, scope: Scope, kind: str, head: str, most: int = 6) -> Stmt | None:
+    """A loop over a size or a small number."""
+    most = min(most, MOST_TRIPS // scope.trips)
+    fixed = kind in ("unroll", "python_loop") and draw.dynamic
+    sizes = [size for size in draw.sizes if draw.sizes[size] <= most and not (fixed and size == "G")]
+    if most < 1:
+        return None
+    axis = Axis(draw.name("k"), draw.pick(sizes) if sizes and draw.chance(0.75) else str(draw.random.randint(1, min(4, most))))
+    inner = scope.inside(kind, axis, trips=draw.size(axis.extent), loop=kind not in ("unroll", "python_loop"))
+    body = draw_body(draw, inner, draw.random.randint(1, 3))
+    line = head.format(name=axis.name, extent=axis.extent, stages=draw.pick([0, 1, 2, 2, 3]))
+    return Stmt(kind, (line,), body=body, without=(f"{axis.name} = 0",)) if body else None
+
+
+@statement("serial", 5, nests=True)
+def serial(draw: Draw, scope: Scope) -> Stmt | None:
+    return counted(draw, scope, "serial", draw.pick(["for {name} in T.serial({extent}):", "for {name} in range({extent}):"]))
+
+
+@statement("unroll", 1.5, nests=True)
+def unroll(draw: Draw, scope: Scope) -> Stmt | None:
+    return counted(draw, scope, "unroll", "for {name} in T.unroll({extent}):", 4)
+
+
+@statement("python_loop", 1, nests=True)
+def python_loop(draw: Draw, scope: Scope) -> Stmt | None:
+    return counted(draw, scope, "python_loop", "for {name} in list(range({extent})):", 3)
+
+
+@statement("pipelined", 3, nests=True)
+def pipelined(draw: Draw, scope: Scope) -> Stmt | None:
+    return counted(draw, scope, "pipelined", "for {name} in T.Pipelined({extent}, num_stages={stages}):")
+
+
+@statement("dynamic_loop", 1, nests=True)
+def dynamic_loop(draw: Draw, scope: Scope) -> Stmt | None:
+    """A loop whose trip count is computed."""
+    whole = [v.name for v in scope.variables if v.type == "int"]
+    if scope.trips * 4 > MOST_TRIPS:
+        return None
+    count = f"{draw.pick(whole)} % 4" if whole and draw.chance(0.7) else "bx + 1"
+    axis = Axis(draw.name("k"), "4")
+    body = draw_body(draw, scope.inside("dynamic_loop", axis, trips=4, loop=True), draw.random.randint(1, 2))
+    return Stmt("dynamic_loop", (f"for {axis.name} in T.serial({count}):",), body=body, without=(f"{axis.name} = 0",)) if body else None
+
+
+@statement("while", 1.5, nests=True)
+def while_loop(draw: Draw, scope: Scope) -> Stmt | None:
+    """A loop with a counter of its own."""
+    trips = draw.random.randint(1, 3)
+    if scope.trips * trips > MOST_TRIPS:
+        return None
+    axis = Axis(draw.name("c"), str(trips))
+    inner = scope.inside("while", axis, trips=trips, loop=False)
+    step = Stmt("count", (f"{axis.name} = {axis.name} + 1",), fixed=True)
+    body = draw_body(draw, inner, draw.random.randint(1, 3))
+    more = f" and ({condition(draw, scope, 1)})" if draw.chance(0.25) else ""
+    lines = (f'{axis.name} = T.alloc_var("int32", init=0)', f"{axis.name} = 0", f"while {axis.name} < {trips}{more}:")
+    return Stmt("while", lines, body=(*body, step), without=(f"{axis.name} = 0",)) if body else None
+
+
+@statement("if", 2.5, nests=True)
+def branch(draw: Draw, scope: Scope) -> Stmt | None:
+    test = condition(draw, scope, 2)
+    body = draw_body(draw, scope.inside("if"), draw.random.randint(1, 2))
+    other = draw_body(draw, scope.inside("else"), 1) if draw.chance(0.4) else ()
+    return Stmt("if", ("if {0}:",), (test,), body, other, without=()) if body else None
+
+
+@statement("break", 0.7)
+def leave(draw: Draw, scope: Scope) -> Stmt | None:
+    """Leaves the innermost loop, or its iteration."""
+    if not scope.loop:
+        return None
+    last = Stmt("leave", (draw.pick(["break", "continue"]),))
+    return Stmt("break", ("if {0}:",), (condition(draw, scope, 1),), (last,))

@@ -1,0 +1,89 @@
+"""Reductions, scans, reducers, views."""
+
+from __future__ import annotations
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.expressions import term
+from testing.fuzz.registry import statement
+from testing.fuzz.scope import Axis, Scope, Tile
+from testing.fuzz.statements.copies import some_shape
+from testing.fuzz.statements.regions import a_shape, operand
+from testing.fuzz.tree import Stmt
+
+SUMS = ("sum", "abssum")
+CHOICES = ("max", "min", "absmax")
+BITS = ("bitand", "bitor", "bitxor")
+
+
+@statement("reduce", 4)
+def reduce(draw: Draw, scope: Scope) -> Stmt | None:
+    """One axis of a tile."""
+    shape = some_shape(draw, scope)
+    if len(shape) < 2:
+        shape = a_shape(draw, 2)
+    kind = draw.pick(SUMS * 2 + CHOICES * 2 + BITS)
+    dim = draw.random.randrange(len(shape))
+    rest = tuple(size for n, size in enumerate(shape) if n != dim)
+    wide = kind in SUMS
+    dtype = "int32" if kind in BITS or draw.chance(0.25) else "float32"
+    if kind in CHOICES and draw.chance(0.3):
+        dtype = draw.pick(["float16", "bfloat16", "int8"])
+    source, of = operand(draw, scope, shape, (dtype,), rows=False)
+    target, to = operand(draw, scope, rest, (dtype,), wide=wide, apart=(of.name,), rows=False)
+    shown = dim if draw.chance(0.7) else dim - len(shape)
+    return Stmt("reduce", (f"T.reduce_{kind}({source}, {target}, dim={shown}, clear={draw.chance(0.6)})",), writes=(to.name,))
+
+
+@statement("scan", 1.5)
+def scan(draw: Draw, scope: Scope) -> Stmt | None:
+    """Running sums to another tile, running maxima in place too."""
+    shape = some_shape(draw, scope)
+    dim = draw.random.randrange(len(shape))
+    dtype = draw.pick(["float32", "float32", "int32"])
+    source, of = operand(draw, scope, shape, (dtype,), parts=0.2, rows=False)
+    tail = f"dim={dim}, reverse={draw.chance(0.4)}"
+    if draw.chance(0.4):
+        if draw.chance(0.5):
+            return Stmt("scan", (f"T.cummax({source}, {tail})",), writes=(of.name,))
+        target, to = operand(draw, scope, shape, (dtype,), apart=(of.name,), parts=0.2, rows=False)
+        return Stmt("scan", (f"T.cummax({source}, {target}, {tail})",), writes=(to.name,))
+    target, to = operand(draw, scope, shape, (dtype,), wide=True, apart=(of.name,), parts=0.2, rows=False)
+    return Stmt("scan", (f"T.cumsum({source}, {target}, {tail})",), writes=(to.name,))
+
+
+@statement("reducer", 1)
+def reducer(draw: Draw, scope: Scope) -> Stmt | None:
+    """Partial results of the threads, made one at the end."""
+    inner_shape = some_shape(draw, scope)
+    if len(inner_shape) < 2:
+        inner_shape = a_shape(draw, 2)
+    keep, away = Axis(draw.name("i"), inner_shape[0], True), Axis(draw.name("j"), inner_shape[1], True)
+    name = draw.name("r")
+    op = draw.pick(["sum", "sum", "max", "min"])
+    target, to = operand(draw, scope, (keep.extent,), ("float32",), ("fragment",), wide=True, parts=0)
+    inside = scope.inside("reducer", keep, away)
+    inside.tiles = [tile for tile in inside.tiles if tile.name != to.name]
+    update = term(draw, inside, "float")
+    replication = draw.pick(["", "", ', replication="all"', ', replication="none"'])
+    lines = (
+        f'{name} = T.alloc_reducer(({keep.extent},), "float32", op="{op}"{replication})',
+        f"T.reducer_init({name})",
+        f"for {keep.name}, {away.name} in T.Parallel({keep.extent}, {away.extent}):",
+        f"    T.reducer_update({name}[{keep.name}], {{0}})",
+        f"T.finalize_reducer({name}, {target})",
+    )
+    return Stmt("reducer", lines, (update,), writes=(to.name,))
+
+
+@statement("view", 0.8)
+def view(draw: Draw, scope: Scope) -> Stmt | None:
+    """A shared tile under a flat shape, which statements after it use as well."""
+    found = [tile for tile in scope.tiles if tile.memory == "shared" and len(tile.shape) > 1]
+    if not found:
+        return None
+    tile = draw.pick(found)
+    name, flat = draw.name("flat"), " * ".join(f"({size})" for size in tile.shape)
+    used = Tile(name, "shared", (flat,), tile.dtype, tile.wide)
+    scope.tiles = [t for t in scope.tiles if t.name != tile.name] + [used]
+    scope.hidden = scope.hidden | {tile.name}
+    return Stmt("view", (f"{name} = T.reshape({tile.name}, ({flat},))",))

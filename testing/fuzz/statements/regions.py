@@ -1,0 +1,66 @@
+"""Operands of tile operators: whole tiles, rows of taller ones, slices of larger ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.indices import index
+from testing.fuzz.scope import Scope, Tile
+
+LARGEST = 4096
+"""Elements of the largest tile."""
+
+
+def shapes(draw: Draw) -> list[str]:
+    """Names of sizes that tiles have."""
+    return [name for name in draw.sizes if name != "G"]
+
+
+def a_shape(draw: Draw, rank: int, most: int = LARGEST) -> tuple[str, ...]:
+    """A shape of a tile."""
+    for _ in range(20):
+        shape = tuple(draw.pick(shapes(draw)) for _ in range(rank))
+        if draw.elements(shape) <= most:
+            return shape
+    return (min(shapes(draw), key=draw.size),) * rank
+
+
+def operand(
+    draw: Draw, scope: Scope, shape: Sequence[str], types: Sequence[str] = (), memories: Sequence[str] = ("shared", "fragment"),
+    wide: bool | None = False, apart: Sequence[str] = (), parts: float = 0.35,
+    rows: bool = True,
+) -> tuple[str, Tile]:  # fmt: skip
+    """The text of a region of ``shape``, and its tile; with the probability ``parts`` only a part of the tile."""
+    if draw.chance(parts) and draw.elements(shape) * 4 <= LARGEST:
+        found = _row(draw, scope, shape, types, memories, wide, apart) if rows and draw.chance(0.5) else None
+        found = found or _slice(draw, scope, shape, types, memories, wide, apart)
+        if found is not None:
+            return found
+    tile = draw.tile(scope, shape, types, memories, wide, apart)
+    return tile.name, tile
+
+
+def _row(draw, scope, shape, types, memories, wide, apart) -> tuple[str, Tile] | None:
+    """A row of a tile with one axis more."""
+    if len(shape) > 2:
+        return None
+    lead = draw.pick([size for size in shapes(draw) if draw.sizes[size] <= 8] or ["2"])
+    if draw.elements((lead, *shape)) > LARGEST:
+        return None
+    tile = draw.tile(scope, (lead, *shape), types, memories, wide, apart)
+    if tile.dtype in ("int4", "uint4", "float4_e2m1fn") and draw.size(tile.shape[-1]) % 2:
+        return None
+    return f"{tile.name}[{index(draw, scope, lead)}, {', '.join(':' for _ in shape)}]", tile
+
+
+def _slice(draw, scope, shape, types, memories, wide, apart) -> tuple[str, Tile] | None:
+    """Neighbouring rows or columns of a larger tile."""
+    axis = draw.random.randrange(len(shape))
+    more, start = draw.pick([(2, 0), (2, 2), (3, 1), (8, 8), (4, 2)])
+    larger = tuple(f"{size} + {more}" if n == axis else size for n, size in enumerate(shape))
+    if draw.elements(larger) > LARGEST:
+        return None
+    tile = draw.tile(scope, larger, types, memories, wide, apart)
+    bounds = [f"{start}:{size} + {start}" if n == axis else ":" for n, size in enumerate(shape)]
+    return f"{tile.name}[{', '.join(bounds)}]", tile

@@ -1,0 +1,61 @@
+"""Scalars of a block, and single elements."""
+
+from __future__ import annotations
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.expressions import condition, small
+from testing.fuzz.indices import index
+from testing.fuzz.registry import statement
+from testing.fuzz.scope import Scope, Variable
+from testing.fuzz.statements.nests import store
+from testing.fuzz.tree import Expr, Stmt
+
+DTYPES = {"int": "int32", "float": "float32", "bool": "bool"}
+
+
+def value_of(draw: Draw, scope: Scope, kind: str) -> Expr:
+    """A value for a variable."""
+    return condition(draw, scope, 1) if kind == "bool" else small(draw, scope, kind)
+
+
+@statement("variable", 1.5)
+def variable(draw: Draw, scope: Scope) -> Stmt | None:
+    """A new variable."""
+    kind = draw.pick(["int", "int", "float", "bool"])
+    name = draw.name("v")
+    first = value_of(draw, scope, kind)
+    scope.variables.append(Variable(name, kind))
+    dtype = "int8" if kind == "int" and draw.chance(0.1) else DTYPES[kind]
+    return Stmt("variable", (f'{name} = T.alloc_var("{dtype}")', f"{name} = {{0}}"), (first,))
+
+
+@statement("assign", 1.5)
+def assign(draw: Draw, scope: Scope) -> Stmt | None:
+    """Another value for a variable."""
+    if not scope.variables:
+        return None
+    target = draw.pick(scope.variables)
+    return Stmt("assign", (f"{target.name} = {{0}}",), (value_of(draw, scope, target.type),))
+
+
+@statement("element", 1.5)
+def element(draw: Draw, scope: Scope) -> Stmt | None:
+    """One element of a tile, outside of any nest."""
+    found = [tile for tile in scope.tiles if tile.memory != "local"]
+    if not found:
+        return None
+    tile = draw.pick(found)
+    at = ", ".join(str(index(draw, scope, size)) for size in tile.shape)
+    return store(draw, scope, tile, at)
+
+
+@statement("vote", 0.7)
+def vote(draw: Draw, scope: Scope) -> Stmt | None:
+    """Whether some or all elements are not zero."""
+    found = [tile for tile in scope.tiles if len(tile.shape) == 1 and tile.dtype in ("int32", "bool", "float32") and tile.memory == "shared"]
+    if not found:
+        return None
+    tile, name = draw.pick(found), draw.name("v")
+    scope.variables.append(Variable(name, "int"))
+    test = f"T.{draw.pick(['any_of', 'all_of'])}({tile.name})"
+    return Stmt("vote", (f'{name} = T.alloc_var("int32", init=0)', f"{name} = T.if_then_else({test}, 1, 2)"))

@@ -1,0 +1,166 @@
+"""A random program as a tree: expressions, statements, kernels. It prints as a Python file, and a shrinker edits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+INDENT = "    "
+
+
+@dataclass(frozen=True)
+class Expr:
+    """An expression.
+
+    Attributes:
+        kind: the construct, for the coverage of pairs.
+        text: its text, with ``{0}``, ``{1}``, … for the parts.
+        type: ``"float"``, ``"int"``, ``"bool"``, ``"index"``: what it may be replaced by.
+        parts: the operands.
+    """
+
+    kind: str
+    text: str
+    type: str
+    parts: tuple[Expr, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text.format(*map(str, self.parts)) if self.parts else self.text
+
+    def walk(self) -> Iterator[Expr]:
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+
+@dataclass(frozen=True)
+class Stmt:
+    """A statement.
+
+    Attributes:
+        kind: the construct, for the coverage of pairs.
+        lines: its text, with ``{0}``, … for the parts; the last line opens the body, if there is one.
+        parts: the expressions in it.
+        body, other: what is inside; ``other`` after an ``else:``.
+        writes: the tiles that it stores to.
+        without: the lines that stand for the head when the body is put into its place.
+        fixed: that the shrinker must not delete it.
+    """
+
+    kind: str
+    lines: tuple[str, ...]
+    parts: tuple[Expr, ...] = ()
+    body: tuple[Stmt, ...] = ()
+    other: tuple[Stmt, ...] = ()
+    writes: tuple[str, ...] = ()
+    without: tuple[str, ...] | None = None
+    fixed: bool = False
+
+    def head(self) -> list[str]:
+        """The lines of the statement itself."""
+        texts = [str(part) for part in self.parts]
+        return [line.format(*texts) if texts else line for line in self.lines]
+
+    def print(self, depth: int) -> list[str]:
+        """All lines, indented."""
+        found = [INDENT * depth + line for line in self.head()]
+        found += _block(self.body, depth + 1) if self.lines and self.lines[-1].endswith(":") else []
+        if self.other:
+            found += [INDENT * depth + "else:", *_block(self.other, depth + 1)]
+        return found
+
+    def walk(self) -> Iterator[Stmt]:
+        yield self
+        for inner in (*self.body, *self.other):
+            yield from inner.walk()
+
+
+def _block(statements: tuple[Stmt, ...], depth: int) -> list[str]:
+    return [line for statement in statements for line in statement.print(depth)] or [INDENT * depth + "pass"]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A parameter of the program.
+
+    Attributes:
+        shape: texts of the sizes.
+        role: ``"in"`` or ``"out"``.
+        low, high: range of an input's values.
+    """
+
+    name: str
+    shape: tuple[str, ...]
+    dtype: str
+    role: str = "in"
+    low: int = -4
+    high: int = 4
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launch: what is declared and filled, what is done, what is stored."""
+
+    grid: str
+    threads: int
+    body: tuple[Stmt, ...] = ()
+
+    def print(self) -> list[str]:
+        head = f"with T.Kernel({self.grid}, threads={self.threads}) as bx:"
+        return [INDENT * 2 + head, *_block(self.body, 3)]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program.
+
+    Attributes:
+        sizes: names of sizes and their values; the text uses the names.
+        dynamic: those of them that each call gives.
+        names_threads: that the program is not for a CPU.
+        configs: pass configurations.
+    """
+
+    name: str
+    sizes: dict[str, int]
+    tensors: tuple[Tensor, ...]
+    kernels: tuple[Kernel, ...]
+    dynamic: frozenset[str] = frozenset()
+    configs: dict = field(default_factory=dict)
+    names_threads: bool = False
+
+    @property
+    def used(self) -> tuple[Tensor, ...]:
+        """The tensors that the text of the kernels names."""
+        text = "\n".join(line for kernel in self.kernels for line in kernel.print())
+        return tuple(tensor for tensor in self.tensors if f"{tensor.name}[" in text)
+
+    def __str__(self) -> str:
+        fixed = {name: value for name, value in self.sizes.items() if name not in self.dynamic}
+        lines = [f'"""{self.name}"""', "", "import tilelang.language as T", ""]
+        lines += [f"{name} = {value}" for name, value in fixed.items()]
+        lines += ["", "", "def build():"]
+        lines += [f'{INDENT}{name} = T.dynamic("{name}")' for name in sorted(self.dynamic)]
+        parameters = ", ".join(f'{t.name}: T.Tensor(({", ".join(t.shape)},), "{t.dtype}")' for t in self.used)
+        lines += [f"{INDENT}@T.prim_func", f"{INDENT}def main({parameters}):"]
+        for kernel in self.kernels:
+            lines += kernel.print()
+        return "\n".join([*lines, "", f"{INDENT}return main", ""])
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """Sizes as numbers."""
+        return tuple(evaluate(size, self.sizes) for size in tensor.shape)
+
+    def statements(self) -> Iterator[Stmt]:
+        for kernel in self.kernels:
+            for statement in kernel.body:
+                yield from statement.walk()
+
+    def with_bodies(self, bodies: list[tuple[Stmt, ...]]) -> Program:
+        """The same with other statements in its kernels."""
+        return replace(self, kernels=tuple(replace(k, body=body) for k, body in zip(self.kernels, bodies)))
+
+
+def evaluate(size: str, sizes: dict[str, int]) -> int:
+    """The value of the text of a size."""
+    return int(eval(size, {"__builtins__": {}}, dict(sizes)))
