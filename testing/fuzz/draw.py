@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from testing.fuzz import dtypes
@@ -23,12 +23,13 @@ class Draw:
         beginning: declarations of the kernel that is being drawn; declared: the tiles.
         dynamic: whether the number of blocks is an argument of the call.
         aim: two constructs, of which the second should be inside of, after, or fed by the first.
+        avoid: statements and element types that are not drawn.
         threads: of the kernel.
     """
 
-    def __init__(self, seed: int, aim: tuple[str, str] | None = None):
+    def __init__(self, seed: int, aim: tuple[str, str] | None = None, avoid: Collection[str] = ()):
         self.random = random.Random(seed)
-        self.aim = aim
+        self.aim, self.avoid = aim, avoid
         self.sizes: dict[str, int] = {"G": self.random.choice([1, 2, 2, 3])}
         self.tensors: list[Tensor] = []
         self.beginning: list[Stmt] = []
@@ -41,6 +42,11 @@ class Draw:
         """A name that is nowhere else."""
         self._names += 1
         return f"{base}{self._names}"
+
+    @property
+    def common(self) -> list[str]:
+        """Element types of a tile that may have any, with how often each is drawn."""
+        return [dtype for dtype in dtypes.COMMON if dtype not in self.avoid]
 
     def size(self, text: str) -> int:
         """A size as a number."""
@@ -83,7 +89,7 @@ class Draw:
         ]  # fmt: skip
         if found and self.chance(0.85):
             return self.pick(found)
-        choices = types or (dtypes.WIDE if wide else dtypes.COMMON)
+        choices = types or (dtypes.WIDE if wide else self.common)
         return self.declare(scope, shape, self.pick(choices), self.pick(memories), bool(wide))
 
     def visible(self, scope: Scope) -> list[Tile]:
@@ -116,7 +122,8 @@ class Draw:
         """A region of a new input with the shape of ``tile``, as an operand of a copy."""
         if tile.dtype not in dtypes.PACKED and self.chance(0.25):
             cut = self.random.randint(0, min(3, self.sizes["G"] * self.size(tile.shape[0]) - 1))
-            tensor = self.input((f"G * ({tile.shape[0]}) - {cut}" if cut else f"G * ({tile.shape[0]})", *tile.shape[1:]), tile.dtype)
+            rows = f"G * ({tile.shape[0]}) - {cut}" if cut else f"G * ({tile.shape[0]})"
+            tensor = self.input((rows, *tile.shape[1:]), tile.dtype)
             return f"{tensor.name}[bx * ({tile.shape[0]}){', 0' * (len(tile.shape) - 1)}]"
         tensor = self.input(("G", *tile.shape), tile.dtype)
         return f"{tensor.name}[bx{', 0' * len(tile.shape)}]"

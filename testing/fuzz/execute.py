@@ -16,9 +16,11 @@ import tilelang
 from testing.fuzz import dtypes
 from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, REFUSED, RIGHT, Outcome
 from testing.fuzz.tree import Program
+from tilelang import interpreter
 from tilelang.errors import PassFailedError, SimulatorError, TileLangError
 
 TARGETS = ("cpu", "c", "sm_80", "sm_90a")
+INTERPRETER = "interpret"
 _FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-fuzz-")
 
 
@@ -58,6 +60,20 @@ def target_of(name: str) -> Any:
     return {"kind": "cuda", "arch": name} if name.startswith("sm_") else name
 
 
+def interpreted(program: Program) -> tuple[Outcome, list[torch.Tensor]]:
+    """The outcome of the interpreter, which defines the language, and the tensors: a finding says that there is no meaning."""
+    tensors = arguments(program)
+    try:
+        findings = interpreter.run(load(program).build(), *tensors)
+    except TileLangError as error:
+        return Outcome(REFUSED, str(error)), []
+    except Exception as error:
+        return Outcome(CRASH, f"{type(error).__name__}: {error}"), []
+    if findings:
+        return Outcome(FINDING, str(findings[0])), []
+    return Outcome(RIGHT), [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
+
+
 def run(program: Program, target: str) -> list[torch.Tensor]:
     """The tensors after a run, as numbers.
 
@@ -73,6 +89,8 @@ def run(program: Program, target: str) -> list[torch.Tensor]:
 
 def attempt(program: Program, target: str) -> tuple[Outcome, list[torch.Tensor]]:
     """The outcome of a run, and the tensors if it came to an end."""
+    if target == INTERPRETER:
+        return interpreted(program)
     try:
         return Outcome(RIGHT), run(program, target)
     except SimulatorError as error:

@@ -23,7 +23,8 @@ _TERMS = {
 }  # fmt: skip
 _INTS = {
     "floormod": "(({0}) % 5)", "floordiv": "(({0}) // 2)", "and_bits": "(({0}) & 3)", "xor_bits": "((({0}) ^ ({1})) & 3)",
-    "or_bits": "((({0}) | ({1})) & 3)", "shift_left": "((({0}) & 1) << 2)", "shift_right": "(({0}) >> 1)", "truncmod": "T.truncmod({0}, 3)",
+    "or_bits": "((({0}) | ({1})) & 3)", "shift_left": "((({0}) & 1) << 2)", "shift_right": "(({0}) >> 1)",
+    "truncmod": "T.truncmod({0}, 3)",
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import testing.fuzz.statements  # noqa: F401
 from testing.fuzz import dtypes
 from testing.fuzz.draw import Draw
@@ -10,7 +12,7 @@ from testing.fuzz.scope import Axis, Scope, Tile
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.tree import Kernel, Program, Stmt
 
-SIZES = (1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 12, 16, 16, 17, 20, 32, 32, 33, 40, 64)
+SIZES = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16, 16, 17, 20, 32, 33)
 THREADS = (32, 32, 64, 64, 128, 128, 128, 256, 96)
 CONFIGS = (
     "tl.disable_warp_specialized", "tl.disable_tma_lower", "tl.disable_vectorize", "tl.disable_shared_swizzle",
@@ -20,13 +22,13 @@ CONFIGS = (
 """Pass configurations that change no result."""
 
 
-def draw_program(seed: int, aim: tuple[str, str] | None = None) -> Program:
+def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collection[str] = ()) -> Program:
     """The program of a seed, steered to a pair of constructs if one is given."""
-    draw = Draw(seed, aim)
+    draw = Draw(seed, aim, avoid)
     r = draw.random
-    for number in range(r.randint(3, 5)):
+    for number in range(r.randint(2, 4)):
         draw.sizes[f"D{number}"] = r.choice(SIZES)
-    kernels = tuple(_kernel(draw) for _ in range(2 if draw.chance(0.12) else 1))
+    kernels = tuple(_kernel(draw) for _ in range(2 if draw.chance(0.05) else 1))
     configs = {name: True for name in CONFIGS if draw.chance(0.04)}
     dynamic = frozenset({"G"}) if draw.dynamic else frozenset()
     name = f"seed {seed}" + (f", {aim[0]} and {aim[1]}" if aim else "")
@@ -37,11 +39,11 @@ def _kernel(draw: Draw) -> Kernel:
     draw.threads = draw.pick(THREADS)
     draw.beginning, draw.declared = [], []
     scope = Scope(axes=(Axis("bx", "G"),))
-    for _ in range(draw.random.randint(1, 3)):
-        draw.declare(scope, a_shape(draw, draw.pick([1, 2, 2, 3])), draw.pick(dtypes.COMMON), draw.pick(["shared", "fragment"]))
-    if draw.chance(0.5):
+    for _ in range(draw.random.randint(1, 2)):
+        draw.declare(scope, a_shape(draw, draw.pick([1, 2, 2, 3])), draw.pick(draw.common), draw.pick(["shared", "fragment"]))
+    if draw.chance(0.4):
         draw.declare(scope, a_shape(draw, draw.pick([1, 2])), draw.pick(["float32", "int32"]), "fragment", wide=True)
-    body = draw_body(draw, scope, draw.random.randint(2, 6))
+    body = draw_body(draw, scope, draw.pick([1, 1, 2, 2, 3, 4]))
     results = tuple(_result(draw, tile) for tile in draw.declared)
     return Kernel("G", draw.threads, (*draw.beginning, *body, *results))
 

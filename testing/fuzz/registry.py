@@ -34,10 +34,12 @@ ITERATION: dict[str, Entry] = {}
 THREAD: dict[str, Entry] = {}
 """Statements of a program that names threads."""
 
-DEEPEST = 3
+DEEPEST = 2
 
 
-def statement(name: str, weight: float = 1, *, table: dict[str, Entry] | None = None, nests: bool = False) -> Callable[[Rule], Rule]:
+def statement(
+    name: str, weight: float = 1, *, table: dict[str, Entry] | None = None, nests: bool = False
+) -> Callable[[Rule], Rule]:
     """Registers a rule."""
     table = BLOCK if table is None else table
 
@@ -62,7 +64,8 @@ def draw_body(draw: Draw, scope: Scope, count: int, table: dict[str, Entry] | No
 
 def draw_statement(draw: Draw, scope: Scope, table: dict[str, Entry]) -> Stmt | None:
     """A statement of any kind that fits."""
-    entries = {name: entry for name, entry in table.items() if not entry.nests or scope.depth < DEEPEST}
+    fits = {name: entry for name, entry in table.items() if not entry.nests or scope.depth < DEEPEST}
+    entries = {name: entry for name, entry in fits.items() if name not in draw.avoid}
     for _ in range(6):
         name = draw.steered(list(entries), [entry.weight for entry in entries.values()], scope)
         drawn = entries[name].rule(draw, scope)

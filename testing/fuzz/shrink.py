@@ -1,4 +1,4 @@
-"""Makes a failing program as small as it gets: fewer statements, shorter expressions, smaller sizes, as long as it still fails."""
+"""Makes a failing program small: fewer statements, shorter expressions, smaller sizes, as long as it still fails."""
 
 from __future__ import annotations
 

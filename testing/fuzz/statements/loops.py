@@ -21,7 +21,7 @@ def counted(draw: Draw, scope: Scope, kind: str, head: str, most: int = 6) -> St
         return None
     axis = Axis(draw.name("k"), draw.pick(sizes) if sizes and draw.chance(0.75) else str(draw.random.randint(1, min(4, most))))
     inner = scope.inside(kind, axis, trips=draw.size(axis.extent), loop=kind not in ("unroll", "python_loop"))
-    body = draw_body(draw, inner, draw.random.randint(1, 3))
+    body = draw_body(draw, inner, draw.pick([1, 1, 2, 3]))
     line = head.format(name=axis.name, extent=axis.extent, stages=draw.pick([0, 1, 2, 2, 3]))
     return Stmt(kind, (line,), body=body, without=(f"{axis.name} = 0",)) if body else None
 
@@ -55,7 +55,9 @@ def dynamic_loop(draw: Draw, scope: Scope) -> Stmt | None:
     count = f"{draw.pick(whole)} % 4" if whole and draw.chance(0.7) else "bx + 1"
     axis = Axis(draw.name("k"), "4")
     body = draw_body(draw, scope.inside("dynamic_loop", axis, trips=4, loop=True), draw.random.randint(1, 2))
-    return Stmt("dynamic_loop", (f"for {axis.name} in T.serial({count}):",), body=body, without=(f"{axis.name} = 0",)) if body else None
+    if not body:
+        return None
+    return Stmt("dynamic_loop", (f"for {axis.name} in T.serial({count}):",), body=body, without=(f"{axis.name} = 0",))
 
 
 @statement("while", 1.5, nests=True)
@@ -67,7 +69,7 @@ def while_loop(draw: Draw, scope: Scope) -> Stmt | None:
     axis = Axis(draw.name("c"), str(trips))
     inner = scope.inside("while", axis, trips=trips, loop=False)
     step = Stmt("count", (f"{axis.name} = {axis.name} + 1",), fixed=True)
-    body = draw_body(draw, inner, draw.random.randint(1, 3))
+    body = draw_body(draw, inner, draw.pick([1, 1, 2]))
     more = f" and ({condition(draw, scope, 1)})" if draw.chance(0.25) else ""
     lines = (f'{axis.name} = T.alloc_var("int32", init=0)', f"{axis.name} = 0", f"while {axis.name} < {trips}{more}:")
     return Stmt("while", lines, body=(*body, step), without=(f"{axis.name} = 0",)) if body else None

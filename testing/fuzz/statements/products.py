@@ -27,8 +27,9 @@ def gemm(draw: Draw, scope: Scope) -> Stmt | None:
         k = draw.pick(deep)
     ta, tb = draw.chance(0.3), draw.chance(0.4)
     c, of_c = operand(draw, scope, (m, n), (TYPES[dtype],), ("fragment",), wide=True, parts=0)
-    a, of_a = operand(draw, scope, (k, m) if ta else (m, k), (dtype,), ("shared",) if ta else ("shared", "shared", "fragment"), parts=0.2)
-    b, of_b = operand(draw, scope, (n, k) if tb else (k, n), (dtype,), ("shared",), parts=0.2)
+    memories = ("shared",) if ta else ("shared", "shared", "fragment")
+    a, _ = operand(draw, scope, (k, m) if ta else (m, k), (dtype,), memories, parts=0.2)
+    b, _ = operand(draw, scope, (n, k) if tb else (k, n), (dtype,), ("shared",), parts=0.2)
     policy = draw.pick(["Square", "FullRow", "FullCol"])
     options = f"transpose_A={ta}, transpose_B={tb}, clear_accum={draw.chance(0.3)}, policy=T.GemmWarpPolicy.{policy}"
     return Stmt("gemm", (f"T.gemm({a}, {b}, {c}, {options})",), writes=(of_c.name,))

@@ -52,7 +52,8 @@ def element(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("vote", 0.7)
 def vote(draw: Draw, scope: Scope) -> Stmt | None:
     """Whether some or all elements are not zero."""
-    found = [tile for tile in scope.tiles if len(tile.shape) == 1 and tile.dtype in ("int32", "bool", "float32") and tile.memory == "shared"]
+    shared = [tile for tile in scope.tiles if len(tile.shape) == 1 and tile.memory == "shared"]
+    found = [tile for tile in shared if tile.dtype in ("int32", "bool", "float32")]
     if not found:
         return None
     tile, name = draw.pick(found), draw.name("v")

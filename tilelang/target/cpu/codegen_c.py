@@ -50,7 +50,8 @@ def emit_c(program: CpuProgram, context: Any) -> CSource:
     statements = CStatements(context.name)
     parameters = [_parameter(statements, param) for param in func.params]
     body = list(statements.lines(func.body, 1))
-    called = [_part(statements, part.func) for part in program.parts]
+    tasks = list(statements.tasks)
+    called = [text for part in program.parts for text in _part(statements, part.func)]
     functions = [_function(statements, name) for name in program.all_functions]
     vectors = [vector_typedef(dtype) for dtype in statements.expr.vectors]
     own = [helpers.c_text(program.all_helpers)] if helpers.c_text(program.all_helpers) else []
@@ -59,7 +60,7 @@ def emit_c(program: CpuProgram, context: Any) -> CSource:
     imported = [str(program.signature.attrs["tl.import_source"])] if "tl.import_source" in (program.signature.attrs or {}) else []
     parts = [
         PRELUDE, *workspace, *vectors, "", *statements.expr.definitions.values(), *functions, *own, *imported, "",
-        *called, *statements.tasks, *entry,
+        *called, *tasks, *entry,
     ]  # fmt: skip
     return CSource("\n".join(parts) + "\n", tuple(statements.failures), program)
 
@@ -74,13 +75,15 @@ def _parameter(statements: CStatements, param: Any) -> str:
     return f"{kind} {statements.expr.names(param)}"
 
 
-def _part(statements: CStatements, func: Any) -> str:
-    """A function that the kernel calls."""
+def _part(statements: CStatements, func: Any) -> list[str]:
+    """A function that the kernel calls, after the functions over the blocks of its own parallel loops."""
     statements.visible = {}
+    before = len(statements.tasks)
     distinct = "restrict " if func.attrs.get("tirx.noalias", False) else ""
     parameters = [_parameter(statements, param).replace("* ", f"* {distinct}") for param in func.params]
     head = f"static __attribute__((noinline)) int32_t {func.attrs['global_symbol']}({', '.join(parameters) or 'void'}) {{"
-    return "\n".join([head, *statements.lines(func.body, 1), "}", ""])
+    body = list(statements.lines(func.body, 1))
+    return [*statements.tasks[before:], "\n".join([head, *body, "}", ""])]
 
 
 def _function(statements: CStatements, name: str) -> str:

@@ -24,6 +24,11 @@ KERNEL_LEVEL, ENTRY_LEVEL = 3, 0
 """LLVM's optimisation levels: for the kernel, and for the entry that checks arguments (long code that runs once a call)."""
 
 
+_OPTIONS = ["-vectorize-scev-check-threshold:uint=0"]
+"""LLVM's options. Its vectoriser takes an index modulo a power of two for one that never wraps around, if another check of the
+same loop seems to imply it: stores then leave the buffer. So loops that would need such checks stay scalar."""
+
+
 @dataclass(frozen=True)
 class HostModule:
     """TVM's modules, lowered and ready for code generation.
@@ -64,7 +69,7 @@ def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int) -
     attributes = [f"+{feature}" for feature in features]
     if "avx512f" in features:
         attributes.append("-prefer-256-bit")
-    fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level}
+    fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level, "cl-opt": _OPTIONS}
     return ir.Target({name: value for name, value in fields.items() if value})
 
 

@@ -247,6 +247,8 @@ class Legalizer(StmtRewriter):
 
     def _binary(self, node: Any, kind: type) -> Any:
         left, right = self.expr(node.a), self.expr(node.b)
+        if str(left.ty) == "bool":
+            return _of_bools(left, right, kind)
         if kind in _FLOAT_CARE and str(left.ty).startswith("float"):
             if kind in (ir.Max, ir.Min):
                 return _float_extreme(left, right, kind)
@@ -301,7 +303,10 @@ class Legalizer(StmtRewriter):
         return ir.Not(inner)
 
     def _complement(self, node: Any) -> Any:
-        result, dtype = ir.tirx.BitwiseNot(self.expr(node.a)), str(node.ty)
+        value, dtype = self.expr(node.a), str(node.ty)
+        if dtype == "bool":
+            return ir.Not(value)
+        result = ir.tirx.BitwiseNot(value)
         return packed.wrapped(result, dtype) if dtype in packed.HELD else result
 
     def _let(self, node: Any) -> Any:
@@ -386,6 +391,14 @@ def _float_extreme(left: Any, right: Any, kind: type) -> Any:
         return ir.Select(better if isinstance(b, ir.FloatImm) else ir.Or(better, is_nan(b)), a, b)
 
     return _bound(left, lambda a: _bound(right, lambda b: chosen(a, b)))
+
+
+def _of_bools(left: Any, right: Any, kind: type) -> Any:
+    """An operation on two bools: neither LLVM code generation nor C has one type for all of them."""
+    if kind in (ir.And, ir.Or):
+        return kind(left, right)
+    result = kind(ir.Cast("int32", left), ir.Cast("int32", right))
+    return result if kind in _COMPARISONS else ir.NE(result, ir.IntImm("int32", 0))
 
 
 def _shifted(left: Any, right: Any, kind: type) -> Any:

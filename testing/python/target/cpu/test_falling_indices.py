@@ -27,3 +27,24 @@ def test_falling_indices(target):
         want_b[(2 - i) % 8] += want_a[(7 - i) // 2]
     tilelang.compile(main, target=target)(a, b)
     assert a.tolist() == want_a and b.tolist() == want_b
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+@pytest.mark.parametrize("rows, depth", [(16, 5), (16, 4), (32, 5)])
+def test_rows_that_wrap_around(target, rows, depth):
+    @T.prim_func
+    def main(B: T.Tensor((5, rows, depth), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((5, rows, depth), "float32")
+            ones = T.alloc_fragment((2, 5), "float32")
+            T.fill(ones, 1)
+            for i, j, k in T.Parallel(5, rows, depth):
+                own = T.alloc_local((4,), "float32")
+                for q in T.serial(4):
+                    own[q] = ones[j % 2, i] + q
+                tile[i, (j + 1) % rows, k] = own[1]
+            T.copy(tile, B)
+
+    b = torch.zeros(5, rows, depth)
+    tilelang.compile(main, target=target)(b)
+    assert (b == 2).all()

@@ -46,6 +46,29 @@ def products(count):
     return main
 
 
+def kernels(count):
+    @T.prim_func
+    def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32"), C: T.Tensor((4, 8), "float32")):
+        for target in (B, C):
+            with T.Kernel(4, threads=32) as bx:
+                tile = T.alloc_shared((8,), "float32")
+                T.copy(A[bx, 0], tile)
+                for number in [*range(count)]:
+                    for i in T.Parallel(8):
+                        tile[i] += number
+                T.copy(tile, target[bx, 0])
+
+    return main
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("count", [1, 3, 30])
+def test_whole_kernels_become_functions(target, count):
+    a, b, c = torch.ones(4, 8), torch.zeros(4, 8), torch.zeros(4, 8)
+    tilelang.compile(kernels(count), target=target)(a, b, c)
+    assert torch.equal(b, a + count * (count - 1) // 2) and torch.equal(c, b)
+
+
 def mixed(count, dtype="bfloat16"):
     """Copies, views, branches, loops, run-time sizes and bindings, all of them long."""
     n = T.dynamic("n")

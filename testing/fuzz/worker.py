@@ -1,0 +1,78 @@
+"""A process that draws and runs programs: a program that kills its process ends nothing else."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import warnings
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from testing.fuzz.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker does next.
+
+    Attributes:
+        seed, aim: of the program.
+        targets: where it runs.
+        target, outcome: of a failure that is to be shrunk; None for a plain run.
+        avoid: constructs that are not drawn.
+    """
+
+    seed: int
+    aim: tuple[str, str] | None
+    targets: tuple[str, ...]
+    target: str | None = None
+    outcome: Outcome | None = None
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a task: the outcome on each target and the pairs, or the text of the smallest program."""
+
+    task: Task
+    outcomes: dict[str, Outcome]
+    pairs: frozenset = frozenset()
+    text: str = ""
+
+
+class Worker:
+    """A process and the task that it is at."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.task: Task | None = None
+        self.since = 0.0
+
+    def give(self, task: Task, now: float) -> None:
+        """Starts a task."""
+        self.task, self.since = task, now
+        self.connection.send(task)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _work(connection: Connection) -> None:
+    os.environ["TILELANG_DISABLE_CACHE"] = "1"
+    os.environ["OMP_NUM_THREADS"] = "1"
+    warnings.filterwarnings("ignore")
+    from testing.fuzz.tasks import perform
+
+    while True:
+        try:
+            task: Any = connection.recv()
+        except EOFError:
+            return
+        connection.send(perform(task))
