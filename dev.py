@@ -3,6 +3,7 @@
 
     python3 dev.py quickstart     GEMM + ReLU on torch tensors, checked, twice: the second run finds its kernel in the cache
     python3 dev.py test [...]     the test suite (arguments go to pytest)
+    python3 dev.py fuzz [...]     random programs on every target (--minutes, --seed, --count, --target; docs/testing.md)
     python3 dev.py lint           ruff
     python3 dev.py build          only the set-up
     python3 dev.py run ...        any Python command line in the environment
@@ -128,6 +129,11 @@ def test(arguments: list[str]) -> int:
     return subprocess.call([PYTHON, "-m", "pytest", "-q", *parallel, *arguments], cwd=ROOT)
 
 
+def fuzz(arguments: list[str]) -> int:
+    """Random programs."""
+    return subprocess.call([PYTHON, "-m", "testing.fuzz", *arguments], cwd=ROOT)
+
+
 def lint(arguments: list[str]) -> int:
     """Style."""
     return subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
@@ -147,6 +153,7 @@ def run_python(arguments: list[str]) -> int:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "quickstart": quickstart,
     "test": test,
+    "fuzz": fuzz,
     "lint": lint,
     "build": build,
     "run": run_python,

@@ -134,6 +134,7 @@ def scratch(draw: Draw, scope: Scope) -> Stmt | None:
     scope.tiles.append(Tile(name, "local", (size,), dtype))
     loop = draw.pick(["T.serial", "T.unroll", "T.vectorized"])
     lines = (
-        f'{name} = T.alloc_local(({size},), "{dtype}")', f"for {axis.name} in {loop}({size}):", f"    {name}[{axis.name}] = {{0}}",
+        f'{name} = T.alloc_local(({size},), "{dtype}")', f"for {axis.name} in {loop}({size}):",
+        f"    {name}[{axis.name}] = {{0}}",
     )  # fmt: skip
     return Stmt("scratch", lines, (value,), writes=(name,))
