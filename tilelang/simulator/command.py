@@ -10,7 +10,7 @@ import typer
 
 def simulate(
     context: typer.Context,
-    program: Annotated[str, typer.Argument(help="A Python program written for torch's device \"cuda\".")],
+    program: Annotated[str, typer.Argument(help='A Python program written for torch\'s device "cuda".')],
     device: Annotated[str, typer.Option(help="The GPU to show it: a100, rtx3090, l40s, rtx4090, h100, h200.")] = "h100",
     repeat: Annotated[int, typer.Option(min=1, help="How often a measured kernel call really runs.")] = 3,
     checks: Annotated[str, typer.Option(help="Checkers: all, none, or names with commas between them.")] = "all",

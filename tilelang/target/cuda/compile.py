@@ -38,7 +38,7 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     result = run(PIPELINE, func, context, dump=request.dump_ir)
     imported = func.attrs["tl.import_source"] if "tl.import_source" in func.attrs else ""
     kernels = "\n".join(state.text for state in result.value.states)
-    body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE in kernels else "", kernels]))
+    body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE.text in kernels else "", kernels]))
     launches = tuple(state.launch for state in result.value.states)
     return Lowered(prelude(body) + "\n" + body, launches, result.seconds, result.dumps)
 

@@ -124,7 +124,7 @@ PIPELINE = (
     Step("warp_specialize", _specialize, "on sm_90a pipelined loops become producer and consumer roles before layouts exist"),
     Step("read_tree", _read, "plain records are cheaper to walk than the IR; operators on shared memory get fragments"),
     Step("infer_layouts", _infer, "where each tile lives decides the loops, so it comes before any code"),
-    Step("generate", _generate, "each node becomes text once, with the shared memory that it touches beside it"),
+    Step("generate", _generate, "each node becomes device code once, which says itself what memory it touches"),
     Step("plan_shared", _plan, "liveness needs the order of the final code, scratch of reductions included"),
     Step("place_barriers", _synchronise, "buffers that share bytes conflict, so offsets must be known"),
     Step("write_text", _write, "declarations and parameters are those that the code mentions"),

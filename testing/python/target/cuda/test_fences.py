@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilelang.target.cuda.codegen.code import Barrier, Block, Leaf, leaf_of
+from tilelang.target.cuda.ir.code import Barrier, Block, Leaf, leaf_of
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 
 

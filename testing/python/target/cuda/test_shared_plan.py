@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import tilelang.language as T
 from testing.python.target.cuda.support import source
-from tilelang.target.cuda.codegen.code import Block, ScopeCode, leaf_of
+from tilelang.target.cuda.ir.code import Block, ScopeCode, leaf_of
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.info import parse_target
 

@@ -8,7 +8,7 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
-from tilelang.target.cuda.codegen.code import Barrier, Block, BranchCode, LoopCode, Wait, leaf_of
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Leaf, LoopCode, Wait, leaf_of
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 
 
@@ -41,7 +41,7 @@ def test_write_after_read_across_iterations():
 def test_asynchronous_copy_gets_a_wait():
     block = Block([leaf_of(["c"], copies="s"), leaf_of(["r"], reads="s")])
     insert_barriers(block, _same)
-    assert [type(item) for item in block.items if not hasattr(item, "lines")] == [Wait, Barrier]
+    assert [type(item) for item in block.items if not isinstance(item, Leaf)] == [Wait, Barrier]
 
 
 def test_no_barrier_inside_a_divergent_branch():

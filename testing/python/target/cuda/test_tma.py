@@ -16,6 +16,9 @@ from tilelang.layout import TileLayout, row_major, swizzled
 from tilelang.target.cuda.headers import prelude
 from tilelang.target.cuda.hopper import tma
 from tilelang.target.cuda.hopper.wgmma_layout import panel_layout
+from tilelang.target.cuda.ir.code import Block
+from tilelang.target.cuda.ir.printer import Printer
+from tilelang.target.cuda.ir.values import AddressOf, Array, Name, value_of
 from tilelang.target.cuda.toolchain import compile_device
 
 C_TYPES = {"float16": "half", "float32": "float", "int8": "int8_t", "float8_e4m3fn": "__nv_fp8_e4m3", "int32": "int"}
@@ -25,6 +28,14 @@ def tile(shape: tuple, dtype: str = "float16", scope: str = "shared.dyn", mins: 
          strides: tuple = (), name: str = "A") -> Region:  # fmt: skip
     buffer = SimpleNamespace(name=name, shape=shape, dtype=dtype, scope=lambda: scope, strides=strides)
     return Region(buffer, mins or (0,) * len(shape), extents or tuple(shape))
+
+
+SMEM = Array("smem", "uint8")
+
+
+def text(code: list) -> str:
+    """The text of some instructions."""
+    return "\n".join(Printer().lines(Block(code), 0))
 
 
 def plan_load(source: Region, target: Region, layout: TileLayout | None = None) -> tma.TmaPlan | None:
@@ -68,11 +79,11 @@ def test_loads_and_stores_move_the_box_and_leave_the_rest(shape, mins, extents, 
       __syncthreads();
       if (threadIdx.x == 0) {{
         tl::mbarrier_arrive_expect_tx(&barrier, {load.bytes});
-        {chr(10).join(tma.emit_load(load, "smem", "&barrier", str))}
+        {text(tma.loads(load, SMEM, AddressOf(Name("barrier")), value_of))}
       }}
       tl::mbarrier_wait(&barrier, 0);
       if (threadIdx.x == 0) {{
-        {chr(10).join(tma.emit_store(store, "smem", str))}
+        {text(tma.stores(store, SMEM, value_of))}
         tl::tma_store_wait_complete<0>();
       }}
     }}"""
@@ -149,10 +160,10 @@ def test_a_version_of_a_staged_tile_starts_at_its_stage() -> None:
     target = tile((3, 64, 64), mins=(2, 0, 0), extents=(1, 64, 64))
     plan = plan_load(tile((512, 512), scope="global", extents=(64, 64)), target, panel_layout((3, 64, 64), 16, 128))
     assert plan is not None
-    assert tma.emit_load(plan, "smem", "bar", str) == ["tl::tma_load_2d(smem + 8192, A_map, bar, 0, 0);"]
-    assert tma.emit_load(plan, "smem", "bar", str, multicast=3) == [
-        "tl::tma_load_2d_multicast(smem + 8192, A_map, bar, 3, 0, 0);"
-    ]
+    bar = Name("bar")
+    assert text(tma.loads(plan, SMEM, bar, value_of)) == "tl::tma_load_2d(smem + 8192, A_map, bar, 0, 0);"
+    load = text(tma.loads(plan, SMEM, bar, value_of, multicast=3))
+    assert load == "tl::tma_load_2d_multicast(smem + 8192, A_map, bar, 3, 0, 0);"
 
 
 def test_one_row_of_each_matrix_of_a_tile_is_an_operation_of_its_own() -> None:
@@ -170,4 +181,4 @@ def test_reductions_into_global_memory(dtype: str, operation: str, possible: boo
     plan = tma.plan_copy(shared, outer, tma.natural_layout(shared), Facts(), "C_map", reduction=operation)
     assert (plan is not None) == possible
     if plan is not None:
-        assert tma.emit_store(plan, "smem", str, operation)[0].startswith(f"tl::tma_reduce_{operation}_2d(C_map, smem")
+        assert text(tma.stores(plan, SMEM, value_of, operation)).startswith(f"tl::tma_reduce_{operation}_2d(C_map, smem")

@@ -1,4 +1,4 @@
-"""Products by wgmma: plans, layouts, and the emitted text on the simulator against torch."""
+"""Products by wgmma: plans, layouts, and the code on the simulator against torch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tilelang.layout import FragmentLayout, TileLayout
 from tilelang.target.cuda.headers import prelude
 from tilelang.target.cuda.hopper import wgmma
 from tilelang.target.cuda.hopper.wgmma_layout import accumulator_layout, panel_bytes_of, panel_layout
+from tilelang.target.cuda.ir.printer import Printer
+from tilelang.target.cuda.ir.values import Array, value_of
 from tilelang.target.cuda.toolchain import compile_device
 from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 
@@ -71,22 +73,23 @@ def run(gemm: Gemm, threads: int, clear: bool = False, panels: tuple[int, int] |
     bits = canonical(gemm.a.dtype).bits
     b_layout = panel_layout(gemm.b.extents, bits, wide_b)
     operands, images = [], [shared_image(b, b_layout)]
-    right = wgmma.SharedOperand("(pool)", b_layout, gemm.b, bits, gemm.transpose_b)
+    right = wgmma.SharedOperand(Array("pool", "uint8").to(0), b_layout, gemm.b, bits, gemm.transpose_b)
     if plan.a_layout is None:
         a_layout = panel_layout(gemm.a.extents, bits, wide_a)
         images.append(shared_image(a, a_layout))
-        left = wgmma.SharedOperand(f"(pool + {images[0].numel()})", a_layout, gemm.a, bits, not gemm.transpose_a)
+        left = wgmma.SharedOperand(Array("pool", "uint8").to(images[0].numel()), a_layout, gemm.a, bits, not gemm.transpose_a)
         operands.append(torch.zeros(1, dtype=torch.int32))
     else:
-        left = "a_registers"
+        left = Array("a_registers", gemm.a.dtype)
         operands.append(registers_of(a, plan.a_layout, threads).view(torch.uint8).view(torch.int32))
     held = registers_of(c, plan.c_layout, threads)
-    lines = "\n".join(wgmma.emit(plan, left, right, "c_registers", expr=str, clear="true" if clear else None))
+    registers = Array("c_registers", gemm.c.dtype)
+    lines = "\n".join(Printer().lines(wgmma.multiply(plan, left, right, registers, lower=value_of, clear=clear)))
     count, a_words = plan.c_layout.registers, operands[0].numel() // threads if plan.a_layout else 1
     c_type, a_type = C_TYPES[gemm.c.dtype], "half" if bits == 16 else "uint8_t" if bits == 8 else "float"
     body = f"""extern "C" __global__ void __launch_bounds__({threads}) product(const uint4* image, const uint* a, {c_type}* c) {{
       extern __shared__ __align__(1024) uchar pool[];
-      const int {wgmma.WARP_GROUP_NUMBER} = tl::warp_group();
+      const int {wgmma.WARP_GROUP_NUMBER.text} = tl::warp_group();
       for (int i = threadIdx.x; i < {sum(map(torch.numel, images)) // 16}; i += {threads}) ((uint4*)pool)[i] = image[i];
       tl::fence_proxy_async();
       __syncthreads();

@@ -1,4 +1,4 @@
-"""Barriers, fences, asynchronous groups, clusters and dependent launches: intrinsics whose text is one device function.
+"""Barriers, fences, asynchronous groups, clusters and dependent launches: intrinsics that are one device function.
 
 A row says which function, and which arguments are places in memory (they go by address) or compile-time constants (template
 arguments). The rest are values.
@@ -13,6 +13,10 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import Feature, arch_of, architectures_with
+from tilelang.target.cuda.ir.access import ADDRESS, READ
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, counted
+from tilelang.target.cuda.ir.instructions import Evaluate
+from tilelang.target.cuda.ir.values import Array, Call, Name, Number, Value
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 
@@ -21,7 +25,7 @@ class AsyncCall:
     """How one intrinsic is written.
 
     Attributes:
-        function: ``tl::`` function; ``{0}`` in it is the first constant argument.
+        function: ``tl::`` function.
         places: positions of arguments that are elements in memory.
         constants: positions of arguments that must be known at compile time.
         needs: what the architecture must have.
@@ -43,14 +47,14 @@ CALLS: Mapping[str, AsyncCall] = {
     "arrive_cluster_barrier": AsyncCall("tl::mbarrier_arrive_remote", (0,), needs=Feature.CLUSTER),
     "cp_async_barrier_noinc": AsyncCall("tl::cp_async_mbarrier_arrive_noinc", (0,), needs=Feature.CP_ASYNC),
     "ptx_commit_group": AsyncCall("tl::cp_async_commit", needs=Feature.CP_ASYNC),
-    "ptx_wait_group": AsyncCall("tl::cp_async_wait<{0}>", constants=(0,), needs=Feature.CP_ASYNC),
+    "ptx_wait_group": AsyncCall("tl::cp_async_wait", constants=(0,), needs=Feature.CP_ASYNC),
     "fence_proxy_async": AsyncCall("tl::fence_proxy_async"),
     "fence_barrier_init": AsyncCall("tl::mbarrier_fence_init"),
     "tma_store_arrive": AsyncCall("tl::tma_store_commit"),
     "warpgroup_arrive": AsyncCall("tl::wgmma_fence", needs=Feature.WGMMA),
     "warpgroup_commit_batch": AsyncCall("tl::wgmma_commit", needs=Feature.WGMMA),
-    "warpgroup_wait": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,), needs=Feature.WGMMA),
-    "wait_wgmma": AsyncCall("tl::wgmma_wait<{0}>", constants=(0,), needs=Feature.WGMMA),
+    "warpgroup_wait": AsyncCall("tl::wgmma_wait", constants=(0,), needs=Feature.WGMMA),
+    "wait_wgmma": AsyncCall("tl::wgmma_wait", constants=(0,), needs=Feature.WGMMA),
     "pdl_trigger": AsyncCall("tl::pdl_trigger", needs=Feature.PDL),
     "pdl_sync": AsyncCall("tl::pdl_wait", needs=Feature.PDL),
     "cluster_arrive": AsyncCall("tl::cluster_arrive", needs=Feature.CLUSTER),
@@ -66,11 +70,11 @@ PRODUCT_WAITS = ("wait_wgmma", "warpgroup_wait")
 """Those of them that wait for products in flight."""
 
 
-def call_text(emitter: Any, call: Any) -> str | None:
-    """The C++ text of an intrinsic of this family; None for any other expression.
+def lower_call(emitter: Any, call: Any) -> Value | None:
+    """The value of an intrinsic of this family; None for any other expression.
 
     Args:
-        emitter: prints expressions (``text``) and addresses of elements (``address``), and has the target.
+        emitter: lowers expressions and addresses of elements, and has the target.
         call: the call expression.
 
     Raises:
@@ -87,16 +91,15 @@ def call_text(emitter: Any, call: Any) -> str | None:
     if special is not None:
         return special(list(call.args), emitter)
     assert row is not None
-    constants = [constant_argument(call, at) for at in row.constants]
     arguments = (
-        _address(arg, emitter) if at in row.places else emitter.text(arg)
+        _address(arg, emitter, READ) if at in row.places else emitter.value(arg)
         for at, arg in enumerate(call.args)
         if at not in row.constants
     )
-    function = row.function.format(*constants)
+    function = row.function
     if name == "mbarrier_arrive" and len(call.args) == 2:
         function = "tl::mbarrier_arrive_remote"
-    return f"{function}({', '.join(arguments)})"
+    return Call(function, tuple(arguments), tuple(constant_argument(call, at) for at in row.constants))
 
 
 def require(target: Any, feature: Feature, name: str) -> None:
@@ -110,8 +113,8 @@ def require(target: Any, feature: Feature, name: str) -> None:
         raise CompileError(f"{INTRINSICS[name].spelling} needs {needed}, the target is {target.arch}")
 
 
-def _address(load: Any, emitter: Any) -> str:
-    return emitter.places.address(load.source, list(load.indices))
+def _address(load: Any, emitter: Any, kind: str) -> Value:
+    return emitter.places.address(load.source, list(load.indices), kind)
 
 
 def constant_argument(call: Any, at: int) -> int:
@@ -126,42 +129,43 @@ def constant_argument(call: Any, at: int) -> int:
     return value
 
 
-def _store_wait(arguments: list[Any], emitter: Any) -> str:
+def _store_wait(arguments: list[Any], emitter: Any) -> Value:
     count = as_int(arguments[0]) if arguments else 0
     only_read = bool(as_int(arguments[1])) if len(arguments) > 1 else True
-    return f"tl::tma_store_wait{'' if only_read else '_complete'}<{count}>()"
+    return Call(f"tl::tma_store_wait{'' if only_read else '_complete'}", (), (count,))
 
 
-def _cp_async(arguments: list[Any], emitter: Any) -> str:
+def _cp_async(arguments: list[Any], emitter: Any) -> Value:
     target, source, size, *predicate = arguments
-    places = f"{_address(target, emitter)}, {_address(source, emitter)}"
-    suffix = "" if not predicate else "_zfill"
-    condition = "" if not predicate else f", {emitter.text(predicate[0])}"
-    return f"tl::cp_async_{as_int(size)}{suffix}({places}{condition})"
+    function = f"tl::cp_async_{as_int(size)}{'_zfill' if predicate else ''}"
+    return Call(function, (_address(target, emitter, ADDRESS), _address(source, emitter, READ), *map(emitter.value, predicate)))
 
 
-_SPECIAL: Mapping[str, Callable[[list[Any], Any], str]] = {
+_SPECIAL: Mapping[str, Callable[[list[Any], Any], Value]] = {
     "tma_store_wait": _store_wait,
     "ptx_cp_async": _cp_async,
 }
 
 
-def barrier_initialisation(
-    barriers: Iterable[tuple[str, tuple[int, ...]]], clusters: bool, maps: Iterable[str] = ()
-) -> list[str]:
-    """The C++ lines at the start of a kernel that make its barriers usable by all threads.
+def barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], clusters: bool, maps: Iterable[Name] = ()) -> list[Any]:
+    """The code at the start of a kernel that makes its barriers usable by all threads.
 
     Args:
-        barriers: (text of a pointer to the first barrier, arrivals of each barrier of the array).
+        barriers: (the array, arrivals of each of its barriers).
         clusters: whether other blocks of a cluster arrive too.
-        maps: names of descriptors to fetch early.
+        maps: descriptors to fetch early.
     """
-    lines = ["if (tl::thread_rank() == 0) {"]
-    lines += [f"  tl::tma_prefetch({name});" for name in maps]
-    for pointer, arrivals in barriers:
+    body: list[Any] = [Evaluate(Call("tl::tma_prefetch", (name,))) for name in maps]
+    for array, arrivals in barriers:
         if len(set(arrivals)) == 1 and len(arrivals) > 1:
-            lines.append("  #pragma unroll")
-            lines.append(f"  for (int i = 0; i < {len(arrivals)}; ++i) tl::mbarrier_init({pointer} + i, {arrivals[0]});")
+            at = Name("i")
+            body.append(counted(at, len(arrivals), [_initialised(array.to(at), arrivals[0])]))
         else:
-            lines += [f"  tl::mbarrier_init({pointer} + {at}, {count});" for at, count in enumerate(arrivals)]
-    return [*lines, "  tl::mbarrier_fence_init();", "}", "tl::cluster_sync();" if clusters else "__syncthreads();"]
+            body += [_initialised(array.to(at), count) for at, count in enumerate(arrivals)]
+    body.append(Evaluate(Call("tl::mbarrier_fence_init")))
+    together = Evaluate(Call("tl::cluster_sync")) if clusters else Barrier()
+    return [BranchCode(Call("tl::thread_rank").is_("==", 0), Block(body)), together]
+
+
+def _initialised(barrier: Value, arrivals: int) -> Evaluate:
+    return Evaluate(Call("tl::mbarrier_init", (barrier, Number(arrivals))))

@@ -1,4 +1,4 @@
-"""What every part of generating one kernel's code shares: its names, what is known of it, and what code generation adds to it."""
+"""What every part of lowering one kernel shares: its names, what is known of it, and what lowering adds to it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import statement_exprs
-from tilelang.target.cuda.codegen.element_types import is_packed
-from tilelang.target.cuda.codegen.expr import ExprPrinter
+from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.names import Names
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.reading.nest import READ, Nest
+from tilelang.target.cuda.ir.code import Slot
+from tilelang.target.cuda.ir.cpp_types import is_packed
+from tilelang.target.cuda.ir.values import Array, Name, Value
 from tilelang.target.cuda.reading.tree import TileTree
+
+TID = Name("tid")
+"""The thread's number in the block."""
 
 COMMUTATIVE: Mapping[str, str] = {
     "atomic_add": "add",
@@ -33,7 +37,7 @@ COMMUTATIVE: Mapping[str, str] = {
 
 @dataclass(eq=False)
 class Emitter:
-    """The state of generating one kernel.
+    """The state of lowering one kernel.
 
     Attributes:
         kernel: the kernel.
@@ -43,21 +47,21 @@ class Emitter:
         guarded: whether accesses that may leave a global buffer are guarded.
         fast_math, use_async: options.
         names: identifiers.
-        var_text: C++ text of each variable.
-        buffer_text: name of each buffer's pointer, array or variable.
-        versions: text of the slot in use of each multi-versioned shared buffer.
-        version_count: how many slots a shared buffer has.
-        scope: threads that run the statements being generated.
+        values: what each variable is.
+        array_names: name of each buffer's pointer, array or variable.
+        slots: the slot in use of each shared buffer that has several: its value, and its number within the step.
+        slot_counts: how many slots a shared buffer has.
+        scope: threads that run the statements being lowered.
         scratch: bytes and alignment of shared scratch buffers.
-        shared_buffers, local_buffers: tiles and fragments that code generation added.
+        shared_buffers, local_buffers: tiles and fragments that lowering added.
         padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
-        kept: numbers that each thread computes once, at the kernel's top: C++ text -> name.
+        kept: integers that each thread computes once, at the kernel's top, with their names.
         uniformity: what the threads agree on.
         thread_maps: which threads touch which elements.
         iterations: the kernel's loops.
         tracked: tensors that the kernel both changes and reads, or changes in several places.
         descriptors: the kernel's tensor maps so far; None where the target has none.
-        places: where elements are for what is being generated.
+        places: where elements are for what is being lowered.
     """
 
     kernel: Any
@@ -70,16 +74,16 @@ class Emitter:
     fast_math: bool = False
     use_async: bool = True
     names: Names = field(default_factory=Names)
-    var_text: dict[Any, str] = field(default_factory=dict)
-    buffer_text: dict[Any, str] = field(default_factory=dict)
-    versions: dict[Any, str] = field(default_factory=dict)
-    version_count: dict[Any, int] = field(default_factory=dict)
+    values: dict[Any, Value] = field(default_factory=dict)
+    array_names: dict[Any, str] = field(default_factory=dict)
+    slots: dict[Any, tuple[Value, int]] = field(default_factory=dict)
+    slot_counts: dict[Any, int] = field(default_factory=dict)
     scope: ThreadScope = ThreadScope(0, 128)
     scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
     shared_buffers: list[Any] = field(default_factory=list)
     local_buffers: list[Any] = field(default_factory=list)
     padded: set[Any] = field(default_factory=set)
-    kept: dict[str, str] = field(default_factory=dict)
+    kept: dict[Value, Name] = field(default_factory=dict)
     uniformity: Any = None
     thread_maps: Any = None
     iterations: Any = None
@@ -88,36 +92,46 @@ class Emitter:
 
     def __post_init__(self) -> None:
         self.places = Places(self)
-        self.printer = ExprPrinter(self)
 
     # Expressions -------------------------------------------------------------------------------------------------------
 
-    def text(self, expr: Any) -> str:
-        """C++ text of an expression."""
-        return self.printer.text(expr)
+    def value(self, expr: Any) -> Value:
+        """An expression as a value of the thread."""
+        return lower_expr(self, expr)
 
-    def simple(self, expr: Any) -> str:
-        """C++ text of an index expression, simplified first."""
-        return self.printer.text(self.facts.simplify(expr))
+    def index(self, expr: Any) -> Value:
+        """An index expression as a value, simplified first."""
+        return lower_expr(self, self.facts.simplify(expr))
 
     @property
-    def thread(self) -> str:
+    def thread(self) -> Value:
         """The thread's number in the scope."""
-        return "tid" if self.scope.first == 0 else f"(tid - {self.scope.first})"
+        return TID if self.scope.first == 0 else TID - self.scope.first
+
+    @property
+    def is_first(self) -> Value:
+        """Whether the thread is the first of the scope."""
+        return self.thread.is_("==", 0)
 
     @contextmanager
-    def spoken(self, texts: Mapping[Any, str]) -> Iterator[None]:
-        """While this lasts, variables are printed as ``texts`` says."""
-        outer = {var: self.var_text[var] for var in texts}
-        self.var_text.update(texts)
+    def spoken(self, values: Mapping[Any, Value]) -> Iterator[None]:
+        """While this lasts, variables are what ``values`` says."""
+        outer = {var: self.values[var] for var in values}
+        self.values.update(values)
         yield
-        self.var_text.update(outer)
+        self.values.update(outer)
 
-    def keep(self, text: str, wanted: str) -> str:
+    def named(self, var: Any, wanted: str | None = None) -> Name:
+        """A fresh name for a variable of the program."""
+        name = self.names.take(var.name if wanted is None else wanted)
+        self.values[var] = name
+        return name
+
+    def keep(self, value: Value, wanted: str) -> Name:
         """The name of an integer that each thread computes once, from its own number only."""
-        if text not in self.kept:
-            self.kept[text] = self.names.declare(wanted)
-        return self.kept[text]
+        if value not in self.kept:
+            self.kept[value] = self.names.declare(wanted)
+        return self.kept[value]
 
     # Buffers -----------------------------------------------------------------------------------------------------------
 
@@ -129,26 +143,30 @@ class Emitter:
         """Whether a buffer lies in shared memory."""
         return buffer.scope().startswith("shared")
 
-    def name(self, buffer: Any) -> str:
-        """The C++ name of a buffer."""
+    def array(self, buffer: Any) -> Array:
+        """The array that a buffer is."""
         try:
-            return self.buffer_text[buffer]
+            name = self.array_names[buffer]
         except KeyError:
             raise CompileError(f"{buffer.name} is not defined in this kernel") from None
+        return Array(name, str(buffer.dtype), self.storage(buffer))
+
+    def storage(self, buffer: Any) -> Any:
+        """The memory that barriers guard: a shared tile (mbarriers order themselves), one slot of it, or a tensor whose accesses
+        meet."""
+        if buffer.scope().startswith("local"):
+            return None
+        root = self.root(buffer)
+        if buffer.scope() not in ("shared", "shared.dyn") and root not in self.tracked:
+            return None
+        return next((Slot(root, number) for ring, (_, number) in self.slots.items() if self.root(ring) == root), root)
 
     def declare_local(self, buffer: Any) -> None:
         """Adds a fragment that the program does not know of."""
-        self.buffer_text[buffer] = self.names.declare(buffer.name)
+        self.array_names[buffer] = self.names.declare(buffer.name).text
         self.local_buffers.append(buffer)
 
     # Accesses ----------------------------------------------------------------------------------------------------------
-
-    def accesses(self, stmt: Any) -> tuple[set[Any], set[Any]]:
-        """Shared storage that a statement reads and writes."""
-        nest = Nest.build((), stmt, stmt.span, "statement")
-        reads = {self.root(a.buffer) for a in nest.accesses if a.kind == READ and self.is_tile(a.buffer)}
-        writes = {self.root(a.buffer) for a in nest.accesses if a.kind != READ and self.is_tile(a.buffer)}
-        return reads, writes
 
     def annotated(self, leaf: Any, accesses: Iterable[Any], maps: Callable[[Any], ThreadMap | None]) -> Any:
         """A leaf with what else is known of its accesses: which threads touch which elements, and what only one atomic operation
@@ -160,8 +178,9 @@ class Emitter:
         """
         touched: dict[Any, list[Any]] = {}
         for access in accesses:
-            if self.is_tile(access.buffer):
-                touched.setdefault(self.root(access.buffer), []).append(access)
+            storage = self.storage(access.buffer)
+            if storage is not None and not isinstance(storage, Slot):
+                touched.setdefault(storage, []).append(access)
         for buffer, found in touched.items():
             operations = {COMMUTATIVE.get(access.operation, "") for access in found}
             if len(operations) == 1 and "" not in operations:
@@ -170,10 +189,6 @@ class Emitter:
             if None not in placed:
                 leaf.maps[buffer] = frozenset(placed)
         return leaf
-
-    def is_tile(self, buffer: Any) -> bool:
-        """Whether barriers guard a buffer: a shared tile (mbarriers order themselves), or a tensor whose accesses meet."""
-        return buffer.scope() in ("shared", "shared.dyn") or self.root(buffer) in self.tracked
 
     def is_own(self, node: Any) -> bool:
         """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands where they

@@ -1,9 +1,8 @@
-"""From a kernel's tree and its layouts to code: one rule for each kind of node."""
+"""From a kernel's tree and its layouts to device code: one rule for each kind of node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import CompileError
@@ -14,15 +13,15 @@ from tilelang.ir.span import location_of
 from tilelang.layout import row_major
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
-from tilelang.target.cuda.codegen.code import Barrier, Block, Code, Jump, Wait, leaf_of
-from tilelang.target.cuda.codegen.element_types import value_type
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.intrinsics import named_barrier_text
+from tilelang.target.cuda.codegen.intrinsics import named_barrier
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import NamedBarriers, emit_branch, emit_loop, emit_repeat, emit_scope
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
 from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under
+from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Define, Evaluate, Return
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.nest import READ, is_memory
 from tilelang.target.cuda.reading.tiles import nest_of
@@ -94,25 +93,24 @@ class Generator:
         name = intrinsic_name(stmt.value) if isinstance(stmt, ir.Evaluate) else None
         if name == "sync_threads":
             if stmt.value.args:
-                return [replace(leaf_of([named_barrier_text(stmt.value, e) + ";"]), hands_over=True)]
+                return [leaf([Evaluate(named_barrier(stmt.value, e))], hands_over=True)]
             return [Barrier(of_program=True)]
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return [Jump("break" if isinstance(stmt, ir.Break) else "continue")]
         if name == "thread_return":
-            return [leaf_of(["return;"])]
+            return [leaf([Return()])]
         if name in PRODUCT_WAITS and self.hopper is not None:
             return self.hopper.wait(self, constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
-        reads, writes = e.accesses(stmt)
         if self.divergent or self.by_thread or e.is_own(node):
-            code = replace(leaf_of(statement(e, stmt), reads, writes), hands_over=name in _HANDING_OVER)
+            code = leaf(statement(e, stmt), hands_over=name in _HANDING_OVER)
             return [e.annotated(code, accesses_of(node), self._map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
-            return self._atomic(stmt, reads, writes)
-        code = leaf_of(statement(e, stmt, f"{e.thread} == 0"), reads, writes)
+            return self._atomic(stmt)
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
-        return [e.annotated(code, accesses_of(node), self._map_of_first if stored else self._map_of_threads)]
+        maps = self._map_of_first if stored else self._map_of_threads
+        return [e.annotated(leaf(statement(e, stmt, e.is_first)), accesses_of(node), maps)]
 
     def _map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the scope touches by an access of a statement that all of them run."""
@@ -123,23 +121,20 @@ class Generator:
         """What the first thread of the scope touches, which alone makes the block's stores."""
         return self.emitter.thread_maps.single(self.emitter.scope.first)
 
-    def _atomic(self, stmt: Any, reads: set[Any], writes: set[Any]) -> list[Code]:
+    def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""
-        e, first = self.emitter, f"{self.emitter.thread} == 0"
+        e = self.emitter
         before: list[Code] = [Barrier()] if str(stmt.value.attrs.get("memory_order", "relaxed")) in _RELEASING else []
         if isinstance(stmt, ir.Evaluate):
-            return [*before, leaf_of(statement(e, stmt, first), reads, writes)]
+            return [*before, leaf(statement(e, stmt, e.is_first))]
         return [*before, *self.broadcast(stmt)]
 
     def broadcast(self, stmt: Any) -> list[Code]:
         """A binding whose value one thread computes for all."""
-        e, (reads, writes) = self.emitter, self.emitter.accesses(stmt)
-        dtype = str(stmt.var.ty)
-        shared = self.shared_scratch([1], dtype, f"{stmt.var.name}_shared")
-        store = f"if ({e.thread} == 0) {e.name(shared)}[0] = {e.text(stmt.value)};"
-        name = e.var_text[stmt.var] = e.names.take(stmt.var.name)
-        load = leaf_of([f"const {value_type(dtype)} {name} = {e.name(shared)}[0];"], {shared})
-        return [leaf_of([store], reads, {*writes, shared}), load]
+        e, dtype = self.emitter, str(stmt.var.ty)
+        shared = e.array(self.shared_scratch([1], dtype, f"{stmt.var.name}_shared")).at(0)
+        store = leaf(under(e.is_first, [Assign(shared, e.value(stmt.value))]))
+        return [store, leaf([Define(e.named(stmt.var), dtype, shared)])]
 
     def _refuse_divergence(self) -> None:
         if self.divergent:
@@ -161,9 +156,9 @@ class Generator:
             raise e.layouts.staged[node]
         code = emit_nest(e, node, e.layouts.loops[node])
         if isinstance(node.op, Copy) and node.op.kind == "async":
-            for leaf in code:
-                leaf.lines.append("tl::cp_async_commit();")
-                leaf.detached = True
+            for group in code:
+                group.body.append(CommitCopies())
+                group.detached = True
         return code
 
     def exchange(self, node: Parallel) -> list[Code]:
@@ -187,7 +182,7 @@ class Generator:
         e = self.emitter
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
         e.layouts.memory[buffer] = row_major(shape)
-        e.buffer_text[buffer] = e.names.declare(name)
+        e.array_names[buffer] = e.names.declare(name).text
         e.shared_buffers.append(buffer)
         return buffer
 

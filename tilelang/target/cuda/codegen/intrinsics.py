@@ -1,4 +1,4 @@
-"""Scalar intrinsics of the language (``tl.*`` calls) as CUDA C++ text: one rule an intrinsic, in one table.
+"""Scalar intrinsics of the language (``tl.*`` calls) as values: one rule an intrinsic, in one table.
 
 Barriers and asynchronous units are in :mod:`tilelang.target.cuda.codegen.async_calls`.
 """
@@ -11,32 +11,36 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.codegen import async_calls
-from tilelang.target.cuda.codegen.element_types import converted
+from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.hopper import tma_calls
+from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
+from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Name, Type, Value, Word
 from tilelang.tileop.thread import intrinsic_name
 
-RNG_STATE = "rng_state"
-"""The thread's random generator; a kernel whose text names it declares it (see :data:`RNG_DECLARATION`)."""
+RNG_STATE = Name("rng_state")
+"""The thread's random generator, which a kernel that names it declares."""
 
-RNG_DECLARATION = f"tl::Philox {RNG_STATE} = tl::philox_init(0, 0, 0);"
+RNG_DECLARATION = f"tl::Philox {RNG_STATE.text} = tl::philox_init(0, 0, 0);"
 
-GRID_STATE = "tl_grid_state"
+GRID_STATE = Name("tl_grid_state")
 """The word of global memory at which blocks meet; a source that names it defines it (see :data:`GRID_DECLARATION`)."""
 
-GRID_DECLARATION = f"__device__ uint32_t {GRID_STATE};"
+GRID_DECLARATION = f"__device__ uint32_t {GRID_STATE.text};"
+
+_WHOLE_WARP = Literal(0xFFFFFFFF, "uint32")
 
 MEMORY_ORDERS: Mapping[str, int] = {"relaxed": 0, "consume": 2, "acquire": 2, "release": 3, "acq_rel": 4, "seq_cst": 5}
 ROUNDINGS: Mapping[str, int] = {"rn": 0, "rz": 1, "ru": 2, "rd": 3}
 
-Rule = Callable[[Any, Any], str]
-"""``(call, emitter) -> text``; the emitter prints expressions (``text``) and the addresses of elements (``address``)."""
+Rule = Callable[[Any, Any], Value]
+"""``(call, emitter) -> value``."""
 
 
-def intrinsic_text(emitter: Any, call: Any) -> str | None:
-    """The C++ text of an intrinsic; None for calls that are not in the table.
+def lower_intrinsic(emitter: Any, call: Any) -> Value | None:
+    """The value of an intrinsic; None for calls that are not in the table.
 
     Args:
-        emitter: prints expressions and addresses, and has the target.
+        emitter: lowers expressions and the addresses of elements, and has the target.
         call: a call expression.
 
     Raises:
@@ -45,7 +49,7 @@ def intrinsic_text(emitter: Any, call: Any) -> str | None:
     name = intrinsic_name(call)
     rule = _RULES.get(name) if name is not None else None
     if rule is None:
-        return async_calls.call_text(emitter, call)
+        return async_calls.lower_call(emitter, call)
     return rule(call, emitter)
 
 
@@ -53,165 +57,147 @@ def _attribute(call: Any, name: str, default: str) -> str:
     return str(call.attrs[name]) if call.attrs is not None and name in call.attrs else default
 
 
-def address(load: Any, emitter: Any) -> str:
-    """C++ text of a pointer to an element."""
-    return f"({emitter.places.address(load.source, list(load.indices))})"
+def _place(call: Any, at: int, emitter: Any, kind: str) -> Value:
+    """A pointer to the element that an argument is; ``kind`` is what is done there."""
+    load = call.args[at]
+    return emitter.places.address(load.source, list(load.indices), kind)
 
 
-def _place(call: Any, at: int, emitter: Any) -> str:
-    return address(call.args[at], emitter)
+def _values(call: Any, emitter: Any, first: int = 0) -> tuple[Value, ...]:
+    return tuple(map(emitter.value, call.args[first:]))
 
 
-def _values(call: Any, emitter: Any, first: int = 0) -> str:
-    return ", ".join(emitter.text(arg) for arg in call.args[first:])
-
-
-def _function(function: str) -> Rule:
+def _function(function: str, *templates: Any) -> Rule:
     """All arguments are values."""
-    return lambda call, emitter: f"{function}({_values(call, emitter)})"
+    return lambda call, emitter: Call(function, _values(call, emitter), templates)
 
 
 def _atomic(operation: str) -> Rule:
-    def rule(call: Any, emitter: Any) -> str:
+    def rule(call: Any, emitter: Any) -> Value:
         order = MEMORY_ORDERS[_attribute(call, "memory_order", "relaxed")]
-        rest = _values(call, emitter, 1)
-        return f"tl::atomic_{operation}<{order}>({_place(call, 0, emitter)}{', ' + rest if rest else ''})"
+        arguments = (_place(call, 0, emitter, UPDATE), *_values(call, emitter, 1))
+        return Call(f"tl::atomic_{operation}", arguments, (order,))
 
     return rule
 
 
 def _atomic_vector(lanes: int) -> Rule:
-    def rule(call: Any, emitter: Any) -> str:
-        places = f"{_place(call, 0, emitter)}, {_place(call, 1, emitter)}"
+    def rule(call: Any, emitter: Any) -> Value:
+        places = (_place(call, 0, emitter, UPDATE), _place(call, 1, emitter, READ))
         if canonical(str(call.ty)).lanes > 1:
-            word = {4: "uint", 8: "uint2", 16: "uint4"}[lanes * canonical(call.args[0].source.dtype).bytes]
-            return f"tl::atomic_add_vector<{lanes}, {word}>({places})"
-        return f"tl::atomic_add_x{lanes}({places})"
+            word = Type("", lanes * canonical(call.args[0].source.dtype).bytes)
+            return Call("tl::atomic_add_vector", places, (lanes, word))
+        return Call(f"tl::atomic_add_x{lanes}", places)
 
     return rule
+
+
+def _through_float(function: str, call: Any, emitter: Any) -> Value:
+    """A function of float32: other types go through it."""
+    arguments = (converted(emitter.value(arg), str(arg.ty), "float32") for arg in call.args)
+    return converted(Call(function, tuple(arguments)), "float32", str(call.ty))
 
 
 def _single(function: str) -> Rule:
     """A float function: other float types go through it, float64 has the plain function of the same name."""
 
-    def rule(call: Any, emitter: Any) -> str:
-        dtype = canonical(str(call.ty))
-        if dtype == "float64":
-            return f"{function.removeprefix('tl::fast_')}({_values(call, emitter)})"
-        arguments = ", ".join(converted(emitter.text(arg), canonical(str(arg.ty)), "float32") for arg in call.args)
-        return converted(f"{function}({arguments})", "float32", dtype)
+    def rule(call: Any, emitter: Any) -> Value:
+        if canonical(str(call.ty)) == "float64":
+            return Call(function.removeprefix("tl::fast_"), _values(call, emitter))
+        return _through_float(function, call, emitter)
 
     return rule
 
 
-def _reciprocal(call: Any, emitter: Any) -> str:
-    dtype = canonical(str(call.ty))
-    value = emitter.text(call.args[0])
-    if dtype == "float64":
-        return f"(1.0 / {value})"
-    return converted(f"tl::fast_rcp({converted(value, dtype, 'float32')})", "float32", dtype)
+def _reciprocal(call: Any, emitter: Any) -> Value:
+    if canonical(str(call.ty)) == "float64":
+        return Binary("/", Literal(1.0, "float64"), emitter.value(call.args[0]))
+    return _through_float("tl::fast_rcp", call, emitter)
 
 
 def _ieee(operation: str) -> Rule:
-    def rule(call: Any, emitter: Any) -> str:
+    def rule(call: Any, emitter: Any) -> Value:
         mode = ROUNDINGS[_attribute(call, "rounding", "rn")]
-        template = "" if operation == "rsqrt" or mode == 0 else f"<{mode}>"
         if operation == "rsqrt" and str(call.ty) == "float64":
-            return f"rsqrt({_values(call, emitter)})"
-        return f"tl::ieee_{operation}{template}({_values(call, emitter)})"
+            return Call("rsqrt", _values(call, emitter))
+        templates = () if operation == "rsqrt" or mode == 0 else (mode,)
+        return Call(f"tl::ieee_{operation}", _values(call, emitter), templates)
 
     return rule
 
 
-def _fma(call: Any, emitter: Any) -> str:
+def _fma(call: Any, emitter: Any) -> Value:
     function = {"float64": "fma", "float32": "fmaf", "float16": "__hfma", "bfloat16": "__hfma"}.get(str(call.ty))
     if function is not None:
-        return f"{function}({_values(call, emitter)})"
-    arguments = ", ".join(converted(emitter.text(arg), canonical(str(arg.ty)), "float32") for arg in call.args)
-    return converted(f"fmaf({arguments})", "float32", canonical(str(call.ty)))
+        return Call(function, _values(call, emitter))
+    return _through_float("fmaf", call, emitter)
 
 
-def _dot_of_bytes(call: Any, emitter: Any) -> str:
-    a, b, c = (_place(call, at, emitter) for at in range(3))
-    return f"*{c} = tl::dp4a(*reinterpret_cast<const int*>({a}), *reinterpret_cast<const int*>({b}), *{c})"
-
-
-def _shuffle(function: str) -> Rule:
-    return lambda call, emitter: f"tl::{function}({_values(call, emitter)})"
+def _dot_of_bytes(call: Any, emitter: Any) -> Value:
+    a, b = (Word(_place(call, at, emitter, READ), 4, "int") for at in range(2))
+    total = call.args[2]
+    place = emitter.places.place(total.source, list(total.indices))
+    return Binary("=", place, Call("tl::dp4a", (a, b, place)))
 
 
 def _vote(function: str) -> Rule:
     """CUDA's votes take the mask first; without one, the whole warp votes."""
 
-    def rule(call: Any, emitter: Any) -> str:
-        mask = emitter.text(call.args[1]) if len(call.args) > 1 else "0xffffffffu"
-        return f"{function}({mask}, {emitter.text(call.args[0])})"
+    def rule(call: Any, emitter: Any) -> Value:
+        mask = emitter.value(call.args[1]) if len(call.args) > 1 else _WHOLE_WARP
+        return Call(function, (mask, emitter.value(call.args[0])))
 
     return rule
 
 
-def _warp_reduce(operation: str) -> Rule:
-    return lambda call, emitter: f"tl::warp_reduce<tl::{operation}>({_values(call, emitter)})"
+def _match_all(call: Any, emitter: Any) -> Value:
+    mask = emitter.value(call.args[1]) if len(call.args) > 1 else _WHOLE_WARP
+    return Call("tl::match_all", (emitter.value(call.args[0]), mask))
 
 
-def _match_all(call: Any, emitter: Any) -> str:
-    mask = emitter.text(call.args[1]) if len(call.args) > 1 else "0xffffffffu"
-    return f"tl::match_all({emitter.text(call.args[0])}, {mask})"
+_RANK = Call("tl::thread_rank")
 
 
-def _warp_index(call: Any, emitter: Any) -> str:
-    width = as_int(call.args[0]) if call.args else 32
-    return f"(tl::thread_rank() / {width})"
+def _warp_index(call: Any, emitter: Any) -> Value:
+    return Binary("/", _RANK, emitter.value(as_int(call.args[0]) if call.args else 32))
 
 
-def _lane(call: Any, emitter: Any) -> str:
-    width = as_int(call.args[0]) if call.args else 32
-    return f"(tl::thread_rank() % {width})"
+def _lane(call: Any, emitter: Any) -> Value:
+    return _RANK % (as_int(call.args[0]) if call.args else 32)
 
 
-def _group_index(call: Any, emitter: Any) -> str:
+def _group_index(call: Any, emitter: Any) -> Value:
     sizes = [as_int(arg) for arg in call.args] + [32, 4][len(call.args) :]
-    return "tl::warp_group()" if sizes == [32, 4] else f"(tl::thread_rank() / {sizes[0] * sizes[1]})"
+    return Call("tl::warp_group") if sizes == [32, 4] else _RANK // (sizes[0] * sizes[1])
 
 
-def _sync_warp(call: Any, emitter: Any) -> str:
-    return f"__syncwarp({_values(call, emitter)})"
+def _elect(call: Any, emitter: Any) -> Value:
+    return Call("tl::elect_thread", (), (as_int(call.args[0]),))
 
 
-def _elect(call: Any, emitter: Any) -> str:
-    return f"tl::elect_thread<{as_int(call.args[0])}>()"
-
-
-def _load_read_only(call: Any, emitter: Any) -> str:
-    return f"__ldg({_place(call, 0, emitter)})"
-
-
-def _rng_init(call: Any, emitter: Any) -> str:
-    seed, sequence, offset = (emitter.text(arg) for arg in call.args)
+def _rng_init(call: Any, emitter: Any) -> Value:
+    seed, sequence, offset = _values(call, emitter)
     if call.attrs is not None and "own_sequence" in call.attrs and bool(call.attrs["own_sequence"]):
-        sequence = "static_cast<uint64_t>(tl::block_rank()) * (blockDim.x * blockDim.y * blockDim.z) + tl::thread_rank()"
-    return f"{RNG_STATE} = tl::philox_init({seed}, {sequence}, {offset})"
+        threads = Name("blockDim.x") * Name("blockDim.y") * Name("blockDim.z")
+        sequence = Convert("uint64", Call("tl::block_rank")) * threads + _RANK
+    return Binary("=", RNG_STATE, Call("tl::philox_init", (seed, sequence, offset)))
 
 
-def _rng_next(call: Any, emitter: Any) -> str:
-    return f"tl::philox_next({RNG_STATE})"
-
-
-def _rng_float(call: Any, emitter: Any) -> str:
+def _rng_float(call: Any, emitter: Any) -> Value:
     wide = "_double" if str(call.ty) == "float64" else ""
-    return f"tl::philox_{_attribute(call, 'dist', 'uniform')}{wide}({RNG_STATE})"
+    return Call(f"tl::philox_{_attribute(call, 'dist', 'uniform')}{wide}", (RNG_STATE,))
 
 
-def _matrix_load(call: Any, emitter: Any) -> str:
-    transposed, count, source, registers = call.args
+def _matrix_load(call: Any, emitter: Any) -> Value:
+    transposed, count, *_ = call.args
     suffix = "_trans" if as_int(transposed) else ""
-    return f"tl::ldmatrix_x{as_int(count)}{suffix}({address(registers, emitter)}, {address(source, emitter)})"
+    return Call(f"tl::ldmatrix_x{as_int(count)}{suffix}", (_place(call, 3, emitter, WRITE), _place(call, 2, emitter, READ)))
 
 
-def _matrix_store(call: Any, emitter: Any) -> str:
-    transposed, count, target, registers = call.args
+def _matrix_store(call: Any, emitter: Any) -> Value:
+    transposed, count, *_ = call.args
     suffix = "_trans" if as_int(transposed) else ""
-    return f"tl::stmatrix_x{as_int(count)}{suffix}({address(target, emitter)}, {address(registers, emitter)})"
+    return Call(f"tl::stmatrix_x{as_int(count)}{suffix}", (_place(call, 2, emitter, WRITE), _place(call, 3, emitter, READ)))
 
 
 _PTX_TYPES: Mapping[str, str] = {
@@ -220,19 +206,19 @@ _PTX_TYPES: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def _matrix_product(call: Any, emitter: Any) -> str:
+def _matrix_product(call: Any, emitter: Any) -> Value:
     shape, *types = (str(arg.value) for arg in call.args[:4])
     a, b, c = (_PTX_TYPES.get(canonical(dtype), dtype) for dtype in types)
     a, b = ("tf32" if operand == "f32" else operand for operand in (a, b))
-    left, right, accumulator = (address(arg, emitter) for arg in call.args[4:7])
+    left, right, accumulator = (_place(call, at, emitter, kind) for at, kind in ((4, READ), (5, READ), (6, UPDATE)))
     pair = a if a == b else f"{a}_{b}"
     name = f"mma_{shape}_f64" if c == "f64" else f"mma_{shape}_{c}_{pair}"
-    return f"tl::{name}({accumulator}, {left}, {right})"
+    return Call(f"tl::{name}", (accumulator, left, right))
 
 
-def _fence_operand(call: Any, emitter: Any) -> str:
+def _fence_operand(call: Any, emitter: Any) -> Value:
     count = as_int(call.args[2]) if len(call.args) > 2 else 1
-    return f"tl::wgmma_fence_operand<{count}>({_place(call, 0, emitter)} + {emitter.text(call.args[1])})"
+    return Call("tl::wgmma_fence_operand", (_place(call, 0, emitter, UPDATE) + emitter.value(call.args[1]),), (count,))
 
 
 _FAST = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")
@@ -246,13 +232,13 @@ _RULES: Mapping[str, Rule] = {
     **{f"ieee_{name}": _ieee(name) for name in ("add", "sub", "mul", "fma", "rcp", "sqrt", "rsqrt", "div")},
     "fma": _fma,
     "dp4a": _dot_of_bytes,
-    "ldg": _load_read_only,
-    "sync_warp": _sync_warp,
+    "ldg": lambda call, emitter: Call("__ldg", (_place(call, 0, emitter, READ),)),
+    "sync_warp": _function("__syncwarp"),
     "named_barrier_arrive": _function("tl::named_barrier_arrive"),
-    "shfl_sync": _shuffle("shfl_idx"),
-    "shfl_xor": _shuffle("shfl_xor"),
-    "shfl_up": _shuffle("shfl_up"),
-    "shfl_down": _shuffle("shfl_down"),
+    "shfl_sync": _function("tl::shfl_idx"),
+    "shfl_xor": _function("tl::shfl_xor"),
+    "shfl_up": _function("tl::shfl_up"),
+    "shfl_down": _function("tl::shfl_down"),
     "any_sync": _vote("__any_sync"),
     "all_sync": _vote("__all_sync"),
     "ballot_sync": _vote("__ballot_sync"),
@@ -260,10 +246,10 @@ _RULES: Mapping[str, Rule] = {
     "match_all_sync": _match_all,
     "activemask": _function("__activemask"),
     "fns": _function("tl::nth_set_bit"),
-    "sync_grid": lambda call, emitter: f"tl::grid_sync(&{GRID_STATE})",
+    "sync_grid": lambda call, emitter: Call("tl::grid_sync", (AddressOf(GRID_STATE),)),
     **{f"syncthreads_{kind}": _function(f"__syncthreads_{kind}") for kind in ("count", "and", "or")},
     **{
-        f"warp_reduce_{name}": _warp_reduce(operation)
+        f"warp_reduce_{name}": _function("tl::warp_reduce", f"tl::{operation}")
         for name, operation in (("sum", "Sum"), ("max", "Max"), ("min", "Min"), ("bitand", "BitAnd"), ("bitor", "BitOr"))
     },
     "lane_idx": _lane,
@@ -273,18 +259,17 @@ _RULES: Mapping[str, Rule] = {
     "shuffle_elect": _elect,
     "warpgroup_fence_operand": _fence_operand,
     "rng_init": _rng_init,
-    "rng_rand": _rng_next,
+    "rng_rand": lambda call, emitter: Call("tl::philox_next", (RNG_STATE,)),
     "rng_rand_float": _rng_float,
     "ptx_ldmatrix": _matrix_load,
     "ptx_stmatrix": _matrix_store,
     "ptx_mma": _matrix_product,
-    "source_kernel": lambda call, emitter: "",  # the kernel's text is the user's
     **tma_calls.RULES,
 }
 """Intrinsics by name; ``sync_threads`` and ``thread_return`` depend on where they stand and are written with the statements."""
 
 
-def named_barrier_text(call: Any, emitter: Any) -> str:
+def named_barrier(call: Any, emitter: Any) -> Value:
     """``T.sync_threads(barrier, threads)``."""
-    count = "" if len(call.args) > 1 else f", {emitter.kernel.thread_count}"
-    return f"tl::named_barrier_sync({_values(call, emitter)}{count})"
+    count = () if len(call.args) > 1 else (emitter.value(emitter.kernel.thread_count),)
+    return Call("tl::named_barrier_sync", (*_values(call, emitter), *count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +14,17 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
-from tilelang.target.cuda.codegen.code import Block, render
-from tilelang.target.cuda.codegen.element_types import byte_count, c_type, is_packed
-from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.codegen.emitter import TID, Emitter
 from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.intrinsics import RNG_DECLARATION, RNG_STATE
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.layouts import ThreadScope
 from tilelang.target.cuda.inference.solver import infer
+from tilelang.target.cuda.ir.code import Block
+from tilelang.target.cuda.ir.cpp_types import byte_count, c_type, is_packed
+from tilelang.target.cuda.ir.printer import Printer
+from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.program import Kernel
 from tilelang.target.cuda.reading.thread_map import ThreadMaps
@@ -83,7 +84,7 @@ class KernelState:
         if self.text:
             return self.text
         if self.code is not None:
-            return "\n".join(render(self.code)) + "\n"
+            return "\n".join(Printer().lines(self.code)) + "\n"
         if self.emitter is not None:
             fragments = self.emitter.layouts.fragments.items()
             memory = self.emitter.layouts.memory.items()
@@ -122,24 +123,19 @@ def _declare_names(state: KernelState) -> None:
     """Gives every parameter, index and buffer its C++ name."""
     e, kernel = state.emitter, state.kernel
     for param in kernel.func.params:
-        name = e.names.take(param.name)
         if ir.is_buffer_var(param):
-            e.buffer_text[param] = name
+            e.array_names[param] = e.names.take(param.name).text
         else:
-            e.var_text[param] = name
+            e.named(param)
     for var in dimension_variables(kernel.func):
-        if var not in e.var_text:
-            e.var_text[var] = e.names.take(var.name)
-    for var, _ in kernel.blocks:
-        e.var_text[var] = e.names.take(var.name)
-    for var, _ in kernel.cluster:
-        e.var_text[var] = e.names.take(var.name)
-    for var, _ in kernel.threads:
-        e.var_text[var] = e.names.take(var.name)
+        if var not in e.values:
+            e.named(var)
+    for var, _ in (*kernel.blocks, *kernel.cluster, *kernel.threads):
+        e.named(var)
     for var, value in kernel.bindings:
-        e.var_text[var] = f"({e.text(value)})"
+        e.values[var] = e.value(value)
     for buffer in [*state.tree.allocations, *state.tree.aliases, *state.tree.pointers]:
-        e.buffer_text[buffer] = e.names.take(buffer.name)
+        e.array_names[buffer] = e.names.take(buffer.name).text
 
 
 def dimension_variables(func: Any) -> list[Any]:
@@ -175,7 +171,7 @@ def _shared_alignment(size: int, most: int) -> int:
 
 def _shared_bytes(e: Emitter, buffer: Any) -> int:
     dtype = str(buffer.dtype)
-    slots = e.version_count.get(buffer)
+    slots = e.slot_counts.get(buffer)
     if slots is not None:
         return byte_count(slots * e.places.slot_elements(buffer), dtype)
     layout = e.layouts.memory.get(buffer)
@@ -193,25 +189,22 @@ def place_barriers(state: KernelState) -> None:
 
 def write_text(state: KernelState) -> None:
     """Fills in the kernel's text and launch record."""
-    _e, kernel = state.emitter, state.kernel
+    kernel = state.kernel
     foreign = foreign_entry(kernel)
     if foreign is not None:
         state.text, state.launch = "", foreign_launch(kernel, foreign, _grid(kernel))
         return
-    body = render(state.code)
-    kept = [f"  const int {name} = tl::kept({value});" for value, name in state.emitter.kept.items()]
-    declared = [*kept, *_local_declarations(state), *_shared_declarations(state)]
-    barriers = _barriers(state)
-    text = "\n".join([*declared, *barriers, *body])
-    indices = _index_definitions(state, text)
-    if RNG_STATE in text:
+    printer = Printer()
+    kept = [_KEPT.format(printer.value(name), printer.value(value)) for value, name in state.emitter.kept.items()]
+    declared = [*kept, *_local_declarations(state, printer), *_shared_declarations(state)]
+    body = [line for code in (*_barriers(state), state.code) for line in printer.lines(code)]
+    indices = _index_definitions(state, printer.names)
+    if RNG_STATE.text in printer.names:
         indices.append(f"  {RNG_DECLARATION}")
-    everything = "\n".join([*indices, *declared, *barriers, *body])
     maps = list(state.generator.hopper.descriptors.specs) if state.generator.hopper is not None else []
-    params, args, dtypes = _parameters(state, everything, maps)
-    bounds = _launch_bounds(state)
-    head = f'extern "C" __global__ void {bounds} {kernel.name}({", ".join(params)}) {{'
-    state.text = "\n".join([head, everything, "}", ""])
+    params, args, dtypes = _parameters(state, printer.names, maps)
+    head = f'extern "C" __global__ void {_launch_bounds(state)} {kernel.name}({", ".join(params)}) {{'
+    state.text = "\n".join([head, *indices, *declared, *body, "}", ""])
     state.launch = KernelLaunch(
         symbol=kernel.name,
         args=tuple(args),
@@ -221,9 +214,12 @@ def write_text(state: KernelState) -> None:
         cluster=kernel.cluster_dims,
         shared_bytes=state.plan.size,
         tensor_maps=tuple(maps),
-        cooperative="tl::grid_sync" in text,
-        dependent_launch="tl::pdl_wait" in text,
+        cooperative="tl::grid_sync" in printer.functions,
+        dependent_launch="tl::pdl_wait" in printer.functions,
     )
+
+
+_KEPT = "  const int {} = tl::kept({});"
 
 
 def _grid(kernel: Kernel) -> tuple:
@@ -248,7 +244,7 @@ def _launch_bounds(state: KernelState) -> str:
     return f"__launch_bounds__({count}, {blocks[-1]})" if blocks else f"__launch_bounds__({count})"
 
 
-def _index_definitions(state: KernelState, text: str) -> list[str]:
+def _index_definitions(state: KernelState, used: set[str]) -> list[str]:
     """Definitions of the block's and the thread's indices that the kernel uses."""
     e, kernel = state.emitter, state.kernel
     lines = []
@@ -256,20 +252,20 @@ def _index_definitions(state: KernelState, text: str) -> list[str]:
     source = "blockIdx"
     if swizzle and len(kernel.blocks) >= 2 and swizzle[-1].panel_size > 0:
         order = "column" if swizzle[-1].order.startswith("col") else "row"
-        source = e.names.take("block")
+        source = e.names.take("block").text
         lines.append(f"  const dim3 {source} = tl::rasterize_{order}<{swizzle[-1].panel_size}>();")
     for (var, _), axis in zip(kernel.blocks, "xyz"):
-        if _mentions(text, e.var_text[var]):
-            lines.append(f"  const int {e.var_text[var]} = {source}.{axis};")
+        if e.values[var].text in used:
+            lines.append(f"  const int {e.values[var].text} = {source}.{axis};")
     for (var, _), axis in zip(kernel.cluster, "xyz"):
-        if _mentions(text, e.var_text[var]):
-            lines.append(f"  const int {e.var_text[var]} = tl::cluster_block_{axis}();")
+        if e.values[var].text in used:
+            lines.append(f"  const int {e.values[var].text} = tl::cluster_block_{axis}();")
     for (var, _), axis in zip(kernel.threads, "xyz"):
-        if _mentions(text, e.var_text[var]):
-            lines.append(f"  const int {e.var_text[var]} = threadIdx.{axis};")
-    if _mentions(text, WARP_GROUP_NUMBER):
-        lines.append(f"  const int {WARP_GROUP_NUMBER} = tl::warp_group();")
-    if _mentions(text, "tid"):
+        if e.values[var].text in used:
+            lines.append(f"  const int {e.values[var].text} = threadIdx.{axis};")
+    if WARP_GROUP_NUMBER.text in used:
+        lines.append(f"  const int {WARP_GROUP_NUMBER.text} = tl::warp_group();")
+    if TID.text in used:
         lines.append(f"  const int tid = {_thread_number(kernel)};")
     return lines
 
@@ -283,12 +279,12 @@ def _thread_number(kernel: Kernel) -> str:
     return text
 
 
-def _local_declarations(state: KernelState) -> list[str]:
+def _local_declarations(state: KernelState, printer: Printer) -> list[str]:
     e = state.emitter
     lines = []
     for buffer in [*state.tree.allocations, *e.local_buffers]:
         scope, dtype = buffer.scope(), str(buffer.dtype)
-        name = e.buffer_text[buffer]
+        name = e.array_names[buffer]
         if scope == "local.var":
             lines.append(f"  {c_type(dtype)} {name};")
         elif scope in ("local.fragment", "local"):
@@ -305,7 +301,8 @@ def _local_declarations(state: KernelState) -> list[str]:
         if not buffer.scope().startswith("shared"):
             const = "const " if e.root(buffer) in state.kernel.func.params and e.root(buffer) not in written else ""
             dtype = const + c_type(str(buffer.dtype))
-            lines.append(f"  {dtype}* {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>({e.buffer_text[source]});")
+            pointer = printer.value(e.array(source))
+            lines.append(f"  {dtype}* {e.array_names[buffer]} = reinterpret_cast<{dtype}*>({pointer});")
     return lines
 
 
@@ -323,11 +320,11 @@ def _shared_declarations(state: KernelState) -> list[str]:
         lines.append("  extern __shared__ __align__(1024) uchar pool[];")
     for buffer, (offset, _) in sorted(plan.places.items(), key=lambda item: (item[1], item[0].name)):
         dtype = c_type(str(buffer.dtype))
-        lines.append(f"  {dtype}* const {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>(pool + {offset});")
+        lines.append(f"  {dtype}* const {e.array_names[buffer]} = reinterpret_cast<{dtype}*>(pool + {offset});")
     for buffer, source in state.tree.aliases.items():
         if buffer.scope().startswith("shared") and e.root(buffer) in plan.places:
             dtype = c_type(str(buffer.dtype))
-            lines.append(f"  {dtype}* const {e.buffer_text[buffer]} = reinterpret_cast<{dtype}*>({e.buffer_text[source]});")
+            lines.append(f"  {dtype}* const {e.array_names[buffer]} = reinterpret_cast<{dtype}*>({e.array_names[source]});")
     return lines
 
 
@@ -337,18 +334,20 @@ def _arrivals(state: KernelState) -> dict[Any, list[int]]:
     return {b: [as_int(count) for count in notes["tl.arrive_counts"]] for b, notes in allocations if b.scope() in _BARRIER_SCOPES}
 
 
-def _barriers(state: KernelState) -> list[str]:
+def _barriers(state: KernelState) -> list[Any]:
     e = state.emitter
-    found = [(e.buffer_text[buffer], counts) for buffer, counts in _arrivals(state).items()]
-    maps = [spec.name for spec in state.generator.hopper.descriptors.specs] if state.generator.hopper is not None else []
+    found = [(e.array(buffer), counts) for buffer, counts in _arrivals(state).items()]
+    maps = [Name(spec.name) for spec in state.generator.hopper.descriptors.specs] if state.generator.hopper is not None else []
     if not found and not maps:
         return []
     clusters = state.kernel.cluster_dims != (1, 1, 1)
-    return ["  " + line for line in barrier_initialisation(found, clusters, maps)]
+    return barrier_initialisation(found, clusters, maps)
 
 
-def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tuple[list[str], list[tuple[str, str]], list[str]]:
-    """C++ parameters, launch arguments and their types: what the text mentions."""
+def _parameters(
+    state: KernelState, used: set[str], maps: list[TensorMapSpec]
+) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """C++ parameters, launch arguments and their types: what the code mentions."""
     e, func = state.emitter, state.kernel.func
     written = _written_buffers(state)
     aliased = {name for hint, _ in state.tree.hints if isinstance(hint, RestrictBuffers) for name in hint.names}
@@ -356,23 +355,23 @@ def _parameters(state: KernelState, text: str, maps: list[TensorMapSpec]) -> tup
     params, args, dtypes = [], [], []
     for param in func.params:
         if ir.is_buffer_var(param):
-            name = e.buffer_text[param]
-            if _mentions(text, name):
+            name = e.array_names[param]
+            if name in used:
                 const = "" if param in written else "const "
                 restrict = "" if param.name in aliased else " __restrict__"
                 params.append(f"{const}{c_type(str(param.dtype))}*{restrict} {name}")
                 args.append(("tensor", str(param.name)))
                 dtypes.append("handle")
-        elif _mentions(text, e.var_text[param]):
+        elif e.values[param].text in used:
             pointer = isinstance(param.ty, ir.ir.PointerType)
             dtype = canonical(str(param.ty.element_type if pointer else param.ty))
-            params.append(f"{c_type(dtype)}{'*' if pointer else ''} {e.var_text[param]}")
+            params.append(f"{c_type(dtype)}{'*' if pointer else ''} {e.values[param].text}")
             args.append(("scalar", str(param.name)))
             dtypes.append("handle" if pointer else str(dtype))
     scalars = {param for param in func.params if not ir.is_buffer_var(param)}
     for var in dimension_variables(func):
-        if var not in scalars and _mentions(text, e.var_text[var]):
-            params.append(f"{c_type(str(var.ty))} {e.var_text[var]}")
+        if var not in scalars and e.values[var].text in used:
+            params.append(f"{c_type(str(var.ty))} {e.values[var].text}")
             args.append(("dim", str(var.name)))
             dtypes.append(str(canonical(str(var.ty))))
     for spec in maps:
@@ -411,7 +410,3 @@ def _handed_on(stmt: Any) -> set[Any]:
         for node in ([arg] if isinstance(arg, ir.Var) else [arg.source] if isinstance(arg, ir.TensorLoad) else [])
         if ir.is_buffer_var(node)
     }
-
-
-def _mentions(text: str, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tilelang.target.cuda.ir.values import Name
+
 _RESERVED = frozenset(
     """asm auto bool break case catch char class const continue default delete do double else enum explicit extern false float
     for friend goto half if inline int long new operator private protected public register return short signed sizeof static
@@ -21,7 +23,7 @@ class Names:
         self.used: set[str] = set(_RESERVED)
         self.kernel_wide: set[str] = set()
 
-    def take(self, wanted: str) -> str:
+    def take(self, wanted: str) -> Name:
         """``wanted``, made an identifier and numbered where it is taken."""
         base = re.sub(r"\W", "_", wanted) or "v"
         base = f"_{base}" if base[0].isdigit() else base
@@ -30,12 +32,12 @@ class Names:
             number += 1
             name = f"{base}_{number}"
         self.used.add(name)
-        return name
+        return Name(name)
 
-    def declare(self, wanted: str) -> str:
+    def declare(self, wanted: str) -> Name:
         """A name for something that is declared at the kernel's top."""
         name = self.take(wanted)
-        self.kernel_wide.add(name)
+        self.kernel_wide.add(name.text)
         return name
 
     @contextmanager

@@ -8,16 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.codegen.code import Code, leaf_of
-from tilelang.target.cuda.codegen.element_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces
 from tilelang.target.cuda.codegen.nest_steps import stepped_address
-from tilelang.target.cuda.codegen.statements import guarded, statement
+from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.vector_body import VectorBody
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
-from tilelang.target.cuda.reading.nest import READ, UPDATE, is_memory, mentions
+from tilelang.target.cuda.ir.code import Code, leaf, under
+from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
+from tilelang.target.cuda.ir.instructions import CopyAsync, Move
+from tilelang.target.cuda.ir.values import Value, both
+from tilelang.target.cuda.reading.nest import is_memory, mentions
 from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
 from tilelang.tileop.copy import Copy, Fill
 
@@ -28,21 +30,14 @@ def emit_nest(emitter: Emitter, node: Parallel, layout: LoopLayout) -> list[Code
         loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.own)
         loops.open()
         async_bytes = _async_bytes(node, loops)
-        lines = loops.around(_body(loops, async_bytes))
-        leaf = _leaf(emitter, node, lines, is_async=async_bytes > 0)
-        return [emitter.annotated(leaf, node.nest.accesses, loops.thread_map)]
+        code = leaf(loops.around(_body(loops, async_bytes)), _filled(emitter, node))
+        return [emitter.annotated(code, node.nest.accesses, loops.thread_map)]
 
 
-def _leaf(e: Emitter, node: Parallel, lines: list[str], is_async: bool) -> Code:
-    accesses = [access for access in node.nest.accesses if e.is_tile(access.buffer)]
-    reads = {e.root(access.buffer) for access in accesses if access.kind in (READ, UPDATE)}
-    writes = {e.root(access.buffer) for access in accesses if access.kind != READ}
-    fills = set()
-    if isinstance(node.op, (Copy, Fill)) and node.op.dst.is_whole:
-        fills = {e.root(node.op.dst.buffer)} & writes
-    if is_async:
-        return leaf_of(lines, reads, (), writes, fills)
-    return leaf_of(lines, reads, writes, (), fills)
+def _filled(e: Emitter, node: Parallel) -> set[Any]:
+    """What a nest overwrites as a whole."""
+    whole = isinstance(node.op, (Copy, Fill)) and node.op.dst.is_whole
+    return {e.array(node.op.dst.buffer).storage} - {None} if whole else set()
 
 
 def _async_bytes(node: Parallel, loops: NestLoops) -> int:
@@ -58,12 +53,12 @@ def _async_bytes(node: Parallel, loops: NestLoops) -> int:
     return size if size in (4, 8, 16) else 0
 
 
-def _body(loops: NestLoops, async_bytes: int) -> list[str]:
+def _body(loops: NestLoops, async_bytes: int) -> list[Any]:
     move = _move(loops, async_bytes)
     if move is not None:
         return move
     if loops.width > 1:
-        return VectorBody(loops).lines()
+        return VectorBody(loops).code()
     with NestPlaces(loops).in_force():
         return statement(loops.e, loops.nest.body, loops.owner)
 
@@ -71,7 +66,7 @@ def _body(loops: NestLoops, async_bytes: int) -> list[str]:
 # Moves -----------------------------------------------------------------------------------------------------------------
 
 
-def _move(loops: NestLoops, async_bytes: int) -> list[str] | None:
+def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
     """A body that only copies an element, as one vector move; None where it is more than that."""
     e, store = loops.e, loops.nest.body
     if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad):
@@ -79,32 +74,27 @@ def _move(loops: NestLoops, async_bytes: int) -> list[str] | None:
     source, target, dtype = store.value.source, store.buffer, str(store.buffer.dtype)
     if str(source.dtype) != dtype or (loops.width == 1 and not async_bytes and not is_packed(dtype)):
         return None
-    from_text = _vector_address(loops, source, list(store.value.indices))
-    to_text = _vector_address(loops, target, list(store.indices))
-    if from_text is None or to_text is None:
+    start = _vector_address(loops, source, list(store.value.indices))
+    end = _vector_address(loops, target, list(store.indices))
+    if start is None or end is None:
         return None
     exists = e.places.bounds_guard(source, list(store.value.indices))
-    tests = [e.places.bounds_guard(target, list(store.indices)), loops.owner if is_memory(target) else None]
-    if async_bytes and exists:
-        return guarded(f"tl::cp_async_{async_bytes}_zfill({to_text}, {from_text}, {exists});", tests)
+    guard = both([e.places.bounds_guard(target, list(store.indices)), loops.owner if is_memory(target) else None])
     if async_bytes:
-        return guarded(f"tl::cp_async_{async_bytes}({to_text}, {from_text});", tests)
-    word = VECTOR_TYPES.get(byte_count(loops.width, dtype))
-    if word is None or (exists and e.safe_values.get(source) is not None):
+        return under(guard, [CopyAsync(async_bytes, end, start, exists)])
+    size = byte_count(loops.width, dtype)
+    if size not in VECTOR_TYPES or (exists is not None and e.safe_values.get(source) is not None):
         return None
-    value = f"*reinterpret_cast<const {word}*>({from_text})"
-    if exists:
-        value = f"{exists} ? {value} : {word}{{}}"
-    return guarded(f"*reinterpret_cast<{word}*>({to_text}) = {value};", tests)
+    return under(guard, [Move(size, end, start, exists)])
 
 
-def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> str | None:
+def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value | None:
     """The address of a vector's first element; None where its elements are not neighbours."""
     e = loops.e
     if buffer.scope() == FRAGMENT:
         form = register_form(indices, e.layouts.fragments[buffer], loops.layout)
         if form is None or (loops.width > 1 and not loops.is_adjacent(form)):
             return None
-        return f"&{e.name(buffer)}[{loops.register_text(form)}]"
+        return e.array(buffer).to(loops.register(form))
     moves = loops.width == 1 or mentions(indices[-1], {loops.axis: 0})
     return stepped_address(loops, buffer, indices) if is_memory(buffer) and moves else None

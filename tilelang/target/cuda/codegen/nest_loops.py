@@ -1,4 +1,4 @@
-"""The loops of a nest as text: each thread runs its share of the iterations.
+"""The loops of a nest: each thread runs its share of the iterations.
 
 The register digits of the loop layout become unrolled loops, the thread digits expressions of the thread's number. Along the
 contiguous axis the innermost digit may be a vector, which has no loop: what is done for it as a whole is the body's business.
@@ -15,18 +15,21 @@ from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vector_width
 from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.ir.code import Block, nested, under
+from tilelang.target.cuda.ir.instructions import Define
+from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
 from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
 
 
-def thread_digit(thread: str, extent: int, stride: int, threads: int) -> str:
-    """C++ text of ``(thread // stride) % extent`` in a scope of ``threads``."""
-    text = thread
+def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
+    """``(thread // stride) % extent`` in a scope of ``threads``."""
+    digit = thread
     if stride > 1:
-        text = f"({text} >> {stride.bit_length() - 1})" if _is_power(stride) else f"({text} / {stride})"
+        digit = digit >> stride.bit_length() - 1 if _is_power(stride) else digit // stride
     if stride * extent < threads:
-        text = f"({text} & {extent - 1})" if _is_power(extent) else f"({text} % {extent})"
-    return text
+        digit = digit & extent - 1 if _is_power(extent) else digit % extent
+    return digit
 
 
 def _is_power(number: int) -> bool:
@@ -50,7 +53,7 @@ class NestLoops:
         self.axis = None if place is None else nest.axes[place].var
         self.width, self.layout = (1, layout) if place is None else self._vectorised(place, layout)
         self.vector: Any = None
-        self.digit_text: dict[str, str] = {}
+        self.digits: dict[str, Value] = {}
 
     def _vectorised(self, place: int, layout: LoopLayout) -> tuple[int, LoopLayout]:
         number = next((number for number, dim in enumerate(layout.dims) if dim.var is self.axis), None)
@@ -69,25 +72,17 @@ class NestLoops:
         split = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
         return width, replace(layout, dims=(*layout.dims[:number], split, *layout.dims[number + 1 :]))
 
-    def around(self, body: list[str]) -> list[str]:
-        """The lines of the whole nest; ``open`` comes before the body is printed."""
-        header, guards, depth = self.header, self.guards, self.depth
-        lines = list(header)
-        if not depth:
-            lines = ["{", *("  " + line for line in lines)]
-            depth = 1
-        if guards:
-            lines.append("  " * depth + f"if ({' && '.join(guards)}) {{")
-            depth += 1
-        lines += ["  " * depth + line for line in body]
-        return lines + ["  " * level + "}" for level in reversed(range(depth))]
+    def around(self, body: list[Any]) -> list[Any]:
+        """The whole nest; ``open`` comes before the body is lowered."""
+        code = [*self.definitions, *under(both(self.guards), body)]
+        return nested(self.loops, code) if self.loops else [Block(code, scoped=True)]
 
     def open(self) -> None:
         """Names the digits and variables, and makes the loops and guards around the body."""
         e = self.e
-        self.header: list[str] = []
-        self.depth = 0
-        self.guards = [f"{e.thread} < {self.layout.threads}"] if self.layout.threads < e.scope.count else []
+        self.loops: list[tuple[Name, int]] = []
+        self.definitions: list[Define] = []
+        self.guards = [e.thread.is_("<", self.layout.threads)] if self.layout.threads < e.scope.count else []
         digits = self.layout.digits
         for number, dim in enumerate(self.layout.dims):
             for place, (digit, _) in enumerate(digits[number]):
@@ -105,31 +100,26 @@ class NestLoops:
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
         e = self.e
         if digit.unit != REGISTER:
-            self.digit_text[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, e.scope.count)
+            self.digits[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, e.scope.count)
         elif place == 0 and self.width > 1 and dim.var is self.axis:
-            self.digit_text[digit.name] = "0"
+            self.digits[digit.name] = Number(0)
             self.vector = digit
         else:
-            name = self.digit_text[digit.name] = e.names.take(f"{_spoken(dim)}_{place}")
-            self.header.append("  " * self.depth + "#pragma unroll")
-            self.header.append("  " * self.depth + f"for (int {name} = 0; {name} < {digit.extent}; ++{name}) {{")
-            self.depth += 1
+            name = self.digits[digit.name] = e.names.take(f"{_spoken(dim)}_{place}")
+            self.loops.append((name, digit.extent))
 
     def _variable(self, dim: Any, parts: Any) -> None:
         e = self.e
-        text = self._value(dim, parts)
         name = e.names.take(_spoken(dim))
-        self.header.append("  " * self.depth + f"const int {name} = {text};")
+        self.definitions.append(Define(name, "int32", self._value(dim, parts)))
         self.guards += self._dimension_guards(dim, name)
         if dim.var is not None:
-            e.var_text[dim.var] = name
+            e.values[dim.var] = name
             e.facts.bind_range(dim.var, dim.extent)
 
-    def _value(self, dim: Any, parts: Any) -> str:
-        """C++ text of a dimension's position, of some of its digits."""
-        terms = [times(self.digit_text[digit.name], weight) for digit, weight in parts]
-        text = " + ".join(term for term in terms if term != "0") or "0"
-        return text if _is_zero(dim.shift) else f"{text} - {self.e.simple(dim.shift)}"
+    def _value(self, dim: Any, parts: Any) -> Value:
+        """A dimension's position, of some of its digits."""
+        return total(self.digits[digit.name] * weight for digit, weight in parts) - self.e.index(dim.shift)
 
     def thread_map(self, access: Any) -> ThreadMap | None:
         """Which threads of the block touch which elements by an access of the nest."""
@@ -147,30 +137,28 @@ class NestLoops:
         """The digits of a dimension that loops count, with their weights."""
         return [(d, weight) for d, weight in self.layout.digits[number] if d.unit == REGISTER and d is not self.vector]
 
-    def start(self, number: int) -> str:
-        """C++ text of a dimension's position in the first step of all loops."""
+    def start(self, number: int) -> Value:
+        """A dimension's position in the first step of all loops."""
         counted = [digit for digit, _ in self.steps(number)]
         parts = [(digit, weight) for digit, weight in self.layout.digits[number] if digit not in counted]
-        text = self._value(self.layout.dims[number], parts)
-        return f"({text})" if any(operator in text for operator in ("+", "-", "*")) else text
+        return self._value(self.layout.dims[number], parts)
 
-    def _dimension_guards(self, dim: Any, name: str) -> list[str]:
+    def _dimension_guards(self, dim: Any, name: Name) -> list[Value]:
         if dim.equals is not None:
-            return [f"{name} == {self.e.simple(dim.equals)}"]
+            return [name.is_("==", self.e.index(dim.equals))]
         shifted = not _is_zero(dim.shift)
-        guards = [f"{name} >= 0"] if shifted else []
+        guards = [name.is_(">=", 0)] if shifted else []
         if shifted or dim.size != dim.extent:
-            guards.append(f"{name} < {dim.extent}")
+            guards.append(name.is_("<", dim.extent))
         limits = [axis.limit for axis in self.nest.axes if axis.var is dim.var and axis.limit is not None]
-        return guards + [f"{name} < {self.e.simple(limit)}" for limit in limits]
+        return guards + [name.is_("<", self.e.index(limit)) for limit in limits]
 
     @property
-    def owner(self) -> str | None:
+    def owner(self) -> Value | None:
         if self.means_own:
             return None
         e, replicas = self.e, self.layout.replicas
-        tests = [f"{thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)} == 0" for mode in replicas]
-        return " && ".join(tests) if tests else None
+        return both(thread_digit(e.thread, mode.extent, mode.stride, e.scope.count).is_("==", 0) for mode in replicas)
 
     # Registers of fragments --------------------------------------------------------------------------------------------
 
@@ -185,20 +173,18 @@ class NestLoops:
         aligned = isinstance(form.offset, int) and form.offset % self.width == 0
         return aligned and any(term.digit is self.vector for term in form)
 
-    def register_text(self, form: Form, lane: str = "0") -> str:
-        """C++ text of a register's number, for the element ``lane`` of a vector."""
+    def register(self, form: Form, lane: Value | None = None) -> Value:
+        """A register's number, for the element ``lane`` of a vector."""
         parts = []
         for term in form:
-            text = lane if term.digit is self.vector else self.digit_text[term.digit.name]
-            if term.low > 1:
-                text = f"({text} / {term.low})"
+            digit = (lane or Number(0)) if term.digit is self.vector else self.digits[term.digit.name]
+            if digit == Number(0):
+                continue
+            digit = digit // term.low
             if term.low * term.extent < term.digit.extent:
-                text = f"({text} % {term.extent})"
-            if text != "0":
-                parts.append(times(text, term.weight))
-        if not _is_zero(form.offset):
-            parts.append(self.e.simple(form.offset))
-        return " + ".join(parts) or "0"
+                digit = digit % term.extent
+            parts.append(digit * term.weight)
+        return total([*parts, self.e.index(form.offset)])
 
 
 def _spoken(dim: Any) -> str:
@@ -207,8 +193,3 @@ def _spoken(dim: Any) -> str:
 
 def _is_zero(value: Any) -> bool:
     return isinstance(value, int) and value == 0
-
-
-def times(text: str, weight: int) -> str:
-    """C++ text of a product with a constant."""
-    return text if text == "0" or weight == 1 else f"{text} * {weight}"

@@ -11,18 +11,19 @@ from typing import Any
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout, row_major
-from tilelang.target.cuda.codegen.element_types import is_packed
-from tilelang.target.cuda.codegen.nest_loops import NestLoops, times
+from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.inference.vectors import element_strides
+from tilelang.target.cuda.ir.cpp_types import is_packed
+from tilelang.target.cuda.ir.values import Pointer, Value
 from tilelang.transform.substitute import substitute
 
 _INT32_LIMIT = 2**31
 
 
-def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> str:
+def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
     """The address of an element of memory in the iteration that a thread is at."""
     e, steps = loops.e, []
-    starts, alone = {}, {}  # text of a variable in the first step: where loops count it; where it depends on the thread alone
+    starts, alone = {}, {}  # a variable in the first step: where loops count it; where it depends on the thread alone
     for number, dim in enumerate(loops.layout.dims):
         digits = loops.steps(number) if dim.var is not None else []
         moves = [_step(loops, buffer, indices, dim.var, weight, digit.extent) for digit, weight in digits]
@@ -30,24 +31,26 @@ def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> str:
             continue
         if digits:
             starts[dim.var] = loops.start(number)
-            steps += [times(loops.digit_text[digit.name], move) for (digit, _), move in zip(digits, moves) if move]
+            steps += [loops.digits[digit.name] * move for (digit, _), move in zip(digits, moves) if move]
         if isinstance(dim.shift, int):
             alone[dim.var] = loops.start(number)
-    base = _in_ring(e, buffer, indices, alone)
-    if base is None:
+    address = _in_ring(e, buffer, indices, alone)
+    if address is None:
         with e.spoken(starts):
-            base = e.places.address(buffer, indices)
-    return " + ".join([base, *steps])
+            address = e.places.address(buffer, indices)
+    for step in steps:
+        address = address + step
+    return address
 
 
-def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, str]) -> str | None:
+def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, Value]) -> Value | None:
     """The first address in a tile that a pipeline steps through; computed before the loop where it is the thread's alone."""
     used = {var for index in indices if not isinstance(index, int) for var in variables(index)}
-    if buffer not in e.versions or is_packed(str(buffer.dtype)) or not used <= starts.keys():
+    if buffer not in e.slots or is_packed(str(buffer.dtype)) or not used <= starts.keys():
         return None
     with e.spoken(starts):
         lane = e.keep(e.places.tile_offset(buffer, indices), "copy_lane")
-    return f"{e.name(buffer)} + {e.places.in_slot(buffer, lane)}"
+    return Pointer(e.array(buffer), e.places.in_slot(buffer, lane))
 
 
 def _step(loops: NestLoops, buffer: Any, indices: list[Any], var: Any, weight: int, extent: int) -> int | None:

@@ -13,37 +13,33 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from tilelang.target.cuda.codegen.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf_of, leaves
-from tilelang.target.cuda.codegen.element_types import c_type
 from tilelang.target.cuda.codegen.statements import statement
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf, leaves
+from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Declare
+from tilelang.target.cuda.ir.values import Name, Number, Select, Value
 from tilelang.target.cuda.reading.tree import Loop
 from tilelang.target.cuda.schedule.plan import Part, Schedule
-
-_COMMIT = "tl::cp_async_commit();"
 
 
 def emit_pipeline(generator: Any, loop: Loop, schedule: Schedule) -> list[Code]:
     """The code of a scheduled loop."""
-    return _PipelineText(generator, loop, schedule).emit()
+    return _Pipeline(generator, loop, schedule).emit()
 
 
-class _PipelineText:
+class _Pipeline:
     def __init__(self, generator: Any, loop: Loop, schedule: Schedule):
         self.g, self.e, self.schedule, self.stmt = generator, generator.emitter, schedule, loop.stmt
         facts = self.e.facts
         self.low, self.extent = facts.simplify(loop.stmt.min), facts.simplify(loop.stmt.extent)
         facts.bind_range(loop.stmt.loop_var, loop.stmt.extent, loop.stmt.min)
-        self.count = self.e.text(self.extent)
+        self.count = self.e.value(self.extent)
         self.asynchronous = False
         self.runs = [(stage, list(parts)) for stage, parts in groupby(schedule.parts, key=lambda part: part.stage)]
 
     def emit(self) -> list[Code]:
         e = self.e
-        e.version_count.update(self.schedule.rings)
-        code: list[Code] = []
-        for var in self.schedule.values:
-            e.var_text[var] = e.names.take(var.name)
-            code.append(leaf_of([f"{c_type(str(var.ty))} {e.var_text[var]};"]))
+        e.slot_counts.update(self.schedule.rings)
+        code: list[Code] = [leaf([Declare(e.named(var), str(var.ty))]) for var in self.schedule.values]
         loop = self._loop()
         for step in range(self.schedule.depth):
             code += self._filling_step(step)
@@ -57,11 +53,11 @@ class _PipelineText:
             iteration = step - stage
             if iteration < 0 or (isinstance(self.extent, int) and iteration >= self.extent):
                 continue
-            slots = {ring: (str(iteration % count), iteration % count) for ring, count in self.schedule.rings.items()}
-            block = self._run(parts, str(iteration), slots)
-            yield block if isinstance(self.extent, int) else BranchCode(f"{iteration} < {self.count}", block, None, False)
+            slots = {ring: (Number(iteration % count), iteration % count) for ring, count in self.schedule.rings.items()}
+            block = self._run(parts, Number(iteration), slots)
+            yield block if isinstance(self.extent, int) else BranchCode(Number(iteration).is_("<", self.count), block)
         if self.asynchronous:
-            yield leaf_of([_COMMIT])
+            yield leaf([CommitCopies()])
 
     def _loop(self) -> LoopCode:
         e, rings = self.e, frozenset(map(self.e.root, self.schedule.rings))
@@ -72,53 +68,42 @@ class _PipelineText:
         for stage, parts in self.runs:
             ahead = self.schedule.depth - stage
             slots = {ring: (counters[count, ahead % count], ahead % count) for ring, count in self._touched(parts).items()}
-            block = self._run(parts, f"{name} + {ahead}" if ahead else name, slots)
+            block = self._run(parts, name + ahead, slots)
             if ahead:
-                items.append(BranchCode(f"{name} + {ahead} < {self.count}", block, None, False))
+                items.append(BranchCode((name + ahead).is_("<", self.count), block))
             else:
                 items += block.items
             if _copies_to(block, self.schedule.rings):
                 commit_at = len(items)
         self.asynchronous = commit_at is not None
         if commit_at is not None:
-            items.insert(commit_at, leaf_of([_COMMIT]))
+            items.insert(commit_at, leaf([CommitCopies()]))
         if rings:
             wait = [Wait(self.schedule.distance - 1, rings=rings)] if commit_at is not None else []
             items = [*wait, Barrier(), *items]
-        first = ", ".join([f"{name} = 0", *(f"{text} = {offset}" for (_, offset), text in counters.items())])
-        advance = ", ".join([f"++{name}", *_advance(counters)])
-        header = f"#pragma unroll 1\nfor (int {first}; {name} < {self.count}; {advance})"
-        return LoopCode(header, Block(items), rings)
+        first = [(name, Number(0)), *((slot, Number(offset)) for (_, offset), slot in counters.items())]
+        advance = [(name, name + 1), *_advance(counters)]
+        return LoopCode(name.is_("<", self.count), Block(items), tuple(first), tuple(advance), 1, carried=rings)
 
     # Parts -------------------------------------------------------------------------------------------------------------
 
-    def _run(self, parts: list[Part], iteration: str, slots: Mapping[Any, tuple[str, int]]) -> Block:
-        """Neighbouring statements of one stage, for one iteration, in the given slots (text and number) of the rings."""
+    def _run(self, parts: list[Part], iteration: Value, slots: Mapping[Any, tuple[Value, int]]) -> Block:
+        """Neighbouring statements of one stage, for one iteration, in the given slots (value and number) of the rings."""
         e = self.e
-        e.var_text[self.stmt.loop_var] = self._value(iteration)
-        e.versions.update({ring: text for ring, (text, _) in slots.items()})
-        block = Block([leaf_of(statement(e, replay.stmt), *e.accesses(replay.stmt)) for replay in self.schedule.replays])
+        e.values[self.stmt.loop_var] = iteration + e.value(self.low)
+        e.slots.update(slots)
+        block = Block([leaf(statement(e, replay.stmt)) for replay in self.schedule.replays])
         for part in parts:
             block.items += self._statement(part)
         for ring in slots:
-            del e.versions[ring]
-        named = {e.root(ring): Slot(e.root(ring), number) for ring, (_, number) in slots.items()}
-        for leaf in leaves(block):
-            for kind in ("reads", "writes", "copies", "fills", "async_reads"):
-                setattr(leaf, kind, frozenset(named.get(buffer, buffer) for buffer in getattr(leaf, kind)))
+            del e.slots[ring]
         return block
-
-    def _value(self, iteration: str) -> str:
-        if isinstance(self.low, int) and self.low == 0:
-            return iteration if iteration.isidentifier() else f"({iteration})"
-        return f"({iteration} + {self.e.text(self.low)})"
 
     def _statement(self, part: Part) -> list[Code]:
         if part.statement.defines not in self.schedule.values:
             return [code for node in part.statement.nodes for code in self.g.node(node)]
         stmt = part.statement.stmt
-        reads, writes = self.e.accesses(stmt)
-        return [leaf_of([f"{self.e.var_text[stmt.var]} = {self.e.text(stmt.value)};"], reads, writes)]
+        return [leaf([Assign(self.e.values[stmt.var], self.e.value(stmt.value))])]
 
     # Slots -------------------------------------------------------------------------------------------------------------
 
@@ -127,7 +112,7 @@ class _PipelineText:
         touched = {touch.buffer for part in parts for touch in part.statement.touches}
         return {ring: count for ring, count in self.schedule.rings.items() if self.e.root(ring) in touched}
 
-    def _counters(self) -> dict[tuple[int, int], str]:
+    def _counters(self) -> dict[tuple[int, int], Name]:
         """Names of the slots in use: (slots of a ring, how far ahead) -> name."""
         wanted = {
             (count, (self.schedule.depth - stage) % count)
@@ -137,18 +122,18 @@ class _PipelineText:
         return {key: self.e.names.take("slot" if key[1] == 0 else "ahead_slot") for key in sorted(wanted)}
 
 
-def _advance(counters: Mapping[tuple[int, int], str]) -> Iterator[str]:
-    """Assignments that step the slots: where another name holds the next slot that is a move, which is cheaper than counting."""
+def _advance(counters: Mapping[tuple[int, int], Name]) -> Iterator[tuple[Name, Value]]:
+    """What the slots become: where another name holds the next slot that is a move, which is cheaper than counting."""
     for count, named in groupby(sorted(counters), key=lambda key: key[0]):
         offsets = [offset for _, offset in named]
         for offset in [*offsets[1:], offsets[0]]:
             name, following = counters[count, offset], counters.get((count, (offset + 1) % count))
             if count == 2:
-                yield f"{name} ^= 1"
+                yield name, name ^ 1
             elif offset == offsets[0] or following is None:
-                yield f"{name} = {name} == {count - 1} ? 0 : {name} + 1"
+                yield name, Select(name.is_("==", count - 1), Number(0), name + 1)
             else:
-                yield f"{name} = {following}"
+                yield name, following
 
 
 def _copies_to(block: Block, rings: Mapping[Any, int]) -> bool:

@@ -1,4 +1,4 @@
-"""Where elements of buffers are, as C++ text, for code that each thread runs by itself."""
+"""Where elements of buffers are, for code that each thread runs by itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
 from tilelang.layout.fragment import THREAD
-from tilelang.target.cuda.codegen.element_types import c_type, is_packed, packed_element
 from tilelang.target.cuda.inference.vectors import element_strides
+from tilelang.target.cuda.ir.access import ADDRESS
+from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Pointer, Select, Value, both, total
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter
@@ -29,43 +30,38 @@ class Places:
     def __init__(self, emitter: Emitter):
         self.e = emitter
 
-    def element(self, buffer: Any, indices: list[Any]) -> str:
+    def element(self, buffer: Any, indices: list[Any]) -> Value:
         """The value of an element; what the program wants in its place where it does not exist."""
         return self.or_missing(buffer, self.place(buffer, indices), self.bounds_guard(buffer, indices))
 
-    def or_missing(self, buffer: Any, place: str, exists: str | None) -> str:
+    def or_missing(self, buffer: Any, place: Value, exists: Value | None) -> Value:
         """The value of an element at ``place``, which is there under a condition."""
-        return place if exists is None else f"({exists} ? {place} : {self.missing(buffer)})"
+        return place if exists is None else Select(exists, place, self.missing(buffer))
 
-    def place(self, buffer: Any, indices: list[Any]) -> str:
-        """An element as an lvalue."""
-        name, scope = self.e.name(buffer), buffer.scope()
-        if scope == "local.var":
-            return f"{name}[0]" if buffer in self.e.tree.aliases else name
-        offset = self.offset(buffer, indices)
-        return packed_element(name, offset, str(buffer.dtype)) if is_packed(str(buffer.dtype)) else f"{name}[{offset}]"
-
-    def address(self, buffer: Any, indices: list[Any]) -> str:
-        """The address of an element."""
-        name = self.e.name(buffer)
+    def place(self, buffer: Any, indices: list[Any]) -> Value:
+        """An element, to be read or stored to."""
+        array = self.e.array(buffer)
         if buffer.scope() == "local.var":
-            return f"&{name}"
-        offset = self.offset(buffer, indices)
-        if is_packed(str(buffer.dtype)):
-            return f"{name} + ({offset}) / 2"
-        return name if offset == "0" else f"{name} + {offset}"
+            return array.at(0) if buffer in self.e.tree.aliases else Name(array.name)
+        return array.at(self.offset(buffer, indices))
 
-    def missing(self, buffer: Any) -> str:
+    def address(self, buffer: Any, indices: list[Any], kind: str = ADDRESS) -> Value:
+        """The address of an element; ``kind`` is what is done there."""
+        array = self.e.array(buffer)
+        if buffer.scope() == "local.var":
+            return Pointer(array, of_variable=True)
+        return Pointer(array, tuple(offset for offset in self.offsets(buffer, indices) if offset != Number(0)), kind)
+
+    def missing(self, buffer: Any) -> Value:
         """What an out-of-bounds read gives."""
-        value = self.e.safe_values.get(buffer)
-        dtype = c_type(str(buffer.dtype))
+        value, dtype = self.e.safe_values.get(buffer), str(buffer.dtype)
         if value is None:
-            return f"{dtype}(0)" if dtype != "bool" else "false"
+            return Literal(0, "bool") if dtype == "bool" else Convert(dtype, Number(0))
         if isinstance(value, (int, float)):
-            return f"{dtype}({value!r}{'f' if isinstance(value, float) else ''})"
-        return f"{dtype}({self.e.text(value)})"
+            return Convert(dtype, Literal(value, "float32" if isinstance(value, float) else "int32"))
+        return Convert(dtype, self.e.value(value))
 
-    def bounds_guard(self, buffer: Any, indices: list[Any]) -> str | None:
+    def bounds_guard(self, buffer: Any, indices: list[Any]) -> Value | None:
         """The condition under which a global element exists; None where it certainly does."""
         e = self.e
         if buffer.scope() not in ("global", "") or not e.guarded:
@@ -74,43 +70,49 @@ class Places:
         for index, size in zip(indices, map(as_int, buffer.shape)):
             low, high = e.facts.bounds(index)
             if low < 0:
-                tests.append(f"{e.simple(index)} >= 0")
+                tests.append(e.index(index).is_(">=", 0))
             if not (isinstance(size, int) and high < size) and not e.facts.holds(index < size):
-                tests.append(f"{e.simple(index)} < {e.simple(size)}")
-        return " && ".join(tests) if tests else None
+                tests.append(e.index(index).is_("<", e.index(size)))
+        return both(tests)
 
     # Offsets -----------------------------------------------------------------------------------------------------------
 
-    def offset(self, buffer: Any, indices: list[Any]) -> str:
+    def offset(self, buffer: Any, indices: list[Any]) -> Value:
         """The offset of an element in its buffer."""
+        return total(self.offsets(buffer, indices))
+
+    def offsets(self, buffer: Any, indices: list[Any]) -> tuple[Value, ...]:
+        """Numbers that add up to the offset of an element, each of which fits its type."""
         scope = buffer.scope()
         if scope in ("global", ""):
-            return self._global_offset(buffer, indices)
+            return self._global_offsets(buffer, indices)
         if scope.startswith("shared"):
             return self.in_slot(buffer, self.tile_offset(buffer, indices))
         layout = self.e.layouts.fragments.get(buffer)
         if layout is not None:
-            return self._register_offset(buffer, indices, layout)
-        return self.e.simple(_row_major(buffer, indices))
+            return (self._register_offset(buffer, indices, layout),)
+        return (self.e.index(_row_major(buffer, indices)),)
 
-    def tile_offset(self, buffer: Any, indices: list[Any]) -> str:
+    def tile_offset(self, buffer: Any, indices: list[Any]) -> Value:
         """The offset of an element in a shared tile, without the slot in use."""
         layout = self.e.layouts.memory.get(buffer)
-        return self.e.simple(_row_major(buffer, indices) if layout is None else layout.offset(indices))
+        return self.e.index(_row_major(buffer, indices) if layout is None else layout.offset(indices))
 
-    def in_slot(self, buffer: Any, text: str) -> str:
-        """The offset ``text`` of a shared tile in the slot in use, where it has several."""
-        slot = self.e.versions.get(buffer)
-        return text if slot is None else f"{slot} * {self.slot_elements(buffer)} + {text}"
+    def in_slot(self, buffer: Any, offset: Value) -> tuple[Value, ...]:
+        """The offset of the slot in use of a shared tile, where it has several, and one inside."""
+        if buffer not in self.e.slots:
+            return (offset,)
+        start = self.e.slots[buffer][0] * self.slot_elements(buffer)
+        return (offset,) if start == Number(0) else (start, offset)
 
     def slot_elements(self, buffer: Any) -> int:
         """Elements of one slot of a shared buffer, rounded up to 128 bytes."""
         unit = 1024 // canonical(str(buffer.dtype)).bits
         return -(-self.e.layouts.memory[buffer].size // unit) * unit
 
-    def _register_offset(self, buffer: Any, indices: list[Any], layout: Any) -> str:
+    def _register_offset(self, buffer: Any, indices: list[Any], layout: Any) -> Value:
         """A fragment's element where every thread holds the whole tile."""
-        total: Any = 0
+        register: Any = 0
         for index, modes in zip(indices, layout.modes):
             for number, mode in enumerate(modes):
                 if mode.unit == THREAD:
@@ -119,23 +121,23 @@ class Places:
                         hint="copy it to shared memory, or index it in a T.Parallel loop",
                     )
                 last = number == len(modes) - 1
-                total = total + (index if last else index % mode.extent) * mode.stride
+                register = register + (index if last else index % mode.extent) * mode.stride
                 index = index // mode.extent
-        return self.e.simple(total)
+        return self.e.index(register)
 
-    def _global_offset(self, buffer: Any, indices: list[Any]) -> str:
+    def _global_offsets(self, buffer: Any, indices: list[Any]) -> tuple[Value, ...]:
         strides = element_strides(buffer)
         if _fits_int32(buffer, strides):
-            total: Any = 0
+            offset: Any = 0
             for index, stride in zip(indices, strides):
-                total = total + index * stride
-            return self.e.simple(total)
+                offset = offset + index * stride
+            return (self.e.index(offset),)
         parts = []
         for index, stride in zip(indices, strides):
-            place, step = self.e.simple(index), self.e.simple(stride)
-            if place != "0":
-                parts.append(place if step == "1" else f"int64_t({place}) * {step}")
-        return " + ".join(reversed(parts)) or "0"
+            place, step = self.e.index(index), self.e.index(stride)
+            if place != Number(0):
+                parts.append(place if step == Number(1) else Convert("int64", place) * step)
+        return tuple(reversed(parts))
 
 
 def _fits_int32(buffer: Any, strides: list[Any]) -> bool:
@@ -148,7 +150,7 @@ def _fits_int32(buffer: Any, strides: list[Any]) -> bool:
 
 
 def _row_major(buffer: Any, indices: list[Any]) -> Any:
-    total: Any = 0
+    offset: Any = 0
     for index, extent in zip(indices, map(as_int, buffer.shape)):
-        total = total * extent + index
-    return total
+        offset = offset * extent + index
+    return offset

@@ -1,4 +1,4 @@
-"""Statements that each thread runs by itself, as lines of C++: one rule for each kind."""
+"""Statements that each thread runs by itself: one rule for each kind."""
 
 from __future__ import annotations
 
@@ -8,15 +8,28 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.codegen.element_types import c_type, is_packed, packed_store, value_type
 from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under
+from tilelang.target.cuda.ir.instructions import (
+    Assign,
+    CommitBulk,
+    CommitCopies,
+    CommitProducts,
+    Define,
+    DefinePointer,
+    Evaluate,
+    FenceAsync,
+    FenceProducts,
+    Instruction,
+)
+from tilelang.target.cuda.ir.values import Call, Cast, Text, Value, both
 from tilelang.tileop.base import decode
 from tilelang.tileop.debug import DeviceAssert, PrintValue
 from tilelang.tileop.thread import intrinsic_name
 
 
-def statement(e: Emitter, stmt: Any, owner: str | None = None) -> list[str]:
-    """Lines of a statement.
+def statement(e: Emitter, stmt: Any, owner: Value | None = None) -> list[Any]:
+    """The code of a statement.
 
     Args:
         owner: condition under which this thread is the one that stores to memory; None where every thread may.
@@ -24,53 +37,38 @@ def statement(e: Emitter, stmt: Any, owner: str | None = None) -> list[str]:
     return _RULES[type(stmt)](e, stmt, owner)
 
 
-def guarded(line: str, tests: list[str | None]) -> list[str]:
-    """A line under the conjunction of the conditions that are there."""
-    present = [test for test in tests if test]
-    return [f"if ({' && '.join(present)}) {line}"] if present else [line]
-
-
-def loop_header(e: Emitter, stmt: Any) -> str:
-    """The header of a serial, unrolled or vectorised loop, with its pragma; names the variable."""
-    name = e.names.take(stmt.loop_var.name)
+def loop_of(e: Emitter, stmt: Any) -> LoopCode:
+    """A serial, unrolled or vectorised loop without its body; names the variable."""
     step = 1 if stmt.step is None else as_int(stmt.step)
-    first, limit = e.text(e.facts.simplify(stmt.min)), e.simple(stmt.min + stmt.extent)
-    end = ""
-    if _reads_memory(stmt.min) or _reads_memory(stmt.extent):  # computed once: the body may change what it came from
-        bound, limit = limit, e.names.take("end")
-        end = f", {limit} = {bound}"
+    first, limit = e.index(stmt.min), e.index(stmt.min + stmt.extent)
     e.facts.bind_range(stmt.loop_var, stmt.extent, stmt.min)
-    e.var_text[stmt.loop_var] = name
-    increment = f"++{name}" if step == 1 else f"{name} += {step if isinstance(step, int) else e.text(step)}"
-    return f"{_pragma(stmt)}for ({c_type(str(stmt.loop_var.ty))} {name} = {first}{end}; {name} < {limit}; {increment})"
+    name = e.named(stmt.loop_var)
+    counters = [(name, first)]
+    if _reads_memory(stmt.min) or _reads_memory(stmt.extent):  # computed once: the body may change what it came from
+        end = e.names.take("end")
+        counters.append((end, limit))
+        limit = end
+    advance = ((name, name + e.value(step)),)
+    return LoopCode(name.is_("<", limit), Block(), tuple(counters), advance, _unrolled(stmt), str(stmt.loop_var.ty))
 
 
-def _pragma(stmt: Any) -> str:
+def _unrolled(stmt: Any) -> int | None:
     kind = int(stmt.kind)
     if kind == int(ir.ForKind.UNROLLED) and "pragma_unroll_factor" in stmt.annotations:
-        return f"#pragma unroll {as_int(stmt.annotations['pragma_unroll_factor'])}\n"
-    return "#pragma unroll\n" if kind in (int(ir.ForKind.UNROLLED), int(ir.ForKind.VECTORIZED)) else ""
+        return as_int(stmt.annotations["pragma_unroll_factor"])
+    return 0 if kind in (int(ir.ForKind.UNROLLED), int(ir.ForKind.VECTORIZED)) else None
 
 
-def _body(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
-    return ["  " + line for line in statement(e, stmt, owner)]
+def _sequence(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
+    return [code for child in stmt.seq for code in statement(e, child, owner)]
 
 
-def _sequence(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
-    return [line for child in stmt.seq for line in statement(e, child, owner)]
-
-
-def _store(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
+def _store(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     buffer, indices, scope = stmt.buffer, list(stmt.indices), stmt.buffer.scope()
-    if is_packed(str(buffer.dtype)):
-        alone = not e.places.shares_bytes or scope.startswith("local")
-        line = packed_store(e.places.place(buffer, indices), e.text(stmt.value), alone)
-    else:
-        line = f"{e.places.place(buffer, indices)} = {e.text(stmt.value)};"
-    tests = [e.places.bounds_guard(buffer, indices)]
-    if scope in ("global", "", "shared", "shared.dyn") or _accumulates(e, stmt):
-        tests.append(owner)
-    return guarded(line, tests)
+    shared_byte = e.places.shares_bytes and not scope.startswith("local")
+    store = Assign(e.places.place(buffer, indices), e.value(stmt.value), shared_byte)
+    in_memory = scope in ("global", "", "shared", "shared.dyn") or _accumulates(e, stmt)
+    return under(both([e.places.bounds_guard(buffer, indices), owner if in_memory else None]), [store])
 
 
 def _accumulates(e: Emitter, stmt: Any) -> bool:
@@ -80,38 +78,49 @@ def _accumulates(e: Emitter, stmt: Any) -> bool:
     )
 
 
-def _evaluate(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
+def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     value = stmt.value
     if isinstance(value, ir.IntImm):
         return []
     name = value.op.name if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
-    if name.endswith(".assume"):
+    if name.endswith(".assume") or intrinsic_name(value) == "source_kernel":  # a kernel's text that is the user's
         return []
     if name in _DEBUG:
-        return guarded(debug_line(e, decode(value)), [owner])
+        return under(owner, [message(e, decode(value))])
     if name.startswith("tl.atomic"):
-        return guarded(e.text(value) + ";", [_atomic_guard(e, value), owner])
-    return [e.text(value) + ";"]
+        return under(both([_atomic_guard(e, value), owner]), [Evaluate(e.value(value))])
+    lowered = e.value(value)
+    record = _RECORDS.get(intrinsic_name(value))
+    return [Evaluate(lowered) if record is None else record()]
 
+
+_RECORDS: Mapping[str | None, Callable[[], Instruction]] = {
+    "fence_proxy_async": FenceAsync,
+    "ptx_commit_group": CommitCopies,
+    "tma_store_arrive": CommitBulk,
+    "warpgroup_arrive": FenceProducts,
+    "warpgroup_commit_batch": CommitProducts,
+}
+"""Intrinsics that are instructions of the device IR."""
 
 _DEBUG = (PrintValue.op_name, DeviceAssert.op_name)
 
 
-def _atomic_guard(e: Emitter, call: Any) -> str | None:
+def _atomic_guard(e: Emitter, call: Any) -> Value | None:
     target = call.args[0]
     return e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
 
 
-def _bind(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
+def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
+    value = e.value(stmt.value)
     if intrinsic_name(stmt.value) == "create_tma_descriptor":  # it is a parameter of the kernel, not a value
-        e.var_text[stmt.var] = e.text(stmt.value)
+        e.values[stmt.var] = value
         return []
-    name = e.names.take(stmt.var.name)
-    value = e.text(stmt.value)
-    e.var_text[stmt.var] = name
-    if str(stmt.var.ty).startswith(("int", "uint")) and not _loads(stmt.value):
+    dtype = str(stmt.var.ty)
+    name = e.named(stmt.var)
+    if dtype.startswith(("int", "uint")) and not _loads(stmt.value):
         e.facts.bind_value(stmt.var, stmt.value)
-    return [f"const {value_type(str(stmt.var.ty))} {name} = {value};"]
+    return [Define(name, dtype, value)]
 
 
 def _reads_memory(expr: Any) -> bool:
@@ -122,43 +131,37 @@ def _loads(expr: Any) -> bool:
     return any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(expr))
 
 
-def _if(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
-    lines = [f"if ({e.text(stmt.condition)}) {{", *_body(e, stmt.then_case, owner)]
-    if stmt.else_case is not None:
-        lines += ["} else {", *_body(e, stmt.else_case, owner)]
-    return [*lines, "}"]
+def _if(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
+    condition, then = e.value(stmt.condition), Block(statement(e, stmt.then_case, owner))
+    otherwise = None if stmt.else_case is None else Block(statement(e, stmt.else_case, owner))
+    return [BranchCode(condition, then, otherwise)]
 
 
-def _for(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
-    *pragma, header = loop_header(e, stmt).split("\n")
-    return [*pragma, header + " {", *_body(e, stmt.body, owner), "}"]
+def _for(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
+    loop = loop_of(e, stmt)
+    loop.body.items += statement(e, stmt.body, owner)
+    return [loop]
 
 
-def _while(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
-    return [f"while ({e.text(stmt.condition)}) {{", *_body(e, stmt.body, owner), "}"]
+def _while(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
+    return [LoopCode(e.value(stmt.condition), Block(statement(e, stmt.body, owner)))]
 
 
-def _tensor_at(e: Emitter, stmt: Any, owner: str | None) -> list[str]:
-    kind = c_type(str(stmt.buffer.dtype))
-    return [f"{kind}* {e.name(stmt.buffer)} = reinterpret_cast<{kind}*>({e.text(stmt.data)});"]
+def _tensor_at(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
+    return [DefinePointer(e.array(stmt.buffer), Cast(e.value(stmt.data), str(stmt.buffer.dtype)))]
 
 
-def debug_line(e: Emitter, op: Any) -> str:
+def message(e: Emitter, op: Any) -> Evaluate:
     """``T.device_assert``, or ``T.print`` of one value."""
     if isinstance(op, DeviceAssert):
-        return f"tl::device_assert_msg({e.text(op.condition)}, {quoted(op.message or 'device assertion failed')});"
+        said = Text(op.message or "device assertion failed")
+        return Evaluate(Call("tl::device_assert_msg", (e.value(op.condition), said)))
     if op.value is None:
-        return f"tl::debug_print_message({quoted(op.message)});"
-    return f"tl::debug_print({quoted(op.message)}, {e.text(op.value)});"
+        return Evaluate(Call("tl::debug_print_message", (Text(op.message),)))
+    return Evaluate(Call("tl::debug_print", (Text(op.message), e.value(op.value))))
 
 
-def quoted(text: str) -> str:
-    """A C++ string literal."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
-
-
-_RULES: Mapping[type, Callable[[Emitter, Any, str | None], list[str]]] = {
+_RULES: Mapping[type, Callable[[Emitter, Any, Value | None], list[Any]]] = {
     ir.SeqStmt: _sequence,
     ir.BufferStore: _store,
     ir.Evaluate: _evaluate,
@@ -167,8 +170,8 @@ _RULES: Mapping[type, Callable[[Emitter, Any, str | None], list[str]]] = {
     ir.For: _for,
     ir.While: _while,
     ir.AttrStmt: lambda e, stmt, owner: statement(e, stmt.body, owner),
-    ir.Break: lambda e, stmt, owner: ["break;"],
-    ir.Continue: lambda e, stmt, owner: ["continue;"],
+    ir.Break: lambda e, stmt, owner: [Jump("break")],
+    ir.Continue: lambda e, stmt, owner: [Jump("continue")],
     ir.DeclBuffer: _tensor_at,
     ir.AllocBuffer: lambda e, stmt, owner: [],
     ir.AssertStmt: lambda e, stmt, owner: [],

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.codegen.code import Block, BranchCode, Code, Jump, LoopCode, ScopeCode, leaf_of
+from tilelang.target.cuda.codegen.emitter import TID
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
-from tilelang.target.cuda.codegen.statements import loop_header
+from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, LoopCode, ScopeCode, leaf
+from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
+from tilelang.target.cuda.ir.values import Call, Literal, Unary, Value, both
 from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.target.cuda.reading.uniformity import is_atomic
 from tilelang.target.cuda.schedule.plan import plan_schedule
@@ -19,8 +23,8 @@ from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
 
-_RANKS = ((128, WARP_GROUP_NUMBER), (32, "tl::warp_rank()"), (1, "tid"))
-"""Threads of a unit and the text of its number, largest first."""
+_RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
+"""Threads of a unit and its number, largest first."""
 
 
 def emit_loop(generator: Any, node: Loop) -> list[Code]:
@@ -29,38 +33,36 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
     schedule = plan_schedule(node, e.tree, e.facts)
     if schedule is not None:
         return emit_pipeline(generator, node, schedule)
-    reads = _reads(e, node.stmt.min) | _reads(e, node.stmt.extent)
-    header = loop_header(e, node.stmt)
-    if "#pragma" not in header:
-        header = "#pragma unroll 1\n" + header
-    divergent, body = generator.below(node, node.body)
-    return [*_reading(reads), LoopCode(header, body, divergent=divergent, span=node.stmt.span)]
+    loop = loop_of(e, node.stmt)
+    loop.unroll, loop.span = 1 if loop.unroll is None else loop.unroll, node.stmt.span
+    loop.divergent, loop.body = generator.below(node, node.body)
+    return [*_reading(*(first for _, first in loop.counters), loop.condition), loop]
 
 
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     """A ``while`` loop; what the block decides by an atomic access is decided once, for all its threads."""
     e, condition = generator.emitter, node.stmt.condition
-    reads = _reads(e, condition)
     decided = bool(node.body.items) and is_decided_once(e, condition)
-    tests, text = decide_once(generator, condition) if decided else ([], e.text(condition))
+    tests, value = decide_once(generator, condition) if decided else ([], e.value(condition))
     divergent, body = generator.below(node, node.body)
     if decided:
-        leave = BranchCode(f"!{text}", Block([Jump("break")]), None)
-        return [LoopCode("while (true)", Block([*tests, leave, *body.items]), span=node.stmt.span)]
-    body.items += _reading(reads)
-    return [*_reading(reads), LoopCode(f"while ({text})", body, divergent=divergent, span=node.stmt.span)]
+        leave = BranchCode(Unary("!", value), Block([Jump("break")]))
+        return [LoopCode(Literal(1, "bool"), Block([*tests, leave, *body.items]), span=node.stmt.span)]
+    body.items += _reading(value)
+    return [*_reading(value), LoopCode(value, body, divergent=divergent, span=node.stmt.span)]
 
 
 def emit_branch(generator: Any, node: Branch) -> list[Code]:
     """An ``if``."""
     e, condition = generator.emitter, node.stmt.condition
     if is_decided_once(e, condition):
-        before, text = decide_once(generator, condition)
+        before, value = decide_once(generator, condition)
     else:
-        before, text = _reading(_reads(e, condition)), e.text(condition)
+        value = e.value(condition)
+        before = _reading(value)
     divergent, then = generator.below(node, node.then)
     otherwise = None if node.otherwise is None else generator.below(node, node.otherwise)[1]
-    return [*before, BranchCode(text, then, otherwise, divergent, span=node.stmt.span)]
+    return [*before, BranchCode(value, then, otherwise, divergent, span=node.stmt.span)]
 
 
 def is_decided_once(emitter: Any, condition: Any) -> bool:
@@ -68,10 +70,10 @@ def is_decided_once(emitter: Any, condition: Any) -> bool:
     return any(is_atomic(part) for part in walk_expr(condition)) and not emitter.uniformity.varies([condition])
 
 
-def decide_once(generator: Any, condition: Any) -> tuple[list[Code], str]:
-    """The code in which one thread evaluates a condition for all, and the name of its value."""
+def decide_once(generator: Any, condition: Any) -> tuple[list[Code], Value]:
+    """The code in which one thread evaluates a condition for all, and its value."""
     var = ir.Var("decided", "bool")
-    return generator.broadcast(ir.Bind(var, condition)), generator.emitter.var_text[var]
+    return generator.broadcast(ir.Bind(var, condition)), generator.emitter.values[var]
 
 
 def emit_scope(generator: Any, node: Scope) -> list[Code]:
@@ -83,7 +85,7 @@ def emit_scope(generator: Any, node: Scope) -> list[Code]:
     generator.by_thread = by_thread
     scope, e.scope = e.scope, outer
     orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
-    barrier = "" if orders_itself else generator.barriers.text(scope.first, scope.count)
+    barrier = None if orders_itself else generator.barriers.of(scope.first, scope.count)
     return [ScopeCode(_membership(scope, outer), body, scope.first, scope.count, barrier)]
 
 
@@ -94,10 +96,10 @@ class NamedBarriers:
         self._root = root
         self._numbers: dict[Any, int] = {}
 
-    def text(self, first: int, count: int) -> str:
+    def of(self, first: int, count: int) -> Instruction:
         """A barrier of neighbouring threads: of the warp where one warp holds them, else one of the block's hardware barriers."""
         if count <= 32 and first // 32 == (first + count - 1) // 32:
-            return f"__syncwarp(0x{(1 << count) - 1 << first % 32:x}u);"
+            return WarpBarrier((1 << count) - 1 << first % 32)
         if not self._numbers:
             self._numbers = {None: 0, **{number: number for number in _barriers_of_program(self._root)}}
         if (first, count) not in self._numbers:
@@ -105,7 +107,7 @@ class NamedBarriers:
             if not free:
                 raise CompileError(f"more than {HARDWARE_BARRIERS} groups of threads of this block have barriers of their own")
             self._numbers[first, count] = max(free)
-        return f"tl::named_barrier_sync({self._numbers[first, count]}, {count});"
+        return NamedBarrier(self._numbers[first, count], count)
 
 
 def _barriers_of_program(root: Sequence) -> set[int]:
@@ -118,22 +120,19 @@ def _barriers_of_program(root: Sequence) -> set[int]:
     return {number for number in found if isinstance(number, int)}
 
 
-def _reads(emitter: Any, expr: Any) -> set[Any]:
-    return emitter.accesses(ir.Evaluate(expr))[0] if isinstance(expr, ir.PrimExpr) else set()
+def _reading(*values: Value) -> list[Code]:
+    """A place where a condition reads what other threads may have written, or the program's own code may write it."""
+    touched = leaf([Evaluate(value) for value in values])
+    return [replace(touched, body=[])] if touched.reads or touched.writes else []
 
 
-def _reading(reads: set[Any]) -> list[Code]:
-    """A place where a condition reads what other threads may have written."""
-    return [leaf_of([], reads)] if reads else []
-
-
-def _membership(scope: Any, outer: Any) -> str:
-    """The C++ condition that a thread of ``outer`` is in ``scope``, by the largest unit that both are made of."""
+def _membership(scope: Any, outer: Any) -> Value:
+    """Whether a thread of ``outer`` is in ``scope``, by the largest unit that both are made of."""
     end, outer_end = scope.first + scope.count, outer.first + outer.count
     unit, rank = next((n, rank) for n, rank in _RANKS if scope.first % n == 0 and (end % n == 0 or end == outer_end))
     first, last = scope.first // unit, -(-end // unit)
     if last - first == 1 and end != outer_end:
-        return f"{rank} == {first}"
-    tests = [f"{rank} >= {first}"] if scope.first > outer.first else []
-    tests += [f"{rank} < {last}"] if end < outer_end else []
-    return " && ".join(tests) or "true"
+        return rank.is_("==", first)
+    above = rank.is_(">=", first) if scope.first > outer.first else None
+    below = rank.is_("<", last) if end < outer_end else None
+    return both([above, below]) or Literal(1, "bool")

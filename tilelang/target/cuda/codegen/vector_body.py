@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.codegen.element_types import VECTOR_TYPES, byte_count, c_type, is_packed
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
-from tilelang.target.cuda.codegen.nest_places import NestPlaces
+from tilelang.target.cuda.codegen.nest_places import NestPlaces, StageKey
 from tilelang.target.cuda.codegen.nest_steps import stepped_address
-from tilelang.target.cuda.codegen.statements import guarded, statement
+from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import register_form
-from tilelang.target.cuda.reading.nest import READ, WRITE, Access, is_memory, is_movable, mentions
+from tilelang.target.cuda.ir.access import READ, WRITE
+from tilelang.target.cuda.ir.code import Block, BranchCode, counted, under
+from tilelang.target.cuda.ir.cpp_types import byte_count, is_packed
+from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Move
+from tilelang.target.cuda.ir.values import AddressOf, Array, Call, Name, Value, Word, both
+from tilelang.target.cuda.reading.nest import Access, is_memory, is_movable, mentions
 from tilelang.target.cuda.reading.tree import FRAGMENT
 
 _PAIR_CONVERSIONS = {
@@ -21,17 +25,17 @@ _PAIR_CONVERSIONS = {
 
 
 class VectorBody:
-    """Prints the body of one nest whose loops have a vector."""
+    """Lowers the body of one nest whose loops have a vector."""
 
     def __init__(self, loops: NestLoops):
         self.loops, self.e, self.nest = loops, loops.e, loops.nest
-        self.stages: dict[tuple[str, str], str] = {}
-        self.collected: list[str] = []  # declarations of the arrays that stores are collected in
+        self.stages: dict[StageKey, Array] = {}
+        self.collected: list[DeclareArray] = []  # declarations of the arrays that stores are collected in
 
-    def lines(self) -> list[str]:
+    def code(self) -> list[Any]:
         """What runs for one vector."""
-        loads = [line for access in self.nest.accesses if self._stages_read(access) for line in self._load(access)]
-        stores = [line for access in self.nest.accesses if self._stages_write(access) for line in self._store(access)]
+        loads = [code for access in self.nest.accesses if self._stages_read(access) for code in self._load(access)]
+        stores = [code for access in self.nest.accesses if self._stages_write(access) for code in self._store(access)]
         return [*loads, *self.collected, *self._elements(), *stores]
 
     # What is staged ----------------------------------------------------------------------------------------------------
@@ -61,66 +65,57 @@ class VectorBody:
 
     # Loads and stores --------------------------------------------------------------------------------------------------
 
-    def _load(self, access: Access) -> list[str]:
+    def _load(self, access: Access) -> list[Any]:
         e, buffer, indices = self.e, access.buffer, list(access.indices)
         if self._key(READ, access) in self.stages:
             return []
         guard = e.places.bounds_guard(buffer, indices)
         if any(other.kind != READ and other.buffer.same_as(buffer) for other in self.nest.accesses):
             # The thread that stores is the one that reads: another may come after the store.
-            guard = " && ".join(filter(None, (guard, self.loops.owner))) or None
-        name, address, word = self._stage(READ, access)
-        declaration, target = self._declaration(buffer, name), f"*reinterpret_cast<{word}*>({name})"
-        value = f"*reinterpret_cast<const {word}*>({address})"
-        if guard is None:
-            return [declaration, f"{target} = {value};"]
-        if e.safe_values.get(buffer) is None:
-            return [declaration, f"{target} = {guard} ? {value} : {word}{{}};"]
-        missing, at = e.places.missing(buffer), e.names.take("l")
-        fill = f"for (int {at} = 0; {at} < {self.loops.width}; ++{at}) {name}[{at}] = {missing};"
-        return [declaration, f"if ({guard}) {target} = {value};", "else", "  #pragma unroll", "  " + fill]
+            guard = both([guard, self.loops.owner])
+        stage, address, size = self._stage(READ, access)
+        if guard is None or e.safe_values.get(buffer) is None:
+            return [self._declaration(stage), Move(size, stage.to(0), address, guard)]
+        at = e.names.take("l")
+        fill = counted(at, self.loops.width, [Assign(stage.at(at), e.places.missing(buffer))])
+        return [self._declaration(stage), BranchCode(guard, Block([Move(size, stage.to(0), address)]), Block([fill]))]
 
-    def _store(self, access: Access) -> list[str]:
-        buffer, indices = access.buffer, list(access.indices)
-        name, address, word = self._stage(WRITE, access)
-        self.collected.append(self._declaration(buffer, name))
-        move = f"*reinterpret_cast<{word}*>({address}) = *reinterpret_cast<const {word}*>({name});"
-        return guarded(move, [self.e.places.bounds_guard(buffer, indices), self.loops.owner])
+    def _store(self, access: Access) -> list[Any]:
+        stage, address, size = self._stage(WRITE, access)
+        self.collected.append(self._declaration(stage))
+        guard = both([self.e.places.bounds_guard(access.buffer, list(access.indices)), self.loops.owner])
+        return under(guard, [Move(size, address, stage.to(0))])
 
-    def _stage(self, kind: str, access: Access) -> tuple[str, str, str]:
-        """The array that stands for an access, the address that it stands for, and the word that moves it."""
+    def _stage(self, kind: str, access: Access) -> tuple[Array, Value, int]:
+        """The array that stands for an access, the address that it stands for, and the bytes of the vector."""
         buffer = access.buffer
-        name = self.stages[self._key(kind, access)] = self.e.names.take(f"{buffer.name}_v")
-        word = VECTOR_TYPES[byte_count(self.loops.width, str(buffer.dtype))]
-        return name, stepped_address(self.loops, buffer, list(access.indices)), word
+        key, dtype = self._key(kind, access), str(buffer.dtype)
+        stage = self.stages[key] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
+        return stage, stepped_address(self.loops, buffer, list(access.indices)), byte_count(self.loops.width, dtype)
 
-    def _key(self, kind: str, access: Any) -> tuple[str, str]:
+    def _key(self, kind: str, access: Any) -> StageKey:
         return NestPlaces(self.loops).stage_key(kind, access.buffer, list(access.indices))
 
-    def _declaration(self, buffer: Any, name: str) -> str:
-        dtype = str(buffer.dtype)
-        size = byte_count(self.loops.width, dtype)
-        if is_packed(dtype):
-            return f"alignas({size}) {c_type(dtype)} {name}[{size}] = {{}};"
-        return f"alignas({size}) {c_type(dtype)} {name}[{self.loops.width}];"
+    def _declaration(self, stage: Array) -> DeclareArray:
+        size = byte_count(self.loops.width, stage.dtype)
+        packed = is_packed(stage.dtype)
+        return DeclareArray(stage, size if packed else self.loops.width, size, zero=packed)
 
     # Elements ----------------------------------------------------------------------------------------------------------
 
-    def _elements(self) -> list[str]:
+    def _elements(self) -> list[Any]:
         """The body for each element of the vector; pairs of conversions where the body is one."""
         lane, width = self.e.names.take("l"), self.loops.width
         pair = self._pair(lane)
         if pair is not None:
-            return ["#pragma unroll", f"for (int {lane} = 0; {lane} < {width}; {lane} += 2)", "  " + pair]
+            return [counted(lane, width, [pair], step=2)]
         with self._element(lane):
-            body = statement(self.e, self.nest.body, self.loops.owner)
-        header = f"for (int {lane} = 0; {lane} < {width}; ++{lane}) {{"
-        return ["#pragma unroll", header, *("  " + line for line in body), "}"]
+            return [counted(lane, width, statement(self.e, self.nest.body, self.loops.owner))]
 
-    def _element(self, lane: str) -> Any:
+    def _element(self, lane: Value) -> Any:
         return NestPlaces(self.loops, lane, self.stages).in_force()
 
-    def _pair(self, lane: str) -> str | None:
+    def _pair(self, lane: Name) -> Assign | None:
         store = self.nest.body
         if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Cast) or self.loops.width % 2:
             return None
@@ -128,10 +123,10 @@ class VectorBody:
         if function is None or not self._stores_neighbours(store):
             return None
         with self._element(lane):
-            low, target = self.e.text(store.value.value), self.e.places.place(store.buffer, list(store.indices))
-        with self._element(f"({lane} + 1)"):
-            high = self.e.text(store.value.value)
-        return f"*reinterpret_cast<uint*>(&{target}) = {function}({low}, {high});"
+            low, target = self.e.value(store.value.value), self.e.places.place(store.buffer, list(store.indices))
+        with self._element(lane + 1):
+            high = self.e.value(store.value.value)
+        return Assign(Word(AddressOf(target), 4), Call(function, (low, high)))
 
     def _stores_neighbours(self, store: Any) -> bool:
         """Whether two neighbouring elements of the vector are stored to one aligned 32-bit word."""

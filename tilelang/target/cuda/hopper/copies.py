@@ -13,12 +13,15 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
-from tilelang.target.cuda.codegen.code import Leaf, leaf_of
-from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.codegen.emitter import TID, Emitter
 from tilelang.target.cuda.hopper import tma, wgmma
 from tilelang.target.cuda.hopper.wgmma import COMPLETE, IN_FLIGHT
 from tilelang.target.cuda.hopper.wgmma_layout import panel_bytes_of
 from tilelang.target.cuda.inference.layouts import ThreadScope
+from tilelang.target.cuda.ir.access import READ, Unit
+from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
+from tilelang.target.cuda.ir.instructions import ExpectBytes, WaitBulk
+from tilelang.target.cuda.ir.values import Array, Binary, Call, Cast, Pointer, Unary, Value, value_of
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.copy import Copy
 
@@ -68,57 +71,51 @@ def stays_in_flight(op: Any) -> bool:
     return op.wg_wait == IN_FLIGHT or op.kind != "gemm"
 
 
-def accumulator_fences(emitter: Emitter, nodes: Iterable[Any]) -> list[str]:
-    """Lines that keep the compiler from reading the accumulators of some products before."""
-    found: dict[Any, list[str]] = {}
+def accumulator_fences(emitter: Emitter, nodes: Iterable[Any]) -> list[Any]:
+    """What keeps the compiler from reading the accumulators of some products before."""
+    found: dict[Any, list[Any]] = {}
     for node in nodes:
         buffer = node.op.c.buffer
-        found[buffer] = wgmma.fence_operands(emitter.layouts.products[node].wgmma, emitter.name(buffer), None)
-    return [line for lines in found.values() for line in lines]
+        found[buffer] = wgmma.pinned(emitter.layouts.products[node].wgmma, emitter.array(buffer), None)
+    return [code for fences in found.values() for code in fences]
 
 
 def emit_product(emitter: Emitter, node: Any) -> Leaf:
     """The code of a product by warp groups."""
     op, plan = node.op, emitter.layouts.products[node].wgmma
     if op.wg_wait <= COMPLETE:
-        return Leaf(wgmma.complete(plan, emitter.name(op.c.buffer), COMPLETE - op.wg_wait))
+        return leaf(wgmma.complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
     if not can_multiply(emitter, node):
         raise CompileError(
             f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",
             location_of(node.span), "leave the layout to the compiler, or set TL_DISABLE_WGMMA",
         )  # fmt: skip
-    shared = [region.buffer for region in (op.a, op.b) if emitter.is_shared(region.buffer)]
-    left = emitter.name(op.a.buffer) if plan.a_layout is not None else _operand(emitter, op.a, op)
-    lines = wgmma.emit(
-        plan, left, _operand(emitter, op.b, op), emitter.name(op.c.buffer),
-        expr=emitter.simple, clear=_clear_text(emitter, op.clear_accum), wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm",
+    left = emitter.array(op.a.buffer) if plan.a_layout is not None else _operand(emitter, op.a, op)
+    product = wgmma.multiply(
+        plan, left, _operand(emitter, op.b, op), emitter.array(op.c.buffer), lower=emitter.index,
+        clear=_clear(emitter, op.clear_accum), wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm",
         first_group=emitter.scope.first // wgmma.WARP_GROUP,
     )  # fmt: skip
-    roots = [emitter.root(buffer) for buffer in shared]
-    return Leaf(lines, frozenset(roots), async_reads=frozenset(roots))
+    return leaf([product])
 
 
-def _clear_text(emitter: Emitter, clear: Any) -> str | None:
-    if isinstance(clear, (bool, int)):
-        return "true" if clear else None
-    return emitter.text(clear)
+def _clear(emitter: Emitter, clear: Any) -> bool | Value:
+    return bool(clear) if isinstance(clear, (bool, int)) else emitter.value(clear)
 
 
 def _operand(emitter: Emitter, region: Region, op: Any) -> wgmma.SharedOperand:
     along_k = not op.transpose_a if region is op.a else bool(op.transpose_b)
-    buffer = region.buffer
-    pointer = f"reinterpret_cast<const uchar*>({emitter.name(buffer)})"
-    slot = emitter.versions.get(buffer)
-    bits = canonical(region.dtype).bits
-    if slot is not None:
-        pointer = f"({pointer} + {slot} * {emitter.places.slot_elements(buffer) * bits // 8})"
+    buffer, bits = region.buffer, canonical(region.dtype).bits
+    pointer: Value = Cast(Pointer(emitter.array(buffer), kind=READ, unit=Unit.TENSOR_CORE), "byte", constant=True)
+    if buffer in emitter.slots:
+        pointer = pointer + emitter.slots[buffer][0] * (emitter.places.slot_elements(buffer) * bits // 8)
     return wgmma.SharedOperand(pointer, emitter.layouts.memory[buffer], region, bits, along_k)
 
 
 def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> tma.TmaPlan | None:
     """The plan of a copy with the layout that its shared tile got."""
     inner = op.dst if emitter.is_shared(op.dst.buffer) else op.src
-    if not emitter.is_shared(inner.buffer) or inner.buffer in emitter.versions:
+    if not emitter.is_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
     plan = tma.plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
     if plan is None:
@@ -146,32 +143,25 @@ def emit_bulk_copy(emitter: Emitter, descriptors: Descriptors, node: Any, single
             "it moves whole shared tiles from tensors with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
         )  # fmt: skip
     plan = descriptors.take(plan)
-    pointer = emitter.name(plan.shared_region.buffer)
-    root = emitter.root(plan.shared_region.buffer)
+    tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
-        lines = tma.emit_store(plan, pointer, emitter.simple)
-        return Leaf(_elected(emitter.scope, lines), frozenset([root]), async_reads=frozenset([root]))
+        return leaf(_elected(emitter.scope, tma.stores(plan, tile, emitter.index)))
     if op.barrier is None:
         raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
-    lines = _load_lines(emitter, op, plan, pointer, barrier)
-    if not single_thread:
-        lines = _elected(emitter.scope, [f"tl::mbarrier_expect_tx({barrier}, {plan.bytes});", *lines])
-    # Not a write for the block's barriers: the mbarrier orders it. A read keeps the tile alive in the memory plan.
-    return leaf_of(lines, reads=[root], fills=[root])
+    code = _load_code(emitter, op, plan, tile, barrier)
+    return leaf(code if single_thread else _elected(emitter.scope, [ExpectBytes(barrier, plan.bytes), *code]))
 
 
-def _load_lines(emitter: Emitter, op: Copy, plan: tma.TmaPlan, pointer: str, barrier: str) -> list[str]:
+def _load_code(emitter: Emitter, op: Copy, plan: tma.TmaPlan, tile: Array, barrier: Value) -> list[Any]:
+    alone = tma.loads(plan, tile, barrier, emitter.index, policy=_policy(op))
     mask = op.cluster_mask
     if mask is None:
-        return tma.emit_load(plan, pointer, barrier, emitter.simple, policy=_policy(op))
-    leader = (mask & -mask).bit_length() - 1
-    multicast = tma.emit_load(plan, pointer, barrier, emitter.simple, multicast=mask)
-    alone = tma.emit_load(plan, pointer, barrier, emitter.simple, policy=_policy(op))
-    return [
-        f"if (tl::cluster_rank() == {leader}) {{", *("  " + line for line in multicast),
-        f"}} else if (!(({mask} >> tl::cluster_rank()) & 1)) {{", *("  " + line for line in alone), "}",
-    ]  # fmt: skip
+        return alone
+    rank = Call("tl::cluster_rank")
+    leads, takes_part = rank.is_("==", (mask & -mask).bit_length() - 1), value_of(mask) >> rank & 1
+    multicast = tma.loads(plan, tile, barrier, emitter.index, multicast=mask)
+    return [BranchCode(leads, Block(multicast), Block([BranchCode(Unary("!", takes_part), Block(alone))]))]
 
 
 def _policy(op: Copy) -> str | None:
@@ -192,16 +182,19 @@ def bulk_store(emitter: Emitter, descriptors: Descriptors, node: Any, read_later
     if plan is None or plan.load:
         return None
     plan = descriptors.take(plan)
-    lines = tma.emit_store(plan, emitter.name(plan.shared_region.buffer), emitter.simple, reduction)
-    root = emitter.root(plan.shared_region.buffer)
+    code = tma.stores(plan, emitter.array(plan.shared_region.buffer), emitter.index, reduction)
     if reduction is None and emitter.iterations.repeats(node, plan.global_region):
-        lines.insert(0, "tl::tma_store_wait_complete<0>();")  # stores in flight are not ordered among each other
-    done = _elected(emitter.scope, [*lines, "tl::tma_store_wait<0>();"])
-    return Leaf(done, frozenset([root]), async_reads=frozenset([root]))
+        code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
+    return leaf(_elected(emitter.scope, [*code, WaitBulk()]))
 
 
-def _elected(scope: ThreadScope, lines: list[str]) -> list[str]:
-    """Lines that one thread of a scope runs."""
+def _elected(scope: ThreadScope, code: list[Any]) -> list[Any]:
+    """Code that one thread of a scope runs."""
     if scope.count % WARP:
-        return [f"if (tid == {scope.first}) {{", *("  " + line for line in lines), "}"]
-    return [f"if (tl::warp_rank() == {scope.first // WARP} && tl::elect_one()) {{", *("  " + line for line in lines), "}"]
+        return [BranchCode(TID.is_("==", scope.first), Block(code))]
+    return [BranchCode(elected_in(scope), Block(code))]
+
+
+def elected_in(scope: ThreadScope) -> Value:
+    """Whether this is the one thread that the hardware elects in the first warp of a scope."""
+    return Binary("&&", Call("tl::warp_rank").is_("==", scope.first // WARP), Call("tl::elect_one"))

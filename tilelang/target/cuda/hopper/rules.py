@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.target.cuda.codegen.code import BranchCode, Code, leaf_of
 from tilelang.target.cuda.hopper.copies import (
-    WARP,
     Descriptors,
     accumulator_fences,
     bulk_store,
+    elected_in,
     emit_bulk_copy,
     emit_product,
     stays_in_flight,
 )
 from tilelang.target.cuda.hopper.stmatrix import emit_matrix_store
+from tilelang.target.cuda.ir.code import BranchCode, Code, leaf
+from tilelang.target.cuda.ir.instructions import WaitProducts
 from tilelang.target.cuda.reading.nest import UPDATE, WRITE
 from tilelang.target.cuda.reading.tree import Operator, Parallel, walk
 from tilelang.tileop.atomic import AtomicTile
@@ -42,7 +43,7 @@ class HopperRules:
         self._single = True
         body = generator.block(node.body)
         self._single = False
-        return [BranchCode(f"tl::warp_rank() == {scope.first // WARP} && tl::elect_one()", body, None, divergent=True)]
+        return [BranchCode(elected_in(scope), body, divergent=True)]
 
     def bulk_copy(self, generator: Any, node: Any) -> list[Code]:
         """``T.tma_copy``."""
@@ -63,7 +64,7 @@ class HopperRules:
         products = [node for node, plan in layouts.products.items() if plan.wgmma is not None and stays_in_flight(node.op)]
         done = products if pending == 0 else self._started[:-pending]
         done = [node for node in done if layouts.scopes[node] == scope]
-        return [leaf_of([f"tl::wgmma_wait<{pending}>();", *accumulator_fences(generator.emitter, done)])]
+        return [leaf([WaitProducts(pending), *accumulator_fences(generator.emitter, done)])]
 
     def copy(self, generator: Any, node: Any) -> list[Code] | None:
         """A copy of accumulators to shared memory by matrices, or a copy or atomic tile to global memory by the accelerator.

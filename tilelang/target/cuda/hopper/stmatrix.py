@@ -14,9 +14,11 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import REGISTER, THREAD
-from tilelang.target.cuda.codegen.code import Code, leaf_of
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
+from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
+from tilelang.target.cuda.ir.instructions import DeclareArray, DefinePointer, StoreMatrix
+from tilelang.target.cuda.ir.values import Array, Call, Number, Value, total
 from tilelang.tileop.copy import Copy
 
 _WARP = 32
@@ -45,10 +47,9 @@ def emit_matrix_store(e: Emitter, op: Any) -> list[Code] | None:
     layout = e.layouts.fragments.get(op.src.buffer)
     if layout is None or not _is_accumulator(layout, e.scope) or not _has_chunks(e, op.dst):
         return None
-    root = e.root(op.dst.buffer)
     with e.names.scope():
-        lines = _lines(e, op, layout)
-    return [leaf_of(lines, (), {root}, (), {root} if op.dst.is_whole else ())]
+        code = _stores(e, op, layout)
+    return [leaf(code, {e.array(op.dst.buffer).storage} if op.dst.is_whole else ())]
 
 
 def _is_plain(op: Copy) -> bool:
@@ -79,44 +80,40 @@ def _has_chunks(e: Emitter, region: Any) -> bool:
     return region.extents[-1] != 1 and all(stride % _CHUNK == 0 for stride in strides)
 
 
-def _lines(e: Emitter, op: Copy, layout: FragmentLayout) -> list[str]:
+def _stores(e: Emitter, op: Copy, layout: FragmentLayout) -> list[Any]:
     rows, (_, _, tiles, *columns) = layout.modes
-    lane = _number(e, "lane", _WARP, f"({e.thread} & {_WARP - 1})")
+    lane = _number(e, "lane", _WARP, e.thread & _WARP - 1)
     pairs = Mode(tiles.extent // 2, _STORED, REGISTER)
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
     row = lane % 16 + _position(row_digits, 16)
     column = lane // 16 * _CHUNK + _position(column_digits, 2 * _CHUNK)
-    registers = [(mode, e.var_text[var]) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
-    loops = [(text, mode.extent) for mode, text in registers if mode.extent > 1]
-    first = " + ".join(f"{text} * {mode.stride}" for mode, text in registers if mode.extent > 1) or "0"
+    registers = [(mode, e.values[var]) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
+    first = total(number * mode.stride for mode, number in registers if mode.extent > 1)
     address = e.places.address(op.dst.buffer, op.dst.index([row, column]))
     body = _store(e, op, first, address)
-    if not loops:
-        return ["{", *("  " + line for line in body), "}"]
-    for text, extent in reversed(loops):
-        header = ["#pragma unroll", f"for (int {text} = 0; {text} < {extent}; ++{text}) {{"]
-        body = [*header, *("  " + line for line in body), "}"]
-    return body
+    loops = [(number, mode.extent) for mode, number in registers if mode.extent > 1]
+    return nested(loops, body) if loops else [Block(body, scoped=True)]
 
 
-def _store(e: Emitter, op: Copy, first: str, address: str) -> list[str]:
+def _store(e: Emitter, op: Copy, first: Value, address: Value) -> list[Any]:
     """The instruction for the registers from ``first`` on."""
-    source, pack = e.name(op.src.buffer), _PACKED[op.src.dtype, op.dst.dtype]
+    source, pack = e.array(op.src.buffer), _PACKED[op.src.dtype, op.dst.dtype]
     if pack is None:
-        return [f"tl::stmatrix_x4({address}, &{source}[{first}]);"]
-    registers, words = e.names.take("registers"), e.names.take("words")
-    pairs = (f"{pack}({registers}[{at}], {registers}[{at + 1}])" for at in range(0, _STORED, 2))
+        return [StoreMatrix("x4", address, source.to(first))]
+    registers = Array(e.names.take("registers").text, "float32")
+    words = Array(e.names.take("words").text, "uint32")
+    pairs = (Call(pack, (registers.at(at), registers.at(at + 1))) for at in range(0, _STORED, 2))
     return [
-        f"const float* {registers} = &{source}[{first}];",
-        f"const uint {words}[4] = {{{', '.join(pairs)}}};",
-        f"tl::stmatrix_x4({address}, {words});",
+        DefinePointer(registers, source.to(first), constant=True),
+        DeclareArray(words, _STORED // 2, values=tuple(pairs), constant=True),
+        StoreMatrix("x4", address, words.to(0)),
     ]
 
 
-def _number(e: Emitter, name: str, extent: int, text: str | None = None) -> Any:
-    """A variable from 0 to ``extent``, which is printed as ``text``."""
+def _number(e: Emitter, name: str, extent: int, value: Value | None = None) -> Any:
+    """A variable from 0 to ``extent``, which has a value or gets a name."""
     var = ir.Var(name, "int32")
-    e.var_text[var] = e.names.take(name) if text is None else text
+    e.values[var] = e.names.take(name) if value is None else value
     e.facts.bind_range(var, extent)
     return var
 
@@ -124,16 +121,16 @@ def _number(e: Emitter, name: str, extent: int, text: str | None = None) -> Any:
 def _digits(e: Emitter, name: str, modes: Sequence[Mode]) -> Iterator[tuple[Mode, Any]]:
     """A variable for each mode: a loop's for registers, a digit of the thread's number for threads."""
     for mode in modes:
-        text = "0" if mode.extent == 1 else None
+        value = Number(0) if mode.extent == 1 else None
         if mode.unit == THREAD:
-            text = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)
-        yield mode, _number(e, name, mode.extent, text)
+            value = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)
+        yield mode, _number(e, name, mode.extent, value)
 
 
 def _position(digits: Sequence[tuple[Mode, Any]], weight: int) -> Any:
     """What digits above the first ``weight`` positions of an axis add up to."""
-    total: Any = 0
+    position: Any = 0
     for mode, var in digits:
-        total = total + var * weight
+        position = position + var * weight
         weight *= mode.extent
-    return total
+    return position

@@ -1,4 +1,4 @@
-"""Copies by the tensor memory accelerator (sm_90): which copies it can do, the descriptors, and the text.
+"""Copies by the tensor memory accelerator (sm_90): which copies it can do, the descriptors, and the instructions.
 
 One thread starts the copy of a *box* of a tensor of up to five dimensions; elements outside the tensor read as zero and are
 not written. What the hardware demands of the tensor must be certain at compile time (byte strides that are multiples of 16, a
@@ -22,6 +22,8 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major
 from tilelang.target.cuda.hopper.wgmma_layout import panel_bytes_of, panel_layout, panel_widths
+from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk
+from tilelang.target.cuda.ir.values import Array, Name, Value
 from tilelang.tensor_maps import TRANSPORTS
 from tilelang.tileop.atomic import AtomicTile
 
@@ -238,44 +240,39 @@ def _boxes(
         yield tuple(global_start), int(layout.linear(shared_index))
 
 
-def emit_load(plan: TmaPlan, pointer: str, barrier: str, expr: Callable[[Any], str], multicast: int | None = None,
-              policy: str | None = None) -> list[str]:  # fmt: skip
-    """The C++ lines that start a load; one thread runs them.
+def loads(
+    plan: TmaPlan,
+    tile: Array,
+    barrier: Value,
+    lower: Callable[[Any], Value],
+    multicast: int | None = None,
+    policy: str | None = None,
+) -> list[Any]:
+    """The instructions that start a load; one thread runs them.
 
     Args:
-        pointer: text of a pointer to the shared buffer's first element.
-        barrier: text of a pointer to the barrier.
-        expr: prints an expression.
+        tile: the shared buffer.
+        barrier: a pointer to the barrier.
+        lower: gives the value of an expression.
         multicast: mask of the blocks of the cluster that receive the boxes.
         policy: ``"evict_first"`` …
     """
-    rank = len(plan.spec.box)
-    form, extra = "", ""
-    if multicast is not None:
-        form, extra = "_multicast", f", {multicast}"
-    elif policy is not None:
-        form, extra = "_hint", f", tl::cache_policy_{policy}()"
-    return [
-        f"tl::tma_load_{rank}d{form}({place}, {plan.spec.name}, {barrier}{extra}, {coordinates});"
-        for place, coordinates in _operations(plan, pointer, expr)
-    ]
+    name = Name(plan.spec.name)
+    return [BulkLoad(name, place, barrier, at, multicast, policy) for place, at in _operations(plan, tile, lower)]
 
 
-def emit_store(plan: TmaPlan, pointer: str, expr: Callable[[Any], str], reduction: str | None = None) -> list[str]:
-    """The C++ lines that start a store (or a reduction) and close its group; one thread runs them."""
-    rank = len(plan.spec.box)
-    function = f"tma_store_{rank}d" if reduction is None else f"tma_reduce_{reduction}_{rank}d"
-    lines = [f"tl::{function}({plan.spec.name}, {place}, {at});" for place, at in _operations(plan, pointer, expr)]
-    return [*lines, "tl::tma_store_commit();"]
+def stores(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value], reduction: str | None = None) -> list[Any]:
+    """The instructions that start a store (or a reduction) and close its group; one thread runs them."""
+    name = Name(plan.spec.name)
+    return [*(BulkStore(name, place, at, reduction) for place, at in _operations(plan, tile, lower)), CommitBulk()]
 
 
-def _operations(plan: TmaPlan, pointer: str, expr: Callable[[Any], str]) -> Iterator[tuple[str, str]]:
+def _operations(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
     """(shared pointer, coordinates innermost first) of each operation."""
     base = plan.layout.linear(list(plan.shared_region.mins))
     for start, offset in plan.boxes:
-        place = f"{pointer} + {expr(as_int(base + offset))}"
-        at = [expr(as_int(constant(low) + step)) for low, step in zip(plan.global_region.mins, start)]
-        yield place, ", ".join(reversed(at))
+        at = [lower(as_int(constant(low) + step)) for low, step in zip(plan.global_region.mins, start)]
+        yield tile.to(lower(as_int(base + offset))), tuple(reversed(at))
 
 
 def reduction_of(operator: AtomicTile) -> str | None:

@@ -19,37 +19,38 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.hopper.tma import ALIGNMENT, MAX_BOX, MAX_RANK
+from tilelang.target.cuda.ir.access import READ
+from tilelang.target.cuda.ir.values import Call, Name, Value
 from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TRANSPORTS
 
 
-def descriptor_text(call: Any, emitter: Any) -> str:
-    """The name of the kernel's parameter that holds the descriptor."""
+def _descriptor(call: Any, emitter: Any) -> Value:
+    """The kernel's parameter that holds the descriptor."""
     if emitter.descriptors is None:
         raise CompileError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
-    return emitter.descriptors.take_spec(_spec(list(call.args), emitter)).name
+    return Name(emitter.descriptors.take_spec(_spec(list(call.args), emitter)).name)
 
 
-def load_text(call: Any, emitter: Any) -> str:
+def _load(call: Any, emitter: Any) -> Value:
     """``T.tma_load(descriptor, barrier, destination, coordinates…)``."""
     descriptor, barrier, target, *coordinates = call.args
-    at = ", ".join(map(emitter.text, coordinates))
-    place = f"{_address(target, emitter)}, {emitter.text(descriptor)}, {_address(barrier, emitter)}"
-    return f"tl::tma_load_{_rank(coordinates)}d({place}, {at})"
+    places = (_address(target, emitter), emitter.value(descriptor), _address(barrier, emitter))
+    return Call(f"tl::tma_load_{_rank(coordinates)}d", (*places, *map(emitter.value, coordinates)))
 
 
-def store_text(call: Any, emitter: Any) -> str:
+def _store(call: Any, emitter: Any) -> Value:
     """``T.tma_store(descriptor, source, coordinates…)``."""
     descriptor, source, *coordinates = call.args
-    at = ", ".join(map(emitter.text, coordinates))
-    return f"tl::tma_store_{_rank(coordinates)}d({emitter.text(descriptor)}, {_address(source, emitter)}, {at})"
+    places = (emitter.value(descriptor), _address(source, emitter))
+    return Call(f"tl::tma_store_{_rank(coordinates)}d", (*places, *map(emitter.value, coordinates)))
 
 
-RULES: Mapping[str, Callable[[Any, Any], str]] = {
-    "create_tma_descriptor": descriptor_text,
-    "tma_load": load_text,
-    "tma_store": store_text,
+RULES: Mapping[str, Callable[[Any, Any], Value]] = {
+    "create_tma_descriptor": _descriptor,
+    "tma_load": _load,
+    "tma_store": _store,
 }
-"""Intrinsic -> its text."""
+"""Intrinsic -> its rule."""
 
 
 def _spec(arguments: list[Any], emitter: Any) -> TensorMapSpec:
@@ -111,8 +112,9 @@ def _tensor(place: Any, emitter: Any) -> str:
     )
 
 
-def _address(load: Any, emitter: Any) -> str:
-    return emitter.places.address(load.source, list(load.indices))
+def _address(load: Any, emitter: Any) -> Value:
+    """A pointer to an element; the program's own barriers order what the accelerator does there."""
+    return emitter.places.address(load.source, list(load.indices), READ)
 
 
 def _rank(coordinates: list[Any]) -> int:

@@ -1,4 +1,4 @@
-"""``T.gemm`` on a warp group's tensor cores (sm_90a): when it is possible, which layouts it demands, and its text.
+"""``T.gemm`` on a warp group's tensor cores (sm_90a): when it is possible, which layouts it demands, and its instructions.
 
 wgmma reads B, and A unless it is in registers, straight from shared memory through a descriptor; one instruction multiplies
 64 rows by up to 256 columns over 32 bytes of K. The product of a tile is a batch of instructions between one fence and one
@@ -17,11 +17,21 @@ from tilelang.ir.region import Region
 from tilelang.layout import FragmentLayout, TileLayout
 from tilelang.target.cuda.hopper.wgmma_layout import a_fragment_layout, accumulator_layout, panel_bytes_of, panel_widths
 from tilelang.target.cuda.hopper.wgmma_text import ACCUMULATORS, K_OF, Wgmma, is_valid_n
+from tilelang.target.cuda.ir.code import Block
+from tilelang.target.cuda.ir.instructions import (
+    CommitProducts,
+    Define,
+    FenceProducts,
+    PinRegisters,
+    WaitProducts,
+    WarpGroupMultiply,
+)
+from tilelang.target.cuda.ir.values import Array, Call, Cast, Name, Number, Unary, Value, value_of
 from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 
 WARP_GROUP = 128
-WARP_GROUP_NUMBER = "warp_group_id"
-"""Name of the thread's warp group in a kernel."""
+WARP_GROUP_NUMBER = Name("warp_group_id")
+"""The thread's warp group."""
 
 ROWS = 64
 K_BYTES = 32
@@ -142,14 +152,14 @@ class SharedOperand:
     """A shared tile that descriptors read.
 
     Attributes:
-        pointer: text of a pointer to the buffer's first byte.
+        pointer: to the buffer's first byte.
         layout: the buffer's layout, in panels.
         region: the tile.
         bits: of an element.
         along_k: whether the contiguous axis is K.
     """
 
-    pointer: str
+    pointer: Value
     layout: TileLayout
     region: Region
     bits: int
@@ -178,10 +188,11 @@ class SharedOperand:
         leading = [0] * (len(self.layout.shape) - 2)
         return self.layout.linear([*leading, row, column]) * self.bits // 8
 
-    def descriptor(self, start_text: str) -> str:
-        """Text of the descriptor of the tile."""
+    def descriptor(self, start: Value) -> Value:
+        """The descriptor of the tile from a byte on."""
         leading, stride = self.strides()
-        return f"tl::wgmma_desc<{self.panel_bytes}>({self.pointer} + {start_text}, {leading}, {stride})"
+        arguments = (self.pointer + start, Number(leading), Number(stride))
+        return Call("tl::wgmma_desc", arguments, (self.panel_bytes,))
 
 
 def tile_is_aligned(operand: SharedOperand, divides: Callable[[Any, int], bool]) -> bool:
@@ -194,91 +205,88 @@ def tile_is_aligned(operand: SharedOperand, divides: Callable[[Any, int], bool])
     return divides(row, 8) and divides(column, unit * 8 // operand.bits)
 
 
-def emit(
+def multiply(
     plan: WgmmaPlan,
-    a: SharedOperand | str,
+    a: SharedOperand | Array,
     b: SharedOperand,
-    c: str,
+    c: Array,
     *,
-    expr: Callable[[Any], str],
-    clear: str | None = None,
+    lower: Callable[[Any], Value],
+    clear: bool | Value = False,
     wait: bool = True,
-    name: str = "",
     first_group: int = 0,
-) -> list[str]:
-    """The C++ lines of a product.
+) -> Block:
+    """The code of a product.
 
     Args:
-        a: the shared tile, or text of a pointer to the first register of A.
-        c: text of a pointer to the first accumulator.
-        expr: prints an offset expression.
-        clear: None to add to C, ``"true"`` to overwrite it, else the text of a condition.
-        wait: whether the product is complete at the end; otherwise a later ``wgmma_wait`` completes it.
-        name: suffix of local names, unique in the enclosing scope where ``wait`` is False.
+        a: the shared tile, or the registers of A.
+        c: the accumulators.
+        lower: gives the value of an offset expression.
+        clear: whether to overwrite C instead of adding to it, or a condition.
+        wait: whether the product is complete at the end; otherwise a later wait completes it.
         first_group: number of the first warp group that takes part.
     """
     instruction = plan.instruction
     rows, columns = plan.m // plan.groups_m, plan.n // plan.groups_n
-    group_row, group_column = _group_text(plan, first_group)
-    lines = ["{"]
+    group_row, group_column = _group_number(plan, first_group)
+    code: list[Any] = []
     if isinstance(a, SharedOperand):
-        lines.append(f"  const uint64_t a_tile = {_tile_descriptor(a, group_row, _group_step(a, rows), expr)};")
-    lines.append(f"  const uint64_t b_tile = {_tile_descriptor(b, group_column, _group_step(b, columns), expr)};")
-    pinned = fence_operands(plan, c, a if isinstance(a, str) else None)
-    lines += ["  " + line for line in pinned]
-    lines.append("  tl::wgmma_fence();")
+        code.append(Define(_A_TILE, "uint64", _tile_descriptor(a, group_row, _group_step(a, rows), lower)))
+    code.append(Define(_B_TILE, "uint64", _tile_descriptor(b, group_column, _group_step(b, columns), lower)))
+    code += [*pinned(plan, c, a if isinstance(a, Array) else None), FenceProducts()]
     per_row_tile = plan.c_layout.registers // (rows // ROWS)
     for k in range(0, plan.k, instruction.k):
-        scale = "1" if clear is None or k > 0 else "0" if clear == "true" else f"!({clear})"
+        scale = Number(1) if clear is False or k > 0 else Number(0) if clear is True else Unary("!", clear)
         for row in range(0, rows, ROWS):
-            left = _advance("a_tile", a.offset(row, k)) if isinstance(a, SharedOperand) else _a_registers(plan, a, row, k)
+            left = _advance(_A_TILE, a.offset(row, k)) if isinstance(a, SharedOperand) else _a_registers(plan, a, row, k)
             for column in range(0, columns, instruction.n):
                 register = row // ROWS * per_row_tile + column // 2
-                right = _advance("b_tile", b.offset(column, k))
-                lines.append(f"  tl::{instruction.name}({c} + {register}, {left}, {right}, {scale});")
-    lines.append("  tl::wgmma_commit();")
-    if wait:
-        lines += ["  " + line for line in complete(plan, c)]
-    lines.append("}")
-    return lines
+                right = _advance(_B_TILE, b.offset(column, k))
+                code.append(WarpGroupMultiply(instruction, c.to(register), left, right, scale))
+    code.append(CommitProducts())
+    return Block([*code, *(complete(plan, c) if wait else [])], scoped=True)
 
 
-def complete(plan: WgmmaPlan, c: str, pending: int = 0) -> list[str]:
-    """The C++ lines that wait for every product in flight but the newest ``pending``; ``c`` holds its result afterwards."""
-    return [f"tl::wgmma_wait<{pending}>();", *fence_operands(plan, c, None)]
+_A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
 
 
-def fence_operands(plan: WgmmaPlan, c: str, a: str | None) -> list[str]:
-    """Lines without an instruction that keep the compiler from moving accesses of C, and of A in registers, across this point."""
-    registers = plan.c_layout.registers // (2 if plan.instruction.accumulator == "f16" else 1)
-    place = f"reinterpret_cast<uint32_t*>({c})" if plan.instruction.accumulator == "f16" else c
-    lines = [f"tl::wgmma_fence_operand<{registers}>({place});"]
+def complete(plan: WgmmaPlan, c: Array, pending: int = 0) -> list[Any]:
+    """Waits for every product in flight but the newest ``pending``; ``c`` holds its result afterwards."""
+    return [WaitProducts(pending), *pinned(plan, c, None)]
+
+
+def pinned(plan: WgmmaPlan, c: Array, a: Array | None) -> list[Any]:
+    """What keeps the compiler from moving accesses of C, and of A in registers, across this point."""
+    halves = plan.instruction.accumulator == "f16"
+    pointer = c.to(0)
+    code = [PinRegisters(plan.c_layout.registers // (2 if halves else 1), Cast(pointer, "word") if halves else pointer)]
     if a is not None and plan.a_layout is not None:
         words = plan.a_layout.registers * K_BYTES // (4 * plan.instruction.k)
-        lines.append(f"tl::wgmma_fence_operand<{words}>(reinterpret_cast<uint32_t*>({a}));")
-    return lines
+        code.append(PinRegisters(words, Cast(a.to(0), "word")))
+    return code
 
 
-def _group_text(plan: WgmmaPlan, first: int) -> tuple[str | None, str | None]:
-    """Which part of the rows and of the columns this warp group has, as text; None where there is one."""
-    group = WARP_GROUP_NUMBER if first == 0 else f"({WARP_GROUP_NUMBER} - {first})"
+def _group_number(plan: WgmmaPlan, first: int) -> tuple[Value | None, Value | None]:
+    """Which part of the rows and of the columns this warp group has; None where there is one."""
+    group = WARP_GROUP_NUMBER - first
     if plan.groups_n == 1:
         return (group if plan.groups_m > 1 else None), None
     if plan.groups_m == 1:
         return None, group
-    return f"({group} % {plan.groups_m})", f"({group} / {plan.groups_m})"
+    return group % plan.groups_m, group // plan.groups_m
 
 
-def _tile_descriptor(operand: SharedOperand, group: str | None, step: int, expr: Callable[[Any], str]) -> str:
+def _tile_descriptor(operand: SharedOperand, group: Value | None, step: int, lower: Callable[[Any], Value]) -> Value:
     """The descriptor of a group's part of a tile.
 
     What changes from one iteration to the next (the slot of a ring) is added to the descriptor of what does not, which is then
     computed once.
     """
     start = as_int(operand.start())
+    part = Number(0) if group is None else group * step
     if isinstance(start, int):
-        return operand.descriptor(_plus(str(start), group, step))
-    return _advance(operand.descriptor(_plus("0", group, step)), expr(start))
+        return operand.descriptor(Number(start) + part)
+    return _advance(operand.descriptor(part), lower(start))
 
 
 def _group_step(operand: SharedOperand, extent: int) -> int:
@@ -289,15 +297,11 @@ def _across_extent(operand: SharedOperand) -> int:
     return operand.layout.shape[-2 if operand.along_k else -1]
 
 
-def _plus(start: str, group: str | None, step: int) -> str:
-    return start if group is None else f"{start} + {group} * {step}"
+def _advance(descriptor: Value, offset: Any) -> Value:
+    offset = value_of(offset)
+    return descriptor if offset == Number(0) else Call("tl::wgmma_desc_advance", (descriptor, offset))
 
 
-def _advance(descriptor: str, offset: Any) -> str:
-    return descriptor if offset == 0 else f"tl::wgmma_desc_advance({descriptor}, {offset})"
-
-
-def _a_registers(plan: WgmmaPlan, pointer: str, row: int, k: int) -> str:
-    assert plan.a_layout is not None
+def _a_registers(plan: WgmmaPlan, registers: Array, row: int, k: int) -> Value:
     per_row_tile = plan.k // 2
-    return f"{pointer} + {row // ROWS * per_row_tile + k // 2}"
+    return registers.to(row // ROWS * per_row_tile + k // 2)

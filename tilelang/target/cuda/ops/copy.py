@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.target.cuda.codegen.code import Code
+from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.tileop.copy import Copy
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
-from tilelang.target.cuda.codegen.code import Code, leaf_of
 from tilelang.target.cuda.codegen.nest import emit_nest
-from tilelang.target.cuda.codegen.statements import debug_line, quoted
+from tilelang.target.cuda.codegen.statements import message
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf
+from tilelang.target.cuda.ir.instructions import Evaluate
+from tilelang.target.cuda.ir.printer import quoted
+from tilelang.target.cuda.ir.values import Call, Text
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.reading.nest import Axis, Nest
 from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
@@ -38,36 +42,25 @@ class Message(OperatorRule):
     collective = False
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        e, op = generator.emitter, node.op
-        expr = op.value if isinstance(op, PrintValue) else op.condition
-        reads = e.accesses(ir.Evaluate(expr))[0] if isinstance(expr, ir.PrimExpr) else ()
-        return [leaf_of([debug_line(e, op)], reads)]
+        return [leaf([message(generator.emitter, node.op)])]
 
 
 def _label(op: PrintBuffer) -> str:
-    return quoted(f"{op.message} {op.buffer.buffer.name}".strip())
+    return f"{op.message} {op.buffer.buffer.name}".strip()
 
 
-def _print_memory(e: Any, op: PrintBuffer) -> Any:
+def _print_memory(e: Any, op: PrintBuffer) -> Code:
     """One thread prints a buffer that it can read by itself."""
     region: Region = op.buffer
     extents = [as_int(extent) for extent in region.extents]
-    total = 1
-    for extent in extents:
-        total *= extent
     with e.names.scope():
-        name = e.names.take("p")
-        var = ir.Var(name, "int32")
-        e.var_text[var] = name
-        e.facts.bind_range(var, total)
+        var = ir.Var("p", "int32")
+        name = e.named(var)
+        e.facts.bind_range(var, prod(extents))
         index = [low + digit for low, digit in zip(region.mins, _digits(var, extents))]
-        text = e.places.element(region.buffer, index)
-    lines = [
-        f"if ({e.thread} == 0) {{",
-        f"  for (int {name} = 0; {name} < {total}; ++{name}) tl::debug_print_element({_label(op)}, {name}, {text});",
-        "}",
-    ]
-    return leaf_of(lines, [e.root(region.buffer)] if e.is_tile(region.buffer) else [])
+        element = e.places.element(region.buffer, index)
+    printed = Evaluate(Call("tl::debug_print_element", (Text(_label(op)), name, element)))
+    return leaf([BranchCode(e.is_first, Block([counted(name, prod(extents), [printed], unroll=None)]))])
 
 
 def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Code]:
@@ -79,7 +72,7 @@ def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Cod
     for var, extent in zip(variables, extents):
         flat = flat * extent + var
     load = ir.BufferLoad(region.buffer, [low + var for low, var in zip(region.mins, variables)])
-    call = ir.tirx.call_extern("int32", "tl::debug_print_element", ir.StringImm(_label(op)), flat, load)
+    call = ir.tirx.call_extern("int32", "tl::debug_print_element", ir.StringImm(quoted(_label(op))), flat, load)
     axes = tuple(Axis(var, extent) for var, extent in zip(variables, extents))
     nest = Nest.build(axes, ir.Evaluate(call), span, "T.print")
     access = next(access for access in nest.accesses if access.buffer == region.buffer)

@@ -7,17 +7,22 @@ high half. For 8-bit types it supplies eight groups of one row: odd lanes of a q
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.target.cuda.ir.code import counted
+from tilelang.target.cuda.ir.instructions import Assign, DeclareArray
+from tilelang.target.cuda.ir.values import Array, Call, Convert, Literal, Value
 
 
-class MetadataText:
-    """The lines that load one register of metadata for each tile of A.
+class MetadataLoader:
+    """Loads one register of metadata for each tile of A.
 
     Args:
-        product: the product's text.
+        product: the product.
         warp: number of the warp along M.
         count: tiles of a warp along M.
     """
@@ -25,48 +30,45 @@ class MetadataText:
     def __init__(self, product: Any, warp: Any, count: int):
         self.p, self.e, self.warp, self.count = product, product.e, warp, count
         self.region = product.op.e
-        self.name = product.e.names.take("e")
+        self.registers = Array(product.e.names.take("e").text, "uint32")
 
-    def prologue(self) -> list[str]:
+    def prologue(self) -> list[Any]:
         """The declaration of the registers."""
-        return [f"uint {self.name}[{self.count}];"]
+        return [DeclareArray(self.registers, self.count)]
 
-    def register(self, tile: str) -> str:
+    def register(self, tile: Value) -> Value:
         """The register of a tile."""
-        return f"{self.name}[{tile}]"
+        return self.registers.at(tile)
 
-    def load(self) -> list[str]:
+    def load(self) -> list[Any]:
         """The loads of one step."""
         p, e = self.p, self.e
         tile = ir.Var("i", "int32")
-        e.var_text[tile] = p.i
+        e.values[tile] = p.i
         e.facts.bind_range(tile, self.count)
         row = self.warp * (self.count * 16) + tile * 16 + p.lane // 4
         if p.unit.pack == 4:
             word = self._piece(row + p.lane % 2 * 8, p.step * 2 + p.lane // 2 % 2, 32)
         else:
             part = p.step * 2 + p.lane % 2
-            word = f"{self._piece(row, part, 16)} | {self._piece(row + 8, part, 16)} << 16"
-        header = f"for (int {p.i} = 0; {p.i} < {self.count}; ++{p.i})"
-        return ["#pragma unroll", f"{header} {self.name}[{p.i}] = tl::sparse_metadata({word});"]
+            word = self._piece(row, part, 16) | self._piece(row + 8, part, 16) << 16
+        return [counted(p.i, self.count, [Assign(self.registers.at(p.i), Call("tl::sparse_metadata", (word,)))])]
 
-    def _piece(self, row: Any, number: Any, bits: int) -> str:
+    def _piece(self, row: Any, number: Any, bits: int) -> Value:
         """``bits`` consecutive bits of a row's metadata, the ``number``-th such."""
         width = canonical(self.region.dtype).bits
         if width > bits:
             element = self._element(row, number // (width // bits))
-            shift = self.e.simple(number % (width // bits) * bits)
-            return f"(({element} >> ({shift})) & {(1 << bits) - 1:#x}u)"
+            return element >> self.e.index(number % (width // bits) * bits) & Literal((1 << bits) - 1, "uint32")
         parts = bits // width
-        found = [self._element(row, number * parts + part) for part in range(parts)]
-        return "(" + " | ".join(text if not at else f"{text} << {at * width}" for at, text in enumerate(found)) + ")"
+        found = [self._element(row, number * parts + part) << part * width for part in range(parts)]
+        return functools.reduce(operator.or_, found)
 
-    def _element(self, row: Any, column: Any) -> str:
+    def _element(self, row: Any, column: Any) -> Value:
         region = self.region
         index = (column, row) if self.p.op.transpose_e else (row, column)
         indices = [*region.mins[:-2], region.mins[-2] + index[0], region.mins[-1] + index[1]]
         indices = [ir.IntImm("int32", i) if isinstance(i, int) else i for i in indices]
         bits = canonical(region.dtype).bits
-        word = "uint64_t" if bits == 64 else "uint"
-        mask = f" & {(1 << bits) - 1:#x}u" if bits < 32 else ""
-        return f"({word}({self.e.places.place(region.buffer, indices)}){mask})"
+        element = Convert("uint64" if bits == 64 else "uint32", self.e.places.place(region.buffer, indices))
+        return element & Literal((1 << bits) - 1, "uint32") if bits < 32 else element

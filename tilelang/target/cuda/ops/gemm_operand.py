@@ -9,7 +9,11 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout
-from tilelang.target.cuda.codegen.element_types import c_type, converted
+from tilelang.target.cuda.codegen.conversions import converted
+from tilelang.target.cuda.ir.access import READ
+from tilelang.target.cuda.ir.code import counted, nested
+from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define, LoadMatrix
+from tilelang.target.cuda.ir.values import Array, Call, Field, Name, Number, Value, Word, total
 
 _CHUNK_BYTES = 16
 
@@ -20,7 +24,7 @@ class Operand:
 
     Attributes:
         region: where it is.
-        name: of the register array that it is loaded to.
+        registers: the array that it is loaded to.
         count: tiles of a warp along M or N.
         rows: 16 for A, 8 for B: extent of a tile along M or N.
         warp: number of the warp along M or N.
@@ -33,7 +37,7 @@ class Operand:
     """
 
     region: Any
-    name: str
+    registers: Array
     count: int
     rows: int
     warp: Any
@@ -45,11 +49,11 @@ class Operand:
     paired: bool = False
 
 
-class OperandText:
-    """The lines that bring one operand to registers.
+class OperandLoader:
+    """Brings one operand to registers.
 
     Args:
-        product: the product's text: its emitter ``e``, ``unit``, variables ``lane``, ``warp``, ``step``, and names of indices.
+        product: the product: its emitter, instruction, variables and names of loops.
     """
 
     def __init__(self, product: Any, operand: Operand):
@@ -72,38 +76,38 @@ class OperandText:
         bits = canonical(self.o.region.dtype).bits
         return self.o.each // 2 if bits == 4 else self.o.each
 
-    def prologue(self) -> list[str]:
+    def prologue(self) -> list[Any]:
         """Declarations of the registers and of the base address."""
         if self.in_registers:
             return []
-        element = self.unit.operand or self.o.region.dtype
-        lines = [f"alignas(16) {c_type(element)} {self.o.name}[{self.o.count * self.storage}];"]
-        return [*lines, *(self.loader.prologue() if self.loader is not None else [])]
+        declared = DeclareArray(self.o.registers, self.o.count * self.storage, 16)
+        return [declared, *(self.loader.prologue() if self.loader is not None else [])]
 
-    def pointer(self, tile: str) -> str:
+    def pointer(self, tile: Value) -> Value:
         """The registers of one tile at this step."""
         if self.in_registers:
-            name = self.e.name(self.o.region.buffer)
-            step = self.e.var_text[self.p.step]
-            return f"&{name}[({tile} * {self.p.steps} + {step}) * {self.storage}]"
-        return f"&{self.o.name}[{tile} * {self.storage}]"
+            return self.e.array(self.o.region.buffer).to(self._number(tile) * self.o.each)
+        return self.o.registers.to(tile * self.o.each)
 
-    def load(self) -> list[str]:
+    def _number(self, tile: Value) -> Value:
+        """The number of a tile at this step among those of the fragment that holds the operand."""
+        return tile * self.p.steps + self.e.values[self.p.step]
+
+    def load(self) -> list[Any]:
         """The loads of one step."""
         if self.in_registers:
             return []
         if self.loader is not None:
-            lines = self.loader.load(self.storage)
+            code = self.loader.load(self.o.each)
         else:
-            lines = self._pair_loads() or self._element_loads()
-        return [*lines, *self._rounding()]
+            code = self._pair_loads() or self._element_loads()
+        return [*code, *self._rounding()]
 
-    def _rounding(self) -> list[str]:
+    def _rounding(self) -> list[Any]:
         if not self.is_rounded:
             return []
-        r, name = self.p.r, self.o.name
-        header = f"for (int {r} = 0; {r} < {self.o.count * self.storage}; ++{r})"
-        return ["#pragma unroll", f"{header} {name}[{r}] = tl::round_tf32({name}[{r}]);"]
+        element = self.o.registers.at(self.p.r)
+        return [counted(self.p.r, self.o.count * self.storage, [Assign(element, Call("tl::round_tf32", (element,)))])]
 
     def _matrix_loader(self) -> MatrixLoader | None:
         region = self.o.region
@@ -122,7 +126,7 @@ class OperandText:
             return None
         return MatrixLoader(self.p, self.o, layout, chunk)
 
-    def _pair_loads(self) -> list[str] | None:
+    def _pair_loads(self) -> list[Any] | None:
         """Loads of two neighbouring 32-bit elements each; None where they may not be adjacent."""
         e, p, o = self.e, self.p, self.o
         layout = e.layouts.memory.get(o.region.buffer)
@@ -131,7 +135,7 @@ class OperandText:
         if not e.facts.divisible(o.region.mins[-1], 2):
             return None
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
-        e.var_text.update({tile: p.i, part: p.r})
+        e.values.update({tile: p.i, part: p.r})
         count, each = (o.count, o.each) if o.is_a else (o.count // 2, 2 * o.each)
         e.facts.bind_range(tile, count)
         e.facts.bind_range(part, each // 2)
@@ -139,29 +143,21 @@ class OperandText:
         row = p.step * o.depth + part * 4 + p.lane % 4
         indices = [*o.region.mins[:-2], o.region.mins[-2] + row, o.region.mins[-1] + column]
         indices = [ir.IntImm("int32", index) if isinstance(index, int) else index for index in indices]
-        source = f"*reinterpret_cast<const float2*>({e.places.address(o.region.buffer, indices)})"
+        source = Word(e.places.address(o.region.buffer, indices, READ), 8, "float2")
+        first = p.i * each
         if o.is_a:
-            move = [f"*reinterpret_cast<float2*>(&{o.name}[{p.i} * {each} + {p.r} * 2]) = {source};"]
+            move = [Assign(Word(o.registers.to(first + p.r * 2), 8, "float2"), source)]
         else:
-            value = e.names.take("pair")
-            low, high = (f"{o.name}[{p.i} * {each} + {at}{p.r}]" for at in ("", f"{o.each} + "))
-            move = [f"const float2 {value} = {source};", f"{low} = {value}.x, {high} = {value}.y;"]
-        return [
-            "#pragma unroll",
-            f"for (int {p.i} = 0; {p.i} < {count}; ++{p.i}) {{",
-            "  #pragma unroll",
-            f"  for (int {p.r} = 0; {p.r} < {each // 2}; ++{p.r}) {{",
-            *("    " + line for line in move),
-            "  }",
-            "}",
-        ]
+            pair = e.names.take("pair")
+            halves = [o.registers.at(first + p.r), o.registers.at(first + o.each + p.r)]
+            move = [Define(pair, "float2", source), *(Assign(half, Field(pair, at)) for half, at in zip(halves, "xy"))]
+        return nested([(p.i, count), (p.r, each // 2)], move)
 
-    def _element_loads(self) -> list[str]:
+    def _element_loads(self) -> list[Any]:
         """One load an element, for types and orders that ldmatrix does not have."""
         e, unit, p, o = self.e, self.unit, self.p, self.o
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
-        i, r = p.i, p.r
-        e.var_text.update({tile: i, part: r})
+        e.values.update({tile: p.i, part: p.r})
         e.facts.bind_range(tile, o.count)
         e.facts.bind_range(part, o.each)
         rows = unit.rows if o.is_a else 1
@@ -178,17 +174,11 @@ class OperandText:
         indices = [*region.mins[:-2], region.mins[-2] + index[0], region.mins[-1] + index[1]]
         indices = [ir.IntImm("int32", i) if isinstance(i, int) else i for i in indices]
         if region.scope == "local.fragment":
-            place = f"{e.name(region.buffer)}[({i} * {p.steps} + {e.var_text[p.step]}) * {o.each} + {r}]"
+            element = e.array(region.buffer).at(self._number(p.i) * o.each + p.r)
         else:
-            place = e.places.place(region.buffer, indices)
-        value = converted(place, region.dtype, unit.operand or region.dtype)
-        return [
-            "#pragma unroll",
-            f"for (int {i} = 0; {i} < {o.count}; ++{i}) {{",
-            "  #pragma unroll",
-            f"  for (int {r} = 0; {r} < {o.each}; ++{r}) {o.name}[{i} * {o.each} + {r}] = {value};",
-            "}",
-        ]
+            element = e.places.place(region.buffer, indices)
+        load = Assign(o.registers.at(p.i * o.each + p.r), converted(element, region.dtype, unit.operand or region.dtype))
+        return nested([(p.i, o.count), (p.r, o.each)], [load])
 
 
 class MatrixLoader:
@@ -200,7 +190,7 @@ class MatrixLoader:
 
     def __init__(self, product: Any, operand: Operand, layout: TileLayout, chunk: int):
         self.p, self.operand, self.layout, self.chunk = product, operand, layout, chunk
-        self.base = f"{operand.name}_base"
+        self.base = Name(f"{operand.registers.name}_base")
         self.bytewise = operand.paired and not operand.along_k
 
     def _origin(self) -> tuple[Any, Any]:
@@ -244,71 +234,62 @@ class MatrixLoader:
         width = o.count * o.rows
         return width % reach == 0 or width & (width - 1) == 0
 
-    def prologue(self) -> list[str]:
+    def prologue(self) -> list[Any]:
         """The base address; what depends on the thread alone is computed once, before all loops."""
         if not self.separable:
             return []
         e, buffer = self.p.e, self.operand.region.buffer
         indices = [*self._leading(), *self._origin()]
         if any(set(variables(index)) - {self.p.lane, self.p.warp} for index in indices if not isinstance(index, int)):
-            return [f"const int {self.base} = {e.places.offset(buffer, indices)};"]
-        local = {var: e.var_text[var] for var in (self.p.lane, self.p.warp)}
-        e.var_text.update({self.p.lane: f"({e.thread} & 31)", self.p.warp: f"({e.thread} >> 5)"})
-        name = e.keep(e.places.tile_offset(buffer, indices), f"{self.operand.name}_lane")
-        e.var_text.update(local)
-        return [f"const int {self.base} = {e.places.in_slot(buffer, name)};"]
+            return [Define(self.base, "int32", e.places.offset(buffer, indices))]
+        with e.spoken({self.p.lane: e.thread & 31, self.p.warp: e.thread >> 5}):
+            lane = e.keep(e.places.tile_offset(buffer, indices), f"{self.operand.registers.name}_lane")
+        return [Define(self.base, "int32", total(e.places.in_slot(buffer, lane)))]
 
     def _leading(self) -> list[Any]:
         return [ir.IntImm("int32", i) if isinstance(i, int) else i for i in self.operand.region.mins[:-2]]
 
-    def load(self, storage: int) -> list[str]:
-        """The loads of all tiles of one step, each ``storage`` C++ elements."""
+    def load(self, each: int) -> list[Any]:
+        """The loads of all tiles of one step, each of so many elements."""
         o, i, j = self.operand, self.p.i, self.p.j
         suffix = "" if o.along_k else "_trans"
+        if self.bytewise and o.is_a:
+            return self._loads("bytes_rows", i, o.count, each, 16)
         if self.bytewise:
-            kind, each = ("rows", storage) if o.is_a else ("columns", 2 * storage)
-            count = o.count if o.is_a else o.count // 2
-            call = f"tl::ldmatrix_bytes_{kind}(&{o.name}[{i} * {each}], {self._address(i, 16)});"
-            return ["#pragma unroll", f"for (int {i} = 0; {i} < {count}; ++{i})", f"  {call}"]
+            return self._loads("bytes_columns", i, o.count // 2, 2 * each, 16)
         if o.is_a or o.halves == 4:
-            call = f"tl::ldmatrix_x4{suffix}(&{o.name}[{i} * {storage}], {self._address(i, o.rows)});"
-            return ["#pragma unroll", f"for (int {i} = 0; {i} < {o.count}; ++{i})", f"  {call}"]
-        lines = []
-        pairs = o.count // 2
+            return self._loads(f"x4{suffix}", i, o.count, each, o.rows)
+        code, pairs = [], o.count // 2
         if pairs:
-            call = f"tl::ldmatrix_x4{suffix}(&{o.name}[{j} * {2 * storage}], {self._address(j, 2 * o.rows)});"
-            lines += ["#pragma unroll", f"for (int {j} = 0; {j} < {pairs}; ++{j})", f"  {call}"]
+            code += self._loads(f"x4{suffix}", j, pairs, 2 * each, 2 * o.rows)
         if o.count % 2:
-            call = f"tl::ldmatrix_x2{suffix}(&{o.name}[{(o.count - 1) * storage}], {self._address(str(pairs), 2 * o.rows)});"
-            lines.append(call)
-        return lines
+            last = self._address(Number(pairs), 2 * o.rows)
+            code.append(LoadMatrix(f"x2{suffix}", o.registers.to((o.count - 1) * each), last))
+        return code
 
-    def _address(self, tile: str, rows: int) -> str:
+    def _loads(self, form: str, at: Name, count: int, each: int, rows: int) -> list[Any]:
+        return [counted(at, count, [LoadMatrix(form, self.operand.registers.to(at * each), self._address(at, rows))])]
+
+    def _address(self, tile: Value, rows: int) -> Value:
         """The address for a tile (variable or number) of ``rows`` along M or N at this step."""
         e, o = self.p.e, self.operand
-        step = e.var_text[self.p.step]
-        pitch = self.layout.modes[-2][0][1]
-        along, across = (f"{step} * {o.depth}", f"{tile} * {rows}")
+        along, across = e.values[self.p.step] * o.depth, tile * rows
         row, column = (across, along) if o.along_k else (along, across)
-        name = e.name(o.region.buffer)
+        start = e.array(o.region.buffer).to(0)
         if not self.separable:
-            return f"{name} + {self._full_offset(row, column)}"
+            return start + self._full_offset(row, column)
         swizzle = self.layout.swizzle
-        row_part = f"({row}) * {pitch}"
-        offset = f"{self.base} + {column} + {row_part}"
-        if swizzle is not None:
-            reach = 1 << (swizzle.position + swizzle.bits)
-            low, high = f"(({column}) & {reach - 1})", f"(({column}) & ~{reach - 1})"
-            offset = f"({self.base} ^ {low}) + {high} + {row_part}"
-        if str(o.region.dtype) in ("int4", "uint4"):
-            return f"{name} + ({offset}) / 2"
-        return f"{name} + {offset}"
+        row_part = row * self.layout.modes[-2][0][1]
+        if swizzle is None:
+            return start + self.base + column + row_part
+        reach = 1 << (swizzle.position + swizzle.bits)
+        return start + (self.base ^ (column & reach - 1)) + (column & ~(reach - 1)) + row_part
 
-    def _full_offset(self, row: str, column: str) -> str:
+    def _full_offset(self, row: Value, column: Value) -> Value:
         e = self.p.e
         origin_row, origin_column = self._origin()
         extra_row, extra_column = ir.Var("row", "int32"), ir.Var("column", "int32")
-        e.var_text.update({extra_row: f"({row})", extra_column: f"({column})"})
+        e.values.update({extra_row: row, extra_column: column})
         e.facts.bind_range(extra_row, 1 << 20)
         e.facts.bind_range(extra_column, 1 << 20)
         indices = [*self._leading(), origin_row + extra_row, origin_column + extra_column]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.target.cuda.arch import Feature, arch_of
-from tilelang.target.cuda.codegen.code import Code, leaf_of
+from tilelang.target.cuda.ir.code import Code, leaf
+from tilelang.target.cuda.ir.instructions import SetRegisters
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.tileop.hint import MaxRegisters
 
@@ -21,4 +22,4 @@ class Registers(OperatorRule):
         if op.change not in ("inc", "dec") or not arch_of(generator.emitter.target).uses(Feature.SET_MAX_NREG):
             return []
         generator.max_registers = True
-        return [leaf_of([f"tl::set_max_nreg_{op.change}<{op.count}>();"])]
+        return [leaf([SetRegisters(op.change, op.count)])]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.layout.fragment import THREAD, FragmentLayout, Mode, merge_modes, on_thread
-from tilelang.target.cuda.codegen.code import Code, leaf_of
-from tilelang.target.cuda.codegen.element_types import c_type, converted, float_literal, integer_literal
+from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.expr import extremum
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
+from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
+from tilelang.target.cuda.ir.instructions import Assign, Define
+from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.reading.tiles import nest_of
 from tilelang.target.cuda.reading.tree import Parallel
@@ -56,7 +59,7 @@ class Reduction:
 
     Args:
         kind: a name of :data:`KINDS`.
-        dtype: of the result; 16-bit floats are summed in float32.
+        dtype: of the result; narrow floats are summed in float32, integers of four bits in int32.
         propagate: whether NaN wins in max and min.
     """
 
@@ -64,7 +67,7 @@ class Reduction:
         self.combine_kind = KINDS[kind]
         self.dtype = canonical(dtype)
         narrow = self.dtype.is_float and self.dtype.bits < 32
-        self.wide = canonical("float32") if narrow else self.dtype
+        self.wide = canonical("float32") if narrow else canonical("int32") if self.dtype.bits == 4 else self.dtype
         self.propagate = propagate and self.combine_kind.infix in ("max", "min")
 
     @property
@@ -72,37 +75,37 @@ class Reduction:
         """The device header's operation."""
         return f"tl::{self.combine_kind.functor}{'Nan' if self.propagate else ''}"
 
-    def combine(self, left: str, right: str) -> str:
-        """C++ text of two values combined."""
+    def combine(self, left: Value, right: Value) -> Value:
+        """Two values combined."""
         infix = self.combine_kind.infix
         if self.propagate:
-            return f"{self.functor}::apply<{c_type(self.wide)}>({left}, {right})"
+            return Call(f"{self.functor}::apply", (left, right), (Type(self.wide),))
         if infix in ("max", "min"):
             return extremum(infix, left, right, self.wide)
-        return f"{left} {infix} {right}"
+        return Binary(infix, left, right)
 
-    def element(self, text: str, dtype: str) -> str:
+    def element(self, value: Value, dtype: str) -> Value:
         """An element of the source, ready to be combined."""
-        value = converted(text, dtype, self.wide)
+        value = converted(value, dtype, self.wide)
         if not self.combine_kind.absolute or self.wide.kind in ("uint", "bool"):
             return value
-        return f"fabsf({value})" if self.wide == "float32" else f"fabs({value})" if self.wide.is_float else f"abs({value})"
+        return Call("fabsf" if self.wide == "float32" else "fabs" if self.wide.is_float else "abs", (value,))
 
-    def identity(self) -> str:
-        """C++ text of the value that changes nothing."""
-        infix = self.combine_kind.infix
-        if infix == "+" and self.wide.is_float:
-            return float_literal(-0.0, self.wide)  # compilers may not leave out the addition of +0, which changes -0
+    def identity(self) -> Value:
+        """The value that changes nothing."""
+        infix, wide = self.combine_kind.infix, self.wide
+        if infix == "+" and wide.is_float:
+            return Literal(-0.0, wide)  # compilers may not leave out the addition of +0, which changes -0
         if infix in ("+", "|", "^") or self.combine_kind.absolute:
-            return f"{c_type(self.wide)}(0)"
+            return Convert(wide, Number(0))
         if infix == "&":
-            return f"{c_type(self.wide)}(~{c_type(self.wide)}(0))" if self.wide != "bool" else "true"
-        if self.wide.is_float:
-            return float_literal(float("-inf") if infix == "max" else float("inf"), self.wide)
-        signed = self.wide.kind == "int"
-        low = -(1 << (self.wide.bits - 1)) if signed else 0
-        high = (1 << (self.wide.bits - signed)) - 1
-        return integer_literal(low if infix == "max" else high, self.wide)
+            return Convert(wide, Unary("~", Convert(wide, Number(0)))) if wide != "bool" else Literal(1, "bool")
+        if wide.is_float:
+            return Literal(float("-inf") if infix == "max" else float("inf"), wide)
+        signed = wide.kind == "int"
+        low = -(1 << (wide.bits - 1)) if signed else 0
+        high = (1 << (wide.bits - signed)) - 1
+        return Literal(low if infix == "max" else high, wide)
 
 
 def split_lanes(modes: Sequence[Mode]) -> tuple[list[Mode], list[Mode]]:
@@ -132,7 +135,7 @@ def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: Fragm
     if padded or source.threads < emitter.scope.count:
         emitter.padded.add(emitter.root(op.src.buffer))
     with emitter.names.scope():
-        return _ReduceText(emitter, reduction, op).emit(outer, results, inner, threads, source)
+        return _Reducer(emitter, reduction, op).emit(outer, results, inner, threads, source)
 
 
 def _result_strides(source: FragmentLayout, target: FragmentLayout, dim: int, kept: list[int]) -> list[int]:
@@ -149,10 +152,16 @@ def _result_strides(source: FragmentLayout, target: FragmentLayout, dim: int, ke
     return strides
 
 
-class _ReduceText:
+class _Reducer:
+    """The code of one reduction.
+
+    Attributes:
+        value: the name of what a thread has summed up so far.
+        outer: names of the loops over the results that a thread has, with their modes.
+    """
+
     def __init__(self, emitter: Emitter, reduction: Reduction, op: Any):
         self.e, self.r, self.op = emitter, reduction, op
-        self.type = c_type(reduction.wide)
 
     def emit(
         self, outer: list[Mode], results: list[int], inner: list[Mode], threads: list[Mode], source: FragmentLayout
@@ -160,105 +169,96 @@ class _ReduceText:
         lanes, across = split_lanes(threads)
         self.holders = source.threads
         e, r = self.e, self.r
-        total = e.names.take("total")
-        names = [e.names.take("o") for _ in outer]
-        src, dst = e.name(self.op.src.buffer), e.name(self.op.dst.buffer)
-        place = f"{dst}[{_sum(names, results)}]"
+        self.value = value = e.names.take("total")
+        self.outer = [(e.names.take("o"), mode) for mode in outer]
+        self.place = e.array(self.op.dst.buffer).at(_sum([name for name, _ in self.outer], results))
         self.continues = not across and self._may_continue(source)
-        first = place if self.continues else r.identity()
-        partial = [f"{self.type} {total} = {first};", *self._registers(src, names, outer, inner, total, source)]
-        partial += [f"{total} = tl::warp_reduce<{r.functor}, {m.extent}, {m.stride}>({total});" for m in lanes]
+        first = self.place if self.continues else r.identity()
+        partial = [Define(value, r.wide, first, constant=False), *self._registers(inner, source)]
+        partial += [Assign(value, Call("tl::warp_reduce", (value,), (r.functor, m.extent, m.stride))) for m in lanes]
         if not across:
-            return [leaf_of(_loops(names, outer, [*partial, self._finish(place, total)]))]
-        return self._across(outer, names, lanes, across, partial, total, place)
+            return [leaf(self._each([*partial, self._finish()]))]
+        return self._across(lanes, across, partial)
+
+    def _each(self, body: list[Any]) -> list[Any]:
+        """What a thread does for each of its results."""
+        loops = [(name, mode.extent) for name, mode in self.outer]
+        return nested(loops, body) if loops else [Block(body, scoped=True)]
 
     def _may_continue(self, source: FragmentLayout) -> bool:
         """Whether each thread may begin with the old result, which then counts several times."""
         idempotent = not self.r.combine_kind.absolute and self.r.combine_kind.infix in ("max", "min", "&", "|")
         return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= self.e.scope.count
 
-    def _registers(
-        self, src: str, names: list[str], outer: list[Mode], inner: list[Mode], total: str, source: FragmentLayout
-    ) -> list[str]:
-        e = self.e
-        inner_names = [e.names.take("r") for _ in inner]
-        index = _sum([*names, *inner_names], [m.stride for m in (*outer, *inner)])
-        value = self.r.element(f"{src}[{index}]", self.op.src.dtype)
-        line = f"{total} = {self.r.combine(total, value)};"
-        guard = self._padding(source, inner, inner_names)
-        return _loops(inner_names, inner, [f"if ({guard}) {line}" if guard else line])
+    def _registers(self, inner: list[Mode], source: FragmentLayout) -> list[Any]:
+        e, names = self.e, [self.e.names.take("r") for _ in inner]
+        index = _sum([*(name for name, _ in self.outer), *names], [m.stride for m in (*(m for _, m in self.outer), *inner)])
+        element = self.r.element(e.array(self.op.src.buffer).at(index), self.op.src.dtype)
+        step = Assign(self.value, self.r.combine(self.value, element))
+        guard = self._padding(source, inner, names)
+        return nested([(name, mode.extent) for name, mode in zip(names, inner)], under(guard, [step]))
 
-    def _padding(self, source: FragmentLayout, inner: list[Mode], names: list[str]) -> str | None:
+    def _padding(self, source: FragmentLayout, inner: list[Mode], names: list[Name]) -> Value | None:
         """Condition under which a position along the reduced axis exists."""
-        dim = self.op.dim
-        if source.padded(dim) == source.shape[dim] and source.threads >= self.e.scope.count:
+        dim, e = self.op.dim, self.e
+        if source.padded(dim) == source.shape[dim]:
             return None
-        tests, parts, weight = [], [], 1
+        parts, weight = [], 1
         registers = dict(zip(inner, names))
         for mode in source.modes[dim]:
-            text = (
-                registers.get(mode)
-                if mode.unit != THREAD
-                else thread_digit(self.e.thread, mode.extent, mode.stride, self.e.scope.count)
-            )
-            parts.append(f"{text} * {weight}")
+            in_thread = mode.unit == THREAD
+            digit = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count) if in_thread else registers[mode]
+            parts.append(digit * weight)
             weight *= mode.extent
-        if source.padded(dim) != source.shape[dim]:
-            tests.append(f"{' + '.join(parts)} < {source.shape[dim]}")
-        return " && ".join(tests) if tests else None
+        return total(parts).is_("<", source.shape[dim])
 
-    def _finish(self, place: str, total: str) -> str:
-        value = total
+    def _finish(self) -> Assign:
+        result: Value = self.value
         if not self.op.clear and not self.continues:
-            value = self.r.combine(converted(place, self.r.dtype, self.r.wide), total)
-        return f"{place} = {converted(f'({value})' if value != total else value, self.r.wide, self.r.dtype)};"
+            result = self.r.combine(converted(self.place, self.r.dtype, self.r.wide), result)
+        return Assign(self.place, converted(result, self.r.wide, self.r.dtype))
 
-    def _across(
-        self,
-        outer: list[Mode],
-        names: list[str],
-        lanes: list[Mode],
-        across: list[Mode],
-        partial: list[str],
-        total: str,
-        place: str,
-    ) -> list[Code]:
+    def _across(self, lanes: list[Mode], across: list[Mode], partial: list[Any]) -> list[Code]:
         """The parts of several warps, combined through shared memory; neighbours that hold the same part have one slot."""
-        e, same = self.e, _neighbours(lanes, across)
-        count = 1
-        for mode in outer:
-            count *= mode.extent
-        threads = e.scope.count
+        e, same, threads = self.e, _neighbours(lanes, across), self.e.scope.count
         slots = -(-threads // same)
-        scratch = ir.decl_buffer((count * slots,), str(self.r.wide), "reduce_scratch", scope="shared.dyn", layout=None)
-        scratch_name = e.names.declare("reduce_scratch")
-        e.buffer_text[scratch] = scratch_name
-        e.scratch[scratch] = (count * slots * max(1, self.r.wide.bits // 8), 16)
+        scratch = self._scratch(slots)
         strides, step = [], slots
-        for mode in reversed(outer):
+        for _, mode in reversed(self.outer):
             strides.insert(0, step)
             step *= mode.extent
-        slot = _sum(names, strides)
-        slot = f"{slot} + " if slot != "0" else ""
-        one = f"if ({e.thread} % {same} == 0) " if same > 1 else ""
-        stores = [*partial, f"{one}{scratch_name}[{slot}{_divided(e.thread, same)}] = {total};"]
-        write = leaf_of(_loops(names, outer, stores), writes=[scratch], fills=[scratch])
-        digits = [(thread_digit(e.thread, m.extent, m.stride, threads), m) for m in across]
-        base = " - ".join([e.thread, *(f"{text} * {mode.stride}" for text, mode in digits)])
-        parts = [e.names.take("p") for _ in across]
-        offset = _sum(parts, [m.stride // same for m in across])
-        first = e.names.take("first")
-        combined = f"{total} = {self.r.combine(total, f'{scratch_name}[{slot}{first} + {offset}]')};"
-        read = [
-            f"{self.type} {total} = {self.r.identity()};",
-            f"const int {first} = {_divided(base, same)};",
-            *_loops(parts, across, [combined]),
-            self._finish(place, total),
+        row = _sum([name for name, _ in self.outer], strides)
+        one = (e.thread % same).is_("==", 0) if same > 1 else None
+        store = under(one, [Assign(scratch.at(row + e.thread // same), self.value)])
+        write = leaf(self._each([*partial, *store]), fills={scratch.storage})
+        combine = self._combined(scratch, row, across, same)
+        inside = e.thread.is_("<", self.holders) if self.holders < threads else None
+        return [write, leaf(under(inside, self._each(combine)))]
+
+    def _combined(self, scratch: Array, row: Value, across: list[Mode], same: int) -> list[Any]:
+        """The sum of what the threads across hold of one result."""
+        e, first = self.e, self.e.names.take("first")
+        base = e.thread
+        for mode in across:
+            base = base - thread_digit(e.thread, mode.extent, mode.stride, e.scope.count) * mode.stride
+        parts = [(e.names.take("p"), mode) for mode in across]
+        offset = _sum([name for name, _ in parts], [mode.stride // same for _, mode in parts])
+        part = scratch.at(row + first + offset)
+        return [
+            Define(self.value, self.r.wide, self.r.identity(), constant=False),
+            Define(first, "int32", base // same),
+            *nested([(name, mode.extent) for name, mode in parts], [Assign(self.value, self.r.combine(self.value, part))]),
+            self._finish(),
         ]
-        lines = _loops(names, outer, read)
-        if self.holders < threads:
-            lines = [f"if ({e.thread} < {self.holders}) {{", *("  " + line for line in lines), "}"]
-        return [write, leaf_of(lines, reads=[scratch])]
+
+    def _scratch(self, slots: int) -> Array:
+        """Shared memory for the parts of all results."""
+        e, wide = self.e, self.r.wide
+        count = slots * prod(mode.extent for _, mode in self.outer)
+        scratch = ir.decl_buffer((count,), str(wide), "reduce_scratch", scope="shared.dyn", layout=None)
+        e.array_names[scratch] = e.names.declare("reduce_scratch").text
+        e.scratch[scratch] = (count * max(1, wide.bits // 8), 16)
+        return e.array(scratch)
 
 
 def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:
@@ -271,17 +271,13 @@ def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:
     return count if all(mode.stride % count == 0 for mode in across) else 1
 
 
-def _divided(text: str, divisor: int) -> str:
-    return text if divisor == 1 else f"({text}) / {divisor}"
-
-
 def emit_finalize(emitter: Emitter, op: Any, layout: FragmentLayout) -> list[Code]:
     """Combines what all threads of the scope hold of a reducer."""
     whole = [mode for modes in layout.modes for mode in modes]
     view = _Finalized(op.buffer, op.op)
-    text = _ReduceText(emitter, Reduction(op.op, op.buffer.dtype), view)
+    reducer = _Reducer(emitter, Reduction(op.op, op.buffer.dtype), view)
     threads = [on_thread(emitter.scope.count, 1)] if emitter.scope.count > 1 else []
-    return text.emit(whole, [mode.stride for mode in whole], [], threads, layout)
+    return reducer.emit(whole, [mode.stride for mode in whole], [], threads, layout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,20 +298,8 @@ class _Finalized:
         return self.buffer
 
 
-def _loops(names: Sequence[str], modes: Sequence[Mode], body: list[str]) -> list[str]:
-    lines, depth = [], 0
-    for name, mode in zip(names, modes):
-        lines += ["  " * depth + "#pragma unroll", "  " * depth + f"for (int {name} = 0; {name} < {mode.extent}; ++{name}) {{"]
-        depth += 1
-    if not names:
-        return ["{", *("  " + line for line in body), "}"] if any(" = " in line for line in body[:1]) else body
-    lines += ["  " * depth + line for line in body]
-    return lines + ["  " * level + "}" for level in range(depth - 1, -1, -1)]
-
-
-def _sum(names: Sequence[str], strides: Sequence[int]) -> str:
-    parts = [name if stride == 1 else f"{name} * {stride}" for name, stride in zip(names, strides)]
-    return " + ".join(parts) or "0"
+def _sum(names: Sequence[Name], strides: Sequence[int]) -> Value:
+    return total(name * stride for name, stride in zip(names, strides))
 
 
 # The operators --------------------------------------------------------------------------------------------------------

@@ -8,8 +8,10 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
-from tilelang.target.cuda.codegen.code import Code, leaf_of
-from tilelang.target.cuda.codegen.element_types import c_type, converted
+from tilelang.target.cuda.codegen.conversions import converted
+from tilelang.target.cuda.ir.code import Block, Code, LoopCode, counted, leaf, under
+from tilelang.target.cuda.ir.instructions import Assign, Define
+from tilelang.target.cuda.ir.values import Call, Convert, Name, Number, Select, Type, Value
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce import Reduction
 from tilelang.tileop.reduce import Scan
@@ -29,61 +31,59 @@ class ScanRule(OperatorRule):
         length = extents[op.dim]
         lines = prod(extent for axis, extent in enumerate(extents) if axis != op.dim)
         with e.names.scope():
-            write = _warp_lines if e.scope.count >= _WARP else _thread_lines
-            text = write(e, op, extents, lines, length)
-        return [leaf_of(text, [e.root(op.src.buffer)], [e.root(op.dst.buffer)])]
+            work = _by_warps if e.scope.count >= _WARP else _by_threads
+            return [leaf([work(e, op, extents, lines, length)])]
 
 
-def _warp_lines(e: Any, op: Any, extents: list[int], lines: int, length: int) -> list[str]:
+def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> LoopCode:
+    """A warp takes a line, 32 elements at a time, and carries the last value on."""
     reduction = Reduction(op.kind, op.dst.dtype)
-    wide, functor = c_type(reduction.wide), reduction.functor
+    kind, functor, wide = reduction.wide, reduction.functor, Type(reduction.wide)
     line, at, step, carry, value = (e.names.take(name) for name in ("line", "at", "step", "carry", "value"))
     source, target = _places(e, op, extents, line, lines, at, length)
     warps, chunks = e.scope.count // _WARP, -(-length // _WARP)
-    chunk = f"({chunks - 1} - {step})" if op.reverse else step
-    last = "0" if op.reverse else "31"
-    loaded = converted(source, op.src.dtype, reduction.wide)
-    stored = converted(value, reduction.wide, op.dst.dtype)
-    return [
-        f"for (int {line} = {e.thread} / {_WARP}; {line} < {lines}; {line} += {warps}) {{",
-        f"  {wide} {carry} = {wide}(0);",
-        "  #pragma unroll 1",
-        f"  for (int {step} = 0; {step} < {chunks}; ++{step}) {{",
-        f"    const int {at} = {chunk} * {_WARP} + tl::lane_rank();",
-        f"    {wide} {value} = {at} < {length} ? {loaded} : {wide}(0);",
-        f"    {value} = tl::warp_scan_part<{functor}, {str(bool(op.reverse)).lower()}>({value}, {length} - {chunk} * {_WARP});",
-        f"    if ({step} > 0) {value} = {functor}::apply<{wide}>({carry}, {value});",
-        f"    {carry} = tl::shfl_idx({value}, {last});",
-        f"    if ({at} < {length}) {target} = {stored};",
-        "  }",
-        "}",
+    chunk = Number(chunks - 1) - step if op.reverse else step
+    here, zero = at.is_("<", length), Convert(kind, Number(0))
+    rest = Number(length) - chunk * _WARP
+    scanned = Call("tl::warp_scan_part", (value, rest), (functor, bool(op.reverse)))
+    chunk_body = [
+        Define(at, "int32", chunk * _WARP + Call("tl::lane_rank")),
+        Define(value, kind, Select(here, converted(source, op.src.dtype, kind), zero), constant=False),
+        Assign(value, scanned),
+        *under(step.is_(">", 0), [Assign(value, Call(f"{functor}::apply", (carry, value), (wide,)))]),
+        Assign(carry, Call("tl::shfl_idx", (value, Number(0 if op.reverse else _WARP - 1)))),
+        *under(here, [Assign(target, converted(value, kind, op.dst.dtype))]),
     ]
+    body = [Define(carry, kind, zero, constant=False), counted(step, chunks, chunk_body, unroll=1)]
+    return _lines(line, e.thread // _WARP, lines, warps, body)
 
 
-def _thread_lines(e: Any, op: Any, extents: list[int], lines: int, length: int) -> list[str]:
+def _by_threads(e: Any, op: Any, extents: list[int], lines: int, length: int) -> LoopCode:
     """Blocks smaller than a warp: a thread takes a line."""
     reduction = Reduction(op.kind, op.dst.dtype)
-    wide, functor = c_type(reduction.wide), reduction.functor
+    kind, functor, wide = reduction.wide, reduction.functor, Type(reduction.wide)
     line, at, step, carry = (e.names.take(name) for name in ("line", "at", "step", "carry"))
     source, target = _places(e, op, extents, line, lines, at, length)
-    place = f"{length - 1} - {step}" if op.reverse else step
-    loaded = converted(source, op.src.dtype, reduction.wide)
-    return [
-        f"for (int {line} = {e.thread}; {line} < {lines}; {line} += {e.scope.count}) {{",
-        f"  {wide} {carry} = {wide}(0);",
-        f"  for (int {step} = 0; {step} < {length}; ++{step}) {{",
-        f"    const int {at} = {place};",
-        f"    {carry} = {step} > 0 ? {functor}::apply<{wide}>({carry}, {loaded}) : {loaded};",
-        f"    {target} = {converted(carry, reduction.wide, op.dst.dtype)};",
-        "  }",
-        "}",
+    loaded = converted(source, op.src.dtype, kind)
+    combined = Call(f"{functor}::apply", (carry, loaded), (wide,))
+    line_body = [
+        Define(at, "int32", Number(length - 1) - step if op.reverse else step),
+        Assign(carry, Select(step.is_(">", 0), combined, loaded)),
+        Assign(target, converted(carry, kind, op.dst.dtype)),
     ]
+    body = [Define(carry, kind, Convert(kind, Number(0)), constant=False), counted(step, length, line_body, unroll=None)]
+    return _lines(line, e.thread, lines, e.scope.count, body)
 
 
-def _places(e: Any, op: Any, extents: list[int], line: str, lines: int, at: str, length: int) -> tuple[str, str]:
-    """C++ text of the element ``at`` of line ``line`` in the source and in the destination."""
-    line_var, at_var = ir.Var(line, "int32"), ir.Var(at, "int32")
-    e.var_text[line_var], e.var_text[at_var] = line, at
+def _lines(line: Name, first: Value, lines: int, step: int, body: list[Any]) -> LoopCode:
+    """A loop over every ``step``-th line from a first one on."""
+    return LoopCode(line.is_("<", lines), Block(body), ((line, first),), ((line, line + step),))
+
+
+def _places(e: Any, op: Any, extents: list[int], line: Name, lines: int, at: Name, length: int) -> tuple[Value, Value]:
+    """The element ``at`` of line ``line`` in the source and in the destination."""
+    line_var, at_var = ir.Var("line", "int32"), ir.Var("at", "int32")
+    e.values.update({line_var: line, at_var: at})
     e.facts.bind_range(line_var, lines)
     e.facts.bind_range(at_var, length)
     index: list[Any] = [None] * len(extents)
@@ -99,5 +99,5 @@ def _places(e: Any, op: Any, extents: list[int], line: str, lines: int, at: str,
     return _place(e, op.src, index), _place(e, op.dst, index)
 
 
-def _place(e: Any, region: Region, index: list[Any]) -> str:
+def _place(e: Any, region: Region, index: list[Any]) -> Value:
     return e.places.place(region.buffer, [low + offset for low, offset in zip(region.mins, index)])

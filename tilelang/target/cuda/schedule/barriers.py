@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilelang.target.cuda.codegen.code import (
+from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
+from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
     BranchCode,
@@ -32,9 +33,8 @@ from tilelang.target.cuda.codegen.code import (
     owner,
     roles_at,
 )
-from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
+from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync
 
-_FENCE = "tl::fence_proxy_async();"
 _LATE = (Unit.TENSOR_CORE, Unit.BULK)
 """Units that see what threads wrote after a proxy fence only."""
 
@@ -182,13 +182,13 @@ class _Inserter:
             added.append(Barrier())
             self.barrier(added[-1], pending)
         elif unfenced:
-            added.append(Leaf([_FENCE]))
+            added.append(Leaf([FenceAsync()]))
             pending.unfenced.clear()
         async_reads = [access.storage for access in late if access.kind == READ]
         if not async_reads:
-            pending.fenced = code.lines == [_FENCE]
+            pending.fenced = code.body == [FenceAsync()]
         elif not pending.fenced and self.any_overlap(map(owner, async_reads), pending.of_others):
-            added.append(Leaf([_FENCE]))
+            added.append(Leaf([FenceAsync()]))
             pending.fenced = True
         self.record(code, accesses, pending)
         return added
@@ -206,7 +206,7 @@ class _Inserter:
         """The wait for all copies."""
         wait = Wait(0)
         pending.complete(wait)
-        return [Leaf(["tl::cp_async_commit();"]), wait]
+        return [Leaf([CommitCopies()]), wait]
 
     def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access]) -> bool:
         ordered = [access for access in earlier if self.is_ordered(owner(access.storage))]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.errors import SharedMemoryError
 from tilelang.target.cuda.arch import arch_of
-from tilelang.target.cuda.codegen.code import (
+from tilelang.target.cuda.ir.code import (
     Block,
     BranchCode,
     Code,

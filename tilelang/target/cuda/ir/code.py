@@ -1,12 +1,14 @@
-"""Generated code as a tree: text in leaves with the shared memory that each touches, and the structure that barriers need."""
+"""Code as a tree: groups of statements with the memory that each touches, and the structure that barriers need around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, ThreadMap, Unit
+from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE, Access, ThreadMap, Unit
+from tilelang.target.cuda.ir.instructions import Instruction
+from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +29,22 @@ def owner(buffer: Any) -> Any:
 
 @dataclass(eq=False, slots=True)
 class Leaf:
-    """Lines without a barrier inside.
+    """Statements without a barrier inside.
 
     Attributes:
+        body: instructions, and loops and branches over such.
         reads, writes: shared buffers that they touch.
         copies: shared buffers that they write by cp.async, visible after a wait.
         fills: those of the written ones that are overwritten as a whole; a tile that the tensor memory accelerator fills is
             among the read ones too.
         async_reads: those of the read ones that wgmma or the tensor memory accelerator reads.
         detached: whether the program itself waits for the copies.
-        hands_over: whether other threads, which these lines tell so, may touch what was written before.
+        hands_over: whether other threads, which these statements tell so, may touch what was written before.
         updates: the atomic operation of those that nothing else is done to.
         maps: which threads touch which elements, where the indices say so.
     """
 
-    lines: list[str]
+    body: list[Any]
     reads: frozenset[Any] = frozenset()
     writes: frozenset[Any] = frozenset()
     copies: frozenset[Any] = frozenset()
@@ -54,7 +57,7 @@ class Leaf:
 
     @property
     def accesses(self) -> Iterator[Access]:
-        """What the lines do to shared buffers; a load of the accelerator has no reader here but the program's own barrier."""
+        """What is done to shared buffers; a load of the accelerator has no reader here but the program's own barrier."""
         loaded = self.fills - self.writes - self.copies
         for buffer in self.updates:
             yield Access(buffer, UPDATE, Unit.THREAD, self.updates[buffer], self.maps.get(buffer))
@@ -105,9 +108,10 @@ class Jump:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Code in order."""
+    """Code in order; what it defines is not visible outside where ``scoped``."""
 
-    items: list[Code] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)
+    scoped: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -115,14 +119,22 @@ class LoopCode:
     """A loop.
 
     Attributes:
-        header: ``for (...)`` or ``while (...)`` with any pragma before it.
+        condition: under which another iteration runs.
+        counters: variables with their first values; a loop without any is a ``while``.
+        advance: what the variables become after an iteration.
+        unroll: how many iterations to write out: 0 for all of them, None for what the device compiler likes.
+        dtype: of the counters.
         carried: shared buffers that the loop manages by itself (the rings of a pipeline); they count as read when it is over.
         divergent: whether threads may leave it at different times, so that no barrier can be inside.
         span: of the statement.
     """
 
-    header: str
+    condition: Value
     body: Block
+    counters: tuple[tuple[Name, Value], ...] = ()
+    advance: tuple[tuple[Name, Value], ...] = ()
+    unroll: int | None = None
+    dtype: str = "int32"
     carried: frozenset[Any] = frozenset()
     divergent: bool = False
     span: Any = None
@@ -137,7 +149,7 @@ class BranchCode:
         span: of the statement.
     """
 
-    condition: str
+    condition: Value
     then: Block
     otherwise: Block | None = None
     divergent: bool = False
@@ -149,22 +161,73 @@ class ScopeCode:
     """Code for some threads of the block, ``count`` from ``first``.
 
     Attributes:
-        barrier: the text of a barrier of these threads; empty where they order what they do by themselves.
+        barrier: the barrier of these threads; None where they order what they do by themselves.
     """
 
-    condition: str
+    condition: Value
     body: Block
     first: int
     count: int
-    barrier: str
+    barrier: Instruction | None
 
 
 Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, ScopeCode]
 
 
-def leaf_of(lines: list[str], reads: Any = (), writes: Any = (), copies: Any = (), fills: Any = ()) -> Leaf:
+def leaf_of(body: list[Any], reads: Any = (), writes: Any = (), copies: Any = (), fills: Any = ()) -> Leaf:
     """A leaf from any collections of buffers."""
-    return Leaf(lines, frozenset(reads), frozenset(writes), frozenset(copies), frozenset(fills))
+    return Leaf(body, frozenset(reads), frozenset(writes), frozenset(copies), frozenset(fills))
+
+
+def leaf(body: list[Any], fills: Any = (), detached: bool = False, hands_over: bool = False) -> Leaf:
+    """A leaf with what its statements touch; ``fills`` are those of the written buffers that they overwrite as a whole."""
+    touched = [access for item in body for access in accesses(item)]
+    loaded = _storages(touched, (WRITE,), (Unit.BULK,))
+    read_later = _storages(touched, (READ,), (Unit.TENSOR_CORE, Unit.BULK))
+    return Leaf(
+        body,
+        _storages(touched, (READ, UPDATE), (Unit.THREAD,)) | read_later | loaded,
+        _storages(touched, (WRITE, UPDATE, ADDRESS), (Unit.THREAD,)),
+        _storages(touched, (WRITE,), (Unit.CP_ASYNC,)),
+        frozenset(fills) | loaded,
+        read_later,
+        detached,
+        hands_over,
+    )
+
+
+def _storages(touched: list[Access], kinds: tuple[str, ...], units: tuple[Unit, ...]) -> frozenset[Any]:
+    return frozenset(access.storage for access in touched if access.kind in kinds and access.unit in units)
+
+
+def accesses(code: Any) -> Iterator[Access]:
+    """What some code touches of the memory that barriers guard, in program order."""
+    if isinstance(code, Instruction):
+        yield from code.accesses()
+    elif isinstance(code, LoopCode):
+        for value in (code.condition, *(value for _, value in (*code.counters, *code.advance))):
+            yield from value_accesses(value)
+    elif isinstance(code, (BranchCode, ScopeCode)):
+        yield from value_accesses(code.condition)
+    for child in code.body if isinstance(code, Leaf) else children(code):
+        yield from accesses(child)
+
+
+def counted(name: Name, extent: Any, body: list[Any], unroll: int | None = 0, step: int = 1) -> LoopCode:
+    """A loop of ``name`` from 0 to ``extent``."""
+    return LoopCode(name.is_("<", extent), Block(body), ((name, Number(0)),), ((name, name + step),), unroll)
+
+
+def nested(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:
+    """Unrolled loops of names over extents, the outermost first, around some statements."""
+    for name, extent in reversed(loops):
+        body = [counted(name, extent, body)]
+    return body
+
+
+def under(condition: Value | None, body: list[Any]) -> list[Any]:
+    """Some statements under a condition, where there is one."""
+    return body if condition is None else [BranchCode(condition, Block(body))]
 
 
 def leaves(code: Code) -> Iterator[Leaf]:
@@ -203,41 +266,3 @@ def roles_at(items: list[Code], position: int) -> list[ScopeCode]:
 
 def _share_threads(a: ScopeCode, b: ScopeCode) -> bool:
     return a.first < b.first + b.count and b.first < a.first + a.count
-
-
-def render(code: Code, indent: int = 1, barrier: str = "__syncthreads();") -> list[str]:
-    """The lines of some code."""
-    return list(_render(code, indent, barrier))
-
-
-def _render(code: Code, indent: int, barrier: str) -> Iterator[str]:
-    pad = "  " * indent
-    if isinstance(code, Leaf):
-        yield from (pad + line for line in code.lines)
-    elif isinstance(code, Barrier):
-        yield from [pad + "tl::fence_proxy_async();"] * code.fence
-        yield pad + barrier
-    elif isinstance(code, Wait):
-        yield f"{pad}tl::cp_async_wait<{code.pending}>();"
-    elif isinstance(code, Jump):
-        yield f"{pad}{code.keyword};"
-    elif isinstance(code, Block):
-        for item in code.items:
-            yield from _render(item, indent, barrier)
-    elif isinstance(code, LoopCode):
-        *pragmas, header = code.header.split("\n")
-        yield from (pad + pragma for pragma in pragmas)
-        yield f"{pad}{header} {{"
-        yield from _render(code.body, indent + 1, barrier)
-        yield pad + "}"
-    elif isinstance(code, BranchCode):
-        yield f"{pad}if ({code.condition}) {{"
-        yield from _render(code.then, indent + 1, barrier)
-        if code.otherwise is not None:
-            yield pad + "} else {"
-            yield from _render(code.otherwise, indent + 1, barrier)
-        yield pad + "}"
-    elif isinstance(code, ScopeCode):
-        yield f"{pad}if ({code.condition}) {{"
-        yield from _render(code.body, indent + 1, code.barrier)
-        yield pad + "}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from tilelang.dtypes import DType, canonical
 
@@ -37,9 +38,6 @@ C_TYPES: Mapping[str, str] = {
 VECTOR_TYPES: Mapping[int, str] = {1: "uchar", 2: "ushort", 4: "uint", 8: "uint2", 16: "uint4"}
 """Bytes of a vector access -> the type that moves them."""
 
-NATIVE = frozenset({"float64", "float32", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"})
-"""Types whose conversions to one another C++ knows."""
-
 
 def c_type(dtype: str) -> str:
     """The C++ type of one element."""
@@ -56,53 +54,9 @@ def value_type(dtype: str) -> str:
     return "int" if canonical(dtype).base in ("int4", "uint4") else c_type(dtype)
 
 
-def packed_element(base: str, index: str, dtype: str) -> str:
-    """C++ text that reads a four-bit element."""
-    return f"tl::nibble_{'s' if canonical(dtype).kind == 'int' else 'u'}({base}, {index})"
-
-
-def packed_store(element: str, value: str, alone: bool) -> str:
-    """C++ text that stores to where ``element``, a :func:`packed_element`, reads.
-
-    Args:
-        alone: whether no other thread stores to the same byte at that time.
-    """
-    place = element[element.index("(") + 1 : -1]
-    return f"tl::set_nibble{'' if alone else '_atomic'}({place}, {value});"
-
-
 def byte_count(elements: int, dtype: str) -> int:
     """Bytes of some elements in memory."""
     return (elements * canonical(dtype).bits + 7) // 8
-
-
-def converted(text: str, source: str, target: str) -> str:
-    """C++ text that converts a value; types that only know float pass through it."""
-    source, target = canonical(source), canonical(target)
-    if target.base in ("int4", "uint4"):
-        return f"tl::wrap_nibble_{'s' if target.kind == 'int' else 'u'}({converted(text, source, 'int32')})"
-    source = canonical({"int4": "int32", "uint4": "int32", "uint1": "bool"}.get(source.base, source))
-    if target == "uint1" and source != "bool":
-        return f"bool({converted(text, source, 'int32')} & 1)"
-    if c_type(source) == c_type(target):
-        return text
-    if target == "bool":
-        return f"({converted(text, source, 'float32')} != 0)" if source not in NATIVE else f"({text} != 0)"
-    if source.is_float and source in NATIVE and target.is_integer:
-        return _truncated(text, source, target)
-    if source in NATIVE and (target in NATIVE or source == "float32"):
-        return f"{c_type(target)}({text})"
-    if target == "float32":
-        return f"float({text})"
-    middle = "float64" if source == "float64" else "float32"
-    return converted(converted(text, source, middle), middle, target) if source != middle else f"{c_type(target)}({text})"
-
-
-def _truncated(text: str, source: str, target: DType) -> str:
-    """A float32 or float64 as an integer; narrow ones are the low bits of an int."""
-    if target.bits < 32:
-        return f"{c_type(target)}({_truncated(text, source, canonical('int32'))})"
-    return f"tl::to_{target.kind}{target.bits}({text})"
 
 
 def integer_literal(value: int, dtype: DType) -> str:
@@ -137,3 +91,14 @@ def _with_point(text: str) -> str:
 def _special_bits(value: float, infinity: int, nan: int, sign: int) -> str:
     bits = nan if math.isnan(value) else infinity | ((1 << sign) if value < 0 else 0)
     return hex(bits)
+
+
+def literal(value: Any, dtype: str) -> str:
+    """C++ text of a constant of an element type."""
+    kind = canonical(dtype)
+    return float_literal(float(value), kind) if kind.is_float else integer_literal(int(value), kind)
+
+
+def word_type(size: int) -> str:
+    """The C++ type that moves so many bytes."""
+    return VECTOR_TYPES[size]

@@ -1,0 +1,321 @@
+"""Values of one thread: variables, constants, arithmetic, calls of device functions, elements of arrays and pointers to them.
+
+Python's operators build them and fold what is known: ``thread // 32 * 4 + 0`` is two operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilelang.target.cuda.ir.access import ADDRESS, READ, Access, Unit
+
+
+class Value:
+    """Anything that can stand in an expression."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Value:
+        other = value_of(other)
+        if isinstance(self, Number) and isinstance(other, Number):
+            return Number(self.value + other.value)
+        return self if other == Number(0) else other if self == Number(0) else Binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return value_of(other) + self
+
+    def __sub__(self, other: Any) -> Value:
+        other = value_of(other)
+        return self if other == Number(0) else Binary("-", self, other)
+
+    def __mul__(self, other: Any) -> Value:
+        other = value_of(other)
+        if isinstance(self, Number) and isinstance(other, Number):
+            return Number(self.value * other.value)
+        if self == Number(0) or other == Number(0):
+            return Number(0)
+        return self if other == Number(1) else other if self == Number(1) else Binary("*", self, other)
+
+    def __floordiv__(self, other: Any) -> Value:
+        other = value_of(other)
+        return self if other == Number(1) else Binary("/", self, other)
+
+    def __mod__(self, other: Any) -> Value:
+        return Binary("%", self, value_of(other))
+
+    def __and__(self, other: Any) -> Value:
+        return Binary("&", self, value_of(other))
+
+    def __or__(self, other: Any) -> Value:
+        return Binary("|", self, value_of(other))
+
+    def __xor__(self, other: Any) -> Value:
+        return Binary("^", self, value_of(other))
+
+    def __rshift__(self, other: Any) -> Value:
+        return Binary(">>", self, value_of(other))
+
+    def __lshift__(self, other: Any) -> Value:
+        return Binary("<<", self, value_of(other))
+
+    def is_(self, relation: str, other: Any) -> Value:
+        """A comparison: ``tid.is_("<", 128)``."""
+        return Binary(relation, self, value_of(other))
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Value):
+    """A variable, a parameter or a builtin."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Value):
+    """An integer constant of type ``int``."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Value):
+    """A constant of an element type."""
+
+    value: Any
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Value):
+    """A string constant."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim(Value):
+    """C++ that the program brought; the compiler adds no such text of its own."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Value):
+    """A binary operation by its C++ operator."""
+
+    op: str
+    left: Value
+    right: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Value):
+    """A unary operation: ``!``, ``~`` or ``-``."""
+
+    op: str
+    operand: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Value):
+    """One of two values; the other is not computed."""
+
+    condition: Value
+    then: Value
+    otherwise: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Convert(Value):
+    """A conversion to an element type by the C++ conversion of that name."""
+
+    dtype: str
+    operand: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Value):
+    """A call of a device function.
+
+    Attributes:
+        templates: its template arguments: numbers, truth values, element types (:class:`Type`), names.
+    """
+
+    function: str
+    arguments: tuple[Value, ...] = ()
+    templates: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """An element type as a template argument; ``bytes`` where it is a word of so many bytes."""
+
+    dtype: str
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Value):
+    """A pointer to the first element of a buffer, or an array of registers.
+
+    Attributes:
+        dtype: of its elements.
+        storage: the memory that barriers guard, where they do.
+    """
+
+    name: str
+    dtype: str
+    storage: Any = None
+
+    def at(self, index: Any) -> Element:
+        """The element of a number."""
+        return Element(self, value_of(index))
+
+    def to(self, index: Any, kind: str = ADDRESS) -> Pointer:
+        """The address of the element of a number."""
+        return Pointer(self, kind=kind) + index
+
+
+@dataclass(frozen=True, slots=True)
+class Element(Value):
+    """An element of an array, to be read or stored to."""
+
+    array: Array
+    index: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer(Value):
+    """The address of an element.
+
+    Attributes:
+        offsets: in elements; each is added to the pointer by itself, which wraps nowhere.
+        kind, unit: what is done there by whoever gets it, and by which unit.
+        of_variable: whether the array is one variable, whose address this is.
+    """
+
+    array: Array
+    offsets: tuple[Value, ...] = ()
+    kind: str = ADDRESS
+    unit: Unit = Unit.THREAD
+    of_variable: bool = False
+
+    def __add__(self, other: Any) -> Value:
+        other = value_of(other)
+        return self if other == Number(0) else replace(self, offsets=(*self.offsets, other))
+
+
+@dataclass(frozen=True, slots=True)
+class AddressOf(Value):
+    """The address of a place that the program hands on; whoever gets it may do anything there."""
+
+    place: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Value):
+    """A pointer to another type: an element type, or a word of so many bytes."""
+
+    pointer: Value
+    dtype: str = ""
+    bytes: int = 0
+    constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Value):
+    """The vector of so many bytes at a pointer, to be read or stored to."""
+
+    pointer: Value
+    bytes: int
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Value):
+    """A component of a vector."""
+
+    vector: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros(Value):
+    """A word of zeros."""
+
+    bytes: int
+
+
+def value_of(value: Any) -> Value:
+    """A value; Python integers are constants."""
+    return value if isinstance(value, Value) else Number(value)
+
+
+def total(parts: Iterable[Any]) -> Value:
+    """The sum of some values."""
+    found: Value = Number(0)
+    for part in parts:
+        found = found + part
+    return found
+
+
+def both(conditions: Iterable[Value | None]) -> Value | None:
+    """The conjunction of those conditions that are there; None of none."""
+    found: Value | None = None
+    for condition in conditions:
+        if condition is not None:
+            found = condition if found is None else Binary("&&", found, condition)
+    return found
+
+
+def parts_of(value: Value) -> tuple[Value, ...]:
+    """The values directly inside one."""
+    return _PARTS[type(value)](value)
+
+
+_PARTS = {
+    Name: lambda value: (),
+    Number: lambda value: (),
+    Literal: lambda value: (),
+    Text: lambda value: (),
+    Verbatim: lambda value: (),
+    Zeros: lambda value: (),
+    Array: lambda value: (),
+    Binary: lambda value: (value.left, value.right),
+    Unary: lambda value: (value.operand,),
+    Select: lambda value: (value.condition, value.then, value.otherwise),
+    Convert: lambda value: (value.operand,),
+    Call: lambda value: value.arguments,
+    Element: lambda value: (value.index,),
+    Pointer: lambda value: value.offsets,
+    AddressOf: lambda value: (value.place,),
+    Cast: lambda value: (value.pointer,),
+    Word: lambda value: (value.pointer,),
+    Field: lambda value: (value.vector,),
+}
+
+
+def value_accesses(value: Value, kind: str | None = None, unit: Unit | None = None) -> Iterator[Access]:
+    """What evaluating a value touches of the memory that barriers guard.
+
+    Args:
+        kind, unit: what is done at the place that the value is or points to, and by whom, where that is known.
+    """
+    if isinstance(value, Element):
+        yield from _access(value.array, kind or READ, unit or Unit.THREAD)
+    elif isinstance(value, Pointer):
+        yield from _access(value.array, kind or value.kind, unit or value.unit)
+    elif isinstance(value, AddressOf):
+        kind = kind or ADDRESS
+    elif isinstance(value, Word):
+        kind = kind or READ
+    same_place = isinstance(value, (AddressOf, Word, Cast, Field))
+    for part in parts_of(value):
+        yield from value_accesses(part, kind, unit) if same_place else value_accesses(part)
+
+
+def _access(array: Array, kind: str, unit: Unit) -> Iterator[Access]:
+    if array.storage is not None:
+        yield Access(array.storage, kind, unit)
