@@ -15,7 +15,7 @@ from rich.progress import track
 from rich.table import Table
 
 from tilelang import env
-from tilelang.cache import bundle, location, maintenance, precompile, report, store
+from tilelang.cache import bake, bundle, location, maintenance, precompile, report, store
 from tilelang.cache.catalog import SORT_ORDERS, Catalog, Filter
 from tilelang.cache.disk import DiskCache
 from tilelang.cache.files import DESCRIPTIONS
@@ -290,15 +290,16 @@ def pin(
 def export_bundle(
     file: Annotated[Path, typer.Argument(help="The bundle to write, for example kernels.tar.gz.")],
     keys: Annotated[list[str] | None, typer.Argument(help="Keys or names; all kernels without any.")] = None,
+    layer: Annotated[bool, typer.Option("--layer", help="Write a directory for TILELANG_CACHE_LAYERS instead.")] = False,
     as_json: Json = False,
     root: Root = None,
 ) -> None:
-    """Writes kernels into one file that can be imported on another machine."""
+    """Writes kernels into one file that can be imported on another machine, or into a layer that every user may read."""
     disk = _disk(root)
     catalog = Catalog(disk.index)
     wanted = [catalog.resolve(key)["key"] for key in keys] if keys else list(store.keys(disk.root))
     try:
-        count = bundle.export(disk.root, wanted, file, _progress("exporting", as_json))
+        count = (bake.write if layer else bundle.export)(disk.root, wanted, file, _progress("exporting", as_json))
     except (store.BadEntry, OSError) as error:
         raise TileLangError(f"nothing was exported: {error}", hint="`tilelang cache verify --repair`") from error
     _print_json({"exported": count, "file": str(file)}) if as_json else _out.print(f"{count} kernels in {file}")

@@ -59,8 +59,14 @@ def entry_path(root: Path, key: str) -> Path:
     return root / "kernels" / key
 
 
-def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, Any]) -> Path:
-    """Makes the entry of ``key``; ``facts`` go into its manifest. Another process may have been faster: then theirs stays.
+def publish(
+    root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, Any], for_all: bool = False
+) -> Path:
+    """Makes the entry of ``key``. Another process may have been faster: then theirs stays.
+
+    Args:
+        facts: go into its manifest.
+        for_all: lets every user read it.
 
     Raises:
         OSError: a full disk, a missing permission. Nothing is left behind.
@@ -72,6 +78,8 @@ def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, 
         reached("staged")
         _write_files(stage, {**artifact.files, PARAMS_PATH: codec.encode(artifact)}, key, facts)
         reached("flushed")
+        if for_all:
+            open_to_all(stage)
         with contextlib.suppress(FileExistsError):
             _rename(stage, destination)
         reached("renamed")
@@ -80,6 +88,13 @@ def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, 
         shutil.rmtree(stage, ignore_errors=True)
     reached("published")
     return destination
+
+
+def open_to_all(folder: Path) -> None:
+    """Lets every user read what is in a folder, and run what its owner may run."""
+    for path in (folder, *folder.rglob("*")):
+        mode = stat.S_IMODE(os.lstat(path).st_mode)
+        os.chmod(path, mode | (mode & 0o500) >> 3 | (mode & 0o500) >> 6)
 
 
 def _rename(stage: Path, destination: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import bundle, store
+from tilelang.cache import bundle, sources, store
 from tilelang.cache.kernel_cache import KernelCache
+from tilelang.cache.source_key import SourceKey
 from tilelang.errors import CacheError
 
 from . import fakes
@@ -77,6 +78,73 @@ def test_a_damaged_entry_is_refused(members, tmp_path, victim, damage):
     found, target = import_into(tmp_path, pack(tmp_path / "bad.tar.gz", members))
     assert found.added == [] and list(found.refused) == [fakes.key().digest]
     assert list(store.keys(target.root)) == []
+
+
+LINK = "6" * 64
+
+
+def links(*pairs: tuple[str, str]) -> bytes:
+    return json.dumps(dict(pairs)).encode()
+
+
+def test_a_bundle_links_only_to_its_own_kernels(members, tmp_path):
+    target = KernelCache(tmp_path / "target")
+    theirs = target.lookup_or_compile(fakes.key("sub"), fakes.artifact).key
+    content = links((LINK, theirs), ("7" * 64, fakes.key().digest))
+    import_into(tmp_path, pack(tmp_path / "b.tar.gz", {**members, "sources.json": content}))
+    assert dict(sources.links(target.root)) == {"7" * 64: fakes.key().digest}
+
+
+@pytest.mark.parametrize("own", ["before", "after"])
+def test_a_bundle_never_changes_a_link(members, tmp_path, own):
+    target = KernelCache(tmp_path / "target")
+    theirs = target.lookup_or_compile(fakes.key("sub"), fakes.artifact, SourceKey(LINK, "m.f")).key
+    content = {"sources.json": links((LINK, fakes.key().digest))}
+    found, _ = import_into(tmp_path, pack(tmp_path / "b.tar.gz", {**content, **members} if own == "after" else {**members, **content}))
+    assert dict(sources.links(target.root)) == {LINK: theirs}
+    assert found.added == [fakes.key().digest]
+    assert found.refused == ({LINK: f"this source key leads to another kernel here, {theirs[:12]}"} if own == "before" else {})
+
+
+def test_a_file_that_the_manifest_does_not_list_is_refused(members, tmp_path):
+    name = f"kernels/{fakes.key().digest}/zz_extra.txt"
+    found, target = import_into(tmp_path, pack(tmp_path / "b.tar.gz", {**members, name: b"x"}))
+    assert found.refused == {name: "the manifest before it lists no such file"} and found.added == [fakes.key().digest]
+    assert not (store.entry_path(target.root, fakes.key().digest) / "zz_extra.txt").exists()
+
+
+def test_files_before_their_manifest_are_refused(members, tmp_path):
+    backwards = dict(reversed(members.items()))
+    found, target = import_into(tmp_path, pack(tmp_path / "b.tar.gz", backwards))
+    assert list(found.refused) == [fakes.key().digest] and found.added == []
+    assert list(store.keys(target.root)) == []
+
+
+@pytest.mark.parametrize("name", ["kernels/{key}/kernel_lib.so", "sources.json", "kernels/{key}/manifest.json"])
+def test_a_bundle_that_decompresses_to_more_than_it_lists_is_given_up(members, tmp_path, name):
+    member = tarfile.TarInfo(name.format(key=fakes.key().digest))
+    member.size = 1 << 40
+    good = {f"kernels/{fakes.key().digest}/manifest.json": members[f"kernels/{fakes.key().digest}/manifest.json"]}
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for file, content in good.items():
+            head = tarfile.TarInfo(file)
+            head.size = len(content)
+            archive.addfile(head, io.BytesIO(content))
+    file = tmp_path / "bomb.tar.gz"
+    file.write_bytes(gzip.compress(raw.getvalue().rstrip(b"\0") + bytes(-len(raw.getvalue().rstrip(b"\0")) % 512) + member.tobuf()))
+    with pytest.raises(CacheError, match="which no manifest before it lists"):
+        import_into(tmp_path, file)
+    assert list(store.keys(tmp_path / "target")) == []
+
+
+def test_a_header_that_asks_for_more_than_memory_is_refused(tmp_path):
+    member = tarfile.TarInfo("pax")
+    member.type, member.size = tarfile.XHDTYPE, 1 << 29
+    file = tmp_path / "bomb.tar.gz"
+    file.write_bytes(gzip.compress(member.tobuf()))
+    with pytest.raises(CacheError, match="a part of it is larger"):
+        import_into(tmp_path, file)
 
 
 def test_an_entry_under_another_key_is_refused(members, tmp_path):

@@ -8,12 +8,13 @@ import subprocess
 import pytest
 
 import tilelang.option
-from tilelang.cache import layers, location
+from tilelang.cache import layers, location, warn
 from tilelang.cache.kernel_cache import KernelCache
 from tilelang.cache.source_key import SourceKey
 from tilelang.errors import CacheWarning
 
 from . import fakes
+from .needs import as_nobody
 
 
 def never():
@@ -58,6 +59,77 @@ def test_a_layer_that_everyone_may_write_to_is_left_out(tmp_path, monkeypatch):
     monkeypatch.setenv("TILELANG_CACHE_LAYERS", str(baked))
     with pytest.warns(CacheWarning, match="left out: everyone may write"):
         assert layers.roots() == ()
+
+
+def test_a_directory_of_another_owner_below_a_root_is_refused(tmp_path, monkeypatch, own_cache):
+    KernelCache().lookup_or_compile(fakes.key(), fakes.artifact)
+    for mode, problem in ((0o770, "its group may write to it"), (0o777, "everyone may write to it")):
+        for name in ("", "kernels", "sources", "staging", "locks"):
+            (own_cache / name).chmod(mode)
+            monkeypatch.setattr(location, "_prepared", {})
+            with pytest.warns(CacheWarning, match=problem):
+                assert not location.current().kept
+            (own_cache / name).chmod(0o700)
+            warn.reset()
+    real = os.stat
+    theirs = own_cache / "kernels"
+
+    def of_another(path, **options):
+        found = real(path, **options)
+        return os.stat_result([*found[:4], 4321, *found[5:10]]) if path == theirs else found
+
+    monkeypatch.setattr(location.os, "stat", of_another)
+    monkeypatch.setattr(location, "_prepared", {})
+    with pytest.warns(CacheWarning, match="kernels/: it belongs to user 4321"):
+        assert not location.current().kept
+    monkeypatch.setenv("TILELANG_CACHE_LAYERS", str(own_cache))
+    with pytest.warns(CacheWarning, match="left out: it belongs to user 4321"):
+        assert layers.roots() == ()
+
+
+RECIPE = """
+import tilelang, tilelang.language as T
+
+@tilelang.jit(target="c", out_idx=-1)
+def add_one(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(1) as bx:
+            for i in T.Parallel(n):
+                B[i] = A[i] + 1
+    return main
+"""
+
+USE = """
+import sys, torch
+sys.path.insert(0, "{home}")
+from kernels import add_one
+kernel = add_one(16)
+assert torch.equal(kernel(torch.ones(16)), torch.ones(16) * 2)
+print(kernel.entry.origin, "tvm" in sys.modules)
+"""
+
+
+def test_the_container_recipe(tmp_path, monkeypatch):
+    """Built as root, run as another user: what docs/cache.md says."""
+    with as_nobody() as home:
+        (home / "kernels.py").write_text(RECIPE)
+        (home / "kernels.json").write_text('[{"function": "kernels:add_one", "args": [16]}]')
+        layer = home / "image" / "kernels"
+        code = "from tilelang.cli import main; main()"
+        monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "build"))
+        old = os.umask(0o077)
+        try:
+            fakes.run_python(code, "cache", "precompile", str(home / "kernels.json"))
+            fakes.run_python(code, "cache", "export", "--layer", str(layer))
+        finally:
+            os.umask(old)
+        (home / "image").chmod(0o755)
+        (home / "own").mkdir(mode=0o777)
+        use = USE.format(home=home.path)
+        places = {"TILELANG_CACHE_LAYERS": str(layer), "TILELANG_CACHE_DIR": str(home / "own" / "cache")}
+        assert home.run(use, **places) == "layer False"
+        assert sorted(os.listdir(layer)) == ["kernels", "sources"]
 
 
 def test_cache_dir_of_the_options(tmp_path, monkeypatch):
