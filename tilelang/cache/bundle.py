@@ -86,7 +86,7 @@ def load(root: Path, index: Index | None, file: Path, progress: Progress = iter)
             for key, files in progress(bundle.entries(result)):
                 _publish(root, index, key, files, result)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise CacheError(f"{file} is not a bundle of kernels: {error}") from error
+        raise CacheError(f"{file} is not a bundle of kernels: {getattr(error, 'strerror', None) or error}") from error
     own = {*result.added, *result.present}
     for link, key in bundle.links.items():
         if key in own:

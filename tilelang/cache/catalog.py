@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import create_engine, func, or_, select, update
+from sqlalchemy import Column, create_engine, func, or_, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.pool import NullPool
 
 from tilelang.cache import schema
-from tilelang.cache.index import Index, differing
+from tilelang.cache.index import BUSY_SECONDS, Index, differing
 from tilelang.errors import CacheError
 
 kernels, files, sources = schema.kernels, schema.artifact_files, schema.sources
+
+LISTED = tuple(column for column in kernels.c if column.name != "inputs")
+"""Columns of a list: the inputs are the most of a row."""
 
 SORT_ORDERS = {
     "age": kernels.c.created.desc(),
@@ -41,6 +46,7 @@ class Filter:
         larger: bytes.
         pinned: pinned ones only.
         space: the tuning space.
+        exactly: ``name`` is the whole name.
     """
 
     name: str = ""
@@ -52,6 +58,7 @@ class Filter:
     larger: int | None = None
     pinned: bool = False
     space: int | None = None
+    exactly: bool = False
 
 
 class Catalog:
@@ -64,11 +71,15 @@ class Catalog:
     def __init__(self, index: Index):
         self.index = index
         index.take_journal()
-        self._engine = create_engine(f"sqlite:///{index.path}", poolclass=NullPool)
+        # A path may hold what has a meaning in a URL.
+        connect = functools.partial(sqlite3.connect, index.path, timeout=BUSY_SECONDS)
+        self._engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
-    def kernels(self, which: Filter = Filter(), sort: str = "age", limit: int | None = None) -> list[dict[str, Any]]:
-        """Rows of ``kernels`` as dictionaries."""
-        query = select(kernels).order_by(SORT_ORDERS[sort], kernels.c.key).limit(limit)
+    def kernels(
+        self, which: Filter = Filter(), sort: str = "age", limit: int | None = None, columns: Sequence[Column] | None = None
+    ) -> list[dict[str, Any]]:
+        """Rows of ``kernels`` as dictionaries; all columns where none are named."""
+        query = select(*(columns or kernels.c)).order_by(SORT_ORDERS[sort], kernels.c.key).limit(limit)
         for condition in _conditions(which):
             query = query.where(condition)
         with self._connected() as connection:
@@ -85,7 +96,7 @@ class Catalog:
         found = self.kernels(Filter(key=text.lower()), limit=2)
         if len(found) > 1 and found[0]["key"] != text:
             raise CacheError(f"several keys begin with {text!r}", hint="give more digits")
-        found = found or [row for row in self.kernels(Filter(name=text)) if row["name"] == text]
+        found = found or self.kernels(Filter(name=text, exactly=True), limit=1)
         if not found:
             raise CacheError(f"no kernel with key or name {text!r}", hint="`tilelang cache ls` lists what there is")
         return found[0]
@@ -102,8 +113,19 @@ class Catalog:
         with self._connected() as connection:
             return [name for (name,) in connection.execute(query) if name]
 
+    def all_functions(self) -> dict[str, list[str]]:
+        """As :meth:`functions`, of every kernel that has one."""
+        found: dict[str, list[str]] = {}
+        query = select(sources.c.kernel_key, sources.c.function).distinct().order_by(sources.c.function)
+        with self._connected() as connection:
+            for key, name in connection.execute(query):
+                if name:
+                    found.setdefault(key, []).append(name)
+        return found
+
     def statistics(self) -> dict[str, Any]:
-        """Sums over all kernels: ``entries, bytes, hits, compile_seconds, saved_seconds, pinned`` and the same by name."""
+        """Sums over all kernels: ``entries, bytes, hits, compile_seconds, saved_seconds``, the same by name, ``sources``, and how
+        many are ``without_shortcut``."""
         sums = (
             func.count().label("entries"),
             func.coalesce(func.sum(kernels.c.bytes), 0).label("bytes"),
@@ -114,6 +136,8 @@ class Catalog:
         with self._connected() as connection:
             total = dict(connection.execute(select(*sums)).mappings().one())
             by_name = connection.execute(select(kernels.c.name, *sums).group_by(kernels.c.name)).mappings().all()
+            off = select(func.count()).select_from(kernels).where(kernels.c.shortcut != "")
+            total["without_shortcut"] = connection.execute(off).scalar_one()
             total["sources"] = connection.execute(select(func.count()).select_from(sources)).scalar_one()
         requests = total["hits"] + total["entries"]
         total["hit_rate"] = total["hits"] / requests if requests else 0.0
@@ -128,13 +152,13 @@ class Catalog:
         """Which inputs of a kernel's key differ from the nearest other entry of the same name.
 
         Returns:
-            ``key``, ``reason`` (as it was when it was compiled), ``nearest`` (a key, or None) and ``differences``: for each
-            input its ``name``, the text ``here`` and ``there``.
+            ``key``, ``reason`` (why it was compiled), ``shortcut`` (why it cannot be found before tracing), ``nearest`` (a key,
+            or None) and ``differences``: for each input its ``name``, the text ``here`` and ``there``.
         """
         row = self.resolve(text)
         ours = json.loads(row["inputs"])
-        others = [other for other in self.kernels(Filter(name=row["name"])) if other["key"] != row["key"]]
-        others = [other for other in others if other["name"] == row["name"]]
+        same_name = self.kernels(Filter(name=row["name"], exactly=True))
+        others = [other for other in same_name if other["key"] != row["key"]]
         nearest = min(others, key=lambda other: len(differing(json.loads(other["inputs"]), ours)), default=None)
         theirs = json.loads(nearest["inputs"]) if nearest else {}
         names = differing(theirs, ours) if nearest else []
@@ -142,6 +166,7 @@ class Catalog:
             "key": row["key"],
             "name": row["name"],
             "reason": row["reason"],
+            "shortcut": row["shortcut"],
             "nearest": nearest["key"] if nearest else None,
             "differences": [{"name": name, "here": ours.get(name), "there": theirs.get(name)} for name in names],
         }
@@ -153,7 +178,9 @@ class Catalog:
 
 
 def _conditions(which: Filter) -> Iterator[Any]:
-    if which.name:
+    if which.exactly:
+        yield kernels.c.name == which.name
+    elif which.name:
         yield kernels.c.name.contains(which.name, autoescape=True)
     if which.target:
         yield or_(kernels.c.target.contains(which.target, autoescape=True), kernels.c.arch == which.target)

@@ -68,6 +68,15 @@ class Index:
 
         self._transact(write)
 
+    def published_all(self, manifests: Iterable[Mapping[str, Any]]) -> None:
+        """Adds the rows of many entries at once."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            for manifest in manifests:
+                _put_kernel(connection, manifest)
+
+        self._transact(write)
+
     def linked(self, source_key: str, kernel_key: str, function: str) -> None:
         """Links a source key to a kernel that was there already."""
         self._transact(lambda connection: _put_source(connection, source_key, kernel_key, function))

@@ -108,11 +108,11 @@ def _work_tree(start: Path) -> Path | None:
 
 def prepare(root: Path) -> Location:
     """Makes ``root`` and its subdirectories where they are missing, or falls back to a private directory with a warning."""
-    problem = _make(root) or distrust(root, (os.geteuid(),))
-    writable = problem is None and min(_usable(root / name) for name in SUBDIRECTORIES)  # each is made
-    problem = problem or next(filter(None, (_distrust_below(root / name) for name in SUBDIRECTORIES)), None)
-    if problem is not None:
-        warn.once("location", f"the kernel cache {root} is not used: {problem}; kernels of this process are not kept")
+    made = _make(root)
+    writable = made is None and distrust(root, (os.geteuid(),)) is None and min(_usable(root / name) for name in SUBDIRECTORIES)
+    trouble = made or problem(root)
+    if trouble is not None:
+        warn.once("location", f"the kernel cache {root} is not used: {trouble}; kernels of this process are not kept")
         return private()
     if writable:
         _mark(root)
@@ -124,6 +124,12 @@ def prepare(root: Path) -> Location:
     return Location(root, writable, True)
 
 
+def problem(root: Path) -> str | None:
+    """Why the cache at ``root`` is not used, or None."""
+    below = (_distrust_below(root / name) for name in SUBDIRECTORIES)
+    return distrust(root, (os.geteuid(),)) or next(filter(None, below), None)
+
+
 def _distrust_below(directory: Path) -> str | None:
     try:
         kind = os.lstat(directory).st_mode
@@ -131,8 +137,8 @@ def _distrust_below(directory: Path) -> str | None:
         return None  # what is not there hands us nothing
     if not stat.S_ISDIR(kind):
         return f"{directory.name}/ is not a directory"
-    problem = distrust(directory, (os.geteuid(),))
-    return problem and f"{directory.name}/: {problem}"
+    reason = distrust(directory, (os.geteuid(),))
+    return reason and f"{directory.name}/: {reason}"
 
 
 def _mark(root: Path) -> None:

@@ -59,9 +59,7 @@ def entry_path(root: Path, key: str) -> Path:
     return root / "kernels" / key
 
 
-def publish(
-    root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, Any], for_all: bool = False
-) -> Path:
+def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, Any], for_all: bool = False) -> Path:
     """Makes the entry of ``key``. Another process may have been faster: then theirs stays.
 
     Args:

@@ -100,7 +100,9 @@ def test_a_bundle_never_changes_a_link(members, tmp_path, own):
     target = KernelCache(tmp_path / "target")
     theirs = target.lookup_or_compile(fakes.key("sub"), fakes.artifact, SourceKey(LINK, "m.f")).key
     content = {"sources.json": links((LINK, fakes.key().digest))}
-    found, _ = import_into(tmp_path, pack(tmp_path / "b.tar.gz", {**content, **members} if own == "after" else {**members, **content}))
+    found, _ = import_into(
+        tmp_path, pack(tmp_path / "b.tar.gz", {**content, **members} if own == "after" else {**members, **content})
+    )
     assert dict(sources.links(target.root)) == {LINK: theirs}
     assert found.added == [fakes.key().digest]
     assert found.refused == ({LINK: f"this source key leads to another kernel here, {theirs[:12]}"} if own == "before" else {})
@@ -132,7 +134,9 @@ def test_a_bundle_that_decompresses_to_more_than_it_lists_is_given_up(members, t
             head.size = len(content)
             archive.addfile(head, io.BytesIO(content))
     file = tmp_path / "bomb.tar.gz"
-    file.write_bytes(gzip.compress(raw.getvalue().rstrip(b"\0") + bytes(-len(raw.getvalue().rstrip(b"\0")) % 512) + member.tobuf()))
+    file.write_bytes(
+        gzip.compress(raw.getvalue().rstrip(b"\0") + bytes(-len(raw.getvalue().rstrip(b"\0")) % 512) + member.tobuf())
+    )
     with pytest.raises(CacheError, match="which no manifest before it lists"):
         import_into(tmp_path, file)
     assert list(store.keys(tmp_path / "target")) == []
