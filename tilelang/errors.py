@@ -249,15 +249,21 @@ class IndexRangeError(BufferIndexError):
         CompileError.__init__(self, f"index {index} is out of range for axis {axis} of {name}, which has {size} elements")
 
 
+HELD_BY_PYTHON = "held"
+"""What the front end calls a value that a program put into a Python list or attribute."""
+
+
 class OutOfScopeError(CompileError):
     """A value that is used where the loop or branch that defines it is over."""
 
     def __init__(self, name: str, location: Location | None = None):
-        super().__init__(
-            f"{name!r} is used outside of the scope that defines it",
-            location,
-            hint="keep it in a T.alloc_var declared before the loop or condition",
-        )
+        if name.startswith(HELD_BY_PYTHON):
+            message = "a value that a run-time loop or condition put into a Python list or attribute is used outside of it"
+            hint = "what a kernel computes is kept in T.alloc_local or T.alloc_var"
+        else:
+            message = f"{name!r} is used outside of the scope that defines it"
+            hint = "keep it in a T.alloc_var declared before the loop or condition"
+        super().__init__(message, location, hint=hint)
 
 
 class ArgumentError(ExecutionError):

@@ -17,13 +17,14 @@ BELOW = {
     "policy": "",
     "artifact": "",
     "dtypes": "errors",
+    "keywords": "",
     "tensor_maps": "",
     "storage": "artifact",
     "sizes": "artifact",
     "ir": "artifact dtypes errors",
     "layout": "dtypes errors",
     "tileop": "ir dtypes errors policy",
-    "frontend": "tileop ir artifact sizes dtypes storage errors",
+    "frontend": "keywords tileop ir artifact sizes dtypes storage errors",
     "language": "frontend tileop ir layout dtypes policy errors",
     "transform": "tileop ir errors",
     "interpreter": "tileop ir dtypes env errors",
@@ -33,9 +34,12 @@ BELOW = {
     "cache": "artifact env errors",
     "option": "cache",
     "utils": "artifact dtypes errors",
-    "profiler": "utils artifact",
-    "jit": "cache execution target interpreter transform language frontend tileop ir profiler option artifact dtypes env errors",
-    "autotuner": "jit cache profiler utils errors",
+    "profiler": "keywords utils artifact",
+    "jit": (
+        "keywords cache execution target interpreter transform language frontend tileop ir profiler option artifact dtypes env"
+        " errors"
+    ),
+    "autotuner": "keywords jit cache profiler utils errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 

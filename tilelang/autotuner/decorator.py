@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
 from tilelang.autotuner.configs import Configs, expand
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, ProfileArgs
-from tilelang.errors import TileLangError, concise
+from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.jit.function import JitFunction
+from tilelang.keywords import near_keywords
 
 
 class AutoTunedFunction:
@@ -60,6 +61,16 @@ class AutoTunedFunction:
         with set_autotune_inputs(*tensors):
             return tuner.run(**self.search)
 
+    def with_jit(self, options: Mapping[str, Any], mode: str) -> AutoTunedFunction:
+        """The same search over the function under other options: ``@tilelang.jit(...)`` above ``@tilelang.autotune``.
+
+        Raises:
+            CompileError: it stands above another ``@tilelang.jit``, too.
+        """
+        if any(value is not None for value in self.jit_function.options.values()):
+            raise CompileError(f"{self.__name__} is decorated with @tilelang.jit twice", hint="leave one of them out")
+        return AutoTunedFunction(JitFunction(self.jit_function.function, options, mode), self.configs, self.profile, self.search)
+
     def _is_decided(self, args: tuple, kwargs: Mapping[str, Any]) -> bool:
         names = list(inspect.signature(self.jit_function.function).parameters)
         given = set(names[: len(args)]) | set(kwargs)
@@ -67,6 +78,7 @@ class AutoTunedFunction:
         return bool(tunable) and tunable <= given
 
 
+@near_keywords
 def autotune(
     func: Any = None,
     *,
@@ -85,11 +97,14 @@ def autotune(
     cache_input_tensors: bool = True,
     early_stop: bool = False,
     early_stop_factor: float = 2.0,
-    **_: Any,
+    do_not_specialize: Sequence[str] | None = None,
 ) -> Any:
-    """Decorator over ``@tilelang.jit``: searches ``configs`` for the fastest kernel; see :class:`ProfileArgs`.
+    """Decorator over or under ``@tilelang.jit``: searches ``configs`` for the fastest kernel; see :class:`ProfileArgs`.
 
     The kernel that a call gives has ``latency``, ``config`` and ``ref_latency``.
+
+    Args:
+        do_not_specialize: accepted for compatibility; results are remembered for the values of all arguments.
     """
     from tilelang.utils.tensor import TensorSupplyType
 

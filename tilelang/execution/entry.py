@@ -9,8 +9,7 @@ from typing import Any
 
 from tilelang.artifact import KernelArtifact
 from tilelang.dtypes import canonical
-from tilelang.errors import ExecutionError
-from tilelang.execution.native import open_tvm_runtime
+from tilelang.execution.native import not_loaded, open_tvm_runtime
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.wrapper import PLAIN, Surroundings, pointer_call
 
@@ -47,7 +46,7 @@ def open_library(artifact: KernelArtifact, directory: Path) -> ctypes.CDLL:
         getattr(library, entry_name(artifact))
         return library
     except (OSError, AttributeError) as error:
-        raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
+        raise not_loaded(artifact, path, error) from None
 
 
 def entry_call(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
+import re
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from tilelang.errors import ExecutionError
 
 LIBRARY = Path(__file__).resolve().parents[1] / "lib"
 """Where the build puts our native libraries."""
+
+_UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 
 
 @lru_cache(maxsize=1)
@@ -35,6 +38,18 @@ def open_tvm_runtime() -> None:
         raise ExecutionError(f"cannot load {path}: {error}") from None
 
 
+def not_loaded(artifact: KernelArtifact, path: Path, error: BaseException) -> ExecutionError:
+    """The error of a kernel's library that the loader refuses."""
+    missing = _UNDEFINED.search(str(error))
+    if missing:
+        return ExecutionError(
+            f"{artifact.name}: nothing defines {missing[1]}, which the kernel calls",
+            hint="T.call_extern names a function of the C library, or one that T.import_source or compile_flags bring",
+        )
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return ExecutionError(f"{artifact.name}: cannot load {path}: {reason}")
+
+
 def is_device_artifact(artifact: KernelArtifact) -> bool:
     """Whether an artifact's kernels run on a CUDA device."""
     return bool(artifact.launches) or json.loads(artifact.target).get("kind") == "cuda"
@@ -52,4 +67,4 @@ def open_private_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
             copy.flush()
             return ctypes.CDLL(copy.name)
     except OSError as error:
-        raise ExecutionError(f"{artifact.name}: cannot load {path}: {error}") from None
+        raise not_loaded(artifact, path, error) from None

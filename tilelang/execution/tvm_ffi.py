@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilelang.artifact import KernelArtifact
-from tilelang.errors import ExecutionError
-from tilelang.execution.native import open_tvm_runtime
+from tilelang.execution.native import not_loaded, open_tvm_runtime
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.wrapper import packed_call
 
@@ -37,8 +36,7 @@ def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
         module = tvm_ffi.load_module(str(path))
         function = module.get_function(artifact.name)
     except Exception as error:  # TVM's loaders raise classes of their own
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ExecutionError(f"{artifact.name}: cannot load {path}: {reason}") from None
+        raise not_loaded(artifact, path, error) from None
     call = packed_call(CallSignature.of(artifact, "cpu"), function)
     call.keep = (module,)  # the library is unloaded with its module
     return call

@@ -135,6 +135,12 @@ def assign_subscript(target: Any, key: Any, value: Any) -> None:
 
 def _assign_part(target: Part, value: Any) -> None:
     """``target[...] = value`` of a slice."""
+    if current().parallel and not isinstance(value, ir.PrimExpr):
+        name, rank = target.buffer.name, len(target.mins)
+        raise CompileError(
+            f"{rank - len(target.axes)} of the {rank} axes of {name} are indexed, and T.Parallel assigns single elements",
+            hint=f"{name}[{', '.join('ijkl'[:rank])}] = ... with a loop for each axis, or move it out of the loop",
+        )
     if isinstance(target, StridedSlice) or isinstance(value, (StridedSlice, Computed)):
         assign(target, value)
     elif isinstance(value, ir.PrimExpr) and not is_buffer(value) and lanes.lanes_of(value) > 1:

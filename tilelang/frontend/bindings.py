@@ -48,11 +48,12 @@ def distributed(names: tuple[str, ...], items: list[Any]) -> list[Any]:
     star = next((position for position, name in enumerate(names) if name.startswith("*")), None)
     if star is None:
         if len(items) != len(names):
-            raise ValueError(f"cannot unpack {len(items)} values into {len(names)} names")
+            given = "1 value is" if len(items) == 1 else f"{len(items)} values are"
+            raise CompileError(f"{given} unpacked into {len(names)} names: {', '.join(names)}")
         return items
     after = len(names) - star - 1
     if len(items) < len(names) - 1:
-        raise ValueError(f"cannot unpack {len(items)} values into {len(names) - 1} names or more")
+        raise CompileError(f"{len(items)} values are unpacked into {len(names) - 1} names or more: {', '.join(names)}")
     end = len(items) - after
     return [*items[:star], items[star:end], *items[end:]]
 

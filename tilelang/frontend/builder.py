@@ -145,8 +145,15 @@ class Builder:
             outer.setdefault(key, before)
 
     def set_outputs(self, value: Any) -> None:
-        """Records what the program returns: one tensor or several."""
+        """Records what the program returns: one tensor or several.
+
+        Raises:
+            CompileError: something else.
+        """
         self.outputs = list(value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
+        for each in self.outputs:
+            if not (isinstance(each, ir.Var) and ir.is_buffer_var(each)):
+                raise CompileError(f"a program returns tensors of T.empty, not {_described(each)}")
 
     @contextmanager
     def scope(self, kind: str, wrap: Callable[[Any], Any]) -> Iterator[Frame]:
@@ -226,6 +233,10 @@ class Builder:
         """The body of the whole program."""
         (root,) = self.frames
         return sequence(root.allocations + root.stmts)
+
+
+def _described(value: Any) -> str:
+    return f"a value of type {value.ty}" if isinstance(value, ir.PrimExpr) else f"{type(value).__name__} {value!r}"[:80]
 
 
 def sequence(stmts: list[Any]) -> Any:

@@ -61,8 +61,10 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
     """What ``name: annotation`` binds in an eager program."""
     state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
-        if isinstance(annotation, TensorSpec):
+        if isinstance(annotation, TensorSpec) and present is None:
             raise CompileError(f"{name} is declared a tensor, but it is no argument of an eager program")
+        if isinstance(annotation, TensorSpec):
+            raise CompileError(f"{name} is declared a tensor, and the call gives {type(present).__name__} {present!r}"[:160])
         return present
     return state.declare(name, annotation)
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tilelang.errors import CarriedValueError, CompileError, StaleValueError
+from tilelang.errors import HELD_BY_PYTHON, CarriedValueError, CompileError, StaleValueError
 from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, subscript
 from tilelang.frontend.bindings import bind, distributed, kept, settled
@@ -58,7 +58,7 @@ class Hooks:
         """
         builder = current()
         builder.pending_name = None
-        items = distributed(names, [values] if isinstance(values, ir.Var) and not is_buffer(values) else list(values))
+        items = distributed(names, _items(values))
         return tuple(
             kept(builder, name.lstrip("*"), item) if isinstance(item, (list, tuple, dict)) else settled(builder, name, item)
             for name, item in zip(names, items)
@@ -66,7 +66,7 @@ class Hooks:
 
     def keep(self, value: Any) -> Any:
         """A value that Python will hold on to (an attribute, an item of a container): read now, not where it is used."""
-        return kept(current(), "kept", value)
+        return kept(current(), HELD_BY_PYTHON, value)
 
     def keep_in(self, holder: Any, value: Any) -> Any:
         """An argument of ``holder.append(value)`` and its like."""
@@ -263,6 +263,11 @@ class Hooks:
 
 
 HOOKS = Hooks()
+
+
+def _items(values: Any) -> list[Any]:
+    """What an assignment to several names unpacks; a scalar is one value."""
+    return [values] if isinstance(as_operand(values), ir.PrimExpr) and not is_buffer(values) else list(values)
 
 
 def _is_run_time(index: Any) -> bool:

@@ -21,7 +21,8 @@ from tilelang.frontend.verify import verify_scopes
 from tilelang.frontend.views import without_unused_views
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
-from tilelang.ir.span import traceback_location
+from tilelang.ir.span import traceback_location, user_location
+from tilelang.keywords import keyword_hint
 from tilelang.language.tensors import TensorSpec, declared_pointer
 
 
@@ -35,22 +36,33 @@ def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Bu
     except TileLangError as error:
         raise error.at(traceback_location(error)) from error.__cause__
     except Exception as error:  # the user's own code runs here and may raise anything
-        raise TraceError(error).at(traceback_location(error)) from error
+        found = TraceError(error)
+        found.hint = found.hint or keyword_hint(error, _language_function)
+        raise found.at(traceback_location(error)) from error
 
 
-def _finish(name: str, params: list[Any], builder: Builder) -> Any:
+def _language_function(name: str) -> Any:
+    import tilelang.language
+
+    return getattr(tilelang.language, name, None)
+
+
+def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -> Any:
     """The PrimFunc of a traced program."""
     allocated = builder.allocated_params
     body = builder.finish()
     func = ir.PrimFunc([*params, *allocated], without_unused_views(body) if builder.aliases else body)
-    attrs: dict[str, Any] = {"global_symbol": name, **builder.attrs}
+    attrs: dict[str, Any] = {"global_symbol": function.__name__, **builder.attrs}
     if allocated:
         positions = {buffer: len(params) + i for i, buffer in enumerate(allocated)}
         everything = {buffer: i for i, buffer in enumerate([*params, *allocated])}
         attrs["tl.out_idx"] = sorted(positions.values())
         attrs["tl.returned"] = [_returned(everything, value) for value in builder.outputs]
     elif builder.outputs:
-        raise CompileError("the program returns a tensor that is not from T.empty")
+        raise CompileError(
+            "the program returns a tensor that is not from T.empty", _definition_location(function),
+            hint="a call returns what it allocates: B = T.empty(shape, dtype), or name the parameter in out_idx",
+        )  # fmt: skip
     for key, value in attrs.items():
         func = func.with_attr(key, value)
     verify_scopes(func)
@@ -139,7 +151,7 @@ def _traced(function: Callable[..., Any], names: Mapping[str, Any]) -> Any:
         except TileLangError as error:
             raise error.at(_definition_location(function)) from error.__cause__
     _run(function, values, builder)
-    return _finish(function.__name__, [state.params[name] for name in parameters], builder)
+    return _finish(function, [state.params[name] for name in parameters], builder)
 
 
 def _definition_location(function: Callable[..., Any]) -> Any:
@@ -242,7 +254,18 @@ def trace(function: Callable[..., Any], fixed: Mapping[str, Any], consts: Mappin
         builder.unique(name)
     _run(function, _declared(function, fixed, state, builder), builder)
     order = [name for name in inspect.signature(function).parameters if name in state.params]
-    return _finish(function.__name__, [state.params[name] for name in order], builder)
+    return _finish(function, [state.params[name] for name in order], builder)
+
+
+def _refuse_call(program: Any, *_: Any, **__: Any) -> Any:
+    name = program.attrs["global_symbol"] if program.attrs and "global_symbol" in program.attrs else "this"
+    raise CompileError(
+        f"{name} is a program, which is compiled before it is called", user_location(),
+        hint=f"tilelang.compile({name})(...); a helper that kernels call is a @T.macro",
+    )  # fmt: skip
+
+
+ir.PrimFunc.__call__ = _refuse_call
 
 
 def is_program(value: Any) -> bool:

@@ -202,7 +202,7 @@ class _Rewriter(ast.NodeTransformer):
             out.extend(made if isinstance(made, list) else [made])
         return [_locate(stmt, node) for stmt in out]
 
-    def assign(self, target: ast.expr, value: ast.expr, node: ast.stmt) -> Any:
+    def assign(self, target: ast.expr, value: ast.expr, node: ast.AST) -> Any:
         if isinstance(target, ast.Name):
             name = ast.Constant(target.id)
             call = self.hook("assign", self.scope(), self.hook("naming", name, at=node), value, at=node)
@@ -214,7 +214,7 @@ class _Rewriter(ast.NodeTransformer):
             return _locate(ast.Expr(call), node)
         return _locate(ast.Assign([self.visit(target)], self.hook("keep", value, at=node)), node)
 
-    def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
+    def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
         self.held += 1
         held = f"__tl_items_{self.held}__"
         names = ast.Constant(tuple(map(_target_name, target.elts)))
@@ -300,16 +300,17 @@ class _Rewriter(ast.NodeTransformer):
         return [_locate(result, node), *self.leave(node.body, node)]
 
     def visit_With(self, node: ast.With) -> Any:
-        """``with T.Kernel(n) as (bx,)`` unpacks the only index, which is no sequence; ``with T.While(test)`` is a ``while``."""
+        """Several names are assigned by the hook, which knows that a single index is no sequence (``with T.Kernel(n) as (bx,)``);
+        ``with T.While(test)`` is a ``while``."""
         test = _while_test(node)
         if test is not None:
             return self.visit_While(_locate(ast.While(test, node.body, []), node))
         unpacked: list[ast.stmt] = []
         for item in node.items:
             target = item.optional_vars
-            if isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == 1:
+            if isinstance(target, (ast.Tuple, ast.List)):
                 held = f"__tl_with_{node.lineno}__"
-                unpacked += self.assign_items(target, ast.Name(held, ast.Load()), node)
+                unpacked += self.assign_items(target, ast.Name(held, ast.Load()), target)
                 item.optional_vars = _locate(ast.Name(held, ast.Store()), target)
         self.generic_visit(node)
         node.body[:0] = unpacked

@@ -18,11 +18,13 @@ from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
+from tilelang.keywords import near_keywords
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
 
 
+@near_keywords
 def compile(
     func: Any,
     out_idx: int | Sequence[int] | None = None,
@@ -56,6 +58,7 @@ def compile(
         raise concise(error) from None
 
 
+@near_keywords
 def lower(
     func: Any,
     target: Any = None,
@@ -65,9 +68,15 @@ def lower(
     execution_backend: str | None = None,
     pass_configs: Mapping[Any, Any] | None = None,
     compile_flags: Sequence[str] | str | None = None,
-    **_: Any,
+    runtime_only: bool = False,
+    enable_host_codegen: bool = False,
+    enable_device_compile: bool = False,
 ) -> KernelArtifact:
-    """Compiles a traced program without the cache and without loading it; see :func:`compile`."""
+    """Compiles a traced program without the cache and without loading it; see :func:`compile`.
+
+    Args:
+        runtime_only, enable_host_codegen, enable_device_compile: accepted for compatibility; the artifact always has everything.
+    """
     try:
         options = resolve_options(
             out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags
@@ -90,6 +99,7 @@ def build_kernel(
     return kernel_of(program, options, cache or default_cache())
 
 
+@near_keywords
 def par_compile(
     funcs: Iterable[Any],
     out_idx: int | Sequence[int] | None = None,

@@ -100,7 +100,7 @@ class EagerFunction:
         runtime, fixed = {}, {}
         for name, parameter in self.parameters.items():
             if name in given:
-                is_runtime = name in self.declared or hasattr(given[name], "data_ptr") or isinstance(given[name], TensorSpec)
+                is_runtime = name in self.declared or _is_array(given[name]) or isinstance(given[name], TensorSpec)
                 (runtime if is_runtime else fixed)[name] = given[name]
             elif parameter.default is not inspect.Parameter.empty and name not in self.declared:
                 fixed[name] = parameter.default
@@ -119,7 +119,7 @@ class EagerFunction:
                 raise ArgumentError(f"{param.name}: expected a tensor, got {type(value).__name__}")
             shapes[param.name] = tuple(value.shape)
             if param.strides is not None:
-                strides[param.name] = tuple(value.stride())
+                strides[param.name] = _strides(value)
         return signature.bind(shapes, strides, named)
 
     def _compile_sizes(self, signature: EagerSignature, runtime: Mapping[str, Any], named: Mapping[str, int]) -> dict[str, int]:
@@ -184,6 +184,18 @@ class EagerFunction:
             kernel.source_reason = source.reason
             cache.link(tracker.source_key((), fixed), kernel.cache_key)
         return kernel
+
+
+def _is_array(value: Any) -> bool:
+    """Whether ``value`` is a tensor of torch, or of another library that exchanges them."""
+    return hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
+
+
+def _strides(array: Any) -> tuple[int, ...]:
+    """The distances between elements along each axis, in elements."""
+    if hasattr(array, "stride"):
+        return tuple(array.stride())
+    return tuple(step // array.itemsize for step in array.strides)
 
 
 def _declares_runtime(annotation: Any) -> bool:

@@ -21,6 +21,7 @@ from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
+from tilelang.keywords import near_keywords
 from tilelang.target import enclosing
 
 _DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
@@ -114,7 +115,7 @@ class JitFunction:
         """
         if self._eager is not None:
             return self._eager.program(args, kwargs)
-        program = self.function(*args, **kwargs)
+        program = self._made(args, kwargs)
         from tilelang.frontend.program import is_program
 
         if not is_program(program):
@@ -123,6 +124,19 @@ class JitFunction:
                 hint="return the function that @T.prim_func decorates, or write an eager function (T.const, T.empty, return)",
             )
         return program
+
+    def _made(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        """What the factory returns; one that fails on a tensor was most likely taken for the kernel."""
+        try:
+            return self.function(*args, **kwargs)
+        except Exception as error:  # the user's own code runs here and may raise anything
+            if not any(hasattr(value, "data_ptr") for value in (*args, *kwargs.values())):
+                raise
+            name = self.function.__name__
+            raise CompileError(
+                f"{name} makes kernels from compile-time values, and the call gives it a tensor ({_first_line(error)})",
+                hint=f"kernel = {name}(sizes, ...); kernel(tensors, ...)",
+            ) from None
 
     def par_compile(
         self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
@@ -163,6 +177,10 @@ class JitFunction:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _job(function: JitFunction, config: Any) -> Callable[[], JITKernel]:
@@ -214,6 +232,7 @@ def _declares_tensors(function: Callable[..., Any]) -> bool:
     return annotated or bool(declared_arguments(function))
 
 
+@near_keywords
 def jit(
     func: Callable[..., Any] | None = None,
     *,
@@ -254,9 +273,16 @@ def jit(
     }
     mode = {"lazy": "factory"}.get(mode, mode)
     if func is None:
-        return lambda function: JitFunction(function, options, mode)
-    if not inspect.isfunction(func):
-        from tilelang.jit.compiler import compile
+        return lambda function: _decorated(function, options, mode)
+    return _decorated(func, options, mode)
 
-        return compile(func, **options)
-    return JitFunction(func, options, mode)
+
+def _decorated(func: Any, options: Mapping[str, Any], mode: str) -> Any:
+    """What the decorator makes of a function, of one that is tuned already, or of a traced program."""
+    if inspect.isfunction(func):
+        return JitFunction(func, options, mode)
+    if hasattr(func, "with_jit"):
+        return func.with_jit(options, mode)
+    from tilelang.jit.compiler import compile
+
+    return compile(func, **options)

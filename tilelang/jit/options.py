@@ -85,7 +85,7 @@ def resolve_options(
     named = execution_backend or (env.get("TILELANG_EXECUTION_BACKEND") if info.kind != "interpret" else None)
     backend = resolve(named, info.kind)
     if out_idx is not None:
-        out_idx = (out_idx,) if isinstance(out_idx, int) else tuple(out_idx)
+        out_idx = _positions(out_idx)
     flags = shlex.split(compile_flags) if isinstance(compile_flags, str) else list(compile_flags or ())
     flags = [part for flag in flags for part in shlex.split(flag)]
     verbose = env.get("TILELANG_VERBOSE") if verbose is None else verbose
@@ -93,6 +93,16 @@ def resolve_options(
     asked = [configs.pop(name, False) for name in _DUMP_IR]
     dump_ir = any(asked) or option.debug.dump_ir()
     return CompileOptions(info, backend, out_idx, configs, tuple(flags), bool(verbose), dump_ir)
+
+
+def _positions(out_idx: Any) -> tuple[int, ...]:
+    given = out_idx if isinstance(out_idx, (list, tuple, range)) else (out_idx,)
+    if not all(isinstance(index, int) and not isinstance(index, bool) for index in given):
+        raise CompileError(
+            f"out_idx takes positions of parameters, got {out_idx!r}",
+            hint="0 is the first parameter, -1 the last; several as a list",
+        )
+    return tuple(given)
 
 
 def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:

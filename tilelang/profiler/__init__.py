@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tilelang.artifact import KernelParam
+from tilelang.keywords import near_keywords
 from tilelang.profiler.bench import do_bench
 from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
 
@@ -44,6 +45,7 @@ class Profiler:
         supply = get_tensor_supply(self.supply_type, self.device, sizes)
         return [supply(p) for i, p in enumerate(self.params) if with_output or i not in self.result_idx]
 
+    @near_keywords
     def assert_allclose(
         self,
         reference_program: Callable[..., Any],
@@ -99,6 +101,7 @@ class Profiler:
         """One call on made-up inputs, of the kernel or of ``func``."""
         return (func or self.kernel)(*self.inputs())
 
+    @near_keywords
     def do_bench(
         self,
         func: Callable[..., Any] | None = None,

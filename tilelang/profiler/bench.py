@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from tilelang.keywords import near_keywords
+
 _REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "min": torch.min,
     "max": torch.max,
@@ -20,6 +22,7 @@ _FLUSH_BYTES = 256 * 2**20
 """Larger than any L2 cache; clearing it before each call on a GPU leaves nothing of the last one."""
 
 
+@near_keywords
 def do_bench(
     fn: Callable[[], Any],
     warmup: float = 25,

@@ -92,7 +92,7 @@ def _fields(target: Any) -> dict[str, Any]:
     if target is None:
         return {"kind": "auto"}
     if isinstance(target, Mapping):
-        return dict(target)
+        return _checked(dict(target))
     text = target if isinstance(target, str) else str(target)
     if text.lstrip().startswith("{"):
         try:
@@ -104,7 +104,19 @@ def _fields(target: Any) -> dict[str, Any]:
         return fields
     kind, *options = text.split()
     # The old command-line spelling: "cuda -arch=sm_90a", "llvm -mcpu=x86-64-v3".
-    return {"kind": kind, **dict(option.lstrip("-").split("=", 1) for option in options if "=" in option)}
+    return _checked({"kind": kind, **dict(option.lstrip("-").split("=", 1) for option in options if "=" in option)})
+
+
+def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a target that a user wrote.
+
+    Raises:
+        UnknownTargetError: one is neither ours nor TVM's.
+    """
+    unknown = [name for name in fields if name not in (*_OWN_FIELDS, *_TVM_FIELDS)]
+    if unknown:
+        raise UnknownTargetError(str(unknown[0]), list(_OWN_FIELDS), what="field of a target")
+    return fields
 
 
 def _cuda(fields: dict[str, Any]) -> TargetInfo:
@@ -126,8 +138,11 @@ def _cpu(kind: str, fields: dict[str, Any]) -> TargetInfo:
     return TargetInfo(kind, arch, features, triple, _kept(fields))
 
 
+_OWN_FIELDS = ("kind", "arch", "mcpu", "mtriple", "triple", "mattr", "features")
 _TVM_FIELDS = (
     "keys", "tag", "host", "max_num_threads", "thread_warp_size", "max_threads_per_block", "max_shared_memory_per_block",
+    "device", "model", "libs", "num-cores", "opt-level", "vector-width", "mabi", "mfloat-abi", "fast-math", "registers_per_block",
+    "l2_cache_size_bytes",
 )  # fmt: skip
 
 

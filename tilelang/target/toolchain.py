@@ -42,6 +42,10 @@ def _found_compiler(chosen: str | None) -> str:
     raise ToolchainError("no C compiler", 'install gcc or clang, or use target="llvm"')
 
 
+AT_ONCE = ("-z", "now")
+"""For the linker: a symbol that nothing defines (``T.call_extern``) is an error when the library is loaded, not at a call."""
+
+
 def link_shared(objects: Sequence[Path], exported: Iterable[str], directory: Path) -> tuple[bytes, str]:
     """Links ``objects`` into a library that exports the symbols matching ``exported`` only.
 
@@ -49,7 +53,7 @@ def link_shared(objects: Sequence[Path], exported: Iterable[str], directory: Pat
     """
     script, library = directory / "exports.map", directory / "kernel.so"
     script.write_text("{ global: " + " ".join(f"{name};" for name in exported) + " local: *; };\n")
-    command = [*linker(), "-shared", "-o", str(library), *map(str, objects)]
+    command = [*linker(), "-shared", *AT_ONCE, "-o", str(library), *map(str, objects)]
     option = f"--version-script={script}"
     command.append(option if Path(command[0]).name == "ld" else f"-Wl,{option}")
     log = run(command)

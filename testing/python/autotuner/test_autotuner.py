@@ -14,7 +14,7 @@ import tilelang.language as T
 from tilelang.autotuner import AutoTuner, set_autotune_inputs
 from tilelang.autotuner.configs import expand
 from tilelang.autotuner.workers import can_fork, compile_all
-from tilelang.errors import TuningError
+from tilelang.errors import CompileError, TuningError
 
 MEASURED: list[int] = []
 
@@ -101,6 +101,21 @@ def test_the_decorator_searches_only_what_the_caller_leaves_open():
     assert torch.equal(tuned(96, block=16)(a), a * 2)
     with set_autotune_inputs(torch.ones(128)):
         assert tuned.tune(128).trials
+
+
+@pytest.mark.parametrize("order", ["above", "below"])
+def test_the_decorator_stands_above_or_below_jit(order):
+    jit = tilelang.jit(out_idx=[-1], target="cpu")
+    search = tilelang.autotune(configs=[{"block": 32}, {"block": 64}], warmup=1, rep=2)
+    tuned = search(jit(factory)) if order == "above" else jit(search(factory))
+    kernel = tuned(256)
+    assert kernel.config in ({"block": 32}, {"block": 64}) and kernel.latency > 0
+    assert kernel(torch.ones(256)).tolist() == [2.0] * 256
+
+
+def test_jit_above_and_below_a_search_is_refused():
+    with pytest.raises(CompileError, match="factory is decorated with @tilelang.jit twice"):
+        tilelang.jit(target="cpu")(tilelang.autotune(configs=[{"block": 32}])(tilelang.jit(target="cpu")(factory)))
 
 
 def test_a_candidate_that_compiles_too_long_is_stopped_and_the_rest_goes_on():

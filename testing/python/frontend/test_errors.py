@@ -5,7 +5,9 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
+import torch
 
 import tilelang
 import tilelang.language as T
@@ -14,6 +16,7 @@ from tilelang.errors import (
     CarriedValueError,
     CompileError,
     CopyShapeError,
+    ExecutionError,
     GemmDtypeError,
     GemmShapeError,
     OutOfScopeError,
@@ -601,3 +604,122 @@ def test_an_allocation_outside_of_programs_takes_few_lines(tmp_path):
     said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False).stderr
     assert "T.alloc_shared only works inside a kernel" in said and f"{script}:2" in said
     assert len(said.splitlines()) < 15, said
+
+
+def test_indices_of_a_kernel_that_do_not_fit_its_axes():
+    with error_at_mark(CompileError, "1 value is unpacked into 2 names: bx, by"):
+
+        @T.prim_func
+        def one(A: T.Tensor((8,), "float32")):
+            with T.Kernel(2) as (bx, by):  # <- error
+                A[bx] = 0
+
+    with error_at_mark(CompileError, "3 values are unpacked into 2 names: bx, by"):
+
+        @T.prim_func
+        def three(A: T.Tensor((8,), "float32")):
+            with T.Kernel(2, 2, 2) as (bx, by):  # <- error
+                A[bx] = 0
+
+
+def test_a_row_assigned_in_a_parallel_loop():
+    with error_at_mark(CompileError, "1 of the 2 axes of A are indexed, and T.Parallel assigns single elements"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                for i in T.Parallel(8):
+                    A[i] = 0  # <- error
+
+
+def test_a_value_that_a_loop_put_into_a_python_list():
+    with error_at_mark(OutOfScopeError, "a value that a run-time loop or condition put into a Python list"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                values = []
+                for i in T.serial(4):
+                    values.append(A[i])
+                A[0] = values[0]  # <- error
+
+
+def test_a_mistaken_keyword_offers_the_near_one():
+    with error_at_mark(TraceError, r"unexpected keyword argument 'num_stage'(?s:.*)did you mean 'num_stages'"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for i in T.Pipelined(3, num_stage=2):  # <- error
+                    A[i] = 1
+
+
+@T.prim_func
+def plain(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(8):
+            B[i] = A[i]
+
+
+def factory(M):
+    @T.prim_func
+    def main(A: T.Tensor((M,), "float32")):
+        with T.Kernel(1):
+            A[0] = 1
+
+    return main
+
+
+@tilelang.jit(target="cpu")
+def eager(A):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(N):
+            B[i] = A[i] + 1
+    return B
+
+
+@tilelang.jit(target="cpu")
+def number(A):
+    A: T.Tensor((8,), "float32")
+    with T.Kernel(1):
+        A[0] = 1
+    return 3
+
+
+@T.prim_func
+def unknown_symbol(A: T.Tensor((8,), "float32")):
+    with T.Kernel(1):
+        A[0] = T.call_extern("float32", "no_such_function", A[1])
+
+
+@pytest.mark.parametrize(
+    "mistake, kind, message",
+    [
+        (lambda a: plain(a, a), CompileError, "plain is a program, which is compiled before it is called"),
+        (lambda a: tilelang.jit(factory)(a), CompileError, "factory makes kernels from compile-time values"),
+        (lambda a: eager([1.0]), CompileError, r"A is declared a tensor, and the call gives list"),
+        (number, CompileError, "a program returns tensors of T.empty, not int 3"),
+        (lambda a: tilelang.compile(plain, out_idx="B"), CompileError, "out_idx takes positions of parameters, got 'B'"),
+        (lambda a: tilelang.compile(plain, out_idx=1.5), CompileError, "out_idx takes positions of parameters, got 1.5"),
+        (lambda a: tilelang.compile(unknown_symbol, target="cpu"), ExecutionError, "nothing defines no_such_function"),
+        (lambda a: tilelang.compile(unknown_symbol, target="c"), ExecutionError, "nothing defines no_such_function"),
+        (lambda a: tilelang.compile(unknown_symbol, target="cpu", execution_backend="ctypes"), ExecutionError, "nothing defines"),
+        (lambda a: tilelang.compile(plain, outidx=1), TypeError, "'outidx'; did you mean 'out_idx'"),
+        (lambda a: tilelang.jit(outidx=1), TypeError, "'outidx'; did you mean 'out_idx'"),
+        (lambda a: tilelang.autotune(configs=[], warmupp=1), TypeError, "'warmupp'; did you mean 'warmup'"),
+        (lambda a: tilelang.do_bench(eager, warmupp=1), TypeError, "'warmupp'; did you mean 'warmup'"),
+        (lambda a: tilelang.compile(plain, target={"kind": "cuda", "archh": "sm_80"}), CompileError, "field of a target 'archh'"),
+        (lambda a: tilelang.compile(plain, target="cuda -archh=sm_80"), CompileError, "field of a target 'archh'"),
+    ],
+)
+def test_mistakes_around_a_kernel(mistake, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        mistake(torch.zeros(8))
+    assert len(str(caught.value).splitlines()) < 6
+
+
+def test_an_eager_function_takes_arrays_of_other_libraries():
+    assert eager(np.ones(8, dtype=np.float32)).tolist() == [2.0] * 8

@@ -17,7 +17,7 @@ from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
 from tilelang.target.cpu.script import EXPORTS, c_files, exports
-from tilelang.target.toolchain import c_compiler, run
+from tilelang.target.toolchain import AT_ONCE, c_compiler, run
 
 _TUNING = (
     "-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
@@ -118,7 +118,7 @@ def build_c(source: CSource, context: Any) -> Library:
         (directory / EXPORTS).write_text(exports(exported))
         flags = [*_TUNING, *_machine_flags(context), *context.request.compile_flags]
         command = [
-            c_compiler(), *flags, "-shared", "-o",
+            c_compiler(), *flags, "-shared", *AT_ONCE, "-o",
             str(directory / "kernel.so"), *map(str, objects), f"-Wl,--version-script={directory / EXPORTS}", "-lm",
         ]  # fmt: skip
         log = run(command)

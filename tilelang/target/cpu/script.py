@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
+from tilelang.target.toolchain import AT_ONCE
+
 EXPORTS = "exports.map"
 _HEAD = '#!/bin/sh\n# Rebuilds {library}.\nset -eu\ncd "$(dirname "$0")"\n'
 _LLVM = "import tvm; tvm.runtime.load_module('device_kernel.ll').write_to_file('kernel.o', 'o')"
@@ -17,14 +19,14 @@ def exports(symbols: Iterable[str]) -> str:
 
 def c_files(library: str, flags: Sequence[str], symbols: Iterable[str], objects: Mapping[str, bytes]) -> dict[str, bytes]:
     """The script and what it needs, where the library comes from ``device_kernel.c`` and ``objects``."""
-    words = [*flags, "-shared", "-o", library, "device_kernel.c", *objects, f"-Wl,--version-script={EXPORTS}", "-lm"]
+    words = [*flags, "-shared", *AT_ONCE, "-o", library, "device_kernel.c", *objects, f"-Wl,--version-script={EXPORTS}", "-lm"]
     script = _HEAD.format(library=library) + 'exec "${CC:-cc}" ' + shlex.join(words) + "\n"
     return {"compile.sh": script.encode(), EXPORTS: exports(symbols).encode(), **objects}
 
 
 def llvm_files(library: str, symbols: Iterable[str], objects: Mapping[str, bytes]) -> dict[str, bytes]:
     """The script and what it needs, where the library comes from ``device_kernel.ll`` and ``objects``; TVM holds the LLVM."""
-    words = ["-shared", "-o", library, "kernel.o", *objects, f"--version-script={EXPORTS}"]
+    words = ["-shared", *AT_ONCE, "-o", library, "kernel.o", *objects, f"--version-script={EXPORTS}"]
     script = _HEAD.format(library=library) + f'"${{PYTHON:-python3}}" -c {shlex.quote(_LLVM)}\n'
     return {
         "compile.sh": f"{script}exec ${{LD:-ld}} {shlex.join(words)}\n".encode(),

@@ -1,0 +1,49 @@
+"""Mistaken keyword arguments: the error offers the name that was meant."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+_UNEXPECTED = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
+
+
+def near_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: an unknown keyword of ``function`` is a ``TypeError`` that offers the nearest one."""
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            hint = None if inside else keyword_hint(error, lambda name: function)
+            if hint is None:
+                raise
+            raise TypeError(f"{error}; {hint}") from None
+
+    return checked
+
+
+def keyword_hint(error: BaseException, find: Callable[[str], Any]) -> str | None:
+    """What to say beside the error of a call with an unknown keyword; None for any other error.
+
+    Args:
+        error: what Python raised.
+        find: the function of a name, or None.
+    """
+    found = _UNEXPECTED.search(str(error)) if isinstance(error, TypeError) else None
+    function = find(found[1]) if found else None
+    if function is None:
+        return None
+    import difflib
+
+    names = [parameter.name for parameter in inspect.signature(function).parameters.values() if parameter.kind in _NAMED]
+    near = difflib.get_close_matches(found[2], names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else None
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
