@@ -141,13 +141,16 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   return s.order.strong && good ? w.polled(poll_of(w, in, addresses, good, s)) : Step::kNext;
 }
 
-/// One lane after the other, so that a race of two lanes of this store that write the same value is none.
+/// Lanes that need a closer look one after the other, so that a race of two lanes of this store that write the same value
+/// is none.
 void store_checked(Warp& w, const Instruction& in, const Access& access, const uint64_t* addresses, LaneMask exec,
                    AccessKind kind) {
   const MemorySpec& s = access.spec;
   uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
-  for_lanes(exec, [&](int l) {
-    uint8_t* pointers[kLanes];
+  uint8_t* pointers[kLanes];
+  const LaneMask clean = access_clean_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
+  access.move(w, in, pointers, clean, s.count);
+  for_lanes(exec & ~clean, [&](int l) {
     alignas(16) uint8_t value[32];
     pointers[l] = value;
     access.move(w, in, pointers, 1u << l, s.count);

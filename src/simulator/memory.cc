@@ -43,11 +43,7 @@ bool aligned(const Request& r, Space space, uint64_t address) {
 }
 
 RaceAccess race_access(const Request& r, RaceChecker& race) {
-  RaceAccess access;
-  access.kind = r.kind;
-  access.thread = race.thread_of(r.warp, r.lane);
-  access.agent = r.agent ? *r.agent : race.thread_agent(access.thread);
-  access.pc = r.instruction.pc;
+  RaceAccess access = race.access_of(r.warp, r.lane, r.agent, r.kind, r.instruction.pc);
   access.same_value = r.warp.same_value;
   return access;
 }
@@ -198,28 +194,68 @@ Extent extent_of(const uint64_t* addresses, LaneMask exec) {
   return e;
 }
 
-/// Offset to add to every address to get the host pointer, when the whole access is plainly good.
-bool fast_path(Warp& warp, Space space, const Extent& e, uint32_t bytes, AccessKind kind, uint64_t* offset) {
-  if (e.bits & (bytes - 1)) return false;
-  if (space == Space::kGlobal) {
-    if (warp.cluster().race) return false;
-    const AllocationMap& map = *warp.launch().allocations;
-    if (e.high - e.low > (1ull << 48)) return false;
-    int index = map.find(e.low, e.high - e.low + bytes, warp.allocation_hint);
-    if (index < 0 || (writes(kind) && map[static_cast<size_t>(index)].read_only)) return false;
-    warp.allocation_hint = static_cast<uint32_t>(index);
-    *offset = 0;
-    return true;
+/// One instruction's access by all its lanes.
+struct WarpRequest {
+  Warp& warp;
+  const Instruction& instruction;
+  const uint64_t* addresses;
+  LaneMask lanes;
+  uint32_t bytes;
+  AccessKind kind;
+  uint8_t** pointers;
+};
+
+/// Host pointers of lanes whose memory starts at `memory` where their addresses are `base`.
+LaneMask point(const WarpRequest& r, LaneMask lanes, const uint8_t* memory, uint64_t base) {
+  const uint64_t offset = reinterpret_cast<uint64_t>(memory) - base;
+  for (int lane = 0; lane < kLanes; ++lane) r.pointers[lane] = reinterpret_cast<uint8_t*>(r.addresses[lane] + offset);
+  return lanes;
+}
+
+LaneMask clean_global(const WarpRequest& r, const Extent& e) {
+  const AllocationMap& map = *r.warp.launch().allocations;
+  if (e.high - e.low > (1ull << 48)) return 0;
+  int index = map.find(e.low, e.high - e.low + r.bytes, r.warp.allocation_hint);
+  if (index < 0) return 0;
+  const Allocation& allocation = map[static_cast<size_t>(index)];
+  if (writes(r.kind) && allocation.read_only) return 0;
+  r.warp.allocation_hint = static_cast<uint32_t>(index);
+  LaneMask lanes = r.lanes;
+  RaceChecker* race = r.warp.cluster().race.get();
+  if (race && !allocation.read_only) {
+    lanes = race->global_lanes(r.warp, r.instruction.pc, static_cast<uint32_t>(index), r.addresses, allocation.base, lanes,
+                               r.bytes, r.kind);
   }
-  if (space != Space::kShared || warp.cluster().race || warp.checking(kCheckInit)) return false;
-  const Block& block = *warp.block;
-  uint64_t low = e.low & 0xffffffffu, high = e.high & 0xffffffffu;
-  uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
-  if (low < window + kSharedBase || high - window - kSharedBase + bytes > block.shared_bytes || low > high)
-    return false;
-  // e.low may carry the generic window: remove it together with the block's own window.
-  *offset = reinterpret_cast<uint64_t>(block.shared) - kSharedBase - window - (e.low - low);
-  return (e.low - low) == (e.high - high);
+  return point(r, lanes, nullptr, 0);
+}
+
+/// The lanes, in order, up to the first that reads what was not written; what lanes write is initialised.
+LaneMask initialised_lanes(const WarpRequest& r, uint8_t* flags, uint64_t base) {
+  if (!reads(r.kind)) return r.lanes;
+  LaneMask lanes = 0;
+  for (LaneMask left = r.lanes; left; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    if (std::memchr(flags + (r.addresses[lane] - base), 0, r.bytes)) break;
+    lanes |= 1u << lane;
+  }
+  return lanes;
+}
+
+LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
+  Block& block = *r.warp.block;
+  const uint64_t low = e.low & 0xffffffffu, high = e.high & 0xffffffffu;
+  const uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
+  if (low < window + kSharedBase || high - window - kSharedBase + r.bytes > block.shared_bytes || low > high) return 0;
+  if (e.low - low != e.high - high) return 0;
+  // Addresses may carry the generic window beside the block's own.
+  const uint64_t base = e.low - low + window + kSharedBase;
+  LaneMask lanes = r.lanes;
+  uint8_t* flags = block.shared_initialised.empty() ? nullptr : block.shared_initialised.data();
+  if (flags) lanes = initialised_lanes(r, flags, base);
+  if (RaceChecker* race = r.warp.cluster().race.get())
+    lanes = race->shared_lanes(r.warp, r.instruction.pc, block.rank, r.addresses, base, lanes, r.bytes, r.kind);
+  if (flags && writes(r.kind)) for_lanes(lanes, [&](int lane) { std::memset(flags + (r.addresses[lane] - base), 1, r.bytes); });
+  return point(r, lanes, block.shared, base);
 }
 
 }  // namespace
@@ -330,16 +366,21 @@ void mark_initialised(Cluster& cluster, const uint8_t* p, uint32_t bytes) {
   }
 }
 
+LaneMask access_clean_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses,
+                            LaneMask exec, uint32_t bytes, AccessKind kind, uint8_t** pointers) {
+  if (space == Space::kGeneric) space = common_space(addresses, exec);
+  const Extent extent = extent_of(addresses, exec);
+  if (extent.bits & (bytes - 1)) return 0;
+  const WarpRequest request{warp, instruction, addresses, exec, bytes, kind, pointers};
+  if (space == Space::kGlobal) return clean_global(request, extent);
+  return space == Space::kShared ? clean_shared(request, extent) : 0;
+}
+
 LaneMask access_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses, LaneMask exec,
                       uint32_t bytes, AccessKind kind, uint8_t** pointers) {
   if (space == Space::kGeneric) space = common_space(addresses, exec);
-  uint64_t offset;
-  if (fast_path(warp, space, extent_of(addresses, exec), bytes, kind, &offset)) {
-    for (int lane = 0; lane < kLanes; ++lane) pointers[lane] = reinterpret_cast<uint8_t*>(addresses[lane] + offset);
-    return exec;
-  }
-  LaneMask good = 0;
-  for_lanes(exec, [&](int lane) {
+  LaneMask good = access_clean_lanes(warp, instruction, space, addresses, exec, bytes, kind, pointers);
+  for_lanes(exec & ~good, [&](int lane) {
     uint64_t address = addresses[lane];
     if (space == Space::kShared || space == Space::kLocal) address &= ~kWindowMask;
     pointers[lane] = dispatch({warp, instruction, lane, bytes, bytes, kind, nullptr}, space, address);

@@ -1,5 +1,7 @@
 #include "race.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 
 #include "memory.h"
@@ -14,31 +16,38 @@ constexpr uint32_t kOwnCluster = 0;
 
 }  // namespace
 
-ShadowMemory::Page& ShadowMemory::page(uint64_t index, bool narrow) {
-  Page& page = pages_[index];
-  if (!page.cells) {
-    page.granule = narrow ? 1 : 4;
-    page.cells = std::make_unique<ShadowCell[]>(kPageBytes / page.granule);
-  } else if (narrow && page.granule == 4) {
-    auto cells = std::make_unique<ShadowCell[]>(kPageBytes);
-    for (uint32_t i = 0; i < kPageBytes; ++i) cells[i] = page.cells[i / 4];
-    page.cells = std::move(cells);
-    page.granule = 1;
-  }
-  return page;
+void ShadowMemory::resize(uint64_t bytes) {
+  const uint64_t pages = (bytes + kPageBytes - 1) / kPageBytes;
+  const size_t size = std::max<size_t>(pages * (kPageBytes / kGranule) * sizeof(ShadowCell), 1);
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE  // a fault every 4 KiB would cost more than the checks
+  madvise(memory, size, MADV_HUGEPAGE);
+#endif
+  cells_ = {static_cast<ShadowCell*>(memory), Unmap{size}};
+  narrow_.resize(pages);
+}
+
+void ShadowMemory::refine(uint64_t page) {
+  narrow_[page] = std::make_unique<ShadowCell[]>(kPageBytes);
+  const ShadowCell* wide = cells_.get() + page * (kPageBytes / kGranule);
+  for (uint32_t i = 0; i < kPageBytes; ++i) narrow_[page][i] = wide[i / kGranule];
 }
 
 template <class F>
 void ShadowMemory::visit(uint64_t offset, uint32_t bytes, F&& f) {
-  bool narrow = ((offset | bytes) & 3) != 0;
-  uint64_t end = offset + bytes;
+  const bool narrow = ((offset | bytes) & (kGranule - 1)) != 0;
+  const uint64_t end = offset + bytes;
   while (offset < end) {
-    uint64_t index = offset / kPageBytes;
-    if (index >= pages_.size()) return;
-    Page& p = page(index, narrow);
-    uint64_t stop = std::min(end, (index + 1) * kPageBytes);
-    for (uint64_t at = offset; at < stop; at += p.granule) f(p.cells[(at % kPageBytes) / p.granule]);
-    offset = stop;
+    const uint64_t page = offset / kPageBytes;
+    if (page >= narrow_.size()) return;
+    if (narrow && !narrow_[page]) refine(page);
+    const uint64_t stop = std::min(end, (page + 1) * kPageBytes);
+    if (ShadowCell* cells = narrow_[page].get()) {
+      for (; offset < stop; ++offset) f(cells[offset % kPageBytes]);
+    } else {
+      for (; offset < stop; offset += kGranule) f(cells_[offset / kGranule]);
+    }
   }
 }
 
@@ -69,6 +78,17 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
 
 uint32_t RaceChecker::thread_of(const Warp& warp, int lane) const {
   return warp.block->rank * threads_per_block_ + warp.thread(lane);
+}
+
+RaceAccess RaceChecker::access_of(const Warp& warp, int lane, const Agent* agent, AccessKind kind, uint32_t pc) const {
+  RaceAccess access;
+  access.kind = kind;
+  access.pc = pc;
+  access.thread = thread_of(warp, lane);
+  access.rank = warp.block->rank;
+  access.warp = access.rank * warps_per_block_ + warp.index;
+  access.agent = agent ? *agent : thread_agent(access.thread);
+  return access;
 }
 
 uint32_t RaceChecker::warp_of(uint32_t thread) const {
@@ -132,8 +152,8 @@ bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {
   // An asynchronous operation is ordered after its issuer, not after the issuer's other operations.
   if (earlier.id == thread) return true;
   if (earlier.id == access.agent.id && earlier.stamp == access.agent.stamp) return true;
-  if (earlier.stamp <= block_known_[rank_of(thread)][earlier.id]) return true;
-  const VectorClock& warp = warp_known_[warp_of(thread)];
+  if (earlier.stamp <= block_known_[access.rank][earlier.id]) return true;
+  const VectorClock& warp = warp_known_[access.warp];
   if (!warp.empty() && earlier.stamp <= warp[earlier.id]) return true;
   const VectorClock& own = thread_known_[thread];
   if (!own.empty() && earlier.stamp <= own[earlier.id]) return true;
@@ -192,39 +212,98 @@ bool RaceChecker::check_foreign(const ShadowCell& cell, const RaceAccess& access
   return !(strong && cell.read_atomic) && !known(cell.read_cluster, cell.read.stamp);
 }
 
-bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) {
-  bool conflict = false;
+bool RaceChecker::conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const {
   bool strong = is_strong(access.kind);
   if (cluster != kOwnCluster && check_foreign(cell, access)) {
-    conflict = true;
     *other = cell;
     if (!(cell.write.stamp && cell.write_cluster != cluster)) other->write = Agent();
+    return true;
   }
-  if (!conflict && cell.write.stamp && cell.write_cluster == cluster && !(strong && cell.write_atomic) &&
-      !ordered(access, cell.write)) {
-    conflict = !(access.same_value && writes(access.kind));
-    if (conflict) *other = cell;
+  if (cell.write.stamp && cell.write_cluster == cluster && !(strong && cell.write_atomic) &&
+      !(access.same_value && writes(access.kind)) && !ordered(access, cell.write)) {
+    *other = cell;
+    return true;
   }
-  if (writes(access.kind)) {
-    if (!conflict && cell.read.stamp && cell.read_cluster == cluster && !(strong && cell.read_atomic) &&
-        !ordered(access, cell.read)) {
-      conflict = true;
-      *other = cell;
-      other->write = Agent();
-    }
-    if (!conflict && cell.read_cluster == cluster && !readers_ordered(cell, access, other)) conflict = true;
-    cell.write = access.agent;
-    cell.write_pc = access.pc;
-    cell.write_cluster = cluster;
-    cell.write_atomic = strong;
-    if (!strong) {
-      cell.read = Agent();
-      if (cell.readers) reader_lists_[cell.readers].clear();
-    }
-  } else {
-    note_reader(cell, access, cluster);
+  if (!writes(access.kind)) return false;
+  if (cell.read.stamp && cell.read_cluster == cluster && !(strong && cell.read_atomic) && !ordered(access, cell.read)) {
+    *other = cell;
+    other->write = Agent();
+    return true;
   }
+  return cell.read_cluster == cluster && !readers_ordered(cell, access, other);
+}
+
+void RaceChecker::record(ShadowCell& cell, const RaceAccess& access, uint32_t cluster) {
+  if (!writes(access.kind)) return note_reader(cell, access, cluster);
+  bool strong = is_strong(access.kind);
+  cell.write = access.agent;
+  cell.write_pc = access.pc;
+  cell.write_cluster = cluster;
+  cell.write_atomic = strong;
+  if (strong) return;
+  cell.read = Agent();
+  if (cell.readers) reader_lists_[cell.readers].clear();
+}
+
+bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) {
+  bool conflict = conflicts(cell, access, cluster, other);
+  record(cell, access, cluster);
   return conflict;
+}
+
+/// visit(lane, f) calls f for the cells of a lane, or returns false where it cannot.
+template <class Visit>
+LaneMask RaceChecker::clean_lanes(const Warp& warp, uint32_t pc, LaneMask lanes, AccessKind kind, uint32_t cluster,
+                                  Visit&& visit) {
+  RaceAccess access = access_of(warp, 0, nullptr, kind, pc);
+  const uint32_t first = access.thread;
+  LaneMask done = 0;
+  for (LaneMask left = lanes; left; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    access.thread = first + static_cast<uint32_t>(lane);
+    access.agent = thread_agent(access.thread);
+    bool clean = true;
+    ShadowCell other;
+    const bool visited = visit(lane, [&](ShadowCell& cell) {
+      clean = clean && !conflicts(cell, access, cluster, &other);
+      if (clean) record(cell, access, cluster);
+    });
+    if (!visited || !clean) break;
+    done |= 1u << lane;
+  }
+  return done;
+}
+
+LaneMask RaceChecker::shared_lanes(const Warp& warp, uint32_t pc, uint32_t rank, const uint64_t* addresses, uint64_t base,
+                                   LaneMask lanes, uint32_t bytes, AccessKind kind) {
+  ShadowMemory& shadow = shadows_[rank];
+  return clean_lanes(warp, pc, lanes, kind, kOwnCluster, [&](int lane, auto&& f) {
+    shadow.visit(addresses[lane] - base, bytes, f);
+    return true;
+  });
+}
+
+LaneMask RaceChecker::global_lanes(const Warp& warp, uint32_t pc, uint32_t allocation, const uint64_t* addresses,
+                                   uint64_t base, LaneMask lanes, uint32_t bytes, AccessKind kind) {
+  ShadowMemory& shadow = global_->of(allocation);
+  const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
+  std::unique_lock<std::mutex> guard;
+  uint64_t locked = 0, end = 0;  // what the lock covers
+  return clean_lanes(warp, pc, lanes, kind, cluster, [&](int lane, auto&& f) {
+    const uint64_t offset = addresses[lane] - base;
+    if (offset < locked || offset >= end) {
+      guard = {};  // given back first: two workers must not wait for each other
+      guard = std::unique_lock<std::mutex>(global_->lock(allocation, offset));
+      locked = offset;
+      end = GlobalShadow::lock_end(offset);
+    }
+    if (offset + bytes > end) return false;
+    shadow.visit(offset, bytes, [&](ShadowCell& cell) {
+      if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
+      f(cell);
+    });
+    return true;
+  });
 }
 
 /// cp.async writes through the generic proxy, bulk copies and wgmma access memory through the async proxy.

@@ -8,6 +8,8 @@
 #ifndef TILELANG_SIMULATOR_RACE_H_
 #define TILELANG_SIMULATOR_RACE_H_
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -34,22 +36,25 @@ struct ShadowCell {
   bool read_atomic = false;
 };
 
-/// Shadow of a range of memory, made of lazily allocated pages.
+/// Shadow of a range of memory: a cell for every 4 bytes, in zero pages of the operating system that cost nothing until they
+/// are touched. Pages with narrower accesses have cells for every byte beside it.
 class ShadowMemory {
  public:
   static constexpr uint32_t kPageBytes = 256;
-  void resize(uint64_t bytes) { pages_.resize((bytes + kPageBytes - 1) / kPageBytes); }
+  void resize(uint64_t bytes);
   /// Calls f(cell) for every granule of [offset, offset + bytes).
   template <class F>
   void visit(uint64_t offset, uint32_t bytes, F&& f);
 
  private:
-  struct Page {
-    std::unique_ptr<ShadowCell[]> cells;
-    uint32_t granule = 4;
+  static constexpr uint32_t kGranule = 4;
+  struct Unmap {
+    size_t size = 0;
+    void operator()(ShadowCell* cells) const { munmap(cells, size); }
   };
-  Page& page(uint64_t index, bool narrow);
-  std::vector<Page> pages_;
+  void refine(uint64_t page);
+  std::unique_ptr<ShadowCell[], Unmap> cells_{nullptr, Unmap{}};
+  std::vector<std::unique_ptr<ShadowCell[]>> narrow_;  // per page; null: its cells are in cells_
 };
 
 /// Shadow of all global allocations of a launch; shared by the workers.
@@ -77,6 +82,8 @@ struct RaceAccess {
   AccessKind kind = AccessKind::kRead;
   Agent agent;          // who; agent.id is a thread or an asynchronous component
   uint32_t thread = 0;  // the thread whose knowledge orders the access (the issuer)
+  uint32_t rank = 0;    // its block
+  uint32_t warp = 0;    // its warp, counted over the cluster
   uint32_t pc = 0;
   bool same_value = false;  // a write that stores what is there already
 };
@@ -94,6 +101,8 @@ class RaceChecker {
   /// Component and current stamp of a thread.
   Agent thread_agent(uint32_t thread) const { return {thread, stamps_[thread]}; }
   uint32_t thread_of(const Warp& warp, int lane) const;
+  /// An access by a lane, or by an asynchronous operation that it issued.
+  RaceAccess access_of(const Warp& warp, int lane, const Agent* agent, AccessKind kind, uint32_t pc) const;
   Agent async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_t key);
   void async_done(Warp& warp, int lane, Agent agent);
 
@@ -101,6 +110,13 @@ class RaceChecker {
   /// `other` with the earlier access's agent and pc.
   RaceResult shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
   bool global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
+
+  /// Checks and records what an instruction does in these lanes at `addresses[lane] - base`, in lane order, up to the first
+  /// lane that conflicts. Returns the lanes before it; nothing of the others' is recorded that matters to them.
+  LaneMask shared_lanes(const Warp& warp, uint32_t pc, uint32_t rank, const uint64_t* addresses, uint64_t base, LaneMask lanes,
+                        uint32_t bytes, AccessKind kind);
+  LaneMask global_lanes(const Warp& warp, uint32_t pc, uint32_t allocation, const uint64_t* addresses, uint64_t base,
+                        LaneMask lanes, uint32_t bytes, AccessKind kind);
 
   // Synchronisation.
   /// All threads of the block have met.
@@ -125,6 +141,10 @@ class RaceChecker {
  private:
   bool ordered(const RaceAccess& access, Agent earlier) const;
   bool check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other);
+  bool conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const;
+  void record(ShadowCell& cell, const RaceAccess& access, uint32_t cluster);
+  template <class Visit>
+  LaneMask clean_lanes(const Warp& warp, uint32_t pc, LaneMask lanes, AccessKind kind, uint32_t cluster, Visit&& visit);
   bool check_foreign(const ShadowCell& cell, const RaceAccess& access) const;
   void note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster);
   bool readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const;
