@@ -141,6 +141,8 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         return
     active = both(x.mask, inside)
     storage = view.storage
+    if not storage.private:
+        x.run.progress += 1
     if active is True and not np.ndim(at) and not np.ndim(value):
         row = slice(None) if storage.data.shape[0] > 1 else 0
         if x.checks and not storage.private:

@@ -7,7 +7,7 @@ yields while it waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,14 @@ class Step:
     Attributes:
         run: ``state -> whether no lane goes on``.
         wait: the same as a generator, where the statement may have to wait.
+        sides: of a branch in which threads may wait, ``state -> [(threads, step)]`` where it separates them, else None.
+        alone: whether a part of the threads may run it without the others.
     """
 
     run: Callable[[Any], bool]
     wait: Callable[[Any], Iterator[None]] | None = None
+    sides: Callable[[Any], list[tuple[Any, Step]] | None] | None = None
+    alone: bool = False
 
 
 STATEMENTS: dict[type, Callable[[Compiler, Any], Step]] = {}
@@ -53,7 +57,7 @@ class Compiler:
         stored: the memory that statements change element by element.
         in_nest: whether the statement stands in a ``T.Parallel``.
         span: of the statement that is compiled.
-        barriers: arrival counts of the buffers that are mbarriers.
+        differing: variables, and memory of threads, that may differ between threads.
     """
 
     def __init__(self, func: Any):
@@ -64,11 +68,11 @@ class Compiler:
         self.stored: set[Any] = set()
         self.in_nest = False
         self.span: Any = None
-        self.config: Mapping[str, Any] = {}
+        self.differing: set[Any] = set()
         self._survey(func)
 
     def _survey(self, func: Any) -> None:
-        from tilelang.interpreter.survey import element_stores
+        from tilelang.interpreter.survey import differing, element_stores
 
         for buffer in (*func.params, *(stmt.buffer for stmt in walk(func.body) if isinstance(stmt, ir.AllocBuffer))):
             if ir.is_buffer_var(buffer):
@@ -80,6 +84,7 @@ class Compiler:
                     root = self.roots[stmt.buffer] = self.root(source)
                     self.cells[root] = min(self.cells.get(root, 64), _bits(stmt.buffer))
         self.stored = {self.root(buffer) for buffer in element_stores(func.body)}
+        self.differing = differing(func.body, self.root)
 
     def root(self, buffer: Any) -> Any:
         """The buffer whose memory a view names."""
@@ -102,6 +107,12 @@ class Compiler:
     def views(self) -> int:
         """How many buffers there are."""
         return len(self._views)
+
+    def differs(self, expr: Any) -> bool:
+        """Whether an expression may differ between threads."""
+        from tilelang.interpreter.survey import may_differ
+
+        return may_differ(expr, self.differing, self.root)
 
     def tracks(self, buffer: Any) -> bool:
         """Whether reads of a buffer may race with what lanes write."""

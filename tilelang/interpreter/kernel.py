@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter.asynchronous import Queue
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.schedule import run_blocks
 from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.waits import Blocks, Meeting
 from tilelang.ir import nodes as ir
-
-_WARP = 32
 
 
 class Block:
@@ -22,14 +22,34 @@ class Block:
     Attributes:
         indices: its place in the grid, one number an axis that the program named.
         number: its place in the order of blocks, x fastest.
+        grid, cluster: the blocks that it may meet; ``rank`` is its number in the cluster.
+        state: in which it runs.
+        exited: the threads that ended.
         generator: of random numbers.
+        barriers: its mbarriers, by the slot of their buffer.
+        copies, stores, products: asynchronous work in flight, by unit.
+        turns: at which turn of each meeting of blocks it came.
+        waiting: what it waits for, and the span of the statement; None while it runs.
     """
 
-    def __init__(self, indices: tuple[int, ...], number: int, threads: int):
+    def __init__(self, indices: tuple[int, ...], number: int, threads: int, grid: Blocks, cluster: Blocks, rank: int):
         self.indices = indices
         self.number = number
-        self.threads = threads
+        self.grid, self.cluster, self.rank = grid, cluster, rank
+        self.state: Any = None
+        self.exited = np.zeros(threads, bool)
         self.generator: Any = None
+        self.barriers: dict[int, Any] = {}
+        self.copies, self.stores, self.products = Queue(), Queue(), Queue()
+        self.turns: dict[str, int] = {}
+        self.waiting: Any = None
+        self._meetings: dict[int, Meeting] = {}
+
+    def meeting(self, number: int) -> Meeting:
+        """The block's barrier of a number; 0 is that of ``T.sync_threads()``."""
+        if number not in self._meetings:
+            self._meetings[number] = Meeting(self.exited.size)
+        return self._meetings[number]
 
 
 def launch(c: Compiler, stmt: Any) -> Step:
@@ -42,20 +62,56 @@ def launch(c: Compiler, stmt: Any) -> Step:
     inner = c.step(body)
 
     def run(x: Lanes) -> bool:
-        extents = {tag: int(extent(x)) for tag, (_, extent) in axes.items()}
-        slots = {tag: slot for tag, (slot, _) in axes.items()}
-        run_blocks(x.run, lambda number: _block_state(x, c, extents, slots, number), _count(extents), inner)
+        grid = Grid(x, {tag: int(extent(x)) for tag, (_, extent) in axes.items()}, {tag: slot for tag, (slot, _) in axes.items()})
+        run_blocks(x.run, grid.begin, grid.size, inner)
         return False
 
     return Step(run)
 
 
-def _of(extents: dict[str, int], kind: str) -> list[int]:
-    return [extents.get(f"{kind}.{axis}", 1) for axis in "xyz"]
+class Grid:
+    """The blocks of one launch.
 
+    Attributes:
+        size: how many.
+    """
 
-def _count(extents: dict[str, int]) -> int:
-    return int(np.prod(_of(extents, "blockIdx"), dtype="int64"))
+    def __init__(self, x: Lanes, extents: dict[str, int], slots: dict[str, int]):
+        self._x = x
+        self._extents = extents
+        self._slots = slots
+        self._blocks, self._cluster, self._threads = (self._of(kind) for kind in ("blockIdx", "clusterCtaIdx", "threadIdx"))
+        self.size = int(np.prod(self._blocks, dtype="int64"))
+        self._all = Blocks(self.size)
+        self._clusters: dict[tuple[int, ...], Blocks] = {}
+
+    def _of(self, kind: str) -> list[int]:
+        return [self._extents.get(f"{kind}.{axis}", 1) for axis in "xyz"]
+
+    def begin(self, number: int) -> Lanes:
+        """The state in which a block begins."""
+        x, lanes = self._x, int(np.prod(self._threads))
+        place = list(_coordinates(number, self._blocks))
+        own = [index % size for index, size in zip(place, self._cluster)]
+        rank = own[0] + self._cluster[0] * (own[1] + self._cluster[1] * own[2])
+        group = tuple(index // size for index, size in zip(place, self._cluster))
+        cluster = self._clusters.setdefault(group, Blocks(int(np.prod(self._cluster))))
+        named = tuple(index for axis, index in zip("xyz", place) if f"blockIdx.{axis}" in self._extents)
+        block = Block(named, number, lanes, self._all, cluster, rank)
+        cluster.blocks[rank] = block
+        block.state = y = Lanes(x.run, block, lanes, list(x.values), list(x.views))
+        y.span = x.span
+        self._set(y, "blockIdx", place)
+        self._set(y, "clusterCtaIdx", own)
+        threads = zip(_coordinates(y.lane_ids, self._threads), self._threads)
+        self._set(y, "threadIdx", [index.astype(np.int32) if size > 1 else 0 for index, size in threads])
+        return y
+
+    def _set(self, y: Lanes, kind: str, indices: list[Any]) -> None:
+        for axis, index in zip("xyz", indices):
+            slot = self._slots.get(f"{kind}.{axis}")
+            if slot is not None:
+                y.values[slot] = index if np.ndim(index) else np.int32(index)
 
 
 def _coordinates(number: Any, sizes: list[int]) -> Iterator[Any]:
@@ -63,21 +119,3 @@ def _coordinates(number: Any, sizes: list[int]) -> Iterator[Any]:
     for size in sizes:
         yield number % size
         number = number // size
-
-
-def _block_state(x: Lanes, c: Compiler, extents: dict[str, int], slots: dict[str, int], number: int) -> Lanes:
-    """The state in which a block begins."""
-    threads = _of(extents, "threadIdx")
-    lanes = int(np.prod(threads))
-    place = list(_coordinates(number, _of(extents, "blockIdx")))
-    named = [axis for axis in "xyz" if f"blockIdx.{axis}" in extents]
-    block = Block(tuple(place["xyz".index(axis)] for axis in named), number, lanes)
-    y = Lanes(x.run, block, lanes, list(x.values), list(x.views))
-    y.span = x.span
-    for axis, index in zip("xyz", place):
-        if f"blockIdx.{axis}" in slots:
-            y.values[slots[f"blockIdx.{axis}"]] = np.int32(index)
-    for axis, index, size in zip("xyz", _coordinates(y.lane_ids, threads), threads):
-        if f"threadIdx.{axis}" in slots:
-            y.values[slots[f"threadIdx.{axis}"]] = index.astype(np.int32) if size > 1 else np.int32(0)
-    return y

@@ -17,7 +17,7 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import Storage
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
-from tilelang.interpreter.survey import evaluated, touched, variables_of
+from tilelang.interpreter.survey import evaluated, is_private, touched, variables_of
 from tilelang.ir import nodes as ir
 
 
@@ -32,7 +32,7 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     c.in_nest = "body"
     body = c.step(inner)
     c.in_nest = False
-    private = [c.view(buffer) for buffer in sorted(touched(inner), key=str) if _is_private(buffer)]
+    private = [c.view(buffer) for buffer in sorted(touched(inner), key=str) if is_private(buffer)]
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]
     span = stmt.span
@@ -53,10 +53,6 @@ def parallel(c: Compiler, stmt: Any) -> Step:
         return False
 
     return Step(run)
-
-
-def _is_private(buffer: Any) -> bool:
-    return buffer.scope().startswith("local") and buffer.scope() != "local.fragment"
 
 
 @lru_cache(maxsize=512)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilelang.dtypes import canonical
 from tilelang.errors import ArgumentCountError, ArgumentValueError
-from tilelang.interpreter import atomics, scalars, statements  # noqa: F401  (each registers what it knows)
+from tilelang.interpreter import asynchronous, atomics, matrices, scalars, statements, threads  # noqa: F401  (each registers what it knows)
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.findings import Finding, Findings
@@ -31,6 +31,7 @@ class Run:
         findings: what was found.
         clock: the number of the interval of accesses that began last.
         progress: counts what others may wait for.
+        grid_interval: how many times blocks met.
         watches: called at each statement.
     """
 
@@ -40,6 +41,7 @@ class Run:
         self.findings = Findings()
         self.clock = 0
         self.progress = 0
+        self.grid_interval = 0
         self.watches = watches
 
     def observe(self, x: Lanes, span: Any) -> None:

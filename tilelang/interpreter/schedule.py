@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.interpreter.compiler import Step
 from tilelang.interpreter.state import Lanes
 
+_PATIENCE = 20_000
+"""How many times every waiting block is asked again, while none does anything that another could wait for, before that is a deadlock."""
 
-def run_blocks(run: Any, state: Callable[[int], Lanes], count: int, body: Step) -> None:
+
+def run_blocks(run: Any, begin: Callable[[int], Lanes], count: int, body: Step) -> None:
     """Runs the blocks of a grid.
 
     Args:
         run: the whole run.
-        state: gives the state in which a block begins, by its number.
+        begin: gives the state in which a block begins, by its number.
         count: how many blocks.
         body: the kernel.
     """
     if body.wait is None:
         for number in range(count):
-            body.run(state(number))
+            body.run(begin(number))
         return
-    waiting = []
+    waiting: list[tuple[Lanes, Iterator[None]]] = []
     for number in range(count):
-        task = body.wait(state(number))
+        state = begin(number)
+        task = body.wait(state)
         if not _finished(task):
-            waiting.append(task)
+            waiting.append((state, task))
+    _wait_for_each_other(run, waiting)
+
+
+def _wait_for_each_other(run: Any, waiting: list[tuple[Lanes, Iterator[None]]]) -> None:
+    idle = 0
     while waiting:
-        waiting = [task for task in waiting if not _finished(task)]
+        before = run.progress, len(waiting)
+        waiting = [(state, task) for state, task in waiting if not _finished(task)]
+        idle = idle + 1 if (run.progress, len(waiting)) == before else 0
+        if idle > (_PATIENCE if any(state.block.waiting is None for state, _ in waiting) else 2):
+            _report(waiting)
+            return
 
 
-def _finished(task: Any) -> bool:
+def _finished(task: Iterator[None]) -> bool:
     try:
         next(task)
     except StopIteration:
@@ -39,4 +53,8 @@ def _finished(task: Any) -> bool:
     return False
 
 
-__all__ = ["Any", "run_blocks"]
+def _report(waiting: list[tuple[Lanes, Any]]) -> None:
+    """A finding at what the first block waits for."""
+    state, _ = waiting[0]
+    what, state.span = state.block.waiting or ("a loop whose condition never changes", state.span)
+    state.find("deadlock", f"threads wait for {what}")

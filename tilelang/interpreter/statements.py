@@ -6,18 +6,19 @@ the lanes that take it; ``break``, ``continue`` and ``return`` take lanes out un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tilelang.errors import CompileError
-from tilelang.interpreter.access import both, load, some, store
+from tilelang.interpreter.access import both, some, store
 from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, allocate
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
+from tilelang.interpreter.survey import is_private
 from tilelang.interpreter.together import run_together
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -49,7 +50,7 @@ def _sequence(c: Compiler, stmt: Any) -> Step:
 
     if all(step.wait is None for step in steps):
         return Step(run)
-    return Step(run, lambda x: run_together(x, steps))
+    return Step(run, lambda x: run_together(x, steps), alone=all(step.alone for step in steps))
 
 
 # Control flow --------------------------------------------------------------------------------------------------------
@@ -68,17 +69,29 @@ def _branch(c: Compiler, stmt: Any) -> Step:
             return then.run(x) if chosen else otherwise.run(x)
         return _split(x, chosen, then.run, otherwise.run, disputed)
 
+    alone = c.differs(stmt.condition) or (then.alone and otherwise.alone)
     if then.wait is None and otherwise.wait is None:
-        return Step(run)
+        return Step(run, alone=alone)
+
+    def sides(x: Lanes) -> list[tuple[Any, Step]] | None:
+        x.begin(span)
+        chosen = test(x)
+        return _sides(x, chosen, then, otherwise) if np.ndim(chosen) else None
 
     def wait(x: Lanes) -> Iterator[None]:
         x.begin(span)
         chosen = test(x)
         if not np.ndim(chosen):
             return (yield from waiting(then if chosen else otherwise, x))
-        return (yield from _split_waiting(x, chosen, then, otherwise, disputed))
+        return (yield from run_together(x, [step]))
 
-    return Step(run, wait)
+    step = Step(run, wait, sides, alone)
+    return step
+
+
+def _sides(x: Lanes, chosen: Any, then: Step, otherwise: Step) -> list[tuple[Any, Step]]:
+    """The threads that take each side of a branch."""
+    return [(both(x.mask, chosen), then), (both(x.mask, ~chosen), otherwise)]
 
 
 def waiting(step: Step, x: Lanes) -> Iterator[None]:
@@ -122,19 +135,6 @@ def _rejoin(x: Lanes, outer: Any, *sides: tuple[Any, Any]) -> bool:
     return not some(x.mask)
 
 
-def _split_waiting(x: Lanes, chosen: Any, then: Step, otherwise: Step, disputed: bool) -> Iterator[None]:
-    outer, sides = x.mask, []
-    x.unordered += disputed
-    for mask, step in ((both(outer, chosen), then), (both(outer, ~chosen), otherwise)):
-        x.mask = mask
-        left = mask
-        if some(mask):
-            left = False if (yield from waiting(step, x)) else x.mask
-        sides.append((mask, left))
-    x.unordered -= disputed
-    return _rejoin(x, outer, *sides)
-
-
 @statement(ir.For)
 def _loop(c: Compiler, stmt: Any) -> Step:
     if "tl.parallel" in stmt.annotations and not c.in_nest:
@@ -171,7 +171,7 @@ def _loop(c: Compiler, stmt: Any) -> Step:
                 break
         return _leave(x, outer, frame)
 
-    return Step(run, wait)
+    return Step(run, wait, alone=body.alone)
 
 
 def _enter(x: Lanes) -> Loop:
@@ -273,11 +273,13 @@ def _while(c: Compiler, stmt: Any) -> Step:
         for _ in turns(x, frame):
             if _ended(x, frame, (yield from waiting(body, x))):
                 break
-            yield None
+            if x.block is not None:
+                x.block.waiting = None
+                yield None
         x.unordered = before
         return _leave(x, outer, frame)
 
-    return Step(run, wait if body.wait is not None or _spins(stmt) else None)
+    return Step(run, wait if body.wait is not None or _spins(stmt) else None, alone=body.alone)
 
 
 def _spins(stmt: Any) -> bool:
@@ -325,7 +327,7 @@ def _store(c: Compiler, stmt: Any) -> Step:
         store(x, x.views[slot], [index(x) for index in indices], stored)
         return False
 
-    return Step(run)
+    return Step(run, alone=is_private(stmt.buffer))
 
 
 @statement(ir.Bind)
@@ -335,7 +337,9 @@ def _bind(c: Compiler, stmt: Any) -> Step:
     def effect(x: Lanes) -> None:
         x.values[slot] = value(x)
 
-    return leaf(stmt.span, effect)
+    step = leaf(stmt.span, effect)
+    step.alone = True
+    return step
 
 
 @statement(ir.AllocBuffer)
@@ -344,13 +348,14 @@ def _allocate(c: Compiler, stmt: Any) -> Step:
     scope, kind, slot = buffer.scope(), element(str(buffer.dtype)), c.view(buffer)
     shape = [as_int(size) for size in buffer.shape]
     cells, name, size = c.cells[buffer], str(buffer.name), int(np.prod(shape, dtype="int64"))
+    own = buffer in c.differing
     if scope in ("shared.barrier", "shared.cluster_barrier"):
         from tilelang.interpreter.barriers import allocation
 
         return allocation(c, stmt)
 
     def run(x: Lanes) -> bool:
-        rows = x.lanes if x.nest is not None else 1
+        rows = x.lanes if own or x.nest is not None else 1
         x.views[slot] = View(allocate(name, scope, size, kind, cells, rows), kind, shape, None, name)
         return False
 
@@ -423,14 +428,9 @@ def _warp_groups(c: Compiler, stmt: Any) -> Step:
         return _split(x, chosen(x), body.run, nothing.run, False)
 
     if body.wait is None:
-        return Step(run)
-    return Step(run, lambda x: _split_waiting(x, chosen(x), body, nothing, False))
+        return Step(run, alone=True)
+    step = Step(run, sides=lambda x: _sides(x, chosen(x), body, nothing), alone=True)
+    step.wait = lambda x: run_together(x, [step])
+    return step
 
 
-def returns(x: Lanes) -> bool:
-    """``T.thread_return``: the lanes that run it end."""
-    x.returned = union(x.returned, x.mask)
-    return True
-
-
-__all__ = ["leaf", "load", "returns", "waiting", "Sequence"]

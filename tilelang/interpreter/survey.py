@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -53,7 +54,73 @@ def regions(body: Any) -> Iterator[tuple[Any, str]]:
             yield from decode(stmt.value).regions()
 
 
-def mentions_threads(expr: Any) -> bool:
-    """Whether an expression calls something that speaks of threads."""
-    names = (intrinsic_name(node) for node in walk_expr(expr))
-    return any(name is not None and INTRINSICS[name].threads for name in names)
+def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any]) -> bool:
+    """Whether an expression may differ between threads: it names one, or something in ``differing``."""
+    for node in walk_expr(expr):
+        if isinstance(node, ir.Var) and root(node) in differing:
+            return True
+        name = intrinsic_name(node)
+        if name is not None and INTRINSICS[name].threads and name not in _OF_THE_BLOCK:
+            return True
+    return False
+
+
+_OF_THE_BLOCK = ("block_rank_in_cluster", "syncthreads_count", "syncthreads_and", "syncthreads_or", "create_tma_descriptor")
+"""Intrinsics whose value all threads of a block share."""
+
+
+def differing(body: Any, root: Callable[[Any], Any]) -> set[Any]:
+    """The variables, and the memory of threads, that may differ between the threads of a block.
+
+    These are the threads' numbers, what is computed from them, and what is stored below a condition on them.
+    """
+    found: set[Any] = set()
+    before = -1
+    while before != len(found):
+        before = len(found)
+        _spread_differences(body, False, found, root)
+    return found
+
+
+def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[[Any], Any]) -> None:
+    """Adds what a statement makes differ; ``below`` says whether only some threads run it."""
+
+    def differs(*exprs: Any) -> bool:
+        return any(may_differ(expr, found, root) for expr in exprs)
+
+    if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar):
+        if str(stmt.node.thread_tag).startswith("threadIdx") and as_int(stmt.value) != 1:
+            found.add(stmt.node.var)
+    elif isinstance(stmt, ir.AttrStmt):
+        below = below or stmt.attr_key == "tl.warp_group"
+    elif isinstance(stmt, ir.Bind) and differs(stmt.value):
+        found.add(stmt.var)
+    elif isinstance(stmt, ir.BufferStore) and is_private(stmt.buffer) and (below or differs(*stmt.indices, stmt.value)):
+        found.add(root(stmt.buffer))
+    elif isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
+        record = decode(stmt.value)
+        stored = [region.buffer for region, access in record.regions() if "w" in access and is_private(region.buffer)]
+        if stored and (below or differs(stmt.value)):
+            found.update(map(root, stored))
+    elif isinstance(stmt, ir.For):
+        if "tl.parallel" in stmt.annotations:
+            return
+        if differs(stmt.min, stmt.extent):
+            below = True
+            found.add(stmt.loop_var)
+    elif isinstance(stmt, (ir.IfThenElse, ir.While)):
+        below = below or differs(stmt.condition)
+    elif isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) in _FILLING:
+        places = [arg.source for arg in stmt.value.args if isinstance(arg, ir.TensorLoad) and is_private(arg.source)]
+        found.update(map(root, places))
+    for child in children(stmt):
+        _spread_differences(child, below, found, root)
+
+
+_FILLING = ("ptx_ldmatrix", "ptx_mma")
+"""Instructions of a warp that give each thread its own registers."""
+
+
+def is_private(buffer: Any) -> bool:
+    """Whether each thread has a buffer's memory for itself."""
+    return buffer.scope().startswith("local") and buffer.scope() != "local.fragment"

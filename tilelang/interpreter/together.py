@@ -1,21 +1,166 @@
-"""Statements of which some threads wait while others go on."""
+"""Sequences in which some threads wait while others go on.
+
+Threads that a branch separates are a *group* each: they run their side, and go on behind the branch together. Where one group waits,
+the others run ahead through the statements that a part of the threads may run alone; what is the block's (a tile operator, a store
+to memory) is run when all have come.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tilelang.interpreter.compiler import Step
-from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.state import Lanes, union
 
 
 def run_together(x: Lanes, steps: list[Step]) -> Iterator[None]:
-    """The statements of a sequence in which threads may wait."""
-    for step in steps:
-        stopped = (yield from step.wait(x)) if step.wait is not None else step.run(x)
-        if stopped:
+    """The statements of a sequence in which threads may wait; gives whether no lane goes on."""
+    index = 0
+    while index < len(steps):
+        step = steps[index]
+        sides = step.sides(x) if step.sides is not None else None
+        if sides is not None:
+            index, stopped = yield from _Groups(x, steps).run(index, sides)
+            if stopped:
+                return True
+            continue
+        if (yield from step.wait(x)) if step.wait is not None else step.run(x):
             return True
+        index += 1
     return False
 
 
-__all__ = ["Any", "run_together"]
+class _Group:
+    """Threads that advance together.
+
+    Attributes:
+        x: their state.
+        index: the statement that they run, or come to next.
+        task: what they are in the middle of.
+    """
+
+    def __init__(self, x: Lanes, index: int, task: Iterator[None] | None):
+        self.x = x
+        self.index = index
+        self.task = task
+
+
+class _Groups:
+    """The groups into which a branch has split the threads that run a sequence."""
+
+    def __init__(self, x: Lanes, steps: list[Step]):
+        self.x = x
+        self.steps = steps
+        self.everyone = x.mask
+        self.groups: list[_Group] = []
+        self.stopped: list[Lanes] = []
+
+    def run(self, index: int, sides: list[tuple[Any, Step]]) -> Iterator[None]:
+        """Runs from the branch at ``index`` until the groups are one again; gives the next statement, and whether none goes on."""
+        self._split(self.x, index, sides)
+        while self.groups:
+            before = self.x.run.progress
+            moved = [self._advance(group) for group in list(self.groups)]
+            if self._are_together():
+                return self._merge()
+            if not any(moved) and self.x.run.progress == before and not self._run_ahead():
+                yield None
+        return self._merge()
+
+    def _split(self, x: Lanes, index: int, sides: list[tuple[Any, Step]]) -> None:
+        for mask, step in sides:
+            if mask.any():
+                state = x.fork(mask)
+                self.groups.append(_Group(state, index, _as_task(step, state)))
+
+    def _are_together(self) -> bool:
+        return all(group.task is None and group.index == self.groups[0].index for group in self.groups)
+
+    def _advance(self, group: _Group) -> bool:
+        """Runs a group's task until it waits; one that is behind the others then begins the next statement."""
+        if group.task is None:
+            behind = any(other.index > group.index for other in self.groups)
+            return behind and self._begin(group)
+        try:
+            next(group.task)
+        except StopIteration as end:
+            group.task = None
+            group.index += 1
+            if end.value:
+                self.groups.remove(group)
+                self.stopped.append(group.x)
+            return True
+        return False
+
+    def _begin(self, group: _Group) -> bool:
+        """Begins a group's next statement."""
+        if group.index >= len(self.steps):
+            return False
+        step = self.steps[group.index]
+        sides = step.sides(group.x) if step.sides is not None else None
+        if sides is None:
+            group.task = _as_task(step, group.x)
+        else:
+            self.groups.remove(group)
+            self._split(group.x, group.index, sides)
+        return True
+
+    def _run_ahead(self) -> bool:
+        """Lets groups that wait to be joined begin statements that they may run alone."""
+        ready = [g for g in self.groups if g.task is None and g.index < len(self.steps) and self.steps[g.index].alone]
+        return any([self._begin(group) for group in ready])
+
+    def _merge(self) -> tuple[int, bool]:
+        x, ended = self.x, [*(group.x for group in self.groups), *self.stopped]
+        index = self.groups[0].index if self.groups else len(self.steps)
+        for state in ended:
+            x.returned = union(x.returned, state.returned)
+            for mine, theirs in zip(x.loops, state.loops):
+                mine.broken, mine.continued = union(mine.broken, theirs.broken), union(mine.continued, theirs.continued)
+        if not self.groups:
+            return index, True
+        states = [group.x for group in self.groups]
+        x.values = [_joined(x.lanes, values, states) for values in zip(*(state.values for state in states))]
+        x.mask = self.everyone if not self.stopped and self._all_here(states) else _union_of(states)
+        return index, False
+
+    def _all_here(self, states: list[Lanes]) -> bool:
+        here = _union_of(states)
+        return bool(here.all()) if self.everyone is True else bool((here == self.everyone).all())
+
+
+def _as_task(step: Step, x: Lanes) -> Iterator[None]:
+    if step.wait is not None:
+        return step.wait(x)
+    return _plain(step, x)
+
+
+def _plain(step: Step, x: Lanes) -> Iterator[None]:
+    return step.run(x)
+    yield
+
+
+def _union_of(states: list[Lanes]) -> Any:
+    mask = states[0].mask
+    for state in states[1:]:
+        mask = union(mask, state.mask)
+    return mask
+
+
+def _joined(lanes: int, values: tuple[Any, ...], states: list[Lanes]) -> Any:
+    """The value of a variable after groups that may have given it different ones."""
+    first = values[0]
+    if all(value is first for value in values):
+        return first
+    known = [(value, state.mask) for value, state in zip(values, states) if value is not None]
+    if len({float(value) if np.isscalar(value) else id(value) for value, _ in known}) == 1:
+        return known[0][0]
+    if any(not isinstance(value, (np.generic, np.ndarray)) for value, _ in known):
+        return known[-1][0]
+    result = np.array(np.broadcast_to(known[0][0], (lanes,)))
+    for value, mask in known[1:]:
+        result[mask] = np.broadcast_to(value, (lanes,))[mask]
+    return result

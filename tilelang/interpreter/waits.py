@@ -1,12 +1,15 @@
-"""Statements that may have to wait: barriers, groups of asynchronous copies, the grid, clusters."""
+"""Statements that may have to wait: barriers of threads, of the grid, of clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from tilelang.interpreter.compiler import Compiler, Step
-from tilelang.interpreter.statements import returns
+from tilelang.interpreter.expressions import compiled
+from tilelang.interpreter.state import Lanes, union
 from tilelang.tileop.thread import intrinsic_name
 
 STEPS: dict[str, Callable[[Compiler, Any, Any], Step]] = {}
@@ -29,6 +32,214 @@ def step(c: Compiler, call: Any, span: Any) -> Step | None:
     return STEPS[name](c, call, span) if name in STEPS else None
 
 
+def until(span: Any, ready: Callable[[Lanes], bool], what: str, before: Callable[[Lanes], Any] = lambda x: None) -> Step:
+    """A step that waits until ``ready``; ``what`` says in a finding what it waits for.
+
+    Args:
+        before: done once when the lanes come here.
+    """
+
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        before(x)
+        if not ready(x):
+            x.find("deadlock", f"threads wait for {what}")
+        return False
+
+    def wait(x: Lanes) -> Iterator[None]:
+        x.begin(span)
+        before(x)
+        while not ready(x):
+            x.block.waiting = what, span
+            yield None
+        x.run.progress += 1
+        return False
+
+    return Step(run, wait)
+
+
 @waits("thread_return")
 def _thread_return(c: Compiler, call: Any, span: Any) -> Step:
-    return Step(returns)
+    def run(x: Lanes) -> bool:
+        x.span = span
+        if x.nest is not None:
+            x.find("divergence", "return inside of T.Parallel ends the thread that runs the iteration, which is not specified")
+            return True
+        x.returned = union(x.returned, x.mask)
+        x.block.exited = x.block.exited | x.mask
+        x.run.progress += 1
+        return True
+
+    return Step(run)
+
+
+class Meeting:
+    """A barrier at which threads meet again and again.
+
+    Attributes:
+        arrived: the threads that came for this time.
+        turn: how many times all came.
+    """
+
+    def __init__(self, lanes: int):
+        self.arrived = np.zeros(lanes, bool)
+        self.turn = 0
+
+    def come(self, x: Lanes, needed: int | None) -> int:
+        """Counts the lanes that take part; gives the turn that they wait for the end of."""
+        turn = self.turn
+        self.arrived = self.arrived | x.mask
+        x.run.progress += 1
+        self.look(x, needed)
+        return turn
+
+    def look(self, x: Lanes, needed: int | None) -> None:
+        """Ends the turn where all came; threads that ended are not waited for."""
+        whole = (self.arrived | x.block.exited).all() if needed is None else int(self.arrived.sum()) >= needed
+        if whole and self.arrived.any():
+            self.arrived = np.zeros_like(self.arrived)
+            self.turn += 1
+
+
+@waits("sync_threads")
+def _sync_threads(c: Compiler, call: Any, span: Any) -> Step:
+    number = compiled(c, call.args[0]) if call.args else None
+    count = compiled(c, call.args[1]) if len(call.args) > 1 else None
+
+    def meeting(x: Lanes) -> tuple[Meeting, int | None]:
+        key = 0 if number is None else _one(x, number(x))
+        return x.block.meeting(key), None if count is None else _one(x, count(x))
+
+    return _meeting_step(span, meeting, "threads that do not come to the barrier")
+
+
+def _one(x: Lanes, value: Any) -> int:
+    return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
+
+
+def _meeting_step(span: Any, meeting: Callable[[Lanes], tuple[Meeting, int | None]], what: str) -> Step:
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        place, needed = meeting(x)
+        if place.come(x, needed) == place.turn:
+            x.find("deadlock", f"threads wait for {what}")
+            place.arrived[:] = False
+        _order(x)
+        return False
+
+    def wait(x: Lanes) -> Iterator[None]:
+        x.begin(span)
+        place, needed = meeting(x)
+        turn = place.come(x, needed)
+        while place.turn == turn:
+            place.look(x, needed)
+            if place.turn == turn:
+                x.block.waiting = what, span
+                yield None
+        _order(x)
+        return False
+
+    return Step(run, wait)
+
+
+def _order(x: Lanes) -> None:
+    """What comes after a barrier is ordered after what came before it."""
+    x.run.clock += 1
+    x.interval = x.run.clock
+
+
+@waits("named_barrier_arrive")
+def _named_arrive(c: Compiler, call: Any, span: Any) -> Step:
+    number, count = compiled(c, call.args[0]), compiled(c, call.args[1])
+
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        x.block.meeting(_one(x, number(x))).come(x, _one(x, count(x)))
+        return False
+
+    return Step(run)
+
+
+@waits("sync_warp")
+def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        _order(x)
+        return False
+
+    return Step(run)
+
+
+# The grid and clusters -----------------------------------------------------------------------------------------------
+
+
+class Blocks:
+    """Blocks that meet: those of the grid, or of a cluster.
+
+    Attributes:
+        blocks: by their number in it.
+        arrived: how many came for this time, of those that still run.
+        turn: how many times all came.
+    """
+
+    def __init__(self, count: int):
+        self.blocks: dict[int, Any] = {}
+        self.count = count
+        self.arrived = 0
+        self.turn = 0
+        self.ended = 0
+
+    def come(self, run: Any) -> int:
+        """Counts a block; gives the turn that it waits for the end of."""
+        turn = self.turn
+        self.arrived += 1
+        run.progress += 1
+        if self.arrived >= self.count:
+            self.arrived = 0
+            self.turn += 1
+            run.grid_interval += 1
+        return turn
+
+
+def _together(x: Lanes, name: str) -> None:
+    """The step is the block's: all its threads come."""
+    if not (np.asarray(x.mask) | x.block.exited).all():
+        x.find("divergence", f"T.{name} is run by some threads of the block only")
+
+
+def _blocks_step(name: str, blocks: Callable[[Lanes], Blocks], what: str) -> Callable[[Compiler, Any, Any], Step]:
+    def make(c: Compiler, call: Any, span: Any) -> Step:
+        def before(x: Lanes) -> None:
+            _together(x, name)
+            _order(x)
+            x.block.turns[name] = blocks(x).come(x.run)
+
+        return until(span, lambda x: blocks(x).turn != x.block.turns[name], what, before)
+
+    return make
+
+
+waits("sync_grid")(_blocks_step("sync_grid", lambda x: x.block.grid, "blocks that do not come to T.sync_grid"))
+waits("cluster_sync")(_blocks_step("cluster_sync", lambda x: x.block.cluster, "blocks that do not come to T.cluster_sync"))
+
+
+@waits("cluster_arrive", "cluster_arrive_relaxed")
+def _cluster_arrive(c: Compiler, call: Any, span: Any) -> Step:
+    def run(x: Lanes) -> bool:
+        x.begin(span)
+        _together(x, "cluster_arrive")
+        x.block.turns["cluster"] = x.block.cluster.come(x.run)
+        return False
+
+    return Step(run)
+
+
+@waits("cluster_wait")
+def _cluster_wait(c: Compiler, call: Any, span: Any) -> Step:
+    def ready(x: Lanes) -> bool:
+        if "cluster" not in x.block.turns:
+            x.find("barrier", "T.cluster_wait without T.cluster_arrive")
+            return True
+        return x.block.cluster.turn != x.block.turns["cluster"]
+
+    return until(span, ready, "blocks that do not come to T.cluster_arrive")

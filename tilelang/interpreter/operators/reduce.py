@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.interpreter.boxes import box_of, read, write
+from tilelang.interpreter.boxes import Box, box_of, read, write
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.numbers import Element, convert
 from tilelang.interpreter.operators.gemm import one_for_all
@@ -36,6 +36,12 @@ def fold(kind: str, element: Element, nan_propagate: bool = False) -> np.ufunc:
     return of_integers if nan_propagate else of_floats
 
 
+def _operand(x: Lanes, box: Box, target: Box) -> np.ndarray:
+    """The values of a tile; with a row a thread where each computes a result of its own from an array of its own."""
+    value = read(x, box)
+    return value if target.view.storage.private else one_for_all(x, value, len(box.extents))
+
+
 def _wide(value: np.ndarray, element: Element) -> np.ndarray:
     """Values in the type in which they are summed: float64 for floats, so that the order of the sum does not matter."""
     return value.astype(np.float64) if element.kind == "float" else value
@@ -48,13 +54,13 @@ def _reduce(c: Compiler, record: Reduce) -> Effect:
     def effect(x: Lanes) -> None:
         src, dst = source(x), target(x)
         kind = dst.view.kind
-        value = convert(one_for_all(x, read(x, src), len(src.extents)), src.view.kind, kind)
+        value = convert(_operand(x, src, dst), src.view.kind, kind)
         value = np.abs(value) if record.kind.startswith("abs") else value
-        combine = fold(record.kind, kind, record.nan_propagate)
-        result = combine.reduce(_wide(value, kind), axis=record.dim, **_start(record.kind, kind, value.shape[record.dim]))
-        result = np.asarray(result).reshape(dst.extents)
+        combine, axis = fold(record.kind, kind, record.nan_propagate), record.dim - len(src.extents)
+        result = combine.reduce(_wide(value, kind), axis=axis, **_start(record.kind, kind, value.shape[axis]))
+        result = np.asarray(result).reshape(*value.shape[: value.ndim - len(src.extents)], *dst.extents)
         if not record.clear:
-            result = combine(one_for_all(x, read(x, dst), len(dst.extents)).astype(result.dtype), result)
+            result = combine(_operand(x, dst, dst).astype(result.dtype), result)
         write(x, dst, result.astype(kind.value))
 
     return effect
@@ -91,12 +97,12 @@ def _scan(c: Compiler, record: Scan) -> Effect:
     def effect(x: Lanes) -> None:
         src, dst = source(x), target(x)
         kind = dst.view.kind
-        value = _wide(convert(one_for_all(x, read(x, src), len(src.extents)), src.view.kind, kind), kind)
+        value, axis = _wide(convert(_operand(x, src, dst), src.view.kind, kind), kind), record.dim - len(src.extents)
         if record.reverse:
-            value = np.flip(value, record.dim)
-        running = fold(record.kind, kind).accumulate(value, axis=record.dim)
-        running = np.flip(running, record.dim) if record.reverse else running
-        write(x, dst, running.astype(kind.value).reshape(dst.extents))
+            value = np.flip(value, axis)
+        running = fold(record.kind, kind).accumulate(value, axis=axis)
+        running = np.flip(running, axis) if record.reverse else running
+        write(x, dst, running.astype(kind.value))
 
     return effect
 

@@ -1,0 +1,361 @@
+"""Copies and products that the program itself waits for.
+
+What they write appears as late as the program allows: at the wait that guarantees it. Until then their destination is *pending*, and
+an access to it is a finding. Each queue of groups belongs to the threads that committed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import CompileError
+from tilelang.interpreter.access import both, load, locate, mark_written, store
+from tilelang.interpreter.barriers import place_of
+from tilelang.interpreter.boxes import Box, positions, read, write
+from tilelang.interpreter.compiler import Compiler, Step
+from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.numbers import element
+from tilelang.interpreter.state import Lanes, union
+from tilelang.interpreter.waits import until, waits
+from tilelang.ir.expr import as_int
+from tilelang.tensor_maps import DATA_TYPES
+
+Effect = Callable[[Lanes], Any]
+
+
+class Queue:
+    """Groups of work in flight, of one unit, of one set of threads after another.
+
+    Attributes:
+        open: ``(threads, what completes it)`` since the last commit.
+        groups: committed groups, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.open: list[tuple[Any, Callable[[], None]]] = []
+        self.groups: list[tuple[Any, list[Callable[[], None]]]] = []
+
+    def start(self, x: Lanes, complete: Callable[[], None]) -> None:
+        """Adds work of the lanes that take part."""
+        self.open.append((x.mask, complete))
+
+    def commit(self, x: Lanes) -> None:
+        """Closes the group of the lanes that take part."""
+        mine = [work for mask, work in self.open if _within(mask, x.mask)]
+        self.open = [(mask, work) for mask, work in self.open if not _within(mask, x.mask)]
+        self.groups.append((x.mask, mine))
+
+    def wait(self, x: Lanes, left: int) -> None:
+        """Completes all but the last ``left`` groups of the lanes that take part."""
+        mine = [group for group in self.groups if _within(group[0], x.mask)]
+        for group in mine[: max(0, len(mine) - left)]:
+            for complete in group[1]:
+                complete()
+            self.groups = [other for other in self.groups if other is not group]
+
+
+def _within(threads: Any, others: Any) -> bool:
+    """Whether all of some threads are among others."""
+    if others is True or threads is others:
+        return True
+    return threads is not True and bool((threads <= others).all())
+
+
+def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:
+    """Marks elements as still to be written; gives what takes the marks away."""
+    storage = view.storage
+    if storage.pending is None:
+        storage.pending = np.zeros((storage.data.shape[0], storage.data.shape[1] * 8 // storage.cell_bits), bool)
+    cells = at if view.cells == 1 else np.asarray(at)[..., None] * view.cells + np.arange(view.cells)
+    storage.pending[row, cells] = True
+
+    def arrived() -> None:
+        if storage.pending is not None:
+            storage.pending[row, cells] = False
+            if not storage.pending.any():
+                storage.pending = None
+
+    return arrived
+
+
+def _deferred(x: Lanes, dst: Box, value: np.ndarray) -> Callable[[], None]:
+    """What writes a box later, with the state as it is now."""
+    state = x.fork(x.mask)
+    at, inside = positions(state, dst)
+    arrived = pend(dst.view, 0, at if inside is True else at[inside])
+
+    def complete() -> None:
+        arrived()
+        write(state, dst, value)
+
+    return complete
+
+
+# Copies of tiles -----------------------------------------------------------------------------------------------------
+
+
+def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Callable[[Lanes], Box]) -> Effect:
+    """``T.async_copy`` and ``T.tma_copy``."""
+    from tilelang.interpreter.operators.copy import moved
+
+    barrier = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, _index(record.barrier)))
+
+    def effect(x: Lanes) -> None:
+        src, dst = source(x), target(x)
+        complete = _deferred(x, dst, moved(x, src, dst))
+        if record.kind == "async":
+            x.block.copies.start(x, complete)
+        elif barrier is None:
+            x.block.stores.start(x, complete)
+        else:
+            slot, index = barrier
+            x.views[slot].at(x, index(x)).copies.append(complete)
+
+    return effect
+
+
+def _index(region: Any) -> Any:
+    from tilelang.ir.expr import constant
+
+    return constant(region.mins[0])
+
+
+@intrinsic("ptx_cp_async")
+def _cp_async(c: Compiler, call: Any) -> Evaluate:
+    target, source = call.args[0], call.args[1]
+    count = as_int(call.args[2]) * 8 // element(str(target.source.dtype)).bits
+    predicate = compiled(c, call.args[3]) if len(call.args) > 3 else None
+    (to, to_at), (of, of_at) = ((c.view(p.source), [compiled(c, index) for index in p.indices]) for p in (target, source))
+
+    def evaluate(x: Lanes) -> None:
+        places, taken = [index(x) for index in to_at], [index(x) for index in of_at]
+        outer = x.mask
+        chosen = True if predicate is None else np.not_equal(predicate(x), 0)
+        for lane in range(count):
+            here = [*places[:-1], places[-1] + np.int32(lane)]
+            x.mask = both(outer, chosen) if np.ndim(chosen) else outer
+            zero = x.views[to].kind.value.type(0)
+            value = load(x, x.views[of], [*taken[:-1], taken[-1] + np.int32(lane)]) if np.any(chosen) else zero
+            x.mask = outer
+            _start_element(x, to, here, np.where(chosen, value, zero)[()])
+
+    return evaluate
+
+
+def _start_element(x: Lanes, slot: int, indices: list[Any], value: Any) -> None:
+    view, state = x.views[slot], x.fork(x.mask)
+    at, inside = locate(x, view, indices)
+    active = both(x.mask, inside)
+    if active is not True:
+        at = np.broadcast_to(at, (x.lanes,))[active]
+    arrived = pend(view, 0, at)
+
+    def complete() -> None:
+        arrived()
+        state.begin(state.span)
+        store(state, view, indices, value)
+
+    x.block.copies.start(x, complete)
+
+
+# Groups --------------------------------------------------------------------------------------------------------------
+
+
+@intrinsic("ptx_commit_group")
+def _commit(c: Compiler, call: Any) -> Evaluate:
+    return lambda x: x.block.copies.commit(x)
+
+
+@intrinsic("ptx_wait_group")
+def _wait_group(c: Compiler, call: Any) -> Evaluate:
+    left = as_int(call.args[0])
+    return lambda x: x.block.copies.wait(x, left)
+
+
+@intrinsic("tma_store_arrive")
+def _store_arrive(c: Compiler, call: Any) -> Evaluate:
+    return lambda x: x.block.stores.commit(x)
+
+
+@intrinsic("tma_store_wait")
+def _store_wait(c: Compiler, call: Any) -> Evaluate:
+    left = as_int(call.args[0]) if call.args else 0
+    return lambda x: x.block.stores.wait(x, left)
+
+
+@intrinsic("warpgroup_commit_batch")
+def _commit_products(c: Compiler, call: Any) -> Evaluate:
+    return lambda x: None
+
+
+@intrinsic("wait_wgmma", "warpgroup_wait")
+def _wait_products(c: Compiler, call: Any) -> Evaluate:
+    left = as_int(call.args[0])
+    return lambda x: x.block.products.wait(x, left)
+
+
+@intrinsic("cp_async_barrier_noinc")
+def _arrive_with_copies(c: Compiler, call: Any) -> Evaluate:
+    """The thread's copies so far arrive at a barrier when they are complete, which may be as late as something waits for them."""
+    slot, index = place_of(c, call.args[0])
+
+    def evaluate(x: Lanes) -> None:
+        x.block.copies.commit(x)
+        barrier = x.views[slot].at(x, index(x) if not np.ndim(index(x)) else index(x)[0])
+        x.block.copies.wait(x, 0)
+        barrier.arrive(x, x.lanes if x.mask is True else int(x.mask.sum()))
+
+    return evaluate
+
+
+def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[Lanes], Box]) -> Effect:
+    """``T.wgmma_gemm`` (complete at ``T.wait_wgmma``) and ``T.tcgen05_gemm`` (complete at its barrier).
+
+    Products follow each other in order: the sum is computed at once, and only threads may not look at it yet.
+    """
+    signal = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, _index(record.barrier)))
+
+    def run(x: Lanes) -> None:
+        dst = target(x)
+        storage = dst.view.storage
+        storage.pending = None
+        effect(x)
+        at, _ = positions(x, dst)
+        arrived = pend(dst.view, 0, at)
+        if signal is None:
+            x.block.products.groups.append((x.mask, [arrived]))
+            return
+        slot, index = signal
+        barrier = x.views[slot].at(x, index(x))
+        barrier.copies.append(arrived)
+        barrier.arrive(x)
+
+    return run
+
+
+# Descriptors ---------------------------------------------------------------------------------------------------------
+
+
+class Descriptor:
+    """A tensor map: a tensor as the tensor memory accelerator sees it, axes from the innermost on.
+
+    Attributes:
+        view: the tensor.
+        sizes: of its axes.
+        strides: of its axes, in elements.
+        box: extents of what one copy moves.
+        swizzled: whether the box lies in shared memory as the tile's own layout has it, not row after row.
+    """
+
+    def __init__(self, view: Any, sizes: list[int], strides: list[int], box: list[int], swizzled: bool):
+        self.view, self.sizes, self.strides, self.box, self.swizzled = view, sizes, strides, box, swizzled
+
+    def elements(self, at: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Flat positions of the box at some coordinates, outermost axis first, and which are inside of the tensor."""
+        extents = self.box[::-1]
+        index = np.indices(extents)
+        position, inside = np.zeros(extents, np.int64), np.ones(extents, bool)
+        for axis, (size, stride, start) in enumerate(zip(self.sizes, self.strides, at)):
+            place = index[len(extents) - 1 - axis] + start
+            inside &= (place >= 0) & (place < size)
+            position += place * stride
+        return np.where(inside, position, 0), inside
+
+    def places(self, tile: Any, first: list[int]) -> np.ndarray:
+        """Flat positions of the box in a tile of shared memory whose element ``first`` it begins at."""
+        start = sum(int(index) * stride for index, stride in zip(first, tile.strides))
+        if not self.swizzled:
+            return start + np.arange(int(np.prod(self.box))).reshape(self.box[::-1])
+        strides = [*tile.strides[-len(self.box) :]]
+        return start + sum(index * stride for index, stride in zip(np.indices(self.box[::-1])[-len(strides) :], strides))
+
+
+@intrinsic("create_tma_descriptor")
+def _descriptor(c: Compiler, call: Any) -> Evaluate:
+    kind, rank = as_int(call.args[0]), as_int(call.args[1])
+    rest = list(call.args[3:])
+    if len(rest) != 4 * rank + 4:
+        raise CompileError("T.create_tma_descriptor: numbers that do not fit together")
+    slot, numbers = c.view(call.args[2].source), [compiled(c, value) for value in rest]
+    bits = element(str(call.args[2].source.dtype)).bits
+    if kind not in DATA_TYPES.values():
+        raise CompileError(f"T.create_tma_descriptor: no type {kind}")
+
+    def evaluate(x: Lanes) -> Descriptor:
+        values = [int(number(x)) for number in numbers]
+        strides = [stride * 8 // bits for stride in values[rank : 2 * rank]]
+        return Descriptor(x.views[slot], values[:rank], strides, values[2 * rank : 3 * rank], values[4 * rank + 1] != 0)
+
+    return evaluate
+
+
+@intrinsic("tma_load")
+def _tma_load(c: Compiler, call: Any) -> Evaluate:
+    descriptor, (barrier, which), target = compiled(c, call.args[0]), place_of(c, call.args[1]), call.args[2]
+    slot, indices = c.view(target.source), [compiled(c, index) for index in target.indices]
+    coordinates = [compiled(c, value) for value in call.args[3:]]
+
+    def evaluate(x: Lanes) -> None:
+        tensor_map, tile = descriptor(x), x.views[slot]
+        at, inside = tensor_map.elements([_single(x, value(x)) for value in coordinates])
+        value = np.where(inside, tensor_map.view.read(0, at), 0).astype(tile.kind.value)
+        places = tensor_map.places(tile, [_single(x, index(x)) for index in indices])
+        arrived = pend(tile, 0, places)
+        size = value.size * tile.kind.bits // 8
+        signal = x.views[barrier].at(x, _single(x, which(x)))
+
+        def complete() -> None:
+            arrived()
+            tile.write(0, places, value)
+            mark_written(tile, 0, places)
+            signal.bytes -= size
+
+        signal.copies.append(complete)
+        x.run.progress += 1
+
+    return evaluate
+
+
+@intrinsic("tma_store")
+def _tma_store(c: Compiler, call: Any) -> Evaluate:
+    descriptor, source = compiled(c, call.args[0]), call.args[1]
+    slot, indices = c.view(source.source), [compiled(c, index) for index in source.indices]
+    coordinates = [compiled(c, value) for value in call.args[2:]]
+
+    def evaluate(x: Lanes) -> None:
+        tensor_map, tile = descriptor(x), x.views[slot]
+        at, inside = tensor_map.elements([_single(x, value(x)) for value in coordinates])
+        value = tile.read(0, tensor_map.places(tile, [_single(x, index(x)) for index in indices]))
+        view = tensor_map.view
+
+        def complete() -> None:
+            view.write(0, at[inside], value[inside])
+            mark_written(view, 0, at[inside])
+
+        x.block.stores.start(x, complete)
+
+    return evaluate
+
+
+def _single(x: Lanes, value: Any) -> int:
+    """The number that the lanes that take part have; of several, the first one's."""
+    return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
+
+
+@intrinsic("store_cluster")
+def _store_remote(c: Compiler, call: Any) -> Evaluate:
+    """An element of another block's shared memory."""
+    place, value, rank = call.args[0], compiled(c, call.args[1]), compiled(c, call.args[2])
+    slot, indices = c.view(place.source), [compiled(c, index) for index in place.indices]
+
+    def evaluate(x: Lanes) -> None:
+        other = x.block.cluster.blocks[_single(x, rank(x))]
+        store(x, other.state.views[slot], [index(x) for index in indices], value(x))
+
+    return evaluate
+
+
+__all__ = ["Step", "product_started", "read", "started", "union", "until", "waits"]

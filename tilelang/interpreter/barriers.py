@@ -1,0 +1,170 @@
+"""Barriers in shared memory (mbarriers): arrivals, expected bytes, phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.compiler import Compiler, Step
+from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.waits import until, waits
+from tilelang.tileop.base import plain
+
+
+class Barrier:
+    """One mbarrier: a phase is complete when all arrivals came and all expected bytes.
+
+    Attributes:
+        count: arrivals that complete a phase.
+        missing: arrivals that this phase still waits for.
+        bytes: bytes that this phase still waits for; negative while they came before they were expected.
+        phase: how many phases are complete.
+    """
+
+    def __init__(self, count: int):
+        self.count = self.missing = count
+        self.bytes = 0
+        self.phase = 0
+        self.copies: list[Any] = []
+
+    def arrive(self, x: Lanes, times: int = 1) -> None:
+        """Counts arrivals."""
+        self.missing -= times
+        x.run.progress += 1
+        if self.missing < 0:
+            x.find("barrier", f"a barrier of {self.count} arrivals gets more in one phase")
+            self.missing = 0
+        self.settle(x)
+
+    def expect(self, x: Lanes, count: int) -> None:
+        """Adds bytes to what the phase waits for."""
+        self.bytes += count
+        x.run.progress += 1
+
+    def settle(self, x: Lanes) -> None:
+        """Completes the phase where nothing is missing; copies in flight arrive now at the latest."""
+        if self.missing == 0:
+            for copy in self.copies:
+                copy()
+            self.copies.clear()
+        if self.missing == 0 and self.bytes == 0:
+            self.phase += 1
+            self.missing = self.count
+            x.run.progress += 1
+
+
+class Barriers:
+    """What a buffer of barriers is at run time."""
+
+    def __init__(self, name: str, counts: list[int]):
+        self.name = name
+        self.items = [Barrier(count) for count in counts]
+
+    def at(self, x: Lanes, index: Any) -> Barrier:
+        """The barrier at an index."""
+        index = int(index)
+        if not 0 <= index < len(self.items):
+            x.find("out-of-bounds", f"{self.name}[{index}] is outside of {self.name}, which has {len(self.items)} barriers")
+            index = 0
+        return self.items[index]
+
+
+def allocation(c: Compiler, stmt: Any) -> Step:
+    """The step of ``T.alloc_barrier``."""
+    slot, name = c.view(stmt.buffer), str(stmt.buffer.name)
+    counts = [int(count) for count in plain(stmt.annotations["tl.arrive_counts"])]
+
+    def run(x: Lanes) -> bool:
+        x.views[slot] = Barriers(name, counts)
+        x.block.barriers[slot] = x.views[slot]
+        return False
+
+    return Step(run)
+
+
+def chosen(x: Lanes, slot: int, index: Any) -> Iterator[tuple[Barrier, int]]:
+    """The barriers that the lanes name, each with how many lanes do."""
+    count = x.lanes if x.mask is True else int(x.mask.sum())
+    barriers = x.views[slot]
+    if not np.ndim(index):
+        yield barriers.at(x, index), count
+        return
+    values = index if x.mask is True else index[x.mask]
+    for value, times in zip(*np.unique(values, return_counts=True)):
+        yield barriers.at(x, value), int(times)
+
+
+def place_of(c: Compiler, load: Any) -> tuple[int, Evaluate]:
+    """The slot of a barrier's buffer, and its index."""
+    return c.view(load.source), compiled(c, load.indices[0])
+
+
+def _of_lanes(x: Lanes, value: Any) -> int:
+    """A number that all lanes that take part agree on."""
+    return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
+
+
+@intrinsic("barrier_arrive", "mbarrier_arrive")
+def _arrive(c: Compiler, call: Any) -> Evaluate:
+    if len(call.args) > 1:
+        return _arrive_remote(c, call)
+    slot, index = place_of(c, call.args[0])
+
+    def evaluate(x: Lanes) -> None:
+        for barrier, times in chosen(x, slot, index(x)):
+            barrier.arrive(x, times)
+
+    return evaluate
+
+
+@intrinsic("arrive_cluster_barrier")
+def _arrive_remote(c: Compiler, call: Any) -> Evaluate:
+    slot, index = place_of(c, call.args[0])
+    rank = compiled(c, call.args[1])
+
+    def evaluate(x: Lanes) -> None:
+        ranks = np.broadcast_to(rank(x), (x.lanes,))
+        for lane in np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask):
+            other = x.block.cluster.blocks[int(ranks[lane])]
+            other.barriers[slot].at(x, np.broadcast_to(index(x), (x.lanes,))[lane]).arrive(x)
+
+    return evaluate
+
+
+@intrinsic("mbarrier_expect_tx")
+def _expect(c: Compiler, call: Any) -> Evaluate:
+    (slot, index), count = place_of(c, call.args[0]), compiled(c, call.args[1])
+
+    def evaluate(x: Lanes) -> None:
+        for barrier, times in chosen(x, slot, index(x)):
+            barrier.expect(x, times * _of_lanes(x, count(x)))
+
+    return evaluate
+
+
+@intrinsic("mbarrier_arrive_expect_tx")
+def _arrive_expect(c: Compiler, call: Any) -> Evaluate:
+    (slot, index), count = place_of(c, call.args[0]), compiled(c, call.args[1])
+
+    def evaluate(x: Lanes) -> None:
+        for barrier, times in chosen(x, slot, index(x)):
+            barrier.expect(x, times * _of_lanes(x, count(x)))
+            barrier.arrive(x, times)
+
+    return evaluate
+
+
+@waits("mbarrier_wait_parity", "barrier_wait")
+def _wait(c: Compiler, call: Any, span: Any) -> Step:
+    (slot, index), parity = place_of(c, call.args[0]), compiled(c, call.args[1])
+
+    def ready(x: Lanes) -> bool:
+        for barrier, _ in chosen(x, slot, index(x)):
+            if barrier.missing == 0:
+                barrier.settle(x)
+        return all(barrier.phase % 2 != _of_lanes(x, parity(x)) & 1 for barrier, _ in chosen(x, slot, index(x)))
+
+    return until(span, ready, "a barrier's phase that is never complete")

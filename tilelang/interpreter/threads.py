@@ -1,0 +1,228 @@
+"""Intrinsics that name threads: who a thread is, shuffles and votes of a warp, votes of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.compiler import Compiler
+from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
+from tilelang.interpreter.state import Lanes
+
+WARP = 32
+_FULL = 0xFFFFFFFF
+
+
+def _constants(call: Any, *defaults: int) -> list[int]:
+    """Arguments that are known while the program is compiled."""
+    given = [int(arg.value) for arg in call.args]
+    return [*given, *defaults[len(given) :]]
+
+
+def everyone(x: Lanes, mask: Any = None) -> np.ndarray:
+    """The lanes that take part, as an array."""
+    if x.nest is not None:
+        x.find("divergence", "an iteration of T.Parallel asks which thread it is, which is not specified")
+    mask = x.mask if mask is None else mask
+    return np.ones(x.lanes, bool) if mask is True else mask
+
+
+# Who am I ------------------------------------------------------------------------------------------------------------
+
+
+def _number(name: str, compute: Callable[[np.ndarray, list[int]], np.ndarray], *defaults: int) -> None:
+    @intrinsic(name)
+    def make(c: Compiler, call: Any) -> Evaluate:
+        sizes = _constants(call, *defaults)
+        return lambda x: compute(np.arange(everyone(x).size, dtype=np.int32), sizes)
+
+
+_number("lane_idx", lambda thread, sizes: thread % sizes[0], WARP)
+_number("warp_idx", lambda thread, sizes: thread // sizes[0], WARP)
+_number("warp_idx_sync", lambda thread, sizes: thread // sizes[0], WARP)
+_number("warp_group_idx", lambda thread, sizes: thread // (sizes[0] * sizes[1]), WARP, 4)
+_number("shuffle_elect", lambda thread, sizes: thread % sizes[0] == 0 if sizes[0] else thread == 0)
+
+
+# Shuffles ------------------------------------------------------------------------------------------------------------
+
+
+def _shuffle(name: str, source: Callable[[np.ndarray, Any, np.ndarray, int], np.ndarray]) -> None:
+    """``source(lane, argument, first lane of the group, width)`` is the lane that a lane reads; outside of its group its own."""
+
+    @intrinsic(name)
+    def make(c: Compiler, call: Any) -> Evaluate:
+        value, argument = compiled(c, call.args[0]), compiled(c, call.args[1])
+        width = int(call.args[2].value) if len(call.args) > 2 else WARP
+
+        def evaluate(x: Lanes) -> Any:
+            active = everyone(x)
+            lane = np.arange(x.lanes)
+            first = lane // width * width
+            wanted = source(lane, np.broadcast_to(argument(x), (x.lanes,)).astype(np.int64), first, width)
+            outside = (wanted < first) | (wanted >= first + width)
+            wanted = np.where(outside | (wanted >= x.lanes), lane, wanted)
+            if not active[wanted][active].all():
+                x.find("divergence", f"T.{name} reads a lane that does not take part")
+            return np.broadcast_to(value(x), (x.lanes,))[wanted]
+
+        return evaluate
+
+
+_shuffle("shfl_sync", lambda lane, index, first, width: first + index % width)
+_shuffle("shfl_xor", lambda lane, delta, first, width: lane ^ delta)
+_shuffle("shfl_up", lambda lane, delta, first, width: lane - delta)
+_shuffle("shfl_down", lambda lane, delta, first, width: lane + delta)
+
+
+# Votes ---------------------------------------------------------------------------------------------------------------
+
+
+def by_warp(x: Lanes, value: Any, fill: Any) -> np.ndarray:
+    """A value of each thread as (warps, 32), ``fill`` where there is no thread."""
+    value = np.broadcast_to(value, (x.lanes,))
+    missing = -x.lanes % WARP
+    return np.concatenate([value, np.full(missing, fill, value.dtype)]).reshape(-1, WARP)
+
+
+def _to_threads(x: Lanes, warps: np.ndarray) -> np.ndarray:
+    """A value of each warp, given to its threads."""
+    return np.repeat(warps, WARP)[: x.lanes]
+
+
+def _bits(warps: np.ndarray) -> np.ndarray:
+    """(warps, 32) bools as 32 bits a warp."""
+    return (warps.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(1, dtype=np.uint64)
+
+
+def _voters(x: Lanes, mask: Any) -> np.ndarray:
+    """The lanes that vote, as (warps, 32): those that take part and are in the mask."""
+    chosen = (np.broadcast_to(mask, (x.lanes,)).astype(np.uint64) >> (x.lane_ids % WARP).astype(np.uint64)) & np.uint64(1)
+    return by_warp(x, everyone(x) & (chosen == 1), False)
+
+
+def _vote(name: str, decide: Callable[[np.ndarray, np.ndarray], np.ndarray], dtype: type) -> None:
+    """``decide(voters, ballots)``, both (warps, 32), gives a value a warp."""
+
+    @intrinsic(name)
+    def make(c: Compiler, call: Any) -> Evaluate:
+        predicate = compiled(c, call.args[0])
+        mask = compiled(c, call.args[1]) if len(call.args) > 1 else lambda x: np.uint32(_FULL)
+
+        def evaluate(x: Lanes) -> Any:
+            ballots = by_warp(x, np.not_equal(predicate(x), 0), False)
+            return _to_threads(x, decide(_voters(x, mask(x)), ballots)).astype(dtype)
+
+        return evaluate
+
+
+_vote("any_sync", lambda voters, ballots: (voters & ballots).any(1), np.int32)
+_vote("all_sync", lambda voters, ballots: (~voters | ballots).all(1), np.int32)
+_vote("ballot_sync", lambda voters, ballots: _bits(voters & ballots), np.uint64)
+
+
+@intrinsic("activemask")
+def _activemask(c: Compiler, call: Any) -> Evaluate:
+    return lambda x: _to_threads(x, _bits(by_warp(x, everyone(x), False)))
+
+
+@intrinsic("match_any_sync", "match_all_sync")
+def _match(c: Compiler, call: Any) -> Evaluate:
+    value = compiled(c, call.args[0])
+    mask = compiled(c, call.args[1]) if len(call.args) > 1 else lambda x: np.uint32(_FULL)
+    every = str(call.op.name).endswith("all_sync")
+
+    def evaluate(x: Lanes) -> Any:
+        voters, values = _voters(x, mask(x)), by_warp(x, value(x), 0)
+        alike = (values[:, :, None] == values[:, None, :]) & voters[:, None, :]
+        found = (alike.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(2, dtype=np.uint64)
+        if every:
+            found = np.where(found == _bits(voters)[:, None], found, np.uint64(0))
+        return found.reshape(-1)[: x.lanes].astype(np.uint32)
+
+    return evaluate
+
+
+@intrinsic("fns")
+def _nth_set(c: Compiler, call: Any) -> Evaluate:
+    """The position of the ``offset``-th set bit from ``base`` on."""
+    parts = [compiled(c, arg) for arg in call.args]
+
+    def find(mask: int, base: int, offset: int) -> int:
+        if offset == 0:
+            return base if mask >> base & 1 else _FULL
+        places = range(base, WARP) if offset > 0 else range(base, -1, -1)
+        found = [bit for bit in places if mask >> bit & 1]
+        return found[abs(offset) - 1] if len(found) >= abs(offset) else _FULL
+
+    search = np.vectorize(lambda mask, base, offset: find(int(mask), int(base), int(offset)), otypes=[np.uint32])
+    return lambda x: search(*(part(x) for part in parts))[()]
+
+
+_FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    # name -> the operation on integers, on floats
+    "sum": (np.add.reduce, np.add.reduce),
+    "max": (np.maximum.reduce, np.fmax.reduce),
+    "min": (np.minimum.reduce, np.fmin.reduce),
+    "bitand": (np.bitwise_and.reduce, np.bitwise_and.reduce),
+    "bitor": (np.bitwise_or.reduce, np.bitwise_or.reduce),
+}
+
+
+def _warp_reduce(op: str) -> None:
+    @intrinsic(f"warp_reduce_{op}")
+    def make(c: Compiler, call: Any) -> Evaluate:
+        value = compiled(c, call.args[0])
+
+        def evaluate(x: Lanes) -> Any:
+            given = np.broadcast_to(value(x), (x.lanes,))
+            active, result = everyone(x), given.copy()
+            fold = _FOLDS[op][given.dtype.kind == "f"]
+            for first in range(0, x.lanes, WARP):
+                warp = slice(first, min(first + WARP, x.lanes))
+                if active[warp].any():
+                    result[warp] = fold(given[warp][active[warp]])
+            return result
+
+        return evaluate
+
+
+for _op in _FOLDS:
+    _warp_reduce(_op)
+
+
+def _block_vote(name: str, decide: Callable[[np.ndarray], Any]) -> None:
+    @intrinsic(name)
+    def make(c: Compiler, call: Any) -> Evaluate:
+        predicate = compiled(c, call.args[0])
+
+        def evaluate(x: Lanes) -> Any:
+            active = everyone(x)
+            if not (active | x.block.exited).all():
+                x.find("divergence", f"T.{name} is run by some threads of the block only")
+            return np.int32(decide(np.broadcast_to(np.not_equal(predicate(x), 0), (x.lanes,))[active]))
+
+        return evaluate
+
+
+_block_vote("syncthreads_count", np.sum)
+_block_vote("syncthreads_and", np.all)
+_block_vote("syncthreads_or", np.any)
+
+
+@intrinsic("block_rank_in_cluster")
+def _block_rank(c: Compiler, call: Any) -> Evaluate:
+    return lambda x: np.int32(x.block.rank)
+
+
+def _nothing(c: Compiler, call: Any) -> Evaluate:
+    """Orders what is in order here already, or changes only the speed."""
+    return lambda x: None
+
+
+for _name in (
+    "fence_proxy_async", "fence_barrier_init", "warpgroup_arrive", "warpgroup_fence_operand", "pdl_trigger", "pdl_sync",
+):  # fmt: skip
+    intrinsic(_name)(_nothing)
