@@ -83,10 +83,19 @@ def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> A
         check_written(x, view, row, at, both(x.mask, inside))
     if storage.pending is not None:
         check_arrived(x, view, row, at, both(x.mask, inside))
+    if storage.blocks is not None and x.checks:
+        storage.blocks.note_read(x, view, _those(x, at, both(x.mask, inside)))
     if tracked and x.checks and not storage.private:
         record_reads(x, view, at, both(x.mask, inside))
     value = view.read(row, at)
     return value if inside is True else np.where(inside, value, _outside_value(view))
+
+
+def _those(x: Any, at: Any, active: Mask) -> np.ndarray:
+    """The positions of the lanes that take part, as an array."""
+    if active is True:
+        return np.atleast_1d(at)
+    return np.broadcast_to(at, (x.lanes,))[active]
 
 
 def _outside_value(view: View) -> Any:
@@ -147,6 +156,8 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         row = slice(None) if storage.data.shape[0] > 1 else 0
         if x.checks and not storage.private:
             record_writes(x, view, at, value, True)
+            if storage.blocks is not None:
+                storage.blocks.note_write(x, view, np.atleast_1d(at), value)
         view.write(row if view.kind.bits != 4 else np.arange(storage.rows), at, value)
         mark_written(view, row, at)
         return
@@ -158,6 +169,8 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         record_writes(x, view, at, value, active)
     if active is not True:
         at, value = at[active], value[active]
+    if storage.blocks is not None and x.checks:
+        storage.blocks.note_write(x, view, at, value)
     view.write(row, at, value)
     mark_written(view, row, at)
 

@@ -23,7 +23,7 @@ def _in_type(function: Callable[[Any, Any], Any]) -> Operation:
         if kind.kind == "bool":
             return np.not_equal(function(np.asarray(a, np.int32), np.asarray(b, np.int32)), 0)
         result = function(a, b)
-        return wrapped(result, kind) if kind.bits < 8 else result
+        return wrapped(result, kind) if kind.is_narrow else result
 
     return compute
 

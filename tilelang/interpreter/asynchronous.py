@@ -1,7 +1,7 @@
 """Copies and products that the program itself waits for.
 
-What they write appears as late as the program allows: at the wait that guarantees it. Until then their destination is *pending*, and
-an access to it is a finding. Each queue of groups belongs to the threads that committed them.
+What they write appears as late as the program allows: at the wait that guarantees it. Until then their destination is *pending*,
+and an access to it is a finding. Each queue of groups belongs to the threads that committed them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import numpy as np
 from tilelang.errors import CompileError
 from tilelang.interpreter.access import both, load, locate, mark_written, store
 from tilelang.interpreter.barriers import place_of
-from tilelang.interpreter.boxes import Box, positions, read, write
-from tilelang.interpreter.compiler import Compiler, Step
+from tilelang.interpreter.boxes import Box, positions, write
+from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
 from tilelang.interpreter.numbers import element
-from tilelang.interpreter.state import Lanes, union
-from tilelang.interpreter.waits import until, waits
+from tilelang.interpreter.state import Lanes
 from tilelang.ir.expr import as_int
 from tilelang.tensor_maps import DATA_TYPES
 
@@ -356,6 +355,3 @@ def _store_remote(c: Compiler, call: Any) -> Evaluate:
         store(x, other.state.views[slot], [index(x) for index in indices], value(x))
 
     return evaluate
-
-
-__all__ = ["Step", "product_started", "read", "started", "union", "until", "waits"]

@@ -36,6 +36,7 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
     if view.storage.pending is not None:
         check_arrived(x, view, 0, at, True)
     x.run.progress += 1
+    synchronise(x, view)
     if at.size > 1 and not old and op in _AT_ONCE and view.kind.memory == view.kind.value:
         _AT_ONCE[op].at(view.storage.elements(view.kind)[0], at, value)
         return None
@@ -50,6 +51,12 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
         before[place] = held
         view.write(0, at[place], combine(held, value[place]))
     return before
+
+
+def synchronise(x: Lanes, view: View) -> None:
+    """An atomic access orders what its block did before with what others do after theirs."""
+    if view.is_tensor:
+        x.block.order.synchronise(x.block.number, id(view.storage))
 
 
 def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str) -> Any:
@@ -115,7 +122,16 @@ intrinsic("atomic_addx4")(_consecutive(4))
 @intrinsic("atomic_load")
 def _atomic_load(c: Compiler, call: Any) -> Evaluate:
     slot, indices = _element(c, call.args[0])
-    return lambda x: load(x, x.views[slot], [index(x) for index in indices])
+
+    def evaluate(x: Lanes) -> Any:
+        view = x.views[slot]
+        synchronise(x, view)
+        record, view.storage.blocks = view.storage.blocks, None
+        value = load(x, view, [index(x) for index in indices])
+        view.storage.blocks = record
+        return value
+
+    return evaluate
 
 
 @intrinsic("atomic_store")
@@ -127,6 +143,7 @@ def _atomic_store(c: Compiler, call: Any) -> Evaluate:
         at, inside = locate(x, view, [index(x) for index in indices])
         stored = value(x)
         x.run.progress += 1
+        synchronise(x, view)
         if inside is False:
             return
         active = both(x.mask, inside)

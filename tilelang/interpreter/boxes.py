@@ -112,7 +112,10 @@ def _note_outside(x: Lanes, box: Box) -> None:
 def read(x: Lanes, box: Box) -> np.ndarray:
     """The values of a box, with an axis of threads before the box's where they differ; outside of a tensor its safe value."""
     view, storage = box.view, box.view.storage
-    if box.is_whole and storage.rows == 1 and storage.written is None and storage.pending is None:
+    if storage.blocks is not None and x.checks:
+        at, inside = positions(x, box)
+        storage.blocks.note_read(x, view, _inside(at, inside))
+    elif box.is_whole and storage.rows == 1 and storage.written is None and storage.pending is None:
         return view.read(0, _flat(view)).reshape(box.extents)
     at, inside = positions(x, box)
     row: Any = 0
@@ -127,6 +130,10 @@ def read(x: Lanes, box: Box) -> np.ndarray:
     if inside is True:
         return value
     return np.where(inside, value, 0 if view.safe is None else view.safe).astype(value.dtype)
+
+
+def _inside(at: np.ndarray, inside: Any) -> np.ndarray:
+    return at.ravel() if inside is True else at[inside]
 
 
 def _flat(view: View) -> Any:
@@ -155,11 +162,16 @@ def write(x: Lanes, box: Box, value: Any) -> None:
     differs = box.differs or np.ndim(value) > rank or (x.mask is not True and storage.private)
     if storage.private and differs:
         storage.spread(x.lanes)
-    if not differs and storage.rows == 1 and box.is_whole and _is_compact(view) and view.kind.bits != 4:
+    plain = storage.rows == 1 and storage.blocks is None and view.kind.bits != 4
+    if plain and not differs and box.is_whole and _is_compact(view):
         view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
         _all_written(view)
         return
     at, inside = positions(x, box)
+    if storage.blocks is not None and x.checks:
+        shape = np.broadcast_shapes(at.shape, np.shape(value))
+        chosen = np.broadcast_to(True if inside is True else inside, shape)
+        storage.blocks.note_write(x, view, np.broadcast_to(at, shape)[chosen], np.broadcast_to(value, shape)[chosen])
     if not differs:
         row = np.arange(storage.rows).reshape((-1,) + (1,) * rank) if storage.rows > 1 else 0
         _put(view, row, at, inside, value)

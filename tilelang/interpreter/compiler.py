@@ -13,6 +13,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.interpreter.numbers import element
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk
@@ -145,4 +146,4 @@ def source_of(data: Any) -> Any:
 
 
 def _bits(buffer: Any) -> int:
-    return canonical(canonical(str(buffer.dtype)).base).bits
+    return element(canonical(str(buffer.dtype)).base).bits

@@ -73,7 +73,7 @@ def _variable(c: Any, expr: Any) -> Evaluate:
 def _binary(c: Any, expr: Any) -> Evaluate:
     a, b, kind = compiled(c, expr.a), compiled(c, expr.b), type_of(expr.a)
     compute = BINARY[type(expr)]
-    if kind.kind != "bool" and kind.bits >= 8 and type(expr) in _DIRECT:
+    if kind.kind != "bool" and not kind.is_narrow and type(expr) in _DIRECT:
         direct = _DIRECT[type(expr)]
         return lambda x: direct(a(x), b(x))
     return lambda x: compute(kind, a(x), b(x))
@@ -107,7 +107,7 @@ def _not(c: Any, expr: Any) -> Evaluate:
 
 def _invert(c: Any, expr: Any) -> Evaluate:
     value, kind = compiled(c, expr.a if hasattr(expr, "a") else expr.args[0]), type_of(expr)
-    return lambda x: numbers.wrapped(np.invert(value(x)), kind) if kind.bits < 8 else np.invert(value(x))
+    return lambda x: numbers.wrapped(np.invert(value(x)), kind) if kind.is_narrow else np.invert(value(x))
 
 
 def _select(c: Any, expr: Any) -> Evaluate:

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilelang.interpreter.asynchronous import Queue
+from tilelang.interpreter.blocks import Order, watch_tensors
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
+from tilelang.interpreter.memory import View
 from tilelang.interpreter.schedule import run_blocks
 from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.survey import written_buffers
 from tilelang.interpreter.waits import Blocks, Meeting
 from tilelang.ir import nodes as ir
 
@@ -24,6 +27,7 @@ class Block:
         number: its place in the order of blocks, x fastest.
         grid, cluster: the blocks that it may meet; ``rank`` is its number in the cluster.
         state: in which it runs.
+        order: what blocks have seen of each other.
         exited: the threads that ended.
         generator: of random numbers.
         barriers: its mbarriers, by the slot of their buffer.
@@ -37,6 +41,7 @@ class Block:
         self.number = number
         self.grid, self.cluster, self.rank = grid, cluster, rank
         self.state: Any = None
+        self.order: Any = None
         self.exited = np.zeros(threads, bool)
         self.generator: Any = None
         self.barriers: dict[int, Any] = {}
@@ -60,9 +65,12 @@ def launch(c: Compiler, stmt: Any) -> Step:
         axes[str(body.node.thread_tag)] = c.slot(body.node.var), compiled(c, body.value)
         body = body.body
     inner = c.step(body)
+    tensors = [c.view(buffer) for buffer in sorted(written_buffers(body), key=str) if buffer.scope() in ("", "global")]
 
     def run(x: Lanes) -> bool:
-        grid = Grid(x, {tag: int(extent(x)) for tag, (_, extent) in axes.items()}, {tag: slot for tag, (slot, _) in axes.items()})
+        sizes = {tag: int(extent(x)) for tag, (_, extent) in axes.items()}
+        written = {slot: x.views[slot] for slot in tensors if x.views[slot] is not None}
+        grid = Grid(x, sizes, {tag: slot for tag, (slot, _) in axes.items()}, written)
         run_blocks(x.run, grid.begin, grid.size, inner)
         return False
 
@@ -76,13 +84,15 @@ class Grid:
         size: how many.
     """
 
-    def __init__(self, x: Lanes, extents: dict[str, int], slots: dict[str, int]):
+    def __init__(self, x: Lanes, extents: dict[str, int], slots: dict[str, int], written: dict[int, View]):
         self._x = x
         self._extents = extents
         self._slots = slots
         self._blocks, self._cluster, self._threads = (self._of(kind) for kind in ("blockIdx", "clusterCtaIdx", "threadIdx"))
         self.size = int(np.prod(self._blocks, dtype="int64"))
-        self._all = Blocks(self.size)
+        self._order = Order(self.size)
+        self._all = Blocks(self.size, self._order)
+        watch_tensors(written, self._order)
         self._clusters: dict[tuple[int, ...], Blocks] = {}
 
     def _of(self, kind: str) -> list[int]:
@@ -95,9 +105,10 @@ class Grid:
         own = [index % size for index, size in zip(place, self._cluster)]
         rank = own[0] + self._cluster[0] * (own[1] + self._cluster[1] * own[2])
         group = tuple(index // size for index, size in zip(place, self._cluster))
-        cluster = self._clusters.setdefault(group, Blocks(int(np.prod(self._cluster))))
+        cluster = self._clusters.setdefault(group, Blocks(int(np.prod(self._cluster)), self._order))
         named = tuple(index for axis, index in zip("xyz", place) if f"blockIdx.{axis}" in self._extents)
         block = Block(named, number, lanes, self._all, cluster, rank)
+        block.order = self._order
         cluster.blocks[rank] = block
         block.state = y = Lanes(x.run, block, lanes, list(x.values), list(x.views))
         y.span = x.span

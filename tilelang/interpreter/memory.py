@@ -28,10 +28,11 @@ class Storage:
         access: the record of who touched each cell, made when it is first needed.
         typed: the data under the types that it was accessed by.
         pending: which cells an asynchronous copy or product is still to write.
+        blocks: of a tensor that a launch of several blocks writes, which block touched each cell.
         touched: of a copy for iterations, which cells each of them stored to.
     """
 
-    __slots__ = ("data", "name", "scope", "cell_bits", "written", "access", "typed", "pending", "touched")
+    __slots__ = ("data", "name", "scope", "cell_bits", "written", "access", "typed", "pending", "touched", "blocks")
 
     def __init__(self, data: np.ndarray, name: str, scope: str, cell_bits: int, fresh: bool):
         self.data = data
@@ -45,6 +46,7 @@ class Storage:
         self.typed: dict[Any, np.ndarray] = {}
         self.pending: np.ndarray | None = None
         self.touched: np.ndarray | None = None
+        self.blocks: Any = None
 
     @property
     def rows(self) -> int:
@@ -72,13 +74,32 @@ class Storage:
         if self.written is not None:
             self.written = np.repeat(self.written, lanes, axis=0)
 
-    def fork(self, lanes: int) -> Storage:
-        """A copy with a row for each lane."""
+    @property
+    def cell_count(self) -> int:
+        """Cells of a row."""
+        return self.data.shape[1] * 8 // self.cell_bits
+
+    def cells(self) -> np.ndarray:
+        """The bytes of each cell, (rows, cells, bytes); of a cell of four bits, a byte that holds them."""
+        if self.cell_bits >= 8:
+            return self.data.reshape(self.rows, self.cell_count, -1)
+        pairs = np.stack([self.data & 15, self.data >> 4], axis=-1) if self.cell_bits == 4 else self.data
+        return pairs.reshape(self.rows, -1, 1)
+
+    def set_cells(self, cells: np.ndarray) -> None:
+        """Sets the memory to what :meth:`cells` would give."""
+        if self.cell_bits == 4:
+            pairs = cells.reshape(self.rows, -1, 2)
+            cells = pairs[..., 0] | pairs[..., 1] << 4
+        self.data[:] = cells.reshape(self.data.shape)
+
+    def fork(self, rows: np.ndarray) -> Storage:
+        """A copy of some rows, one for each lane."""
         twin = Storage.__new__(Storage)
         twin.name, twin.scope, twin.cell_bits, twin.access = self.name, self.scope, self.cell_bits, None
-        twin.touched = None
-        twin.data, twin.typed, twin.pending = np.repeat(self.data[:1], lanes, axis=0), {}, None
-        twin.written = None if self.written is None else np.repeat(self.written[:1], lanes, axis=0)
+        twin.touched = twin.blocks = None
+        twin.data, twin.typed, twin.pending = self.data[rows], {}, None
+        twin.written = None if self.written is None else self.written[rows]
         return twin
 
 

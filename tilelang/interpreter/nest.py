@@ -3,6 +3,9 @@
 Iterations are in no order: one that touches what another writes is a race. Memory of threads (``T.alloc_local``, ``T.alloc_var``)
 is each iteration's own while the loop runs. Afterwards an element that one iteration stored to holds that value; one that several
 iterations gave different values holds none.
+
+A loop that uses what differs between threads is each thread's own, which runs all iterations: then the lanes are the iterations
+of every thread.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from tilelang.interpreter.memory import Storage
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.survey import evaluated, is_private, touched, variables_of
-from tilelang.ir import nodes as ir
 
 
 def parallel(c: Compiler, stmt: Any) -> Step:
@@ -42,14 +44,15 @@ def parallel(c: Compiler, stmt: Any) -> Step:
         sizes = tuple(int(_alike(x, extent(x))) for _, extent, _ in bounds)
         if 0 in sizes:
             return False
-        y = _iterations(x, sizes, outer, span)
+        y, threads = _iterations(x, sizes, outer, private)
         for (low, _, slot), kind, index in zip(bounds, kinds, _indices(sizes)):
             first = _alike(x, low(x))
-            y.values[slot] = index.astype(kind) if not first else (index + first).astype(kind)
-        forked = _fork_private(x, y, private)
+            index = index.astype(kind) if not first else (index + first).astype(kind)
+            y.values[slot] = index if threads is None else np.tile(index, len(threads))
+        forked = _fork_private(x, y, private, threads)
         body.run(y)
         for base, copy in forked:
-            _join(base, copy)
+            _join(x, base, copy, threads)
         return False
 
     return Step(run)
@@ -61,74 +64,94 @@ def _indices(sizes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     return tuple(axis.ravel() for axis in np.indices(sizes, dtype=np.int32))
 
 
-def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], span: Any) -> Lanes:
-    """A state whose lanes are the iterations."""
-    y = Lanes(x.run, x.block, int(np.prod(sizes, dtype="int64")), list(x.values), list(x.views))
+def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], private: list[int]) -> tuple[Lanes, np.ndarray | None]:
+    """A state whose lanes are the iterations; of every thread where the loop is each thread's own, then with their numbers."""
+    count, threads = int(np.prod(sizes, dtype="int64")), None
+    if any(_differs(x, x.values[slot]) for slot in outer) or any(_differs(x, _rows(x, slot)) for slot in private):
+        threads = np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask)
+    y = Lanes(x.run, x.block, count if threads is None else count * len(threads), list(x.values), list(x.views))
     x.run.clock += 1
-    y.interval, y.unordered, y.nest, y.span = x.run.clock, 1, sizes, span
+    y.interval, y.unordered, y.span = x.run.clock, 1, x.span
+    y.nest = sizes if threads is None else (len(threads), *sizes)
     for slot in outer:
-        if np.ndim(y.values[slot]):
-            y.values[slot] = _alike(x, y.values[slot])
-    return y
+        value = y.values[slot]
+        if isinstance(value, np.ndarray) and value.ndim:
+            y.values[slot] = _alike(x, value) if threads is None else np.repeat(value[threads], count)
+    return y, threads
+
+
+def _rows(x: Lanes, slot: int) -> Any:
+    """What threads hold in a buffer of their own, a row a thread; None where there is one row for all."""
+    view = x.views[slot]
+    return None if view is None or view.storage.rows == 1 else view.storage.data
+
+
+def _differs(x: Lanes, value: Any) -> bool:
+    """Whether threads that run a statement have different values."""
+    if not isinstance(value, np.ndarray) or not value.ndim:
+        return False
+    chosen = value if x.mask is True else value[x.mask]
+    return bool((chosen != chosen[:1]).any())
 
 
 def _alike(x: Lanes, value: Any) -> Any:
-    """A value that iterations use and all threads must agree on, as which thread runs an iteration is not specified."""
-    if not np.ndim(value):
+    """A value that threads agree on."""
+    if not isinstance(value, np.ndarray) or not value.ndim:
         return value
-    chosen = value if x.mask is True else value[x.mask]
-    if chosen.size and not (chosen == chosen[0]).all():
-        x.find("divergence", "an iteration of T.Parallel uses a value that differs between the threads that could run it")
-    return chosen[0] if chosen.size else value[0]
+    if _differs(x, value):
+        x.find("divergence", "the extents of a T.Parallel differ between the threads that run it")
+    return value[0] if x.mask is True else value[int(np.argmax(x.mask))]
 
 
-def _fork_private(x: Lanes, y: Lanes, private: list[int]) -> list[tuple[Storage, Storage]]:
+# Memory of threads ---------------------------------------------------------------------------------------------------
+
+
+def _fork_private(x: Lanes, y: Lanes, private: list[int], threads: np.ndarray | None) -> list[tuple[Storage, Storage]]:
     """Gives each iteration its own copy of the memory of threads that the loop names."""
     copies: dict[int, tuple[Storage, Storage]] = {}
     for slot in private:
-        view = x.views[slot] if slot < len(x.views) else None
+        view = x.views[slot]
         if view is None:
             continue
         base = view.storage
         if id(base) not in copies:
-            copies[id(base)] = base, _own_copy(x, base, y.lanes)
+            copies[id(base)] = base, _own_copy(x, base, y.lanes, threads)
         y.views[slot] = view.over(copies[id(base)][1])
     return list(copies.values())
 
 
-def _own_copy(x: Lanes, base: Storage, lanes: int) -> Storage:
-    """A storage with a row an iteration, which begin as what the threads hold where they hold the same."""
-    copy = base.fork(lanes)
-    copy.touched = np.zeros((lanes, base.data.shape[1] * 8 // base.cell_bits), bool)
-    if base.rows > 1:
-        rows = base.data if x.mask is True else base.data[x.mask]
-        same = (rows == rows[:1]).all(0).reshape(-1, max(1, base.cell_bits // 8)).all(-1)
-        if base.cell_bits < 8:
-            same = np.repeat(same, 8 // base.cell_bits)
-        copy.data[:] = rows[:1]
-        copy.typed = {}
-        known = np.ones_like(same) if base.written is None else base.written[0 if x.mask is True else int(np.argmax(x.mask))]
-        copy.written = np.repeat((known & same)[None], lanes, axis=0)
+def _own_copy(x: Lanes, base: Storage, lanes: int, threads: np.ndarray | None) -> Storage:
+    """A storage with a row an iteration, which begins as what its thread holds."""
+    if base.rows == 1:
+        rows = np.zeros(lanes, np.int64)
+    elif threads is None:
+        rows = np.full(lanes, 0 if x.mask is True else int(np.argmax(x.mask)))
+    else:
+        rows = np.repeat(threads, lanes // len(threads))
+    copy = base.fork(rows)
+    copy.touched = np.zeros((lanes, base.cell_count), bool)
     return copy
 
 
-def _join(base: Storage, copy: Storage) -> None:
-    """Puts what iterations stored to their own copies into the memory of all threads."""
-    writers = copy.touched.sum(0)
-    if not writers.any():
+def _join(x: Lanes, base: Storage, copy: Storage, threads: np.ndarray | None) -> None:
+    """Puts what iterations stored to their own copies into the memory of their threads."""
+    if not copy.touched.any():
         return
-    last = copy.touched.shape[0] - 1 - np.argmax(copy.touched[::-1], axis=0)
+    owners = 1 if threads is None else len(threads)
+    touched = copy.touched.reshape(owners, -1, base.cell_count)
+    if threads is not None or x.mask is not True:
+        base.spread(x.lanes)
+        rows = np.flatnonzero(x.mask) if threads is None else threads
+    else:
+        rows = np.arange(base.rows)
     if base.written is None:
-        base.written = np.ones((base.rows, copy.touched.shape[1]), bool)
-    size = max(1, base.cell_bits // 8)
-    per_byte = max(1, 8 // base.cell_bits)
-    data = copy.data.reshape(copy.data.shape[0], -1, size)
-    for cell in np.flatnonzero(writers):
-        place = cell // per_byte
-        chosen = data[last[cell], place]
-        agree = (data[copy.touched[:, cell], place] == chosen).all()
-        base.data.reshape(base.rows, -1, size)[:, place] = chosen
-        base.written[:, cell] = bool(agree)
-
-
-__all__ = ["ir", "parallel"]
+        base.written = np.ones((base.rows, base.cell_count), bool)
+    stored = copy.cells().reshape(owners, touched.shape[1], base.cell_count, -1)
+    last = touched.shape[1] - 1 - np.argmax(touched[:, ::-1], axis=1)
+    chosen = np.take_along_axis(stored, last[:, None, :, None], axis=1)
+    agree = ((stored == chosen).all(-1) | ~touched).all(1)
+    changed = touched.any(1)
+    cells = base.cells()
+    cells[rows] = np.where(changed[..., None], chosen[:, 0], cells[rows])
+    base.set_cells(cells)
+    base.written[rows] = np.where(changed, agree, base.written[rows])

@@ -34,7 +34,7 @@ class Element:
     Attributes:
         name: canonical dtype name.
         kind: ``"float"``, ``"int"``, ``"uint"``, ``"bool"`` or ``"handle"``.
-        bits: of one element in memory.
+        bits: of one element in memory (uint1 takes a byte).
         value: NumPy's type of a value in a register.
         memory: NumPy's type of an element in memory (a byte for types of four bits).
     """
@@ -54,6 +54,11 @@ class Element:
         """What a value is in memory, rounded to nearest even or wrapped around."""
         encoder = _ENCODERS.get(self.name)
         return encoder(value) if encoder is not None else np.asarray(value, self.memory)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it is an integer of fewer bits than its value has in a register."""
+        return self.kind != "float" and self.name in _ENCODERS
 
     def rounded(self, value: Any) -> Any:
         """The value that is left of a float after it went through memory."""
@@ -79,7 +84,9 @@ def element(dtype: str) -> Element:
         memory = np.dtype(str(kind)) if kind in ("float64", "float32", "float16") else np.dtype(f"uint{max(8, kind.bits)}")
         return Element(str(kind), "float", kind.bits, value, memory)
     width = np.dtype(f"{kind.kind}{max(8, kind.bits)}")
-    return Element(str(kind), kind.kind, kind.bits, width, width if kind.bits >= 8 else np.dtype("uint8"))
+    return Element(
+        str(kind), kind.kind, 8 if kind.bits == 1 else kind.bits, width, width if kind.bits >= 8 else np.dtype("uint8")
+    )
 
 
 # Formats that NumPy lacks --------------------------------------------------------------------------------------------
@@ -223,7 +230,7 @@ def _narrowed(value: Any, target: Element) -> Any:
 
 def wrapped(value: Any, target: Element) -> Any:
     """An integer's low bits as an integer type."""
-    if target.bits < 8:
+    if target.is_narrow:
         return target.decode(target.encode(np.asarray(value).astype("int64")))
     return np.asarray(value).astype(target.value)[()]
 

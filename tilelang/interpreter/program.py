@@ -31,7 +31,6 @@ class Run:
         findings: what was found.
         clock: the number of the interval of accesses that began last.
         progress: counts what others may wait for.
-        grid_interval: how many times blocks met.
         watches: called at each statement.
     """
 
@@ -41,7 +40,6 @@ class Run:
         self.findings = Findings()
         self.clock = 0
         self.progress = 0
-        self.grid_interval = 0
         self.watches = watches
 
     def observe(self, x: Lanes, span: Any) -> None:

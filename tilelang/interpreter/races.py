@@ -22,18 +22,15 @@ class Access:
     Attributes:
         writer, reader: a lane, or -2 for several readers.
         written, read: the interval of it.
-        writing_block, reading_block: for tensors, the block of it; -1 none, -2 several readers.
     """
 
-    __slots__ = ("writer", "reader", "written", "read", "writing_block", "reading_block")
+    __slots__ = ("writer", "reader", "written", "read")
 
     def __init__(self, cells: int):
         self.writer = np.full(cells, -1, np.int32)
         self.reader = np.full(cells, -1, np.int32)
         self.written = np.zeros(cells, np.int64)
         self.read = np.zeros(cells, np.int64)
-        self.writing_block: np.ndarray | None = None
-        self.reading_block: np.ndarray | None = None
 
 
 def access_of(view: View) -> Access:

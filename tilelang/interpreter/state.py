@@ -26,7 +26,8 @@ class Lanes:
         interval: accesses of different lanes in one interval are in no order.
         unordered: how many statements around this one let their lanes go on at different times.
         loops: for each loop around this statement, the lanes that left it or its iteration.
-        nest: the extents of the ``T.Parallel`` whose iterations are the lanes, or None.
+        nest: the extents of the ``T.Parallel`` whose iterations are the lanes (after the number of threads, where each runs them
+            all), or None.
         block: the block that runs.
         run: the whole run.
         span: of the statement that runs.

@@ -432,5 +432,3 @@ def _warp_groups(c: Compiler, stmt: Any) -> Step:
     step = Step(run, sides=lambda x: _sides(x, chosen(x), body, nothing), alone=True)
     step.wait = lambda x: run_together(x, [step])
     return step
-
-

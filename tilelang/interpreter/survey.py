@@ -47,11 +47,13 @@ def touched(body: Any) -> set[Any]:
     return found
 
 
-def regions(body: Any) -> Iterator[tuple[Any, str]]:
-    """The regions that tile operators access, and how."""
+def written_buffers(body: Any) -> set[Any]:
+    """The buffers that statements in a body write."""
+    found = set(element_stores(body))
     for stmt in walk(body):
         if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-            yield from decode(stmt.value).regions()
+            found.update(region.buffer for region, access in decode(stmt.value).regions() if "w" in access)
+    return found
 
 
 def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any]) -> bool:

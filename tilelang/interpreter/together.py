@@ -1,8 +1,8 @@
 """Sequences in which some threads wait while others go on.
 
-Threads that a branch separates are a *group* each: they run their side, and go on behind the branch together. Where one group waits,
-the others run ahead through the statements that a part of the threads may run alone; what is the block's (a tile operator, a store
-to memory) is run when all have come.
+Threads that a branch separates are a *group* each: they run their side, and go on behind the branch together. Where one group
+waits, the others run ahead through the statements that a part of the threads may run alone; what is the block's (a tile operator,
+a store to memory) is run when all have come.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Groups:
         self.stopped: list[Lanes] = []
 
     def run(self, index: int, sides: list[tuple[Any, Step]]) -> Iterator[None]:
-        """Runs from the branch at ``index`` until the groups are one again; gives the next statement, and whether none goes on."""
+        """Runs from a branch until the groups are one again; gives the next statement, and whether none goes on."""
         self._split(self.x, index, sides)
         while self.groups:
             before = self.x.run.progress
@@ -111,7 +111,9 @@ class _Groups:
     def _run_ahead(self) -> bool:
         """Lets groups that wait to be joined begin statements that they may run alone."""
         ready = [g for g in self.groups if g.task is None and g.index < len(self.steps) and self.steps[g.index].alone]
-        return any([self._begin(group) for group in ready])
+        for group in ready:
+            self._begin(group)
+        return bool(ready)
 
     def _merge(self) -> tuple[int, bool]:
         x, ended = self.x, [*(group.x for group in self.groups), *self.stopped]

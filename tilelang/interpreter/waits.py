@@ -180,25 +180,34 @@ class Blocks:
         blocks: by their number in it.
         arrived: how many came for this time, of those that still run.
         turn: how many times all came.
+        order: what the blocks of the launch have seen of each other.
     """
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, order: Any):
+        self.order = order
         self.blocks: dict[int, Any] = {}
         self.count = count
         self.arrived = 0
         self.turn = 0
-        self.ended = 0
 
-    def come(self, run: Any) -> int:
+    def come(self, x: Lanes) -> int:
         """Counts a block; gives the turn that it waits for the end of."""
         turn = self.turn
         self.arrived += 1
-        run.progress += 1
+        x.run.progress += 1
         if self.arrived >= self.count:
             self.arrived = 0
             self.turn += 1
-            run.grid_interval += 1
+            self._all_came()
         return turn
+
+    def _all_came(self) -> None:
+        if self.count == self.order.size:
+            self.order.turn += 1
+            return
+        for _ in range(2):  # once to give what each block has done, once to take what all have
+            for block in self.blocks.values():
+                self.order.synchronise(block.number, id(self))
 
 
 def _together(x: Lanes, name: str) -> None:
@@ -212,7 +221,7 @@ def _blocks_step(name: str, blocks: Callable[[Lanes], Blocks], what: str) -> Cal
         def before(x: Lanes) -> None:
             _together(x, name)
             _order(x)
-            x.block.turns[name] = blocks(x).come(x.run)
+            x.block.turns[name] = blocks(x).come(x)
 
         return until(span, lambda x: blocks(x).turn != x.block.turns[name], what, before)
 
@@ -228,7 +237,7 @@ def _cluster_arrive(c: Compiler, call: Any, span: Any) -> Step:
     def run(x: Lanes) -> bool:
         x.begin(span)
         _together(x, "cluster_arrive")
-        x.block.turns["cluster"] = x.block.cluster.come(x.run)
+        x.block.turns["cluster"] = x.block.cluster.come(x)
         return False
 
     return Step(run)

@@ -16,6 +16,7 @@ from tilelang.cache.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text
+from tilelang.jit.interpreted import interpreted
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
 from tilelang.keywords import near_keywords
@@ -83,7 +84,10 @@ def lower(
         )
         options = annotated_options(_program(func), options)
         func = _with_outputs(func, options)
-        return compile_program(func, request_of(func, options))
+        request = request_of(func, options)
+        if options.target.kind == "interpret":
+            return interpreted(func, request).artifact
+        return compile_program(func, request)
     except TileLangError as error:
         raise concise(error) from None
 
@@ -152,8 +156,6 @@ def kernel_of(
     func = _with_outputs(func, options)
     request = request_of(func, options)
     if options.target.kind == "interpret":
-        from tilelang.jit.interpreted import interpreted
-
         return interpreted(func, request, metadata)
     key = _key(func, options, request, metadata)
 

@@ -1,0 +1,120 @@
+"""Races between blocks: what one writes and another touches, with no atomic access between that orders them.
+
+Every block has a vector clock. Atomic accesses to a tensor hand clocks on: the block that comes later has seen all that those
+before it had done. (One clock a tensor, not one an element: order may be assumed where there is none, never the other way round.)
+Where the grid meets, everything before is in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.memory import Storage, View
+
+_NOBODY, _SEVERAL = -1, -2
+
+
+class Order:
+    """What each block of a launch has seen of the others.
+
+    Attributes:
+        size: how many blocks there are.
+        turn: how many times the grid met.
+    """
+
+    def __init__(self, size: int):
+        self.size = size
+        self.turn = 0
+        self._clocks: dict[int, np.ndarray] = {}
+        self._handed: dict[int, np.ndarray] = {}
+
+    def now(self, block: int) -> int:
+        """The block's own time."""
+        return int(self._clocks[block][block]) if block in self._clocks else 1
+
+    def seen(self, block: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Whether what other blocks did at some times comes before what a block does now."""
+        clock = self._clocks.get(block)
+        return np.zeros(np.shape(others), bool) if clock is None else clock[others] >= times
+
+    def synchronise(self, block: int, place: int) -> None:
+        """A block makes an atomic access to the memory ``place``, or comes to a barrier of that name."""
+        clock = self._clocks.get(block)
+        if clock is None:
+            clock = self._clocks[block] = np.zeros(self.size, np.int32)
+            clock[block] = 1
+        handed = self._handed.get(place)
+        if handed is None:
+            self._handed[place] = clock.copy()
+        else:
+            np.maximum(clock, handed, out=clock)
+            np.maximum(handed, clock, out=handed)
+        clock[block] += 1
+
+
+class BlockAccess:
+    """Which block touched each cell of a tensor last, and when.
+
+    Attributes:
+        order: of the launch.
+    """
+
+    __slots__ = ("order", "turn", "writer", "written", "reader", "read")
+
+    def __init__(self, cells: int, order: Order):
+        self.order = order
+        self.turn = 0
+        self.writer, self.reader = np.full(cells, _NOBODY, np.int32), np.full(cells, _NOBODY, np.int32)
+        self.written, self.read = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+
+    def _catch_up(self) -> None:
+        if self.turn != self.order.turn:
+            self.turn = self.order.turn
+            self.writer.fill(_NOBODY)
+            self.reader.fill(_NOBODY)
+
+    def note_read(self, x: Any, view: View, at: np.ndarray) -> None:
+        """Notes reads of flat positions, and finds those of what another block wrote."""
+        self._catch_up()
+        cell, block = at * view.cells, x.block.number
+        self._find(x, view, at, block, self.writer[cell], self.written[cell], "reads", "wrote")
+        others = (self.reader[cell] != block) & (self.reader[cell] != _NOBODY)
+        self.reader[cell] = np.where(others, _SEVERAL, block)
+        self.read[cell] = self.order.now(block)
+
+    def note_write(self, x: Any, view: View, at: np.ndarray, value: Any) -> None:
+        """Notes writes of flat positions, and finds those of what another block touched."""
+        self._catch_up()
+        cell, block = at * view.cells, x.block.number
+        if (self.writer[cell] != _NOBODY).any():
+            changes = np.broadcast_to(view.kind.encode(value) != view.kind.encode(view.read(0, at)), at.shape)
+            self._find(x, view, at[changes], block, self.writer[cell][changes], self.written[cell][changes], "writes", "wrote")
+        self._find(x, view, at, block, self.reader[cell], self.read[cell], "writes", "read")
+        self.writer[cell] = block
+        self.written[cell] = self.order.now(block)
+
+    def _find(
+        self, x: Any, view: View, at: np.ndarray, block: int, other: np.ndarray, time: np.ndarray, mine: str, theirs: str
+    ) -> None:
+        foreign = (other != _NOBODY) & (other != block)
+        if not foreign.any():
+            return
+        conflict = foreign & ~((other >= 0) & self.order.seen(block, np.maximum(other, 0), time))
+        if conflict.any():
+            from tilelang.interpreter.access import element_text
+
+            who = int(other[conflict].flat[0])
+            name = f"block {who}" if who >= 0 else "another block"
+            x.find(
+                "race", f"block {block} {mine} {element_text(view, at, conflict)}, which {name} {theirs}, with nothing in between"
+            )
+
+
+def watch_tensors(views: Mapping[int, View], order: Order) -> None:
+    """Begins a launch: records who touches the tensors that it writes."""
+    for view in views.values():
+        storage: Storage = view.storage
+        storage.blocks = BlockAccess(storage.cell_count, order) if order.size > 1 else None
