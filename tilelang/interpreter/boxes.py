@@ -15,7 +15,7 @@ import numpy as np
 from tilelang.interpreter.access import both, check_arrived, check_written, element_text, mark_written, row_of, some
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
-from tilelang.interpreter.memory import View
+from tilelang.interpreter.memory import View, compact
 from tilelang.interpreter.state import Lanes
 from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
@@ -115,8 +115,8 @@ def read(x: Lanes, box: Box) -> np.ndarray:
     if storage.blocks is not None and x.checks:
         at, inside = positions(x, box)
         storage.blocks.note_read(x, view, _inside(at, inside))
-    elif box.is_whole and storage.rows == 1 and storage.written is None and storage.pending is None:
-        return view.read(0, _flat(view)).reshape(box.extents)
+    elif _is_plain(box) and storage.written is None and storage.pending is None:
+        return view.read(0, slice(0, view.size)).reshape(box.extents)
     at, inside = positions(x, box)
     row: Any = 0
     if storage.rows > 1:
@@ -136,14 +136,12 @@ def _inside(at: np.ndarray, inside: Any) -> np.ndarray:
     return at.ravel() if inside is True else at[inside]
 
 
-def _flat(view: View) -> Any:
-    return _grid((1,), (view.size,)) if view.kind.bits == 4 or not _is_compact(view) else slice(0, view.size)
-
-
-def _is_compact(view: View) -> bool:
-    from tilelang.interpreter.memory import compact
-
-    return list(view.strides) == compact(view.shape)
+def _is_plain(box: Box) -> bool:
+    """Whether a box is all elements of a buffer one after the other, the same for all threads."""
+    view = box.view
+    return (
+        box.is_whole and view.storage.rows == 1 and view.kind.bits != 4 and list(view.strides) == compact(view.shape, view.kind)
+    )
 
 
 def _lanes(x: Lanes, row: Any, box: Box, rank: int) -> Any:
@@ -162,8 +160,7 @@ def write(x: Lanes, box: Box, value: Any) -> None:
     differs = box.differs or np.ndim(value) > rank or (x.mask is not True and storage.private)
     if storage.private and differs:
         storage.spread(x.lanes)
-    plain = storage.rows == 1 and storage.blocks is None and view.kind.bits != 4
-    if plain and not differs and box.is_whole and _is_compact(view):
+    if storage.blocks is None and not differs and _is_plain(box):
         view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
         _all_written(view)
         return

@@ -17,6 +17,7 @@ from tilelang.interpreter.numbers import element
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk
+from tilelang.tileop.base import plain
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Compiler:
         stored: the memory that statements change element by element.
         in_nest: whether the statement stands in a ``T.Parallel``.
         span: of the statement that is compiled.
+        reducers: buffers of ``T.alloc_reducer`` with how they combine values.
         differing: variables, and memory of threads, that may differ between threads.
     """
 
@@ -67,7 +69,8 @@ class Compiler:
         self.roots: dict[Any, Any] = {}
         self.cells: dict[Any, int] = {}
         self.stored: set[Any] = set()
-        self.in_nest = False
+        self.reducers: dict[Any, str] = {}
+        self.in_nest: Any = False
         self.span: Any = None
         self.differing: set[Any] = set()
         self._survey(func)
@@ -78,6 +81,9 @@ class Compiler:
         for buffer in (*func.params, *(stmt.buffer for stmt in walk(func.body) if isinstance(stmt, ir.AllocBuffer))):
             if ir.is_buffer_var(buffer):
                 self.cells[buffer] = _bits(buffer)
+        for stmt in walk(func.body):
+            if isinstance(stmt, ir.AllocBuffer) and "tl.reducer_op" in stmt.annotations:
+                self.reducers[stmt.buffer] = str(plain(stmt.annotations["tl.reducer_op"]))
         for stmt in walk(func.body):
             if isinstance(stmt, ir.DeclBuffer):
                 source = source_of(stmt.data)

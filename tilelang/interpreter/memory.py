@@ -129,11 +129,11 @@ class View:
         self.storage = storage
         self.kind = kind
         self.shape = tuple(shape)
-        self.strides = tuple(compact(shape) if strides is None else strides)
+        self.strides = tuple(compact(shape, kind) if strides is None else strides)
         self.name = name
         self.safe: Any = None
         self.axes = tuple(zip(self.shape, self.strides))
-        self.size = int(np.prod(self.shape, dtype="int64")) if self.shape else 1
+        self.size = int(np.prod(self.shape, dtype="int64"))
         self.cells = kind.bits // storage.cell_bits
         self.is_tensor = storage.scope == ""
         self.base = base
@@ -173,10 +173,16 @@ class View:
             data[place] = (data[place] & kept) | (code[chosen] << np.uint8(4 * odd))
 
 
-def compact(shape: Sequence[int]) -> list[int]:
-    """Strides of a row-major array."""
+def compact(shape: Sequence[int], kind: Element) -> list[int]:
+    """Strides of a row-major array, whose rows are whole bytes."""
     strides, step = [], 1
     for size in reversed(list(shape)):
         strides.append(step)
-        step *= size
+        step *= size + size % 2 if kind.bits == 4 and step == 1 else size
     return strides[::-1]
+
+
+def extent(shape: Sequence[int], kind: Element) -> int:
+    """Elements that a compact array takes, with what fills its rows up."""
+    size = int(shape[0]) * compact(shape, kind)[0] if len(shape) else 1
+    return size + size % 2 if kind.bits == 4 else size

@@ -13,7 +13,7 @@ from tilelang.interpreter import asynchronous, atomics, matrices, scalars, state
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.findings import Finding, Findings
-from tilelang.interpreter.memory import Storage, View
+from tilelang.interpreter.memory import Storage, View, extent
 from tilelang.interpreter.numbers import constant, element
 from tilelang.interpreter.state import Lanes
 from tilelang.ir import nodes as ir
@@ -159,7 +159,7 @@ class Program:
         steps = [int(x.values[slot] if var is not None else slot(x)) for var, slot in strides] or None
         memory = _memory(tensor)
         storage = Storage(memory, name, "", self._compiler.cells[param], fresh)
-        wanted = -(-int(np.prod(shape, dtype="int64")) * kind.bits // 8)
+        wanted = -(-extent(shape, kind) * kind.bits // 8)
         if steps is None and memory.shape[1] < wanted:
             raise ArgumentValueError(self.name, name, position, "shape", str(tuple(shape)), str(tuple(tensor.shape)))
         return View(storage, kind, shape, steps, name)
@@ -167,7 +167,8 @@ class Program:
 
 def _scalar(param: Any, argument: Any) -> Any:
     if isinstance(param.ty, ir.ir.PointerType) or canonical(str(param.ty)).kind == "handle":
-        return np.int64(argument.data_ptr() if hasattr(argument, "data_ptr") else argument)
+        address = argument.data_ptr() if hasattr(argument, "data_ptr") else getattr(argument, "value", argument)
+        return np.int64(address or 0)
     value = argument.item() if hasattr(argument, "item") else argument
     return None if value is None else constant(value, element(str(param.ty)))
 

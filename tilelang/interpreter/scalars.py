@@ -101,14 +101,14 @@ def _rounded(exact: Fraction, nearest: Any, mode: str, kind: np.dtype) -> Any:
         return kind.type(-0.0) if mode == "rd" and not math.copysign(1.0, nearest) < 0 and nearest == 0 else nearest
     limit = np.finfo(kind).max
     value = kind.type(min(max(nearest, -limit), limit))
-    down = mode == "rd" or (mode == "rz" and exact > 0)
-    if down:
+    if abs(exact) > Fraction(float(limit)):
+        away = mode == ("ru" if exact > 0 else "rd")
+        return kind.type(math.copysign(np.inf if away else limit, exact))
+    if mode == "rd" or (mode == "rz" and exact > 0):
         while Fraction(float(value)) > exact:
             value = np.nextafter(value, kind.type(-np.inf))
-        return value if not (exact < -Fraction(float(limit))) or mode == "rz" else kind.type(-np.inf)
+        return value
     while Fraction(float(value)) < exact:
-        if value == limit:
-            return kind.type(np.inf) if mode == "ru" else value
         value = np.nextafter(value, kind.type(np.inf))
     return value
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import CompileError
+from tilelang.interpreter import reducers
 from tilelang.interpreter.access import both, some, store
 from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
 from tilelang.interpreter.expressions import compiled
-from tilelang.interpreter.memory import View, allocate
+from tilelang.interpreter.memory import View, allocate, extent
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
-from tilelang.interpreter.survey import is_private
+from tilelang.interpreter.survey import is_private, touched
 from tilelang.interpreter.together import run_together
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -317,6 +318,8 @@ def _continue(c: Compiler, stmt: Any) -> Step:
 
 @statement(ir.BufferStore)
 def _store(c: Compiler, stmt: Any) -> Step:
+    if c.in_nest and stmt.buffer in c.reducers and stmt.buffer in touched(ir.Evaluate(stmt.value)):
+        return reducers.update(c, stmt)
     slot, value = c.view(stmt.buffer), compiled(c, stmt.value)
     indices = [compiled(c, index) for index in stmt.indices]
     span = stmt.span
@@ -347,7 +350,7 @@ def _allocate(c: Compiler, stmt: Any) -> Step:
     buffer = stmt.buffer
     scope, kind, slot = buffer.scope(), element(str(buffer.dtype)), c.view(buffer)
     shape = [as_int(size) for size in buffer.shape]
-    cells, name, size = c.cells[buffer], str(buffer.name), int(np.prod(shape, dtype="int64"))
+    cells, name, size = c.cells[buffer], str(buffer.name), extent(shape, kind)
     own = buffer in c.differing
     if scope in ("shared.barrier", "shared.cluster_barrier"):
         from tilelang.interpreter.barriers import allocation

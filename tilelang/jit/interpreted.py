@@ -9,6 +9,7 @@ from typing import Any
 from tilelang.cache.entry import CacheEntry
 from tilelang.errors import InterpreterError
 from tilelang.execution import Executor
+from tilelang.execution.arguments import prepare
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.wrapper import packed_call
 from tilelang.ir.text import program_text
@@ -35,7 +36,7 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
     program = Program(func)
     artifact = assemble(func, request, {"program.txt": program_text(func).encode()}, dict(metadata or {}))
 
-    def call(*arguments: Any) -> None:
+    def run(*arguments: Any) -> None:
         session = current()
         watches = [watcher(program, what, callback) for what, callback in session.watches]
         found = program.run(*arguments, checks=session.checks, watches=watches, fresh=artifact.out_idx)
@@ -44,5 +45,10 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
             raise InterpreterError(found)
 
     signature = CallSignature.of(artifact, "cpu")
-    executor = Executor(artifact, request.backend, packed_call(signature, call))
+    launch = packed_call(signature, run)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return launch(*prepare(signature, args, kwargs))
+
+    executor = Executor(artifact, request.backend, call)
     return JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor)
