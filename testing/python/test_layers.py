@@ -27,7 +27,7 @@ BELOW = {
     "frontend": "keywords tileop ir artifact sizes dtypes storage errors",
     "language": "frontend tileop ir layout dtypes policy errors",
     "transform": "tileop ir errors",
-    "interpreter": "tileop ir dtypes env errors",
+    "interpreter": "tileop ir dtypes tensor_maps env errors",
     "target": "transform tileop ir layout artifact dtypes storage tensor_maps policy env errors",
     "simulator": "tensor_maps env errors",
     "execution": "simulator artifact storage tensor_maps dtypes errors",
