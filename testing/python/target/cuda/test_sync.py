@@ -45,7 +45,7 @@ def test_asynchronous_copy_gets_a_wait():
 
 
 def test_no_barrier_inside_a_divergent_branch():
-    inner = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
+    inner = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="t")])
     block = Block([BranchCode("tid < 5", inner, None, True), leaf_of(["r"], reads="s")])
     insert_barriers(block, _same)
     assert _kinds(inner) == ["Leaf", "Leaf"]

@@ -10,6 +10,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
+from tilelang.ir.visit import statement_exprs
 from tilelang.layout import row_major
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
@@ -17,7 +18,14 @@ from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.intrinsics import named_barrier
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import statement
-from tilelang.target.cuda.codegen.structure import NamedBarriers, emit_branch, emit_loop, emit_repeat, emit_scope
+from tilelang.target.cuda.codegen.structure import (
+    NamedBarriers,
+    emit_branch,
+    emit_loop,
+    emit_repeat,
+    emit_scope,
+    orders_threads,
+)
 from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
 from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under
@@ -105,6 +113,8 @@ class Generator:
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         if self.divergent or self.by_thread or e.is_own(node):
             code = leaf(statement(e, stmt), hands_over=name in _HANDING_OVER)
+            code.synchronises = orders_threads(statement_exprs(stmt))
+            code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)
             return [e.annotated(code, accesses_of(node), self._map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
@@ -115,7 +125,8 @@ class Generator:
     def _map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the scope touches by an access of a statement that all of them run."""
         e = self.emitter
-        return e.thread_maps.of(access.buffer, access.indices, e.scope.first + e.scope.count)
+        threads = range(e.scope.first, e.scope.first + e.scope.count)
+        return e.thread_maps.of(access.buffer, access.indices, threads, is_placed=self.divergent)
 
     def _map_of_first(self, access: Any) -> ThreadMap:
         """What the first thread of the scope touches, which alone makes the block's stores."""

@@ -180,11 +180,12 @@ def _shared_bytes(e: Emitter, buffer: Any) -> int:
 
 def place_barriers(state: KernelState) -> None:
     """Adds barriers and waits. A program that orders its own statements still gets what operators need inside."""
-    if state.options.barriers:
-        insert_barriers(state.code, state.plan.overlap)
-        return
     allocated = {stmt.buffer for stmt in walk_statements(state.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
-    insert_barriers(state.code, state.plan.overlap, lambda buffer: state.emitter.is_shared(buffer) and buffer not in allocated)
+
+    def is_ordered(buffer: Any) -> bool:
+        return state.options.barriers or (state.emitter.is_shared(buffer) and buffer not in allocated)
+
+    insert_barriers(state.code, state.plan.overlap, is_ordered, state.generator.barriers.of, state.emitter.names.declare)
 
 
 def write_text(state: KernelState) -> None:

@@ -19,6 +19,7 @@ from tilelang.target.cuda.ir.code import Block, nested, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
 from tilelang.target.cuda.reading.nest import Nest
+from tilelang.target.cuda.reading.thread_map import is_aligned
 from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
 
 
@@ -124,14 +125,15 @@ class NestLoops:
     def thread_map(self, access: Any) -> ThreadMap | None:
         """Which threads of the block touch which elements by an access of the nest."""
         e, layout = self.e, self.layout
-        if e.scope.first:
+        threads = range(e.scope.first, e.scope.first + layout.threads)
+        if not is_aligned(range(e.scope.first, e.scope.first + e.scope.count)):
             return None
         axes = {
             dim.var: e.thread_maps.distributed(layout.digits[number], -dim.shift)
             for number, dim in enumerate(layout.dims)
             if dim.var is not None and isinstance(dim.shift, int)
         }
-        return e.thread_maps.of(access.buffer, access.indices, layout.threads, axes)
+        return e.thread_maps.of(access.buffer, access.indices, threads, axes)
 
     def steps(self, number: int) -> list[tuple[Any, int]]:
         """The digits of a dimension that loops count, with their weights."""

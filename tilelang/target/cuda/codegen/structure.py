@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +14,22 @@ from tilelang.target.cuda.codegen.emitter import TID
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, LoopCode, ScopeCode, leaf
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Call, Literal, Unary, Value, both
+from tilelang.target.cuda.reading.thread_scopes import ThreadConditions
 from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.target.cuda.reading.uniformity import is_atomic
 from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
+
+_ORDERING = frozenset(
+    "barrier_wait mbarrier_wait_parity barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
+    " named_barrier_arrive sync_threads sync_warp sync_grid cluster_arrive cluster_wait cluster_sync".split()
+)
+"""Intrinsics by which threads wait for each other."""
 
 _RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
 """Threads of a unit and its number, largest first."""
@@ -42,32 +50,50 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     """A ``while`` loop; what the block decides by an atomic access is decided once, for all its threads."""
     e, condition = generator.emitter, node.stmt.condition
-    decided = bool(node.body.items) and is_decided_once(e, condition)
+    decided = bool(node.body.items) and e.uniformity.is_done_once([condition], node)
     tests, value = decide_once(generator, condition) if decided else ([], e.value(condition))
     divergent, body = generator.below(node, node.body)
     if decided:
         leave = BranchCode(Unary("!", value), Block([Jump("break")]))
         return [LoopCode(Literal(1, "bool"), Block([*tests, leave, *body.items]), span=node.stmt.span)]
-    body.items += _reading(value)
+    waits = orders_threads([condition]) or any(map(is_atomic, walk_expr(condition)))
+    body.items += [*_reading(value), *([Leaf([], synchronises=True)] if waits else [])]
     return [*_reading(value), LoopCode(value, body, divergent=divergent, span=node.stmt.span)]
 
 
 def emit_branch(generator: Any, node: Branch) -> list[Code]:
     """An ``if``."""
     e, condition = generator.emitter, node.stmt.condition
-    if is_decided_once(e, condition):
+    if e.uniformity.is_done_once([condition], node):
         before, value = decide_once(generator, condition)
     else:
         value = e.value(condition)
         before = _reading(value)
     divergent, then = generator.below(node, node.then)
     otherwise = None if node.otherwise is None else generator.below(node, node.otherwise)[1]
-    return [*before, BranchCode(value, then, otherwise, divergent, span=node.stmt.span)]
+    threads = _takers(e, condition) if divergent else None
+    return [*before, BranchCode(value, then, otherwise, divergent, threads, node.stmt.span)]
 
 
-def is_decided_once(emitter: Any, condition: Any) -> bool:
-    """Whether a condition is the block's, and would not be the same if every thread evaluated it."""
-    return any(is_atomic(part) for part in walk_expr(condition)) and not emitter.uniformity.varies([condition])
+def _takers(emitter: Any, condition: Any) -> tuple[int, int] | None:
+    """The first and the number of the threads that take a branch, where they are known and may have a barrier of their own."""
+    scope = emitter.scope
+    conditions = ThreadConditions(emitter.kernel.threads, emitter.uniformity.definitions)
+    members, rest = conditions.members(condition, (scope.first, scope.count))
+    if members is None or not any(members):
+        return None
+    chosen = range(scope.first + members.index(True), scope.first + len(members) - members[::-1].index(True))
+    whole = chosen.start % 32 == 0 and chosen.stop % 32 == 0
+    if len(chosen) != sum(members) or not (whole or chosen.start // 32 == (chosen.stop - 1) // 32):
+        return None
+    return (chosen.start, len(chosen)) if emitter.uniformity.agree([rest], chosen) else None
+
+
+def orders_threads(exprs: Iterable[Any]) -> bool:
+    """Whether a program orders its threads by one of these expressions: it waits for others, or they for it."""
+    calls = [part for expr in exprs if isinstance(expr, ir.PrimExpr) for part in walk_expr(expr) if isinstance(part, ir.Call)]
+    orders = (str(call.attrs.get("memory_order", "relaxed")) for call in calls if is_atomic(call))
+    return any(intrinsic_name(call) in _ORDERING for call in calls) or any(order != "relaxed" for order in orders)
 
 
 def decide_once(generator: Any, condition: Any) -> tuple[list[Code], Value]:

@@ -43,7 +43,7 @@ class HopperRules:
         self._single = True
         body = generator.block(node.body)
         self._single = False
-        return [BranchCode(elected_in(scope), body, divergent=True)]
+        return [BranchCode(elected_in(scope), body, divergent=True, threads=(scope.first, 1))]
 
     def bulk_copy(self, generator: Any, node: Any) -> list[Code]:
         """``T.tma_copy``."""

@@ -30,12 +30,14 @@ class ThreadMap:
             ``(index - offset) // weight % extent`` is ``thread // low % extent``. The offset is less than ``weight * extent``.
         first: the thread that is number 0.
         threads: how many may take part.
+        place: stands for the index as it is written, where it is computed from numbers of threads and loops alone.
     """
 
     buffer: Any
     digits: frozenset[tuple[int, int, int, int, int]]
     first: int
     threads: int
+    place: int | None = None
 
     def separates(self, other: ThreadMap) -> bool:
         """Whether an element that two threads touch, one by each map, does not exist."""
@@ -70,6 +72,11 @@ class Access:
     def synchronous(self) -> bool:
         """Whether it has happened when the statement is over."""
         return self.unit is Unit.THREAD
+
+    @property
+    def is_bulk_load(self) -> bool:
+        """Whether the tensor memory accelerator fills memory."""
+        return self.unit is Unit.BULK and self.kind != READ
 
     def commutes_with(self, other: Access) -> bool:
         """Whether the order of two accesses of the same memory by different threads makes no difference."""

@@ -40,6 +40,8 @@ class Leaf:
         async_reads: those of the read ones that wgmma or the tensor memory accelerator reads.
         detached: whether the program itself waits for the copies.
         hands_over: whether other threads, which these statements tell so, may touch what was written before.
+        synchronises: whether the program orders its threads here by itself.
+        uniform: whether what the statements compute is the same for all threads, so that those may do it too that do not need it.
         updates: the atomic operation of those that nothing else is done to.
         maps: which threads touch which elements, where the indices say so.
     """
@@ -52,6 +54,8 @@ class Leaf:
     async_reads: frozenset[Any] = frozenset()
     detached: bool = False
     hands_over: bool = False
+    synchronises: bool = False
+    uniform: bool = False
     updates: Mapping[Any, str] = field(default_factory=dict)
     maps: Mapping[Any, frozenset[ThreadMap]] = field(default_factory=dict)
 
@@ -146,14 +150,18 @@ class BranchCode:
 
     Attributes:
         divergent: whether threads may disagree on its condition, so that no barrier can be inside.
+        threads: of a divergent one, the first thread and the number of threads that take it, where they are known neighbours.
         span: of the statement.
+        part: whether it is one of the branches that were one.
     """
 
     condition: Value
     then: Block
     otherwise: Block | None = None
     divergent: bool = False
+    threads: tuple[int, int] | None = None
     span: Any = None
+    part: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -162,6 +170,7 @@ class ScopeCode:
 
     Attributes:
         barrier: the barrier of these threads; None where they order what they do by themselves.
+        in_order: whether code before and after it is ordered with it, as the program has it, even where other threads run that.
     """
 
     condition: Value
@@ -169,6 +178,7 @@ class ScopeCode:
     first: int
     count: int
     barrier: Instruction | None
+    in_order: bool = False
 
 
 Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, ScopeCode]
@@ -258,10 +268,19 @@ def roles_at(items: list[Code], position: int) -> list[ScopeCode]:
     """The longest run of scopes from a position on that have no thread in common: they run side by side."""
     found: list[ScopeCode] = []
     for code in items[position:]:
-        if not isinstance(code, ScopeCode) or any(_share_threads(code, other) for other in found):
+        if not isinstance(code, ScopeCode) or any(code.in_order or _share_threads(code, other) for other in found):
             break
         found.append(code)
+        if code.in_order:
+            break
     return found
+
+
+def together(code: Code) -> list[Access]:
+    """What code touches that has no place for barriers inside; it waits itself for loads of the accelerator that it reads."""
+    found = [access for leaf in leaves(code) for access in leaf.accesses]
+    read = {access.storage for access in found if access.kind == READ}
+    return [access for access in dict.fromkeys(found) if not (access.is_bulk_load and access.storage in read)]
 
 
 def _share_threads(a: ScopeCode, b: ScopeCode) -> bool:

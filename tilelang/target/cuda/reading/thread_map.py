@@ -12,7 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
+from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.ir.access import ThreadMap
@@ -20,6 +23,8 @@ from tilelang.target.cuda.reading.tree import Loop, Scalar, TileTree, walk
 from tilelang.tileop.thread import intrinsic_name
 
 _WARP = 32
+_NUMBERS: Mapping[str, int] = {"lane_idx": 1, "warp_idx": _WARP, "warp_idx_sync": _WARP, "warp_group_idx": 4 * _WARP}
+"""Intrinsics that number threads, with the threads of one number side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +86,38 @@ class ThreadMaps:
         """Accesses that one thread makes."""
         return ThreadMap(None, frozenset(), thread, 1)
 
-    def of(self, buffer: Any, indices: Iterable[Any], threads: int, axes: Mapping[Any, Index] | None = None) -> ThreadMap:
-        """Which of the first ``threads`` threads touch which elements of ``buffer`` at ``indices``.
+    def of(
+        self,
+        buffer: Any,
+        indices: Iterable[Any],
+        threads: range,
+        axes: Mapping[Any, Index] | None = None,
+        is_placed: bool = False,
+    ) -> ThreadMap:
+        """Which of some neighbouring threads touch which elements of a buffer.
 
         Args:
+            indices: of the access; numbers of threads in them count from 0 even where ``threads`` do not.
             axes: the variables of the nest that the access is in.
+            is_placed: whether the map tells different indices from equal ones.
         """
         digits: set[tuple[int, int, int, int, int]] = set()
         for axis, index in enumerate(indices):
             digits.update(_told(axis, self._index(index, axes or {})))
-        return ThreadMap(buffer, frozenset(digits), 0, threads)
+        place = hash(tuple(map(tvm_ffi.structural_hash, indices))) if is_placed and self._is_computed(indices) else None
+        count = len(threads) if is_aligned(threads) else threads.stop
+        return ThreadMap(buffer, frozenset(digits), threads.start, count, place)
+
+    def _is_computed(self, exprs: Iterable[Any]) -> bool:
+        """Whether values come from numbers of threads and loops alone."""
+        for expr in exprs:
+            for part in () if isinstance(expr, int) else walk_expr(expr):
+                if isinstance(part, (ir.TensorLoad, ir.Call)) and intrinsic_name(part) not in _NUMBERS:
+                    return False
+                stmt = self._defined.get(part) if isinstance(part, ir.Var) else None
+                if stmt is not None and not self._is_computed([stmt.value if isinstance(stmt, ir.Bind) else stmt.min]):
+                    return False
+        return True
 
     def distributed(self, parts: Iterable[tuple[Digit, int]], offset: int) -> Index:
         """The variable of a nest: digits of threads and registers with their weights, plus an offset."""
@@ -160,8 +187,13 @@ class ThreadMaps:
     def _intrinsic(self, name: str) -> Index:
         if name == "lane_idx":
             return self._digit(1, _WARP) if self.size % _WARP == 0 else UNKNOWN
-        size = {"warp_idx": _WARP, "warp_idx_sync": _WARP, "warp_group_idx": 4 * _WARP}.get(name)
+        size = _NUMBERS.get(name)
         return UNKNOWN if size is None or self.size % size else self._digit(size, self.size // size)
+
+
+def is_aligned(threads: range) -> bool:
+    """Whether the digits of the numbers that tell some threads apart are those of their numbers counted from the first."""
+    return threads.start % (1 << (len(threads) - 1).bit_length()) == 0
 
 
 def _constant(expr: Any) -> int | None:

@@ -76,68 +76,21 @@ def split_threads(root: Sequence, kernel: Kernel) -> None:
     _Splitter(kernel).sequence(root, (0, kernel.thread_count))
 
 
-class _Splitter:
-    """Walks a tree with the threads, as (first, count), that run each part of it."""
+class ThreadConditions:
+    """Conditions on the thread's number, evaluated for each thread.
 
-    def __init__(self, kernel: Kernel):
+    Args:
+        threads: the variables of the thread's index with their extents.
+        definitions: what the program binds names to.
+    """
+
+    def __init__(self, threads: Any, definitions: Mapping[Any, Any]):
         self.places: dict[Any, tuple[int, int]] = {}
         step = 1
-        for var, extent in kernel.threads:
+        for var, extent in threads:
             self.places[var] = (step, extent)
             step *= extent
-        self.values: dict[Any, Any] = {}  # what the program bound names to
-
-    # The tree ----------------------------------------------------------------------------------------------------------
-
-    def sequence(self, sequence: Sequence, threads: tuple[int, int]) -> None:
-        sequence.items = [new for node in sequence.items for new in self.node(node, threads)]
-
-    def node(self, node: Any, threads: tuple[int, int]) -> list[Any]:
-        """What a node becomes."""
-        if isinstance(node, Branch):
-            return self.branch(node, threads)
-        if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
-            self.values[node.stmt.var] = node.stmt.value
-        elif isinstance(node, Loop) and node.parts is not None:
-            node.parts = [(stmt, [new for each in nodes for new in self.node(each, threads)]) for stmt, nodes in node.parts]
-            node.body = Sequence([each for _, nodes in node.parts for each in nodes])
-        elif isinstance(node, (Loop, Repeat)):
-            self.sequence(node.body, threads)
-        elif isinstance(node, Scope):
-            self.sequence(node.body, node.threads or threads)
-        return [node]
-
-    def branch(self, node: Branch, threads: tuple[int, int]) -> list[Any]:
-        """The scopes that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
-        members = rest = None
-        if any(_is_shared_out(inner) for inner in walk(node)):
-            members, rest = self.members(node.stmt.condition, threads)
-        if members is None or (rest is not None and node.otherwise is not None):
-            self.sequence(node.then, threads)
-            if node.otherwise is not None:
-                self.sequence(node.otherwise, threads)
-            return [node]
-        then = node.then
-        if rest is not None:
-            then = Sequence([Branch(ir.IfThenElse(rest, node.stmt.then_case, None, node.stmt.span), then, None)])
-        made = self.scope(node, then, members, threads)
-        if node.otherwise is not None:
-            made += self.scope(node, node.otherwise, [not each for each in members], threads)
-        return made
-
-    def scope(self, node: Branch, body: Sequence, members: list[bool], threads: tuple[int, int]) -> list[Any]:
-        """The statements of one side of a branch as work of the threads that take it."""
-        chosen = [threads[0] + place for place, each in enumerate(members) if each]
-        if not chosen:
-            return []
-        first, count = chosen[0], len(chosen)
-        _check(node, body, first, count, chosen[-1])
-        self.sequence(body, (first, count))
-        if count == threads[1] or all(isinstance(each, Scope) and each.threads for each in body.items):
-            return body.items
-        return [Scope(node.stmt, body, (first, count), by_thread=True)]
-
-    # Conditions --------------------------------------------------------------------------------------------------------
+        self.values = definitions
 
     def members(self, condition: Any, threads: tuple[int, int]) -> tuple[list[bool] | None, Any]:
         """Which threads meet the part of a condition that is about threads (None if none is), and the rest of it."""
@@ -180,6 +133,64 @@ class _Splitter:
         if number is None:
             raise _Unknown
         return number(thread)
+
+
+class _Splitter:
+    """Walks a tree with the threads, as (first, count), that run each part of it."""
+
+    def __init__(self, kernel: Kernel):
+        self.values: dict[Any, Any] = {}
+        self.conditions = ThreadConditions(kernel.threads, self.values)
+
+    # The tree ----------------------------------------------------------------------------------------------------------
+
+    def sequence(self, sequence: Sequence, threads: tuple[int, int]) -> None:
+        sequence.items = [new for node in sequence.items for new in self.node(node, threads)]
+
+    def node(self, node: Any, threads: tuple[int, int]) -> list[Any]:
+        """What a node becomes."""
+        if isinstance(node, Branch):
+            return self.branch(node, threads)
+        if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
+            self.values[node.stmt.var] = node.stmt.value
+        elif isinstance(node, Loop) and node.parts is not None:
+            node.parts = [(stmt, [new for each in nodes for new in self.node(each, threads)]) for stmt, nodes in node.parts]
+            node.body = Sequence([each for _, nodes in node.parts for each in nodes])
+        elif isinstance(node, (Loop, Repeat)):
+            self.sequence(node.body, threads)
+        elif isinstance(node, Scope):
+            self.sequence(node.body, node.threads or threads)
+        return [node]
+
+    def branch(self, node: Branch, threads: tuple[int, int]) -> list[Any]:
+        """The scopes that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
+        members = rest = None
+        if any(_is_shared_out(inner) for inner in walk(node)):
+            members, rest = self.conditions.members(node.stmt.condition, threads)
+        if members is None or (rest is not None and node.otherwise is not None):
+            self.sequence(node.then, threads)
+            if node.otherwise is not None:
+                self.sequence(node.otherwise, threads)
+            return [node]
+        then = node.then
+        if rest is not None:
+            then = Sequence([Branch(ir.IfThenElse(rest, node.stmt.then_case, None, node.stmt.span), then, None)])
+        made = self.scope(node, then, members, threads)
+        if node.otherwise is not None:
+            made += self.scope(node, node.otherwise, [not each for each in members], threads)
+        return made
+
+    def scope(self, node: Branch, body: Sequence, members: list[bool], threads: tuple[int, int]) -> list[Any]:
+        """The statements of one side of a branch as work of the threads that take it."""
+        chosen = [threads[0] + place for place, each in enumerate(members) if each]
+        if not chosen:
+            return []
+        first, count = chosen[0], len(chosen)
+        _check(node, body, first, count, chosen[-1])
+        self.sequence(body, (first, count))
+        if count == threads[1] or all(isinstance(each, Scope) and each.threads for each in body.items):
+            return body.items
+        return [Scope(node.stmt, body, (first, count), by_thread=True)]
 
 
 def _conjuncts(condition: Any) -> list[Any]:

@@ -70,12 +70,15 @@ class Uniformity:
         partial: the nodes that only some threads of the block run.
         divergent: those of them below a condition that the threads around it may disagree on, or in a loop that they leave at
             different times.
+        by_thread: the nodes that each thread runs for itself, whatever they mention.
+        definitions: the value of each name that the program binds.
     """
 
     def __init__(self, tree: TileTree, threads: Mapping[Any, int]):
         self.tree = tree
         self.partial: set[Any] = set()
         self.divergent: set[Any] = set()
+        self.by_thread: set[Any] = set()
         self._threads: dict[Any, int] = {}  # thread variable -> by how many threads its value grows by one
         self._groups: dict[Any, int] = {}
         self.size = 1
@@ -84,7 +87,7 @@ class Uniformity:
             self._groups[var] = _power_of_two(self.size)
             self.size *= extent
         self.varying: set[Any] = set(threads)
-        self._defined = {node.stmt.var: node.stmt.value for node in walk(tree.root) if _is_bind(node)}
+        self.definitions = {node.stmt.var: node.stmt.value for node in walk(tree.root) if _is_bind(node)}
         self._moving = {node: _moved(node.nest) for node in walk(tree.root) if isinstance(node, Parallel)}
         self._scratch = scratch_arrays(tree)
         self._stored: dict[Any, set[range]] = {}
@@ -105,7 +108,7 @@ class Uniformity:
         before: Any = None
         while before != self._groups:
             before = dict(self._groups)
-            self._visit(self.tree.root, self.block, BLOCK)
+            self._visit(self.tree.root, self.block, BLOCK, False)
             for var, stores in self._stored.items():
                 for store in stores:
                     if any(_meet(store, read) and not _covers(store, read) for read in self._read.get(var, ())):
@@ -133,6 +136,10 @@ class Uniformity:
     def agrees(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
         return _agree(self._control(node), threads)
+
+    def agree(self, exprs: Iterable[Any], threads: range) -> bool:
+        """Whether neighbouring threads certainly agree on the values of expressions."""
+        return _agree(self.group(exprs), threads)
 
     def group(self, exprs: Iterable[Any]) -> int:
         """How many neighbouring threads certainly agree on the values of expressions."""
@@ -179,8 +186,8 @@ class Uniformity:
         if not isinstance(divisor, int) or divisor < 0:
             return 1
         number = expr.a
-        while isinstance(number, ir.Var) and number in self._defined:
-            number = self._defined[number]
+        while isinstance(number, ir.Var) and number in self.definitions:
+            number = self.definitions[number]
         if number not in self._threads:
             return 1
         return _power_of_two(self._threads[number] * (1 << divisor if isinstance(expr, ir.RShift) else divisor))
@@ -190,15 +197,19 @@ class Uniformity:
 
     # The walk ----------------------------------------------------------------------------------------------------------
 
-    def _visit(self, node: Any, threads: range, control: int) -> None:
+    def _visit(self, node: Any, threads: range, control: int, by_thread: bool) -> None:
         """Lowers the groups of what a node stores.
 
         Args:
             threads: run it, some of them perhaps where ``control`` says that they disagree.
             control: the group that agrees on whether, and how often, the node runs.
+            by_thread: whether it is the statement of each of them, and not of all together.
         """
+        if by_thread:
+            self.by_thread.add(node)
         if isinstance(node, Scope) and node.threads is not None:
             threads = range(node.threads[0], sum(node.threads))
+            by_thread = by_thread or node.by_thread
         elif isinstance(node, (Branch, Loop, Repeat)):
             self._note_reads(statement_exprs(node.stmt), threads)
             control = min(control, self._control(node))
@@ -212,19 +223,19 @@ class Uniformity:
         if isinstance(node, Parallel):
             self._visit_nest(node, threads, control)
         elif isinstance(node, Scalar):
-            self._visit_scalar(node.stmt, threads, control)
+            self._visit_scalar(node, threads, control)
         elif isinstance(node, Operator):
             for buffer in filter(_is_local, operands(node)):
                 self._lower(buffer, 1)
         for child in inside(node):
-            self._visit(child, threads, control)
+            self._visit(child, threads, control, by_thread or divergent)
 
     def _control(self, node: Any) -> int:
         """The group that agrees on how often the body of a loop or branch runs; an iteration may also be left early."""
         found = [list(statement_exprs(node.stmt))]
         if isinstance(node, (Loop, Repeat)):
             found += _jump_conditions(node.body, ())
-        return min(map(self._stored_group, found))
+        return min(self._kept_group(exprs, node) for exprs in found)
 
     def _visit_nest(self, node: Parallel, threads: range, control: int) -> None:
         exprs = list(evaluated(node.nest.body))
@@ -240,24 +251,27 @@ class Uniformity:
             elif varies and access.buffer.scope() == FRAGMENT:
                 self._lower(buffer, 1)
 
-    def _visit_scalar(self, stmt: Any, threads: range, control: int) -> None:
-        exprs = list(evaluated(stmt))
+    def _visit_scalar(self, node: Scalar, threads: range, control: int) -> None:
+        stmt, exprs = node.stmt, list(evaluated(node.stmt))
         self._note_reads(exprs, threads)
         if isinstance(stmt, ir.Bind):
-            self._lower(stmt.var, self._stored_group(exprs))
+            self._lower(stmt.var, self._kept_group(exprs, node))
         elif isinstance(stmt, ir.BufferStore) and _is_local(stmt.buffer):
             buffer = self.tree.root_of(stmt.buffer)
             self._stored.setdefault(buffer, set()).add(threads)
-            self._lower(buffer, min(_within(control, threads), self._stored_group(exprs)))
+            self._lower(buffer, min(_within(control, threads), self._kept_group(exprs, node)))
         elif isinstance(stmt, ir.Evaluate):  # CUDA source and instructions may store to what they are given
             for buffer in self._locals(_place(stmt.value)):
                 self._lower(buffer, 1)
 
-    def _stored_group(self, exprs: list[Any]) -> int:
-        """The group of a value that is kept; what an atomic update of the block gives is handed to all threads."""
-        if any(is_atomic(part) for expr in exprs for part in walk_expr(expr)) and not self.varies(exprs):
-            return BLOCK
-        return self.group(exprs)
+    def _kept_group(self, exprs: list[Any], node: Any) -> int:
+        """The group of what a statement computes and keeps."""
+        return BLOCK if self.is_done_once(exprs, node) else self.group(exprs)
+
+    def is_done_once(self, exprs: list[Any], node: Any) -> bool:
+        """Whether one thread evaluates the expressions of a statement for all: an atomic access in them is the block's."""
+        atomic = any(is_atomic(part) for expr in exprs for part in walk_expr(expr))
+        return atomic and node not in self.by_thread and not self.varies(exprs)
 
     def _note_reads(self, exprs: Iterable[Any], threads: range) -> None:
         for expr in exprs:

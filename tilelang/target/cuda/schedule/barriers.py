@@ -9,7 +9,8 @@ pending at the start of the next. What threads wrote and an asynchronous unit re
 before the first barrier that follows, one for it alone where there is none; where threads of another scope wrote it, the
 program's own barrier orders the two, and the readers fence after it.
 
-Code below a condition that threads disagree on is one leaf: no barrier can be inside.
+Code below a condition that threads disagree on is one leaf: no barrier can be inside. Where its own statements have an order it
+is rewritten first (schedule/divergence.py).
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ from tilelang.target.cuda.ir.code import (
     leaves,
     owner,
     roles_at,
+    together,
 )
-from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync
+from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier
+from tilelang.target.cuda.ir.values import Name
+from tilelang.target.cuda.schedule.divergence import Divergence, join_parts
 
 _LATE = (Unit.TENSOR_CORE, Unit.BULK)
 """Units that see what threads wrote after a proxy fence only."""
@@ -97,16 +101,25 @@ class _Pending:
 
 
 def insert_barriers(
-    root: Block, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool] = lambda storage: True
+    root: Block,
+    overlap: Callable[[Any, Any], bool],
+    is_ordered: Callable[[Any], bool] = lambda storage: True,
+    barrier: Callable[[int, int], Instruction] = NamedBarrier,
+    name: Callable[[str], Name] = Name,
 ) -> None:
     """Adds barriers and waits to ``root`` in place.
 
     Args:
         overlap: whether two shared buffers share bytes.
         is_ordered: whether barriers are to order the accesses of a storage; waits and fences do in any case.
+        barrier: a barrier of neighbouring threads, from the first of them and their number.
+        name: an identifier that is not used yet, like a wanted one.
+
+    Raises:
+        CompileError: threads that run code at different times would have to wait for each other in it.
     """
-    asynchronous = {owner(access.storage) for leaf in leaves(root) for access in leaf.accesses if access.unit in _LATE}
-    _Inserter(overlap, is_ordered, asynchronous).block(root, _Pending())
+    _Inserter(root, overlap, is_ordered, barrier, name).block(root, _Pending())
+    join_parts(root)
 
 
 class _Inserter:
@@ -117,15 +130,19 @@ class _Inserter:
         jumps: of each loop around the place, what is pending at its ``break`` and ``continue`` statements.
     """
 
-    def __init__(self, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool], asynchronous: set[Any]):
+    def __init__(self, root: Block, overlap: Any, is_ordered: Any, barrier: Any, name: Any):
         self.overlap = overlap
         self.is_ordered = is_ordered
-        self.asynchronous = asynchronous
+        self.asynchronous = {owner(a.storage) for leaf in leaves(root) for a in leaf.accesses if a.unit in _LATE}
+        self.divergence = Divergence(self.conflict, barrier, name)
         self.jumps: list[dict[str, list[_Pending]]] = []
 
     def block(self, block: Block, pending: _Pending) -> None:
         position = 0
         while position < len(block.items):
+            code = block.items[position]
+            if isinstance(code, (BranchCode, LoopCode)) and code.divergent:
+                block.items[position : position + 1] = self.divergence.ordered(code)
             roles = roles_at(block.items, position)
             added = self.roles(roles, pending) if roles else self.item(block.items[position], pending)
             block.items[position:position] = added
@@ -136,6 +153,8 @@ class _Inserter:
         for scope in scopes:
             others = [leaf for other in scopes if other is not scope for leaf in leaves(other)]
             written = frozenset(owner(storage) for leaf in others for storage in leaf.writes | leaf.copies)
+            if not scope.barrier and self.divergence.has_order(scope.body):
+                scope.barrier = self.divergence.barrier(scope.first, scope.count)
             if scope.barrier:
                 self.block(scope.body, _Pending(of_others=written))
         return self.together(Block([scope.body for scope in scopes]), pending)
@@ -163,13 +182,9 @@ class _Inserter:
     def together(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
-        read = {access.storage for leaf in found for access in leaf.accesses if access.kind == READ}
-        accesses = {
-            a for leaf in found for a in leaf.accesses if a.unit is not Unit.BULK or a.kind == READ or a.storage not in read
-        }
         detached = all(leaf.detached for leaf in found if leaf.copies)
         whole = Leaf([], detached=detached, hands_over=any(leaf.hands_over for leaf in found))
-        return self.leaf(whole, list(accesses), pending)
+        return self.leaf(whole, together(code), pending)
 
     def leaf(self, code: Leaf, accesses: list[Access], pending: _Pending) -> list[Code]:
         added: list[Code] = []
@@ -178,7 +193,7 @@ class _Inserter:
             added += self.complete(pending)
         late = [access for access in accesses if access.unit in _LATE]
         unfenced = self.any_overlap([access.storage for access in late], pending.unfenced)
-        if self.conflict(accesses, pending.accesses) or (unfenced and self.all_ordered(late)):
+        if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(late)):
             added.append(Barrier())
             self.barrier(added[-1], pending)
         elif unfenced:
@@ -196,7 +211,7 @@ class _Inserter:
     def record(self, code: Leaf, accesses: list[Access], pending: _Pending) -> None:
         """Adds what a leaf does. A load of the accelerator is over when the program's own barrier says so."""
         copies = {access for access in accesses if access.unit is Unit.CP_ASYNC}
-        loads = set(filter(_is_load, accesses))
+        loads = {access for access in accesses if access.is_bulk_load}
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
         pending.implicit |= set() if code.detached else copies
@@ -208,9 +223,10 @@ class _Inserter:
         pending.complete(wait)
         return [Leaf([CommitCopies()]), wait]
 
-    def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access]) -> bool:
+    def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access]) -> tuple[Access, Access] | None:
+        """Two accesses that barriers are to order."""
         ordered = [access for access in earlier if self.is_ordered(owner(access.storage))]
-        return any_conflict((a for a in accesses if self.is_ordered(owner(a.storage))), ordered, self.overlap) is not None
+        return any_conflict((a for a in accesses if self.is_ordered(owner(a.storage))), ordered, self.overlap)
 
     def all_ordered(self, accesses: list[Access]) -> bool:
         return all(self.is_ordered(owner(access.storage)) for access in accesses)
@@ -253,8 +269,3 @@ class _Inserter:
         if code.otherwise is not None:
             self.block(code.otherwise, other)
         pending.join(other)
-
-
-def _is_load(access: Access) -> bool:
-    """Whether the tensor memory accelerator fills memory."""
-    return access.unit is Unit.BULK and access.kind != READ

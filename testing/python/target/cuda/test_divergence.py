@@ -1,0 +1,199 @@
+"""Order among threads below conditions that only some of them meet, and in loops that they leave at different times."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import CompileError
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, LoopCode, ScopeCode, leaf_of
+from tilelang.target.cuda.ir.instructions import NamedBarrier
+from tilelang.target.cuda.ir.values import Name
+from tilelang.target.cuda.schedule.barriers import insert_barriers
+
+ARCHES = ("sm_80", "sm_90a")
+
+
+def _exchange():
+    return Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
+
+
+def _inserted(*items):
+    block = Block(list(items))
+    insert_barriers(block, lambda a, b: a == b)
+    return block
+
+
+# On hand-made trees ----------------------------------------------------------------------------------------------------
+
+
+def test_known_threads_of_a_branch_get_a_barrier_of_their_own():
+    (scope,) = _inserted(BranchCode("tid < 64", _exchange(), None, True, (0, 64))).items
+    assert isinstance(scope, ScopeCode) and [type(item) for item in scope.body.items][1] is Barrier
+    assert scope.barrier == NamedBarrier(0, 64)
+
+
+def test_a_branch_of_other_threads_becomes_two_with_a_barrier_between():
+    block = _inserted(BranchCode("c", _exchange(), None, True))
+    assert [type(item).__name__ for item in block.items] == ["Leaf", "BranchCode", "Barrier", "BranchCode"]
+    assert [item.condition for item in block.items if isinstance(item, BranchCode)] == [Name("taken")] * 2
+
+
+def test_a_branch_without_an_order_inside_stays_one():
+    branch = BranchCode("c", Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="t")]), None, True)
+    assert _inserted(branch).items == [branch]
+
+
+def test_one_thread_has_no_order_with_itself():
+    branch = BranchCode("tid == 5", _exchange(), None, True, (5, 1))
+    assert _inserted(branch).items == [branch]
+
+
+def test_a_loop_that_all_threads_run_moves_out_of_the_branch():
+    block = _inserted(BranchCode("c", Block([LoopCode("for (;;)", _exchange())]), None, True))
+    (loop,) = (item for item in block.items if isinstance(item, LoopCode))
+    assert [type(item).__name__ for item in loop.body.items] == ["Barrier", "BranchCode", "Barrier", "BranchCode"]
+
+
+# Programs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_of_a_branch_exchange_values(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "float32")
+            if tx < 64:
+                s[tx] = X[tx] * 2
+                Y[tx] = s[63 - tx]
+
+    x, y = torch.randn(64), torch.zeros(64)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, (2 * x).flip(0)) and "named_barrier_sync" in source(main, arch)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_of_a_branch_put_a_result_where_others_have_read(arch):
+    @T.prim_func
+    def main(X: T.Tensor((4, 128), "float32"), Y: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((4, 128), "float32")
+            for i in T.unroll(4):
+                s[i, tx] = X[i, tx]
+            total = T.alloc_var("float32", init=0.0)
+            if tx < 64:
+                for i in T.serial(4):
+                    total = total + s[i, 63 - tx] + s[i, 64 + tx]
+                s[0, tx] = total
+            T.sync_threads()
+            Y[tx] = s[0, tx % 64]
+
+    x, y = torch.randint(-9, 9, (4, 128)).float(), torch.zeros(128)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, (x[:, :64].flip(1).sum(0) + x[:, 64:].sum(0)).repeat(2))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_consecutive_branches_of_different_threads_keep_their_order(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s, r = T.alloc_shared((64,), "float32"), T.alloc_shared((64,), "float32")
+            if tx < 64:
+                s[tx] = X[tx]
+                r[tx] = s[63 - tx] * 2
+            if tx >= 64:
+                s[tx - 64] = r[(tx + 1) % 64]
+                Y[tx - 64] = s[127 - tx]
+
+    x, y = torch.randn(64), torch.zeros(64)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, (2 * x.flip(0)).roll(-1).flip(0)) and source(main, arch).count("__syncthreads") == 1
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("otherwise", [False, True])
+def test_threads_chosen_by_data_exchange_values(arch, otherwise):
+    @T.prim_func
+    def main(X: T.Tensor((128,), "int32"), Y: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((128,), "int32")
+            s[tx] = -1
+            v = X[tx]
+            if v > 0:
+                for i in T.serial(3):
+                    s[tx] = v + i
+                    w = s[(tx + 1) % 128]
+                    if w > 0:
+                        Y[tx] = Y[tx] + w
+            elif otherwise:
+                Y[tx] = 1000
+
+    x = torch.randint(-3, 4, (128,), dtype=torch.int32)
+    y = torch.zeros(128, dtype=torch.int32)
+    simulate(main, x, y, arch=arch)
+    following = x.roll(-1)
+    met = torch.where(following > 0, 3 * following + 3, 0)
+    assert torch.equal(y, torch.where(x > 0, met, 1000 if otherwise else 0).int())
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_every_second_thread_reduces_a_tile_in_a_tree(arch):
+    @T.prim_func
+    def main(X: T.Tensor((128,), "float32"), Y: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((128,), "float32")
+            s[tx] = X[tx]
+            for k in T.serial(7):
+                if tx % (2 << k) == 0:
+                    s[tx] = s[tx] + s[tx + (1 << k)]
+            if tx == 0:
+                Y[0] = s[0]
+
+    x, y = torch.randint(-9, 9, (128,)).float(), torch.zeros(1)
+    simulate(main, x, y, arch=arch)
+    assert y.item() == x.sum()
+
+
+def test_threads_that_meet_in_a_loop_which_they_leave_at_different_times_are_refused():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "int32")
+            s[tx] = 0
+            for i in T.serial(X[tx]):
+                s[tx] = i
+                X[tx] = s[63 - tx]
+
+    with pytest.raises(
+        CompileError, match="threads run this at different times, and one may touch an element of s that another"
+    ) as error:
+        source(main)
+    assert error.value.location is not None
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_program_may_order_threads_by_itself_in_such_a_loop(arch):
+    @T.prim_func
+    def main(X: T.Tensor((2,), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "int32")
+            for i in T.serial(X[tx // 32]):
+                s[tx] = tx + i
+                T.sync_warp()
+                Y[tx] = s[tx ^ 1]
+                T.sync_warp()
+
+    x, y = torch.tensor([2, 5], dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, (torch.arange(64) ^ 1).int() + torch.tensor([1] * 32 + [4] * 32).int())

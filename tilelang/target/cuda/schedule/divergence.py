@@ -1,0 +1,251 @@
+"""Order inside of code that only some threads run, where no barrier of all threads can stand.
+
+What threads exchange there through memory still keeps its order. Where the threads that take a branch are known, they get a
+barrier of their own. Any other branch becomes a sequence of branches on the same condition, which is evaluated once, so that
+barriers of all threads fit between them:
+
+    if (c) {            const bool taken = c;
+      s[tid] = a;       if (taken) { s[tid] = a; }
+      b = s[63 - tid];  __syncthreads();
+    }                   if (taken) { b = s[63 - tid]; }
+
+Nothing can order the iterations of a loop that threads leave at different times, unless the program does by itself. There an
+element whose index is computed from data, or by the same expression in both statements, is taken to be the thread's own; where
+indices show that two threads may meet, the program is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from tilelang.errors import CompileError
+from tilelang.ir.span import location_of
+from tilelang.target.cuda.ir.access import Access
+from tilelang.target.cuda.ir.code import (
+    Barrier,
+    Block,
+    BranchCode,
+    Code,
+    Leaf,
+    LoopCode,
+    ScopeCode,
+    may_jump,
+    owner,
+    together,
+)
+from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction
+from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
+
+Conflict = Callable[[Iterable[Access], Iterable[Access]], "tuple[Access, Access] | None"]
+
+
+class _Inseparable(Exception):
+    """Code that is no sequence of branches: it may be left in its middle."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """How the code of a kernel may be rewritten.
+
+    Attributes:
+        conflict: two accesses of two collections whose order matters between threads.
+        barrier: a barrier of neighbouring threads, from the first of them and their number.
+        name: an identifier that is not used yet, like a wanted one.
+    """
+
+    conflict: Conflict
+    barrier: Callable[[int, int], Instruction]
+    name: Callable[[str], Name]
+
+    def ordered(self, code: BranchCode | LoopCode) -> list[Code]:
+        """Divergent code so that barriers can stand wherever its threads have to wait for each other.
+
+        Raises:
+            CompileError: nothing can order what they do.
+        """
+        if isinstance(code, LoopCode):
+            self._check_loop(code)
+            return [code]
+        if (code.threads is not None and code.threads[1] == 1) or not self.has_order(code):
+            return [code]
+        if code.threads is not None:
+            return self._scopes(code, code.threads)
+        try:
+            return self._branches(code)
+        except _Inseparable:
+            self._check_loop(code)
+            return [code]
+
+    # What has to be ordered --------------------------------------------------------------------------------------------
+
+    def has_order(self, code: Code) -> bool:
+        """Whether two accesses inside of some code have an order among threads."""
+        try:
+            self._walk(code, set(), self.conflict)
+        except _Found:
+            return True
+        return False
+
+    def _check_loop(self, code: BranchCode | LoopCode) -> None:
+        try:
+            self._walk(code, set(), self._certain)
+        except _Found as found:
+            name = owner(found.access.storage).name
+            raise CompileError(
+                f"threads run this at different times, and one may touch an element of {name} that another writes",
+                location_of(code.span),
+                "no barrier can stand here: let all threads run the same iterations, with conditions inside, or order them by "
+                "T.sync_warp, mbarriers or atomics",
+            ) from None
+
+    def _certain(self, left: Iterable[Access], right: Iterable[Access]) -> tuple[Access, Access] | None:
+        """A conflict between elements that indices show to differ."""
+        right = list(right)
+        for one in left:
+            found = self.conflict([one], [other for other in right if _may_meet(one, other)])
+            if found is not None:
+                return found
+        return None
+
+    def _walk(self, code: Code, pending: set[Access], conflict: Conflict) -> None:
+        """Walks code with the accesses since the program itself last ordered its threads.
+
+        Raises:
+            _Found: an access has to wait for one of them.
+        """
+        if isinstance(code, Leaf):
+            self._leaf(code, pending, conflict)
+        elif isinstance(code, Barrier):
+            pending.clear()
+        elif isinstance(code, BranchCode):
+            other = set(pending)
+            self._walk(code.then, pending, conflict)
+            if code.otherwise is not None:
+                self._walk(code.otherwise, other, conflict)
+            pending |= other
+        elif isinstance(code, LoopCode):
+            self._loop(code, pending, conflict)
+        elif isinstance(code, ScopeCode):
+            self._accesses(together(code), pending, conflict)
+        elif isinstance(code, Block):
+            for item in code.items:
+                self._walk(item, pending, conflict)
+
+    def _loop(self, code: LoopCode, pending: set[Access], conflict: Conflict) -> None:
+        if code.divergent and conflict is self.conflict:
+            self._check_loop(code)
+            self._accesses(together(code), pending, conflict)
+            return
+        for _ in range(2):
+            self._walk(code.body, pending, conflict)
+
+    def _leaf(self, leaf: Leaf, pending: set[Access], conflict: Conflict) -> None:
+        if leaf.hands_over or leaf.synchronises:
+            pending.clear()
+        self._accesses(list(leaf.accesses), pending, conflict)
+
+    def _accesses(self, accesses: list[Access], pending: set[Access], conflict: Conflict) -> None:
+        found = conflict(accesses, pending)
+        if found is not None:
+            raise _Found(found[0])
+        pending.update(accesses)
+
+    # A barrier of the threads that take a branch -----------------------------------------------------------------------
+
+    def _scopes(self, code: BranchCode, threads: tuple[int, int]) -> list[Code]:
+        made: list[Code] = [ScopeCode(code.condition, code.then, *threads, self.barrier(*threads), in_order=True)]
+        if code.otherwise is not None:
+            made += self.ordered(BranchCode(Unary("!", code.condition), code.otherwise, divergent=True, span=code.span))
+        return made
+
+    # A sequence of branches --------------------------------------------------------------------------------------------
+
+    def _branches(self, code: BranchCode) -> list[Code]:
+        taken = self.name("taken")
+        made: list[Code] = [Leaf([Define(taken, "bool", code.condition)]), *self._guarded(taken, code.then)]
+        return made + (self._guarded(Unary("!", taken), code.otherwise) if code.otherwise is not None else [])
+
+    def _guarded(self, condition: Value, block: Block) -> list[Code]:
+        """The statements of a block one by one under a condition; what they define is declared outside."""
+        made: list[Code] = []
+        for item in block.items:
+            if isinstance(item, Block):
+                made += self._guarded(condition, item)
+            elif isinstance(item, Leaf) and any(isinstance(each, (Define, DefinePointer)) for each in item.body):
+                made += [item] if item.uniform else self._defining(condition, item)
+            elif isinstance(item, (Leaf, BranchCode, LoopCode)) and not self.has_order(item):
+                made.append(_part(condition, item))
+            else:
+                made += self._parts(condition, item)
+        return made
+
+    def _defining(self, condition: Value, leaf: Leaf) -> list[Code]:
+        """Variables that threads outside of the branch have, too, without a value."""
+        declared, body = [], []
+        for each in leaf.body:
+            if isinstance(each, DefinePointer):
+                raise _Inseparable
+            if isinstance(each, Define):
+                declared.append(Declare(each.name, each.dtype))
+                each = Assign(each.name, each.value)
+            body.append(each)
+        return [Leaf(declared), _part(condition, replace(leaf, body=body))]
+
+    def _parts(self, condition: Value, item: Code) -> list[Code]:
+        """A statement with an order inside, under a condition."""
+        if may_jump(item):
+            raise _Inseparable
+        if isinstance(item, LoopCode) and not item.divergent:
+            return [replace(item, body=Block(self._guarded(condition, item.body)))]
+        if not isinstance(item, BranchCode):
+            raise _Inseparable
+        taken = self.name("taken")
+        made: list[Code] = [Leaf([Define(taken, "bool", Binary("&&", condition, item.condition))])]
+        made += self._guarded(taken, item.then)
+        if item.otherwise is not None:
+            made += self._guarded(Binary("&&", condition, Unary("!", taken)), item.otherwise)
+        return made
+
+
+def _part(condition: Value, item: Code) -> BranchCode:
+    """One statement of what was one branch."""
+    if may_jump(item):
+        raise _Inseparable
+    return BranchCode(condition, Block([item]), divergent=True, part=True)
+
+
+class _Found(Exception):
+    """An access that has to wait for another thread's."""
+
+    def __init__(self, access: Access):
+        self.access = access
+
+
+def _may_meet(one: Access, other: Access) -> bool:
+    """Whether the indices of two accesses show that two threads may touch one element."""
+    if one.maps is None or other.maps is None:
+        return False
+    return any(a.place is not None and b.place is not None and a.place != b.place for a in one.maps for b in other.maps)
+
+
+def join_parts(block: Block) -> None:
+    """Neighbouring parts of what was one branch become one again, everywhere in a block."""
+    joined: list[Code] = []
+    for item in block.items:
+        before = joined[-1] if joined else None
+        if isinstance(item, BranchCode) and item.part and isinstance(before, BranchCode) and before.part:
+            if before.condition == item.condition:
+                before.then.items += item.then.items
+                continue
+        joined.append(item)
+    block.items = joined
+    for item in joined:
+        for inner in (item.body,) if isinstance(item, (LoopCode, ScopeCode)) else _sides(item):
+            join_parts(inner)
+
+
+def _sides(code: Code) -> list[Block]:
+    if isinstance(code, Block):
+        return [code]
+    return [side for side in (code.then, code.otherwise) if side is not None] if isinstance(code, BranchCode) else []
