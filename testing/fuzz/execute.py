@@ -20,6 +20,8 @@ from tilelang import interpreter
 from tilelang.errors import PassFailedError, SimulatorError, TileLangError
 
 TARGETS = ("cpu", "c", "sm_80", "sm_90a")
+CPU = ("cpu", "c")
+"""Those that have no threads in a block."""
 INTERPRETER = "interpret"
 _FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-fuzz-")
 

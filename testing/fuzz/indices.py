@@ -26,7 +26,7 @@ def index(draw: Draw, scope: Scope, size: str) -> Expr:
     if kind == "variable":
         whole = [v for v in scope.variables if v.type == "int"]
         return Expr("by_variable", f"{r.choice(whole).name} % ({size})", "index") if whole else leaf("0")
-    return leaf(str(r.randrange(draw.size(size))))
+    return leaf("-1" if draw.chance(0.15) else str(r.randrange(draw.size(size))))
 
 
 def leaf(text: str) -> Expr:

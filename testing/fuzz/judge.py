@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testing.fuzz.execute import INTERPRETER, TARGETS, attempt, compared
+from testing.fuzz.execute import CPU, INTERPRETER, TARGETS, attempt, compared
 from testing.fuzz.outcome import DIFFERENT, RIGHT, Outcome
 from testing.fuzz.shrink import shrink
 from testing.fuzz.tree import Program
 
 
 def judge(program: Program, targets: Sequence[str] = TARGETS) -> dict[str, Outcome]:
-    """The outcome on each target; where the program has no meaning, that of the interpreter alone."""
+    """The outcome on each target that has what the program names; that of the interpreter alone where it has no meaning."""
     meaning, expected = attempt(program, INTERPRETER)
     if meaning.status != RIGHT:
         return {INTERPRETER: meaning}
     found = {}
     for target in targets:
+        if program.names_threads and target in CPU:
+            continue
         outcome, tensors = attempt(program, target)
         found[target] = compared(outcome, tensors, expected, program)
     return found

@@ -61,6 +61,7 @@ class Scope:
         previous: of the statement before.
         written: tiles that the surrounding ``T.Parallel`` writes, and at which indices: elsewhere they may not be read.
         loop: that ``break`` and ``continue`` would leave a serial loop.
+        apart: that not all threads of the block come here.
     """
 
     axes: tuple[Axis, ...] = ()
@@ -74,6 +75,7 @@ class Scope:
     previous: str = ""
     written: dict[str, str] = field(default_factory=dict)
     loop: bool = False
+    apart: bool = False
 
     def inside(self, kind: str, *axes: Axis, trips: int = 1, loop: bool | None = None) -> Scope:
         """The scope of a body of a statement."""

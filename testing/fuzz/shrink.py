@@ -43,10 +43,14 @@ def candidates(program: Program) -> Iterator[Program]:
     yield from _bodies(program, _opened)
     yield from _sizes(program)
     for number, kernel in enumerate(program.kernels):
-        yield from (_with_kernel(program, number, replace(kernel, threads=t)) for t in (32, 64, 128) if t < kernel.threads)
+        yield from (_with_kernel(program, number, replace(kernel, threads=t)) for t in _fewer_threads(kernel))
         if kernel.grid != "1":
             yield _with_kernel(program, number, replace(kernel, grid="1"))
     yield from _bodies(program, _simpler)
+
+
+def _fewer_threads(kernel: Kernel) -> list[str]:
+    return [str(t) for t in (32, 64, 128) if kernel.threads.isdigit() and t < int(kernel.threads)]
 
 
 def _with_kernel(program: Program, number: int, kernel: Kernel) -> Program:
@@ -64,7 +68,7 @@ def _bodies(program: Program, change: Callable[[tuple[Stmt, ...]], Iterator[tupl
 def _sizes(program: Program) -> Iterator[Program]:
     for name, value in program.sizes.items():
         for smaller in (1, 2, 4, 8, 16, 32):
-            if smaller < value:
+            if smaller < value and (name != "P" or smaller == 32):
                 yield replace(program, sizes={**program.sizes, name: smaller})
 
 

@@ -102,7 +102,7 @@ class Kernel:
     """One launch: what is declared and filled, what is done, what is stored."""
 
     grid: str
-    threads: int
+    threads: str
     body: tuple[Stmt, ...] = ()
 
     def print(self) -> list[str]:

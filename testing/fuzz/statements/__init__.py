@@ -8,4 +8,6 @@ from testing.fuzz.statements import (  # noqa: F401
     operators,
     products,
     scalars,
+    threads,
+    waits,
 )

@@ -28,6 +28,20 @@ def atomic(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("atomic", (head, f"    {update}"), (value,))
 
 
+@statement("atomic_shared", 0.8)
+def atomic_shared(draw: Draw, scope: Scope) -> Stmt | None:
+    """Elements of a nest added to fewer elements of a shared tile."""
+    shape = a_shape(draw, 2)
+    axes = [Axis(draw.name("i"), size, True) for size in shape]
+    target = draw.tile(scope, (shape[draw.random.randrange(2)],), ("float32", "int32"), ("shared",), wide=True)
+    inner = scope.inside("atomic_shared", *axes)
+    inner.tiles = [tile for tile in inner.tiles if tile.name != target.name]
+    kind = "float" if target.dtype == "float32" else "int"
+    head = f"for {axes[0].name}, {axes[1].name} in T.Parallel({', '.join(shape)}):"
+    update = f"T.atomic_{draw.pick(['add', 'add', 'max'])}({target.name}[{index(draw, inner, target.shape[0])}], {{0}})"
+    return Stmt("atomic_shared", (head, f"    {update}"), (small(draw, inner, kind),), writes=(target.name,))
+
+
 @statement("atomic_element", 0.6)
 def atomic_element(draw: Draw, scope: Scope) -> Stmt | None:
     """One element, once for the block."""

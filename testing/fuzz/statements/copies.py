@@ -78,6 +78,17 @@ def fill(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("fill", (text,), writes=(to.name,))
 
 
+@statement("hint", 0.4)
+def hint(draw: Draw, scope: Scope) -> Stmt | None:
+    """What must not change results."""
+    tiles = [tile for tile in scope.tiles if tile.memory == "shared" and len(tile.shape) == 2]
+    whole = [tile for tile in tiles if tile.dtype == "float16" and draw.size(tile.shape[1]) % 8 == 0]
+    if scope.depth == 0 and whole and draw.chance(0.6):
+        name = draw.pick(whole).name
+        return Stmt("hint", (f"T.annotate_layout({{{name}: T.make_swizzled_layout({name})}})",))
+    return Stmt("hint", (f"T.use_swizzle({draw.random.randint(2, 8)})",)) if scope.depth == 0 else None
+
+
 @statement("transpose", 1)
 def transpose(draw: Draw, scope: Scope) -> Stmt | None:
     a, b = a_shape(draw, 2)

@@ -28,7 +28,8 @@ def counted(draw: Draw, scope: Scope, kind: str, head: str, most: int = 6) -> St
 
 @statement("serial", 5, nests=True)
 def serial(draw: Draw, scope: Scope) -> Stmt | None:
-    return counted(draw, scope, "serial", draw.pick(["for {name} in T.serial({extent}):", "for {name} in range({extent}):"]))
+    heads = ("T.serial({extent})", "range({extent})", "T.serial(0, {extent}, 2)", "range({extent} - 1, -1, -1)")
+    return counted(draw, scope, "serial", f"for {{name}} in {draw.random.choices(heads, [4, 3, 1, 1])[0]}:")
 
 
 @statement("unroll", 1.5, nests=True)

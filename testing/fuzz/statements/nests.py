@@ -123,6 +123,12 @@ def hold(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("hold", (f"{name} = {{0}}",), (value,))
 
 
+@statement("skip", 0.5, table=ITERATION)
+def skip(draw: Draw, scope: Scope) -> Stmt | None:
+    """Some iterations end here."""
+    return Stmt("skip", ("if {0}:",), (condition(draw, scope, 1),), (Stmt("leave", ("continue",)),))
+
+
 @statement("scratch", 1, table=ITERATION)
 def scratch(draw: Draw, scope: Scope) -> Stmt | None:
     """An array that each iteration fills for itself."""

@@ -12,6 +12,28 @@ TYPES = {"float16": "float32", "bfloat16": "float32", "float8_e4m3fn": "float32"
 """Type of the operands, and of the sums."""
 
 
+@statement("matmul", 1)
+def matmul(draw: Draw, scope: Scope) -> Stmt | None:
+    """A loop that loads both operands and multiplies them."""
+    sizes = [name for name in draw.sizes if draw.sizes[name] % 16 == 0]
+    if not sizes or draw.threads % 32:
+        return None
+    m, n, k = (draw.pick(sizes) for _ in range(3))
+    dtype = draw.pick(["float16", "bfloat16", "float32"])
+    c = draw.tile(scope, (m, n), ("float32",), ("fragment",), wide=True)
+    a = draw.tile(scope, (m, k), (dtype,), ("shared",))
+    b = draw.tile(scope, (k, n), (dtype,), ("shared",), apart=(a.name,))
+    trips, name = draw.random.randint(1, 4), draw.name("k")
+    left, right = draw.input((m, f"{trips} * {k}"), dtype), draw.input((f"{trips} * {k}", n), dtype)
+    lines = (
+        f"for {name} in T.Pipelined({trips}, num_stages={draw.pick([0, 1, 2, 3])}):",
+        f"    T.copy({left.name}[0, {name} * {k}], {a.name})",
+        f"    T.copy({right.name}[{name} * {k}, 0], {b.name})",
+        f"    T.gemm({a.name}, {b.name}, {c.name})",
+    )
+    return Stmt("matmul", lines, writes=(a.name, b.name, c.name))
+
+
 @statement("gemm", 2.5)
 def gemm(draw: Draw, scope: Scope) -> Stmt | None:
     """C += A @ B on sizes that tensor cores take."""

@@ -14,7 +14,7 @@ LARGEST = 4096
 
 def shapes(draw: Draw) -> list[str]:
     """Names of sizes that tiles have."""
-    return [name for name in draw.sizes if name != "G"]
+    return [name for name in draw.sizes if name not in ("G", "P")]
 
 
 def a_shape(draw: Draw, rank: int, most: int = LARGEST) -> tuple[str, ...]:

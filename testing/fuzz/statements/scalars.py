@@ -38,6 +38,15 @@ def assign(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("assign", (f"{target.name} = {{0}}",), (value_of(draw, scope, target.type),))
 
 
+@statement("read_once", 1)
+def read_once(draw: Draw, scope: Scope) -> Stmt | None:
+    """A value that is read here, whatever is stored to where it came from later."""
+    kind, name = draw.pick(["float", "int"]), draw.name("h")
+    value = small(draw, scope, kind)
+    scope.values.append((name, kind))
+    return Stmt("read_once", (f'{name} = T.cast({{0}}, "{DTYPES[kind]}")',), (value,))
+
+
 @statement("element", 1.5)
 def element(draw: Draw, scope: Scope) -> Stmt | None:
     """One element of a tile, outside of any nest."""

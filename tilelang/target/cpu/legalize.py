@@ -404,10 +404,12 @@ def _of_bools(left: Any, right: Any, kind: type) -> Any:
 def _shifted(left: Any, right: Any, kind: type) -> Any:
     """A shift; by the width of the type or more (or by a negative number), all bits leave, as on a GPU."""
     dtype = canonical(str(left.ty))
-    unsigned = f"uint{canonical(str(right.ty)).bits}"
+    signed = f"int{canonical(str(right.ty)).bits}"
 
     def by(amount: Any) -> Any:
-        inside = ir.Cast(unsigned, amount) < ir.IntImm(unsigned, dtype.bits)
+        # A single comparison of unsigned numbers would do, but TVM's analyzer stops at the differences that it makes of them.
+        number = amount if str(right.ty) == signed else ir.Cast(signed, amount)
+        inside = ir.And(number >= ir.IntImm(signed, 0), number < ir.IntImm(signed, dtype.bits))
         if kind is ir.tirx.RShift and dtype.kind == "int":
             return kind(left, ir.Select(inside, amount, ir.IntImm(right.ty, dtype.bits - 1)))
         return ir.Select(inside, kind(left, amount), ir.IntImm(left.ty, 0))

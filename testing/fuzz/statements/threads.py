@@ -1,0 +1,161 @@
+"""Programs that name threads: exchanges through shared memory and by shuffles, branches and loops that threads leave apart.
+
+What a thread stores for others to read stands between barriers that the program itself writes. The variables of these statements
+differ between threads, so statements of the block do not see them.
+"""
+
+from __future__ import annotations
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.expressions import condition, small
+from testing.fuzz.indices import index
+from testing.fuzz.registry import THREAD, draw_body, statement
+from testing.fuzz.scope import Axis, Scope, Tile, Variable
+from testing.fuzz.tree import Stmt
+
+COUNT = "P"
+"""The size that is the number of threads."""
+
+_PLACES = ("tx", "P - 1 - tx", "(tx + 3) % P", "tx ^ 1")
+"""Elements of which each thread has one."""
+
+
+def thread_code(draw: Draw, scope: Scope) -> Stmt:
+    """A stretch of statements that every thread executes for itself."""
+    inner = scope.inside("threads", Axis("tx", COUNT))
+    inner.tiles = [tile for tile in inner.tiles if tile.memory == "shared" and not tile.wide]
+    inner.variables, inner.values = [], []
+    first = Variable(draw.name("v"), "float")
+    begin = (f'{first.name} = T.alloc_var("float32")', f"{first.name} = {{0}}")
+    start = Stmt("thread_variable", begin, (small(draw, inner, "float"),))
+    inner.variables.append(first)
+    body = draw_body(draw, inner, draw.random.randint(1, 4), THREAD)
+    tensor = draw.output(("G", COUNT), "float32")
+    last = Stmt("save", (f"{tensor.name}[bx, tx] = {first.name}", "T.sync_threads()"))
+    lines = ("T.sync_threads()", "tx = T.get_thread_binding()", "if True:")
+    return Stmt("threads", lines, body=(start, *body, last), without=("tx = T.get_thread_binding()",))
+
+
+def _variable(draw: Draw, scope: Scope, kind: str = "float") -> str | None:
+    found = [v.name for v in scope.variables if v.type == kind]
+    return draw.pick(found) if found else None
+
+
+@statement("thread_variable", 1, table=THREAD)
+def thread_variable(draw: Draw, scope: Scope) -> Stmt | None:
+    """Another variable of the thread."""
+    kind = draw.pick(["float", "int"])
+    name, value = draw.name("v"), small(draw, scope, kind)
+    scope.variables.append(Variable(name, kind))
+    dtype = {"float": "float32", "int": "int32"}[kind]
+    return Stmt("thread_variable", (f'{name} = T.alloc_var("{dtype}")', f"{name} = {{0}}"), (value,))
+
+
+@statement("thread_assign", 2, table=THREAD)
+def thread_assign(draw: Draw, scope: Scope) -> Stmt | None:
+    target = draw.pick(scope.variables)
+    if target.type == "bool":
+        return None
+    return Stmt("thread_assign", (f"{target.name} = {{0}}",), (small(draw, scope, target.type),))
+
+
+@statement("exchange", 3, table=THREAD)
+def exchange(draw: Draw, scope: Scope) -> Stmt | None:
+    """Each thread stores an element and reads another's."""
+    target = _variable(draw, scope)
+    if target is None or scope.apart:
+        return None
+    value = small(draw, scope, "float")
+    tile = draw.declare(scope, (COUNT,), draw.pick(["float32", "float16", "int32"]), "shared")
+    lines = (
+        "T.sync_threads()",
+        f'{tile.name}[{draw.pick(_PLACES)}] = T.cast({{0}}, "{tile.dtype}")', "T.sync_threads()",
+        f'{target} = T.cast({tile.name}[{{1}}], "float32")', "T.sync_threads()",
+    )  # fmt: skip
+    return Stmt("exchange", lines, (value, index(draw, scope, COUNT)), writes=(tile.name,))
+
+
+@statement("shuffle", 2, table=THREAD)
+def shuffle(draw: Draw, scope: Scope) -> Stmt | None:
+    """A value of another lane of the warp."""
+    target, source = _variable(draw, scope), _variable(draw, scope)
+    if target is None or scope.apart:
+        return None
+    call = draw.pick(["T.shfl_xor({v}, {x})", "T.shfl_sync({v}, {n})", "T.shfl_up({v}, {n})", "T.shfl_down({v}, {n})"])
+    text = call.format(v=source, x=draw.pick([1, 2, 4, 8, 16]), n=draw.random.randrange(32))
+    return Stmt("shuffle", (f"{target} = {text}",))
+
+
+@statement("warp_reduce", 1, table=THREAD)
+def warp_reduce(draw: Draw, scope: Scope) -> Stmt | None:
+    """One value of all lanes of the warp."""
+    target = _variable(draw, scope)
+    if target is None or scope.apart:
+        return None
+    kind = draw.pick(["sum", "max", "min"])
+    return Stmt("warp_reduce", (f"{target} = T.clamp(T.warp_reduce_{kind}({target}), T.float32(-4), T.float32(4))",))
+
+
+@statement("thread_branch", 2, table=THREAD, nests=True)
+def thread_branch(draw: Draw, scope: Scope) -> Stmt | None:
+    """Some threads of the block."""
+    test = condition(draw, scope, 1)
+    inner, otherwise = scope.inside("thread_branch"), scope.inside("thread_branch")
+    inner.apart = otherwise.apart = True
+    body = draw_body(draw, inner, draw.random.randint(1, 2), THREAD)
+    other = draw_body(draw, otherwise, 1, THREAD) if draw.chance(0.4) else ()
+    return Stmt("thread_branch", ("if {0}:",), (test,), body, other, without=()) if body else None
+
+
+@statement("thread_loop", 2, table=THREAD, nests=True)
+def thread_loop(draw: Draw, scope: Scope) -> Stmt | None:
+    """A loop that all threads run equally often, or each as often as it likes."""
+    apart = draw.chance(0.5)
+    axis = Axis(draw.name("k"), "4")
+    inner = scope.inside("thread_loop", axis, trips=4)
+    inner.apart = scope.apart or apart
+    body = draw_body(draw, inner, draw.random.randint(1, 2), THREAD)
+    count = draw.pick(["tx % 4", "tx // 32 + 1", "T.min(tx, 3)"]) if apart else draw.pick(["4", "bx + 1"])
+    if not body:
+        return None
+    return Stmt("thread_loop", (f"for {axis.name} in T.serial({count}):",), body=body, without=(f"{axis.name} = 0",))
+
+
+@statement("own_array", 2, table=THREAD)
+def own_array(draw: Draw, scope: Scope) -> Stmt | None:
+    """An array of the thread."""
+    name, size = draw.name("w"), draw.pick(["2", "3", "4", "6", "8"])
+    dtype = draw.pick(["float32", "float16", "int32", "int8"])
+    axis = Axis(draw.name("q"), size)
+    value = small(draw, scope.inside("own_array", axis), "float")
+    loop = draw.pick(["T.serial", "T.unroll", "T.vectorized"])
+    scope.tiles.append(Tile(name, "local", (size,), dtype))
+    lines = (
+        f'{name} = T.alloc_local(({size},), "{dtype}")', f"for {axis.name} in {loop}({size}):",
+        f'    {name}[{axis.name}] = T.cast({{0}}, "{dtype}")',
+    )  # fmt: skip
+    return Stmt("own_array", lines, (value,), writes=(name,))
+
+
+@statement("wide_load", 1, table=THREAD)
+def wide_load(draw: Draw, scope: Scope) -> Stmt | None:
+    """Neighbouring elements of a tensor in an array of the thread."""
+    name, size = draw.name("w"), draw.pick(["2", "4", "8"])
+    dtype = draw.pick(["float32", "float16", "int8", "int32"])
+    tensor = draw.input(("G", COUNT, size), dtype)
+    scope.tiles.append(Tile(name, "local", (size,), dtype))
+    axis = draw.name("q")
+    lines = (
+        f'{name} = T.alloc_local(({size},), "{dtype}")', f"for {axis} in T.vectorized({size}):",
+        f"    {name}[{axis}] = {tensor.name}[bx, tx, {axis}]",
+    )  # fmt: skip
+    return Stmt("wide_load", lines, writes=(name,))
+
+
+@statement("thread_atomic", 0.7, table=THREAD)
+def thread_atomic(draw: Draw, scope: Scope) -> Stmt | None:
+    """Threads add to one element of a tensor."""
+    tensor = draw.output(("G", "4"), draw.pick(["float32", "int32"]))
+    kind = "float" if tensor.dtype == "float32" else "int"
+    parts = small(draw, scope, kind), index(draw, scope, "4")
+    return Stmt("thread_atomic", (f"T.atomic_add({tensor.name}[bx, {{1}}], {{0}})",), parts)
