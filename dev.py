@@ -4,6 +4,7 @@
     python3 dev.py quickstart     GEMM + ReLU on torch tensors, checked, twice: the second run finds its kernel in the cache
     python3 dev.py test [...]     the test suite (arguments go to pytest)
     python3 dev.py fuzz [...]     random programs on every target (--minutes, --seed, --count, --target; docs/testing.md)
+    python3 dev.py mutate [...]   the CUDA compiler with one line changed at a time: what the random programs notice (--count)
     python3 dev.py lint           ruff
     python3 dev.py build          only the set-up
     python3 dev.py run ...        any Python command line in the environment
@@ -134,6 +135,11 @@ def fuzz(arguments: list[str]) -> int:
     return subprocess.call([PYTHON, "-m", "testing.fuzz", *arguments], cwd=ROOT)
 
 
+def mutate(arguments: list[str]) -> int:
+    """Planted faults."""
+    return subprocess.call([PYTHON, "-m", "testing.mutation", *arguments], cwd=ROOT)
+
+
 def lint(arguments: list[str]) -> int:
     """Style."""
     return subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
@@ -154,6 +160,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "quickstart": quickstart,
     "test": test,
     "fuzz": fuzz,
+    "mutate": mutate,
     "lint": lint,
     "build": build,
     "run": run_python,

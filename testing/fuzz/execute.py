@@ -17,7 +17,7 @@ from testing.fuzz import dtypes
 from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, REFUSED, RIGHT, Outcome
 from testing.fuzz.tree import Program
 from tilelang import interpreter
-from tilelang.errors import PassFailedError, SimulatorError, TileLangError
+from tilelang.errors import LayoutProofError, PassFailedError, SimulatorError, TileLangError
 
 TARGETS = ("cpu", "c", "sm_80", "sm_90a")
 CPU = ("cpu", "c")
@@ -97,7 +97,7 @@ def attempt(program: Program, target: str) -> tuple[Outcome, list[torch.Tensor]]
         return Outcome(RIGHT), run(program, target)
     except SimulatorError as error:
         return Outcome(FINDING, str(error)), []
-    except PassFailedError as error:
+    except (PassFailedError, LayoutProofError) as error:
         return Outcome(INTERNAL, str(error)), []
     except TileLangError as error:
         return Outcome(REFUSED, str(error)), []
