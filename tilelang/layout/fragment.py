@@ -147,18 +147,18 @@ class FragmentLayout:
     def reshape(self, shape: Sequence[int]) -> FragmentLayout | None:
         """The same elements in row-major order as a tile of another shape, each in its thread and register.
 
-        None where the new axes do not come out of the modes, or the tile is padded inside.
+        None where the new axes do not come out of the modes, or the tile is padded along another axis than the first.
         """
-        if any(self.padded(axis) != extent for axis, extent in enumerate(self.shape)):
+        if any(self.padded(axis) != extent for axis, extent in enumerate(self.shape) if axis):
             return None
         rest = [mode for modes in reversed(self.modes) for mode in modes]
         axes = []
-        for extent in reversed(shape):
+        for extent in reversed(shape[1:]):
             taken, rest = split_modes(rest, extent)
             if taken is None:
                 return None
             axes.append(tuple(taken))
-        return None if rest else FragmentLayout(tuple(shape), tuple(reversed(axes)), self.replicas)
+        return FragmentLayout(tuple(shape), (tuple(rest), *reversed(axes)), self.replicas)
 
     def repeat(self, repeats: Sequence[int], repeat_on_thread: bool = False, lower_dim_first: bool = True) -> FragmentLayout:
         """The layout of a grid of such tiles, ``repeats`` along each axis.

@@ -8,7 +8,6 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout import row_major
@@ -26,13 +25,11 @@ from tilelang.target.cuda.codegen.structure import (
     emit_scope,
     orders_threads,
 )
-from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
 from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under
 from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Define, Evaluate, Return
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.nest import READ, is_memory
-from tilelang.target.cuda.reading.tiles import nest_of
 from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of
 from tilelang.target.cuda.reading.uniformity import is_atomic
 from tilelang.tileop.copy import Copy
@@ -170,22 +167,6 @@ class Generator:
             for group in code:
                 group.body.append(CommitCopies())
                 group.detached = True
-        return code
-
-    def exchange(self, node: Parallel) -> list[Code]:
-        """A copy between fragments whose threads differ, through shared memory."""
-        e, op = self.emitter, node.op
-        shape = [as_int(extent) for extent in op.dst.extents]
-        scratch = self.shared_scratch(shape, op.dst.dtype, f"{op.dst.buffer.name}_exchange")
-        whole = Region.whole(scratch)
-        code: list[Code] = []
-        for source, target, fragment in ((op.src, whole, op.src), (whole, op.dst, op.dst)):
-            copy = Copy(source, target)
-            nest = nest_of(copy, node.span)
-            part = Parallel(nest, copy)
-            indices = [a for a in nest.accesses if a.buffer == fragment.buffer]
-            loop = loop_from_fragment(nest, indices[0], e.layouts.fragments[fragment.buffer], e.scope.count)
-            code += emit_nest(e, part, loop)
         return code
 
     def shared_scratch(self, shape: list[int], dtype: str, name: str) -> Any:

@@ -20,7 +20,8 @@ from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.intrinsics import RNG_DECLARATION, RNG_STATE
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.layouts import ThreadScope
-from tilelang.target.cuda.inference.solver import infer
+from tilelang.target.cuda.inference.problem import Problem
+from tilelang.target.cuda.inference.search import infer
 from tilelang.target.cuda.ir.code import Block
 from tilelang.target.cuda.ir.cpp_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.ir.printer import Printer
@@ -106,7 +107,12 @@ def infer_layouts(state: KernelState) -> None:
     """Fills in the emitter with the layouts."""
     kernel, tree, options = state.kernel, state.tree, state.options
     thread_vars = dict(kernel.threads)
-    layouts = infer(tree, kernel.thread_count, state.target, state.facts, options.swizzle, options.wgmma, thread_vars)
+    may_use_wgmma = options.wgmma and options.swizzle
+    problem = Problem(
+        tree, kernel.thread_count, state.target, state.facts, options.swizzle, may_use_wgmma, thread_vars
+    )
+    state.tree, layouts = infer(problem)
+    tree = state.tree
     check_fragments(tree.root, layouts)
     safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
     state.emitter = Emitter(

@@ -6,14 +6,13 @@ contiguous axis the innermost digit may be a vector, which has no loop: what is 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tilelang.layout.digits import Form
-from tilelang.layout.fragment import REGISTER, Mode
+from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.inference.vectors import contiguous_axis, vector_width
+from tilelang.target.cuda.inference.vectors import contiguous_axis, vectorised
 from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Block, nested, under
 from tilelang.target.cuda.ir.instructions import Define
@@ -50,28 +49,10 @@ class NestLoops:
 
     def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, means_own: bool = False):
         self.e, self.nest, self.means_own = emitter, nest, means_own
-        place = contiguous_axis(nest) if nest.axes else None
-        self.axis = None if place is None else nest.axes[place].var
-        self.width, self.layout = (1, layout) if place is None else self._vectorised(place, layout)
+        self.axis = nest.axes[contiguous_axis(nest)].var if nest.axes else None
+        self.width, self.layout = vectorised(nest, layout, emitter.layouts.memory, emitter.facts, emitter.root)
         self.vector: Any = None
         self.digits: dict[str, Value] = {}
-
-    def _vectorised(self, place: int, layout: LoopLayout) -> tuple[int, LoopLayout]:
-        number = next((number for number, dim in enumerate(layout.dims) if dim.var is self.axis), None)
-        if number is None:
-            return 1, layout
-        dim = layout.dims[number]
-        first = dim.modes[0] if dim.modes else None
-        if first is None or first.unit != REGISTER or not _is_zero(dim.shift):
-            return 1, layout
-        if dim.size != dim.extent and dim.extent % first.extent:
-            return 1, layout
-        width = vector_width(self.nest, place, first.extent, self.e.layouts.memory, self.e.facts, self.e.root)
-        if width in (1, first.extent):
-            return width, layout
-        rest = Mode(first.extent // width, first.stride * width, REGISTER)
-        split = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
-        return width, replace(layout, dims=(*layout.dims[:number], split, *layout.dims[number + 1 :]))
 
     def around(self, body: list[Any]) -> list[Any]:
         """The whole nest; ``open`` comes before the body is lowered."""

@@ -132,7 +132,7 @@ def _take_index(form, modes, size, variables, extents, index, found, hidden) -> 
     """Turns one index of the access into dimensions; False where it is too complicated."""
     if not form.terms:
         var_free = as_int(index) if not isinstance(index, int) else index
-        if modes:
+        if any(mode.unit == THREAD for mode in modes):
             hidden.append(Dimension(None, modes, size, equals=var_free))
         return True
     ordered = sorted(form.terms, key=lambda term: term.weight)
@@ -331,17 +331,17 @@ def register_form(
     for index, modes in zip(access_indices, layout.modes):
         try:
             form = form_of(index, forms)
-            hidden = _hidden_form(loop, index) if not form.terms and modes else None
-            form = hidden if hidden is not None else form
+            if not form.terms:
+                form = _hidden_form(loop, index, modes) or form
+            if not form.terms and not isinstance(form.offset, int):
+                if any(mode.unit == THREAD for mode in modes):
+                    return None
+                position = position.shifted(_register_of(index, modes))
+                continue
             weight = 1
             for number, mode in enumerate(modes):
                 last = number == len(modes) - 1
-                if not form.terms and not isinstance(form.offset, int):
-                    if mode.unit == THREAD or len(modes) > 1:
-                        return None
-                    part = form
-                else:
-                    part = form.divmod(weight)[0] if last else form.between(weight, mode.extent)
+                part = form.divmod(weight)[0] if last else form.between(weight, mode.extent)
                 if mode.unit == REGISTER:
                     position = position + part.scaled(mode.stride)
                 else:
@@ -356,11 +356,20 @@ def register_form(
     return position if _threads_agree(threads, layout, loop, every_copy) else None
 
 
-def _hidden_form(loop: LoopLayout, index: Any) -> Form | None:
-    """The position of the hidden dimension that stands for a fixed index."""
+def _register_of(index: Any, modes: Sequence[Mode]) -> Any:
+    """What an index adds to the register's number along an axis that lies in registers."""
+    total: Any = 0
+    for number, mode in enumerate(modes):
+        total = total + (index if number == len(modes) - 1 else index % mode.extent) * mode.stride
+        index = index // mode.extent
+    return total
+
+
+def _hidden_form(loop: LoopLayout, index: Any, modes: Sequence[Mode]) -> Form | None:
+    """The position of the hidden dimension that stands for a fixed index along an axis of such modes."""
     digits = loop.digits
     for place, dim in enumerate(loop.dims):
-        if dim.var is None and _same(dim.equals, index):
+        if dim.var is None and dim.modes == modes and _same(dim.equals, index):
             form = Form()
             for digit, weight in digits[place]:
                 form = form + Form.of_digit(digit, weight)

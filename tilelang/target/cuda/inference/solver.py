@@ -1,28 +1,28 @@
-"""Layout inference: where every tile of a kernel lives.
+"""One solve: where every tile of a kernel lives under some choices.
 
 A constraint solve over the whole kernel. Products and the user's annotations fix fragments first. A nest that touches a fixed
 fragment is distributed as that fragment is, and fixes the other fragments that it touches; a reduction fixes its result. What
-nothing determines is free: the nest with the most memory traffic is distributed for coalesced access, and the solve goes on.
-Afterwards every nest is checked against every fragment; where they disagree, the error names both statements.
+nothing determines is free: nests are distributed for coalesced access, those that the choices name first, then the one with the
+most memory traffic, and the solve goes on. Afterwards every statement is checked against every fragment: where they disagree
+there is a conflict, which other choices or copies of the fragment resolve (:mod:`tilelang.target.cuda.inference.search`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
-from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated
-from tilelang.layout.fragment import FragmentLayout
-from tilelang.target.cuda.arch import Feature, arch_of
+from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
-from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
+from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import (
     Dimension,
     LoopLayout,
@@ -32,81 +32,42 @@ from tilelang.target.cuda.inference.loop_layout import (
     private_loop,
     register_form,
 )
+from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.products import plan_product
-from tilelang.target.cuda.inference.shared_layouts import (
-    allows_panels,
-    asks_for_a_swizzle,
-    choose_shared,
-    is_panels,
-    moved_in_bulk,
-)
-from tilelang.target.cuda.inference.staging import can_stage, stage
+from tilelang.target.cuda.inference.shared_layouts import allows_panels, asks_for_a_swizzle, choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, shrink_to_threads, vector_width
-from tilelang.target.cuda.inference.verify import verify
 from tilelang.target.cuda.inference.worklist import Worklist
-from tilelang.target.cuda.reading.local_arrays import private_nests
 from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.reading.scratch import ARRAY
 from tilelang.target.cuda.reading.tiles import describe
-from tilelang.target.cuda.reading.tree import (
-    FRAGMENT,
-    Branch,
-    Loop,
-    Operator,
-    Parallel,
-    Scalar,
-    Scope,
-    TileTree,
-    accesses_of,
-    inside,
-    span_of,
-)
+from tilelang.target.cuda.reading.tree import Operator, Parallel, span_of
 from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
-from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import AnnotateLayout
 from tilelang.tileop.reduce import Reduce
 
-_REPLICATED_BITS = 2048
+WHOLE_BITS = 2048
 """The largest tile that every thread keeps whole, because single elements of it are used."""
 
+Conflicts = Mapping[Any, Mapping[Any, LayoutConflictError]]
+"""Statement -> fragment -> why the statement does not find the fragment's elements."""
 
-def infer(
-    tree: TileTree,
-    threads: int,
-    target: Any,
-    facts: Facts,
-    swizzle: bool = True,
-    wgmma: bool = True,
-    thread_vars: Mapping[Any, int] | None = None,
-) -> Layouts:
-    """The layouts of a kernel; ``wgmma`` allows warp group products where the target has them.
 
-    Statements that disagree about a fragment are rewritten to use copies in shared memory. ``thread_vars``: the thread's indices.
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What a solve is told besides the kernel.
 
-    Raises:
-        LayoutConflictError: such a statement that cannot be rewritten.
+    Attributes:
+        first: nests that are distributed freely before others, in this order.
+        whole: fragments that every one of so many threads holds whole.
     """
-    staged: dict[Any, LayoutConflictError] = {}
-    while True:
-        solver = _Solver(tree, threads, target, facts, swizzle, wgmma and swizzle, private_nests(tree, thread_vars or {}))
-        layouts = solver.solve()
-        if not solver.conflicts:
-            layouts.staged = staged
-            verify(tree, layouts)
-            return layouts
-        for node, found in solver.conflicts.items():
-            error = next(iter(found.values()))
-            if node in staged or node in layouts.own or not can_stage(node):
-                raise error
-            staged.update(dict.fromkeys(stage(tree, node, found), error))
+
+    first: tuple[Parallel, ...] = ()
+    whole: tuple[tuple[Any, int], ...] = ()
 
 
-def _by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
-    """The different values of each buffer, in order."""
-    found: dict[Any, dict[Any, None]] = {}
-    for buffer, value in pairs:
-        found.setdefault(buffer, {})[value] = None
-    return {buffer: list(values) for buffer, values in found.items()}
+def solve(problem: Problem, choices: Choices = Choices()) -> tuple[Layouts, Conflicts]:
+    """The layouts of a kernel under some choices, and the statements that they do not suit."""
+    return _Solver(problem, choices).solve()
 
 
 def _traffic(node: Parallel) -> tuple[int, int]:
@@ -118,62 +79,33 @@ def _traffic(node: Parallel) -> tuple[int, int]:
 
 
 class _Solver:
-    def __init__(
-        self, tree: TileTree, threads: int, target: Any, facts: Facts, swizzle: bool, wgmma: bool, private: dict[Parallel, bool]
-    ):
-        self.tree, self.target, self.facts, self.swizzle, self.wgmma = tree, target, facts, swizzle, wgmma
-        self.private = private
-        self.out = Layouts(own={node for node, own in private.items() if own})
-        self.nests: list[Parallel] = []
-        self.reductions: list[Operator] = []
-        self.products: list[Operator] = []
-        self.scalars: list[Any] = []
-        self.bulk: list[Any] = []  # shared tiles that the tensor memory accelerator moves
-        self.viewed = tree.viewed()
+    def __init__(self, problem: Problem, choices: Choices):
+        self.problem, self.choices, self.tree, self.facts = problem, choices, problem.tree, problem.facts
+        own = {node for node, is_own in problem.private.items() if is_own}
+        self.out = Layouts(own=own, scopes=dict(problem.scopes), reducers=dict(problem.reducers))
         self.wished: dict[Any, Any] = {}  # shared tiles that the user wants swizzled
-        self.views: dict[Any, list[Any]] = {}
-        for view in tree.aliases:
-            self.views.setdefault(tree.root_of(view), []).append(view)
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
-        self._visit(tree.root, ThreadScope(0, threads))
-        self.users = _by_buffer((access.buffer, node) for node in self.nests for access in node.nest.accesses)
-        self.reduced = _by_buffer((node.op.src.buffer, node) for node in self.reductions)
-        self.nest_work, self.reduction_work = Worklist(self.nests), Worklist(self.reductions)
-
-    def _visit(self, node: Any, scope: ThreadScope) -> None:
-        self.out.scopes[node] = scope
-        if isinstance(node, Scope) and node.threads is not None:
-            scope = self.out.scopes[node] = ThreadScope(*node.threads)
-        if isinstance(node, Parallel):
-            self.nests.append(node)
-        elif isinstance(node, (Scalar, Branch)):
-            self.scalars.append(node)
-        elif isinstance(node, Operator):
-            kinds = {Gemm: self.products, GemmSparse: self.products, Reduce: self.reductions}
-            kinds.get(type(node.op), []).append(node)
-        elif isinstance(node, Loop):
-            self.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
-        if isinstance(node, (Parallel, Operator)):
-            self.bulk += moved_in_bulk(node, arch_of(self.target).uses(Feature.TMA), self.facts)
-        for child in inside(node):
-            self._visit(child, scope)
+        self.nest_work, self.reduction_work = Worklist(problem.nests), Worklist(problem.reductions)
 
     # The order of the solve --------------------------------------------------------------------------------------------
 
-    def solve(self) -> Layouts:
-        self._reducers()
+    def solve(self) -> tuple[Layouts, Conflicts]:
+        problem = self.problem
         self._annotations()
-        for node in self.products:
+        for node in problem.products:
             self._product(node)
         self.out.memory = choose_shared(
-            self.tree, self.out.memory, self.wished, self.out.products, self.nests, self.bulk, self.swizzle
+            self.tree, self.out.memory, self.wished, self.out.products, problem.nests, problem.bulk, problem.swizzle
         )
-        pending = {node for node in self.nests if self._touches_fragment(node)}
-        free = [node for node in self.nests if node not in pending]
+        for buffer, threads in self.choices.whole:
+            self._fix(buffer, replicated([as_int(extent) for extent in buffer.shape], threads), None)
+        pending = {node for node in problem.nests if self._touches_fragment(node)}
+        free = [node for node in problem.nests if node not in pending]
         self._propagate(pending)
         self._replicate_indexed()
         self._propagate(pending)
-        for node in sorted((node for node in self.nests if node in pending), key=_traffic, reverse=True):
+        by_traffic = sorted((node for node in problem.nests if node in pending), key=_traffic, reverse=True)
+        for node in (*self.choices.first, *by_traffic):
             if node not in pending:
                 continue
             self.out.loops[node] = self._partial_loop(node) or self._free(node)
@@ -183,19 +115,11 @@ class _Solver:
         for node in free:
             self.out.loops[node] = self._free(node)
         self._rest()
-        self._verify()
-        return self.out
+        self._check()
+        return self.out, self.conflicts
 
     def _touches_fragment(self, node: Parallel) -> bool:
-        return any(self._is_fragment(access.buffer) for access in node.nest.accesses)
-
-    def _is_fragment(self, buffer: Any) -> bool:
-        return buffer.scope() == FRAGMENT and buffer not in self.out.reducers
-
-    def _reducers(self) -> None:
-        for buffer, notes in self.tree.allocations.items():
-            if "tl.reducer_op" in notes:
-                self.out.reducers[buffer] = _text(notes["tl.reducer_op"])
+        return any(self.problem.is_fragment(access.buffer) for access in node.nest.accesses)
 
     def _annotations(self) -> None:
         """What the user fixed; memory that has several shapes is left row-major, as they must mean the same bytes."""
@@ -206,57 +130,38 @@ class _Solver:
                     self._fix_views(buffer, layout, span)
                 elif asks_for_a_swizzle(hint) and not is_panels(layout, buffer):
                     self.wished[buffer] = layout
-                elif buffer not in self.viewed:
+                elif buffer not in self.problem.viewed:
                     self.out.memory[buffer] = layout
                     self.out.origins[buffer] = span
 
     def _product(self, node: Operator) -> None:
         scope = self.out.scopes[node]
-        in_groups = scope.first % WARP_GROUP == 0 and allows_panels(node.op, self.out.memory, self.viewed, self.facts)
-        plan = plan_product(node.op, scope.count, self.target, self.wgmma and in_groups, self._may_pair(node.op))
+        in_groups = scope.first % WARP_GROUP == 0 and allows_panels(node.op, self.out.memory, self.problem.viewed, self.facts)
+        plan = plan_product(node.op, scope.count, self.problem.target, self.problem.wgmma and in_groups, self._may_pair(node.op))
         self.out.products[node] = plan
-        if plan.kind == "scalar":
-            for region in (node.op.a, node.op.b):
-                if self._is_fragment(region.buffer):
-                    self._conflict(node, region.buffer, "each thread needs whole rows and columns of it")
         for buffer, layout in plan.fragments:
             self._fix(buffer, layout, node)
-            self._expect_layout(node, buffer)
 
     def _may_pair(self, op: Any) -> bool:
         """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
-        return len(self._product_kinds[op.c.buffer]) == 1 and op.c.buffer not in self._annotated
-
-    @cached_property
-    def _product_kinds(self) -> dict[Any, list[Any]]:
-        """The kinds of operands of the products that share a C."""
-        return _by_buffer(
-            (op.c.buffer, (op.transpose_a, op.transpose_b, op.a.dtype, op.a.scope, op.b.scope))
-            for op in (node.op for node in self.products)
-        )
-
-    @cached_property
-    def _annotated(self) -> set[Any]:
-        return {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
+        return len(self.problem.product_kinds[op.c.buffer]) == 1 and op.c.buffer not in self.problem.annotated
 
     def _fix(self, buffer: Any, layout: FragmentLayout, node: Any) -> None:
-        old = self.out.fragments.get(buffer)
-        if old is None:
-            self._fix_views(buffer, layout, span_of(node))
-        if old is not None and old != layout and not (old.same_threads(layout) and old.registers == layout.registers):
-            self._conflict(node, buffer, "demands another layout than this statement")
+        """Gives a fragment its layout, unless it has one: the check tells whether that one serves as well."""
+        if buffer not in self.out.fragments:
+            self._fix_views(buffer, layout, None if node is None else span_of(node))
 
     def _fix_views(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
         """Fixes a fragment and all that share its registers; nothing where the allocation itself has no such layout."""
         root = self.tree.root_of(buffer)
-        found = {other: _same_registers(buffer, other, layout) for other in (root, *self.views.get(root, ()))}
+        found = {other: _same_registers(buffer, other, layout) for other in (root, *self.problem.views.get(root, ()))}
         if found[root] is not None:
             fixed = {other: same for other, same in found.items() if same is not None}
             self.out.fragments.update(fixed)
             self.out.origins.update(dict.fromkeys(found, span))
             for other in fixed:
-                self.nest_work.mark(self.users.get(other, ()))
-                self.reduction_work.mark(self.reduced.get(other, ()))
+                self.nest_work.mark(self.problem.users.get(other, ()))
+                self.reduction_work.mark(self.problem.reduced.get(other, ()))
 
     def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
         error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
@@ -272,7 +177,7 @@ class _Solver:
         )
 
     def _expect_layout(self, node: Any, buffer: Any) -> None:
-        if self._is_fragment(buffer) and buffer not in self.out.fragments:
+        if self.problem.is_fragment(buffer) and buffer not in self.out.fragments:
             self._conflict(node, buffer, "as a view it has none of its own")
 
     # Propagation -------------------------------------------------------------------------------------------------------
@@ -297,12 +202,12 @@ class _Solver:
         nest, scope = node.nest, self.out.scopes[node]
         if nest.layout is not None:
             return self._user_loop(nest)
-        if node in self.private:
+        if node in self.problem.private:
             return private_loop(nest.axes, scope.count)
         best = None
         for access in nest.accesses:
             layout = self.out.fragments.get(access.buffer)
-            if layout is None or not self._is_fragment(access.buffer):
+            if layout is None or not self.problem.is_fragment(access.buffer):
                 continue
             if len(layout.shape) < sum(axis.extent > 1 for axis in nest.axes) or access.inner:
                 continue
@@ -325,7 +230,7 @@ class _Solver:
         loop = self.out.loops[node]
         for access in node.nest.accesses:
             buffer = access.buffer
-            if not self._is_fragment(buffer) or buffer in self.out.fragments:
+            if not self.problem.is_fragment(buffer) or buffer in self.out.fragments:
                 continue
             shape = [as_int(extent) for extent in buffer.shape]
             layout = None if access.inner else fragment_from_loop(shape, access, loop)
@@ -349,21 +254,21 @@ class _Solver:
 
     def _replicate_indexed(self) -> None:
         """Small fragments whose single elements all threads use are whole in every thread."""
-        for node in self.scalars:
+        for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
                 shape = [as_int(extent) for extent in access.buffer.shape]
                 layout = replicated(shape, self.out.scopes[node].count)
-                if layout.registers * canonical(str(access.buffer.dtype)).bits <= _REPLICATED_BITS:
+                if layout.registers * canonical(str(access.buffer.dtype)).bits <= WHOLE_BITS:
                     self._fix(access.buffer, layout, node)
 
     def _spread_accesses(self, node: Any) -> list[Any]:
         """What a statement outside of nests touches of fragments that are not (yet) whole in every thread."""
-        layouts = self.out.fragments
+        layouts, threads = self.out.fragments, self.out.scopes[node].count
         return [
             access
-            for access in accesses_of(node)
-            if access.kind in (READ, WRITE) and self._is_fragment(access.buffer)
-            if not _is_whole(layouts.get(access.buffer), self.out.scopes[node].count)
+            for access in self.problem.single_accesses.get(node, ())
+            if access.kind in (READ, WRITE) and self.problem.is_fragment(access.buffer)
+            if not _is_whole(layouts.get(access.buffer), threads)
         ]
 
     # Free choices ------------------------------------------------------------------------------------------------------
@@ -373,7 +278,7 @@ class _Solver:
         best = None
         for access in node.nest.accesses:
             layout = self.out.fragments.get(access.buffer)
-            if layout is None or access.inner or not self._is_fragment(access.buffer):
+            if layout is None or access.inner or not self.problem.is_fragment(access.buffer):
                 continue
             loop = loop_from_fragment(node.nest, access, layout, self.out.scopes[node].count)
             if loop is not None and (best is None or loop.threads > best.threads):
@@ -384,7 +289,7 @@ class _Solver:
         nest, threads = node.nest, self.out.scopes[node].count
         if nest.layout is not None:
             return self._user_loop(nest)
-        if node in self.private or self._starts_reducer(nest):
+        if node in self.problem.private or self._starts_reducer(nest):
             return private_loop(nest.axes, threads)
         place = contiguous_axis(nest)
         extents = [axis.extent for axis in nest.axes]
@@ -408,7 +313,7 @@ class _Solver:
     def _rest(self) -> None:
         """Fragments that no nest determines: whole in every thread."""
         for buffer in self.tree.allocations:
-            if self._is_fragment(buffer) and buffer not in self.out.fragments:
+            if self.problem.is_fragment(buffer) and buffer not in self.out.fragments:
                 shape = [as_int(extent) for extent in buffer.shape]
                 self._fix_views(buffer, replicated(shape, self._threads()), None)
         for buffer in self.out.reducers:
@@ -418,26 +323,52 @@ class _Solver:
     def _threads(self) -> int:
         return self.out.scopes[self.tree.root].count
 
-    def _verify(self) -> None:
-        for node in self.nests:
-            loop = self.out.loops[node]
-            once = self.private.get(node) is False and self._acts_once(node.nest)
-            for access in node.nest.accesses:
-                if once and access.buffer.scope() == ARRAY and access.kind != READ:
-                    self._conflict(node, access.buffer, "every thread would do again what must be done once")
-                if not self._is_fragment(access.buffer):
-                    continue
-                layout = self.out.fragments.get(access.buffer)
-                if layout is None or not _reaches(access, layout, loop):
-                    self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
-                elif access.kind != READ and loop.replicas and self._is_done_once(node):
-                    self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
-        for node in self.reductions:
-            for region in (node.op.src, node.op.dst):
-                self._expect_layout(node, region.buffer)
-        for node in self.scalars:
+    # Conflicts ---------------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Collects the statements that do not find elements where they need them, in program order."""
+        for node in self.out.scopes:
+            if isinstance(node, Parallel):
+                self._check_nest(node)
+            elif isinstance(node, Operator):
+                self._check_operator(node)
             for access in self._spread_accesses(node):
                 self._conflict(node, access.buffer, "one element of it is needed by all threads")
+
+    def _check_nest(self, node: Parallel) -> None:
+        loop = self.out.loops[node]
+        once = self.problem.private.get(node) is False and self._acts_once(node.nest)
+        for access in node.nest.accesses:
+            if once and access.buffer.scope() == ARRAY and access.kind != READ:
+                self._conflict(node, access.buffer, "every thread would do again what must be done once")
+            if not self.problem.is_fragment(access.buffer):
+                continue
+            layout = self.out.fragments.get(access.buffer)
+            if layout is None or not _reaches(access, layout, loop):
+                self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
+            elif access.kind != READ and loop.replicas and self._is_done_once(node):
+                self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
+
+    def _check_operator(self, node: Operator) -> None:
+        if node in self.out.products:
+            self._check_product(node)
+        elif isinstance(node.op, Reduce):
+            for region in (node.op.src, node.op.dst):
+                self._expect_layout(node, region.buffer)
+            source, target = (self.out.fragments.get(region.buffer) for region in (node.op.src, node.op.dst))
+            if source is not None and target is not None and not reduces_to(node.op, source, target):
+                self._conflict(node, node.op.dst.buffer, "a reduction leaves its elements in other threads")
+
+    def _check_product(self, node: Operator) -> None:
+        plan = self.out.products[node]
+        for region in (node.op.a, node.op.b) if plan.kind == "scalar" else ():
+            if self.problem.is_fragment(region.buffer):
+                self._conflict(node, region.buffer, "each thread needs whole rows and columns of it")
+        for buffer, demanded in plan.fragments:
+            self._expect_layout(node, buffer)
+            found = self.out.fragments.get(buffer)
+            if found is not None and found != demanded and not found.is_equal(demanded):
+                self._conflict(node, buffer, "demands another layout than this statement")
 
 
 def _reaches(access: Any, layout: FragmentLayout, loop: LoopLayout) -> bool:
@@ -463,8 +394,11 @@ def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:
 
 def is_private(layout: FragmentLayout) -> bool:
     """Whether every thread that holds anything holds the whole tile, so that any index is at hand."""
-    return all(mode.unit == "register" for modes in layout.modes for mode in modes)
+    return all(mode.unit == REGISTER for modes in layout.modes for mode in modes)
 
 
-def _text(value: Any) -> str:
-    return str(getattr(value, "value", value))
+def reduces_to(op: Reduce, source: FragmentLayout, target: FragmentLayout) -> bool:
+    """Whether a reduction leaves its result where ``target`` has it; registers may be numbered differently."""
+    expected = source.project(op.dim, len(target.shape) == len(source.shape))
+    counts = ([[m.extent for m in axis if m.unit == REGISTER] for axis in layout.modes] for layout in (expected, target))
+    return expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)

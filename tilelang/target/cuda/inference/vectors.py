@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
+from tilelang.layout.fragment import REGISTER, Mode
+from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.reading.nest import READ, WRITE, Access, Nest, form_of, is_memory, is_movable, mentions
 
 _VECTOR_BITS = 128
@@ -79,6 +82,31 @@ def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any],
     ):
         width //= 2
     return max(width, 1)
+
+
+def vectorised(
+    nest: Nest, loop: LoopLayout, layouts: Mapping[Any, Any], facts: Facts, root: Callable[[Any], Any]
+) -> tuple[int, LoopLayout]:
+    """The width of the vectors that a distributed nest moves, and the distribution with a vector as a digit of its own.
+
+    Vectors lie along the contiguous axis, where the first digit of it counts steps of one thread.
+    """
+    place = contiguous_axis(nest) if nest.axes else None
+    number = None if place is None else next((n for n, dim in enumerate(loop.dims) if dim.var is nest.axes[place].var), None)
+    if number is None:
+        return 1, loop
+    dim = loop.dims[number]
+    first = dim.modes[0] if dim.modes else None
+    if first is None or first.unit != REGISTER or not (isinstance(dim.shift, int) and dim.shift == 0):
+        return 1, loop
+    if dim.size != dim.extent and dim.extent % first.extent:
+        return 1, loop
+    width = vector_width(nest, place, first.extent, layouts, facts, root)
+    if width in (1, first.extent):
+        return width, loop
+    rest = Mode(first.extent // width, first.stride * width, REGISTER)
+    split = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
+    return width, replace(loop, dims=(*loop.dims[:number], split, *loop.dims[number + 1 :]))
 
 
 def _fragment_width(nest: Nest) -> int:

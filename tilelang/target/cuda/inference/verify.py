@@ -77,8 +77,7 @@ def _verify_operator(node: Operator, layouts: Layouts) -> None:
     plan = layouts.products.get(node)
     for buffer, demanded in plan.fragments if plan is not None else ():
         layout = layouts.fragments[buffer]
-        same = layout.same_threads(demanded) and layout.registers == demanded.registers
-        _check(same and layout.replicas == demanded.replicas, buffer, "a product needs it in other threads", node)
+        _check(layout == demanded or layout.is_equal(demanded), buffer, "a product needs it in other places", node)
 
 
 # Layouts by themselves -------------------------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ def _thread_digits(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Ite
     last = max((place for place, mode in enumerate(modes) if mode.unit == THREAD), default=-1)
     if last < 0:
         return
-    form, weight = _position(index, loop), 1
+    form, weight = _position(index, modes, loop), 1
     for place, mode in enumerate(modes[: last + 1]):
         if mode.unit == THREAD:
             outermost = place == len(modes) - 1
@@ -162,13 +161,13 @@ def _thread_digits(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Ite
         weight *= mode.extent
 
 
-def _position(index: Any, loop: LoopLayout) -> Form:
+def _position(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Form:
     """An index as a sum of digits; one that no axis moves is where the body's guard lets a hidden dimension be."""
     form = form_of(index, loop.forms)
     if form.terms:
         return form
     for place, dim in enumerate(loop.dims):
-        if dim.var is None and _is_same(dim.equals, index):
+        if dim.var is None and dim.modes == modes and _is_same(dim.equals, index):
             return sum((Form.of_digit(digit, weight) for digit, weight in loop.digits[place]), Form())
     return form
 

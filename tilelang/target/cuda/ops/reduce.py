@@ -9,7 +9,6 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.region import Region
 from tilelang.layout.fragment import THREAD, FragmentLayout, Mode, merge_modes, on_thread
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -19,9 +18,6 @@ from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.reading.tiles import nest_of
-from tilelang.target.cuda.reading.tree import Parallel
-from tilelang.tileop.copy import Copy
 from tilelang.tileop.reduce import FinalizeReducer, Reduce
 
 _WARP = 32
@@ -314,20 +310,7 @@ class ReduceRule(OperatorRule):
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
         source, target = e.layouts.fragments[op.src.buffer], e.layouts.fragments[op.dst.buffer]
-        keep = len(op.dst.buffer.shape) == len(op.src.buffer.shape)
-        expected = source.project(op.dim, keep)
-        if expected.shape == target.shape and _stays(expected, target, e.scope.count):
-            return emit_reduce(e, op, source, target)
-        name = f"{op.dst.buffer.name}_part"
-        temporary = ir.decl_buffer(list(target.shape), op.dst.dtype, name, scope="local.fragment", layout=None)
-        e.layouts.fragments[temporary] = expected if expected.shape == target.shape else _reshaped(expected, target.shape)
-        e.declare_local(temporary)
-        view = op.replace(dst=Region.whole(temporary))
-        code: list[Code] = []
-        if not op.clear:
-            code += generator.exchange(_fragment_copy(op.dst, view.dst, node.span))
-        code += emit_reduce(e, view, source, e.layouts.fragments[temporary])
-        return code + generator.exchange(_fragment_copy(view.dst, op.dst, node.span))
+        return emit_reduce(e, op, source, target)
 
 
 @implements(FinalizeReducer)
@@ -337,23 +320,3 @@ class FinalizeRule(OperatorRule):
     def lower(self, node: Any, generator: Any) -> list[Code]:
         layout = generator.emitter.layouts.fragments[node.op.buffer.buffer]
         return emit_finalize(generator.emitter, node.op, layout)
-
-
-def _fragment_copy(source: Region, target: Region, span: Any) -> Parallel:
-    copy = Copy(source, target)
-    return Parallel(nest_of(copy, span), copy)
-
-
-def _stays(expected: Any, target: Any, threads: int) -> bool:
-    """Whether a reduction's result is where its destination wants it (registers may be numbered differently)."""
-    if not expected.same_threads(target):
-        return False
-    counts = [[m.extent for m in axis if m.unit == "register"] for axis in expected.modes]
-    return counts == [[m.extent for m in axis if m.unit == "register"] for axis in target.modes]
-
-
-def _reshaped(layout: Any, shape: tuple[int, ...]) -> Any:
-    """The layout with axes of extent 1 where ``shape`` has them."""
-    modes = iter(axis for axis, extent in zip(layout.modes, layout.shape) if extent != 1)
-    axes = tuple(() if extent == 1 else next(modes) for extent in shape)
-    return FragmentLayout(tuple(shape), axes, layout.replicas)

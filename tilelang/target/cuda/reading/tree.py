@@ -12,7 +12,7 @@ from typing import Any, Union
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
-from tilelang.ir.visit import flattened
+from tilelang.ir.visit import flattened, statement_exprs
 from tilelang.target.cuda.reading.nest import Nest
 from tilelang.target.cuda.reading.tiles import chunked, expansion_nest, is_elementwise, nest_of, parallel_nest
 from tilelang.tileop import decode, is_tile_op
@@ -161,8 +161,9 @@ def accesses_of(node: Any) -> tuple[Any, ...]:
         return node.nest.accesses
     if isinstance(node, Scalar):
         return Nest.build((), node.stmt, None, "statement").accesses
-    if isinstance(node, Branch):
-        return Nest.build((), ir.Evaluate(node.stmt.condition), None, "condition").accesses
+    if isinstance(node, (Branch, Loop, Repeat)):
+        heads = (ir.Evaluate(expr) for expr in statement_exprs(node.stmt) if isinstance(expr, ir.PrimExpr))
+        return tuple(access for head in heads for access in Nest.build((), head, None, "condition").accesses)
     return ()
 
 

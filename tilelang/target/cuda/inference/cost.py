@@ -1,0 +1,133 @@
+"""What layouts cost: cycles of a warp, roughly, that the statements of a kernel take under them.
+
+Only differences between layouts matter, so arithmetic that every layout does alike is left out. Counted are the steps of nests
+(work that several threads repeat makes more of them), memory requests by width, the 32-byte sectors and the passes over the banks
+that a request takes, shuffles and exchanges of reductions, and barriers of conversions; all times the trips of the loops around.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir.expr import as_int
+from tilelang.layout.digits import Form, NotMixedRadix, Term
+from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.layout.memory import TileLayout
+from tilelang.layout.swizzle import conflicts
+from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.inference.loop_layout import LoopLayout
+from tilelang.target.cuda.inference.vectors import element_strides, vectorised
+from tilelang.target.cuda.reading.nest import Access, form_of, is_memory, mentions
+from tilelang.target.cuda.reading.tree import Loop, Operator, Parallel, Repeat, TileTree, inside
+from tilelang.tileop.reduce import Reduce
+
+_WARP = 32
+_UNKNOWN_TRIPS = 8
+"""Iterations of a loop whose number is known at run time only."""
+
+_BARRIER, _SHUFFLE, _REQUEST, _SECTOR, _PASS, _GATHER = 20, 4, 2, 2, 2, 32
+"""Cycles of a barrier, of a shuffle, of a request to memory, of each sector of global memory and of each pass over the banks that
+the request takes; sectors of a request to addresses that the data choose."""
+
+
+def cost(tree: TileTree, layouts: Layouts, facts: Any, conversions: Iterable[Any] = ()) -> float:
+    """Cycles of a kernel; ``conversions`` are nodes that other threads wait for."""
+    weights = trips(tree)
+    total = sum(weights[node] * _nest(node, layouts.loops[node], layouts, facts, tree) for node in layouts.loops)
+    total += sum(weights[node] * _reduction(node, layouts) for node in weights if isinstance(node, Operator))
+    return total + sum(weights[node] * _BARRIER for node in conversions if node in weights)
+
+
+def trips(tree: TileTree) -> Mapping[Any, float]:
+    """How often each node runs."""
+    found: dict[Any, float] = {}
+
+    def visit(node: Any, count: float) -> None:
+        found[node] = count
+        for child in inside(node):
+            visit(child, count * _iterations(node))
+
+    visit(tree.root, 1)
+    return found
+
+
+def _iterations(node: Any) -> int:
+    if isinstance(node, Loop):
+        extent = as_int(node.stmt.extent)
+        return extent if isinstance(extent, int) else _UNKNOWN_TRIPS
+    return _UNKNOWN_TRIPS if isinstance(node, Repeat) else 1
+
+
+def _nest(node: Parallel, loop: LoopLayout, layouts: Layouts, facts: Any, tree: TileTree) -> float:
+    width, loop = vectorised(node.nest, loop, layouts.memory, facts, tree.root_of)
+    steps = math.prod(mode.extent for dim in loop.dims for mode in dim.modes if mode.unit == REGISTER)
+    axis = None if width == 1 else _vector_axis(loop, width)
+    requests = 0.0
+    for access in node.nest.accesses:
+        if is_memory(access.buffer):
+            wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.indices)
+            requests += steps / (width if wide else 1) * (_REQUEST + _transfer(access, loop, width if wide else 1, layouts))
+    return steps + requests
+
+
+def _vector_axis(loop: LoopLayout, width: int) -> Any:
+    vector = (REGISTER, width)
+    return next((dim.var for dim in loop.dims if dim.modes and (dim.modes[0].unit, dim.modes[0].extent) == vector), None)
+
+
+def _reduction(node: Operator, layouts: Layouts) -> float:
+    if not isinstance(node.op, Reduce) or node.op.src.buffer not in layouts.fragments:
+        return 0
+    source = layouts.fragments[node.op.src.buffer]
+    kept = [mode for axis, modes in enumerate(source.modes) if axis != node.op.dim for mode in modes]
+    results = math.prod(mode.extent for mode in kept if mode.unit == REGISTER)
+    threads = [mode for mode in source.modes[node.op.dim] if mode.unit == THREAD]
+    lanes = [mode for mode in threads if mode.stride < _WARP]
+    across = any(mode.stride * mode.extent > _WARP for mode in threads)
+    shuffles = sum(math.log2(min(mode.extent, _WARP // mode.stride)) for mode in lanes)
+    return source.registers + results * (shuffles * _SHUFFLE + across * 4 * _REQUEST) + across * _BARRIER
+
+
+# Requests of a warp ----------------------------------------------------------------------------------------------------
+
+
+def _transfer(access: Access, loop: LoopLayout, width: int, layouts: Layouts) -> float:
+    """Cycles that a request of the first warp takes in memory."""
+    size = width * canonical(str(access.buffer.dtype)).bits / 8
+    try:
+        indices = [_lane_values(form_of(index, loop.forms)) for index in access.indices]
+    except NotMixedRadix:
+        return _GATHER * _SECTOR
+    if access.buffer.scope().startswith("shared"):
+        return _PASS * bank_passes(access, loop, layouts.memory.get(access.buffer), width)
+    strides = [stride if isinstance(stride, int) else 1 << 20 for stride in element_strides(access.buffer)]
+    starts = [sum(value * stride for value, stride in zip(index, strides)) * size / width for index in zip(*indices)]
+    sectors = {place for start in starts for place in range(int(start // 32), int((start + size - 1) // 32) + 1)}
+    return _SECTOR * len(sectors)
+
+
+def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> int:
+    """How often the banks serve a request of the first warp for ``width`` elements of a shared tile each."""
+    try:
+        indices = [_lane_values(form_of(index, loop.forms)) for index in access.indices]
+    except NotMixedRadix:
+        return _WARP
+    if not isinstance(layout, TileLayout):
+        return 1
+    size = canonical(str(access.buffer.dtype)).bits / 8
+    addresses = [int(layout.offset(index) * size) for index in zip(*indices)]
+    return 1 + conflicts(addresses, int(max(size * width, 4)))
+
+
+def _lane_values(form: Form) -> list[int]:
+    """An index in each lane of the first warp, in the first step of the loops; what is unknown counts as zero."""
+    base = form.offset if isinstance(form.offset, int) else 0
+    terms = [term for term in form if term.digit.unit == THREAD]
+    return [base + sum(_digit(term, lane) * term.weight for term in terms) for lane in range(_WARP)]
+
+
+def _digit(term: Term, thread: int) -> int:
+    return thread // term.digit.stride % term.digit.extent // term.low % term.extent

@@ -1,0 +1,167 @@
+"""What layout inference is asked: a kernel's statements, who runs each of them, and which statements use each fragment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from tilelang.ir.facts import Facts
+from tilelang.target.cuda.arch import Feature, arch_of
+from tilelang.target.cuda.inference.layouts import ThreadScope
+from tilelang.target.cuda.inference.shared_layouts import moved_in_bulk
+from tilelang.target.cuda.reading.local_arrays import private_nests
+from tilelang.target.cuda.reading.nest import Access
+from tilelang.target.cuda.reading.tree import FRAGMENT, Operator, Parallel, Scope, TileTree, accesses_of, inside
+from tilelang.target.cuda.reading.uniformity import Uniformity
+from tilelang.tileop.gemm import Gemm, GemmSparse
+from tilelang.tileop.hint import AnnotateLayout
+from tilelang.tileop.reduce import Reduce
+
+
+def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    """The different values of each buffer, in order."""
+    found: dict[Any, dict[Any, None]] = {}
+    for buffer, value in pairs:
+        found.setdefault(buffer, {})[value] = None
+    return {buffer: list(values) for buffer, values in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A kernel whose layouts are wanted.
+
+    Attributes:
+        tree: the kernel.
+        threads: of a block.
+        target: what for.
+        facts: what is known of its variables.
+        swizzle: whether shared tiles may be swizzled against bank conflicts.
+        wgmma: whether products may be made by warp groups, where the target has them.
+        thread_vars: the variables that name the thread, with their extents.
+    """
+
+    tree: TileTree
+    threads: int
+    target: Any
+    facts: Facts
+    swizzle: bool = True
+    wgmma: bool = True
+    thread_vars: Mapping[Any, int] = field(default_factory=dict)
+    _accesses: dict[Any, tuple[Access, ...]] = field(default_factory=dict)
+
+    def with_tree(self, tree: TileTree) -> Problem:
+        """The same question about a kernel that was rewritten; most of its nodes are the same."""
+        return replace(self, tree=tree)
+
+    @cached_property
+    def scopes(self) -> Mapping[Any, ThreadScope]:
+        """The threads that run each node, in program order."""
+        found: dict[Any, ThreadScope] = {}
+
+        def visit(node: Any, scope: ThreadScope) -> None:
+            if isinstance(node, Scope) and node.threads is not None:
+                scope = ThreadScope(*node.threads)
+            found[node] = scope
+            for child in inside(node):
+                visit(child, scope)
+
+        visit(self.tree.root, ThreadScope(0, self.threads))
+        return found
+
+    @cached_property
+    def nests(self) -> list[Parallel]:
+        """Nests, in program order."""
+        return [node for node in self.scopes if isinstance(node, Parallel)]
+
+    @cached_property
+    def operators(self) -> list[Operator]:
+        """Tile operators that are no nests, in program order."""
+        return [node for node in self.scopes if isinstance(node, Operator)]
+
+    @cached_property
+    def reductions(self) -> list[Operator]:
+        """Reductions, in program order."""
+        return [node for node in self.operators if isinstance(node.op, Reduce)]
+
+    @cached_property
+    def products(self) -> list[Operator]:
+        """Matrix products, in program order."""
+        return [node for node in self.operators if isinstance(node.op, (Gemm, GemmSparse))]
+
+    @cached_property
+    def single_accesses(self) -> Mapping[Any, tuple[Access, ...]]:
+        """What statements outside of nests access of fragments: each of their threads does."""
+        found = {}
+        for node in self.scopes:
+            if not isinstance(node, Parallel):
+                if node not in self._accesses:
+                    self._accesses[node] = tuple(a for a in accesses_of(node) if a.buffer.scope() == FRAGMENT)
+                if self._accesses[node]:
+                    found[node] = self._accesses[node]
+        return found
+
+    @cached_property
+    def bulk(self) -> list[Any]:
+        """The shared tiles that the tensor memory accelerator moves."""
+        uses_tma = arch_of(self.target).uses(Feature.TMA)
+        nodes = (node for node in self.scopes if isinstance(node, (Parallel, Operator)))
+        return [tile for node in nodes for tile in moved_in_bulk(node, uses_tma, self.facts)]
+
+    @cached_property
+    def private(self) -> Mapping[Parallel, bool]:
+        """The nests of which every thread runs all iterations, and whether they are its own."""
+        return private_nests(self.tree, self.thread_vars)
+
+    @cached_property
+    def divergent(self) -> set[Any]:
+        """Nodes that some of their threads may not come to: nothing can be exchanged there."""
+        return Uniformity(self.tree, self.thread_vars).divergent
+
+    @cached_property
+    def viewed(self) -> set[Any]:
+        """Buffers that share their memory with others."""
+        return self.tree.viewed()
+
+    @cached_property
+    def views(self) -> Mapping[Any, list[Any]]:
+        """The views of each allocation."""
+        return by_buffer((self.tree.root_of(view), view) for view in self.tree.aliases)
+
+    @cached_property
+    def users(self) -> Mapping[Any, list[Parallel]]:
+        """The nests that use each buffer."""
+        return by_buffer((access.buffer, node) for node in self.nests for access in node.nest.accesses)
+
+    @cached_property
+    def reduced(self) -> Mapping[Any, list[Operator]]:
+        """The reductions of each buffer."""
+        return by_buffer((node.op.src.buffer, node) for node in self.reductions)
+
+    @cached_property
+    def reducers(self) -> Mapping[Any, str]:
+        """Fragments of which each thread has its own partial values, and how they are combined."""
+        notes = self.tree.allocations.items()
+        return {buffer: _text(note["tl.reducer_op"]) for buffer, note in notes if "tl.reducer_op" in note}
+
+    @cached_property
+    def annotated(self) -> set[Any]:
+        """The buffers whose layout the user fixed."""
+        return {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
+
+    @cached_property
+    def product_kinds(self) -> Mapping[Any, list[Any]]:
+        """The kinds of operands of the products that share a C."""
+        return by_buffer(
+            (op.c.buffer, (op.transpose_a, op.transpose_b, op.a.dtype, op.a.scope, op.b.scope))
+            for op in (node.op for node in self.products)
+        )
+
+    def is_fragment(self, buffer: Any) -> bool:
+        """Whether a buffer is a fragment whose elements have a place each."""
+        return buffer.scope() == FRAGMENT and buffer not in self.reducers
+
+
+def _text(value: Any) -> str:
+    return str(getattr(value, "value", value))

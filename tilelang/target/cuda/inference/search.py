@@ -1,0 +1,240 @@
+"""Layout inference: choices and copies of fragments until every statement finds its elements, the cheapest that are found.
+
+One solve decides most kernels without any conflict. Where statements disagree about a fragment, the ways out are compared by
+what the whole kernel costs then (:mod:`tilelang.target.cuda.inference.cost`), conflicts that are left included:
+
+* the nest is distributed before others are, so that they follow it;
+* the fragment is whole in every thread;
+* in a section around the statement, as long as the whole loop or as short as the statement, a copy stands for the fragment: in
+  the layout that suits the section, or in shared memory.
+
+The first conflict is resolved in the way that costs least, then the next one of what is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import LayoutConflictError
+from tilelang.ir.expr import as_int
+from tilelang.target.cuda.inference.conversion import carried_out
+from tilelang.target.cuda.inference.cost import cost, trips
+from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.inference.problem import Problem
+from tilelang.target.cuda.inference.sections import (
+    SHARED,
+    Rewritten,
+    Section,
+    as_conversion,
+    family_of,
+    is_written,
+    touched,
+    with_copy,
+    with_copy_for_head,
+    with_copy_of_view,
+)
+from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, solve
+from tilelang.target.cuda.inference.verify import verify
+from tilelang.target.cuda.reading.tree import (
+    FRAGMENT,
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Scope,
+    Sequence,
+    TileTree,
+    inside,
+    walk,
+)
+from tilelang.tileop.copy import Copy
+from tilelang.tileop.gemm import Gemm
+
+_CONFLICT, _ELEMENT = 80, 24
+"""Cycles that a conflict is expected to cost: its barriers, and those for each element of the fragment that a thread moves."""
+
+
+def infer(problem: Problem) -> tuple[TileTree, Layouts]:
+    """The layouts of a kernel, and the kernel with conversions between layouts as statements.
+
+    Raises:
+        LayoutConflictError: a statement that some threads alone run needs elements in other threads.
+    """
+    for node in problem.scopes:
+        if isinstance(node, Loop):
+            problem.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
+    state = _State(problem)
+    while state.conflicts:
+        node, found = next(iter(state.conflicts.items()))
+        buffer, error = next(iter(found.items()))
+        state = min(_ways_out(state, node, buffer, error), key=lambda way: way.score, default=None)
+        if state is None or math.isinf(state.score):
+            raise error
+    tree, layouts, _ = carried_out(state.problem, state.layouts)
+    layouts.staged = dict(state.conversions)
+    verify(tree, layouts)
+    return tree, layouts
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A kernel with some choices, and what they lead to.
+
+    Attributes:
+        conversions: nodes that fill copies and bring them back, with the conflict that each resolves.
+    """
+
+    problem: Problem
+    choices: Choices = Choices()
+    conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
+
+    @cached_property
+    def _solved(self) -> tuple[Layouts, Conflicts]:
+        return solve(self.problem, self.choices)
+
+    @property
+    def layouts(self) -> Layouts:
+        """The layouts under the choices."""
+        return self._solved[0]
+
+    @property
+    def conflicts(self) -> Conflicts:
+        """The statements that these do not suit."""
+        return self._solved[1]
+
+    @cached_property
+    def score(self) -> float:
+        """What the kernel costs, with an estimate for each conflict that is left; infinite where a conversion is one."""
+        if any(node in self.conversions for node in self.conflicts):
+            return math.inf
+        tree, layouts, added = carried_out(self.problem, self.layouts)
+        total = cost(tree, layouts, self.problem.facts, (*self.conversions, *added))
+        weights = trips(self.problem.tree)
+        return total + sum(
+            weights[node] * (_CONFLICT + _ELEMENT * math.prod(map(as_int, buffer.shape)) / self.problem.scopes[node].count)
+            for node, found in self.conflicts.items()
+            for buffer in found
+        )
+
+    def choosing(self, first: Parallel | None = None, whole: tuple[Any, int] | None = None) -> _State:
+        """The state with one more choice."""
+        firsts = self.choices.first if first is None else (*self.choices.first, first)
+        wholes = self.choices.whole if whole is None else (*self.choices.whole, whole)
+        return replace(self, choices=Choices(firsts, wholes))
+
+    def rewriting(self, new: Rewritten, reason: LayoutConflictError) -> _State:
+        """The state of the kernel with a copy in it."""
+        firsts = tuple(new.renewed.get(node, node) for node in self.choices.first)
+        conversions = {new.renewed.get(node, node): error for node, error in self.conversions.items()}
+        conversions.update(dict.fromkeys(new.conversions, reason))
+        return _State(self.problem.with_tree(new.tree), Choices(firsts, self.choices.whole), conversions)
+
+
+# Ways out of a conflict ------------------------------------------------------------------------------------------------
+
+
+def _ways_out(state: _State, node: Any, buffer: Any, reason: LayoutConflictError) -> Iterator[_State]:
+    """States in which a statement finds a fragment's elements, or those of a copy of it."""
+    family = set(family_of(state.problem.tree, buffer))
+    for choice in _choices(state, node, buffer):
+        if not family & set(choice.conflicts.get(node, ())):
+            yield choice
+    for new in _copies(state, node, buffer) if node not in state.layouts.own else ():
+        way, stands_for_it = state.rewriting(new, reason), new.renewed.get(node, node)
+        left = {way.problem.tree.root_of(other) for other in way.conflicts.get(stands_for_it, ())}
+        if not left & {*family, *new.copies.values()}:
+            yield way
+
+
+def _choices(state: _State, node: Any, buffer: Any) -> Iterator[_State]:
+    problem = state.problem
+    if isinstance(node, Parallel) and node not in state.choices.first and node not in problem.private:
+        yield state.choosing(first=node)
+    whole = (problem.tree.root_of(buffer), problem.scopes[node].count)
+    if whole not in state.choices.whole and _bits(whole[0]) <= WHOLE_BITS:
+        yield state.choosing(whole=whole)
+
+
+def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
+    """The kernel with a copy of the fragment in a section around the statement."""
+    tree = state.problem.tree
+    family = set(family_of(tree, buffer))
+    if _is_whole_copy(node) and node not in state.problem.divergent:
+        yield as_conversion(tree, node)
+    for section in _sections(state, node, family):
+        uses = [inner for top in section.nodes for inner in walk(top) if any(b in family for b, _ in touched(inner))]
+        if any(isinstance(use, Operator) and isinstance(use.op, Gemm) and use.op.kind != "gemm" for use in uses):
+            continue
+        alone = section.nodes == [node]
+        if isinstance(node, (Branch, Loop)) and alone:
+            yield with_copy_for_head(tree, section, buffer)
+            continue
+        if buffer in state.layouts.fragments:
+            yield with_copy(tree, section, buffer, FRAGMENT)
+        elif alone:
+            yield with_copy_of_view(tree, section, buffer)
+        if all(_works_on_shared(use, family) for use in uses) and (alone or not is_written(section.nodes, family)):
+            yield with_copy(tree, section, buffer, SHARED)
+
+
+def _bits(buffer: Any) -> int:
+    return math.prod(map(as_int, buffer.shape)) * canonical(str(buffer.dtype)).bits
+
+
+def _is_whole_copy(node: Any) -> bool:
+    """Whether a nest copies a whole fragment to another of its type."""
+    op = node.op if isinstance(node, Parallel) else None
+    if not isinstance(op, Copy) or {op.src.scope, op.dst.scope} != {FRAGMENT} or op.src.dtype != op.dst.dtype:
+        return False
+    same = [as_int(extent) for extent in op.src.buffer.shape] == [as_int(extent) for extent in op.dst.buffer.shape]
+    return same and op.src.is_whole and op.dst.is_whole and op.loop_layout is None
+
+
+def _works_on_shared(node: Any, family: set[Any]) -> bool:
+    """Whether a statement may use a tile in shared memory in place of a fragment."""
+    if not isinstance(node, Operator):
+        return True
+    return isinstance(node.op, Gemm) and node.op.c.buffer not in family
+
+
+def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
+    """Sections around a statement, the narrowest first.
+
+    They are, at each level up to its threads' scope, the statement that contains it, and all statements from the first to the
+    last with a conflict over the same fragment.
+    """
+    rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
+    for parent, place in _ancestry(state.problem.tree.root, node):
+        if parent.items[place] in state.problem.divergent:
+            continue
+        yield Section(parent, place, place + 1)
+        hit = [at for at, item in enumerate(parent.items) if any(inner in rivals for inner in walk(item))]
+        run = range(hit[0], hit[-1] + 1)
+        if len(run) > 1 and not any(item in state.problem.divergent for item in parent.items[run.start : run.stop]):
+            yield Section(parent, run.start, run.stop)
+
+
+def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:
+    """The sequences that contain a node, innermost first, with its place in each, up to the scope of its threads."""
+
+    def find(current: Any) -> list[tuple[Sequence, int]] | None:
+        if current is node:
+            return []
+        for place, child in enumerate(inside(current)):
+            found = find(child)
+            if found is not None:
+                if isinstance(child, Scope) and child.threads is not None:
+                    return _Closed(found)
+                return found if isinstance(found, _Closed) or not isinstance(current, Sequence) else [*found, (current, place)]
+        return None
+
+    return list(find(root) or [])
+
+
+class _Closed(list):
+    """An ancestry that ends here."""

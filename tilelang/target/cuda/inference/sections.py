@@ -1,0 +1,334 @@
+"""Sections of a kernel in which a fragment has a copy of its own, in another layout or in shared memory.
+
+``T.gemm`` wants its accumulator in certain threads, ``c[j, i]`` wants each element where the transposed one is: no layout suits
+both. In a section, some statements in a row, a *copy* stands for the fragment. It is converted from the fragment before them and
+back after them, where anybody needs that:
+
+                                                y_own = convert_layout(y)
+    for k in range(n):                          for k in range(n):
+        y[j] += x[k, j]           =>                y_own[j] += x[k, j]
+                                                y = convert_layout(y_own)
+
+A tree is never changed; what is new is a tree of its own that shares all other nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
+from tilelang.target.cuda.reading.nest import READ, WRITE, Nest
+from tilelang.target.cuda.reading.tiles import nest_of
+from tilelang.target.cuda.reading.tree import (
+    FRAGMENT,
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Scalar,
+    Sequence,
+    TileTree,
+    accesses_of,
+    inside,
+    span_of,
+    walk,
+)
+from tilelang.tileop.base import TileOp, reads, writes
+from tilelang.tileop.copy import Copy, Fill
+from tilelang.transform.substitute import substitute
+
+SHARED = "shared.dyn"
+
+
+@dataclass(frozen=True, eq=False)
+class ConvertLayout(TileOp):
+    """``dst = src``, whole fragments of one shape and type in different layouts; an operator of layout inference alone."""
+
+    src: Region = reads()
+    dst: Region = writes()
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """Statements ``start`` to ``stop`` (exclusive) of a sequence."""
+
+    parent: Sequence
+    start: int
+    stop: int
+
+    @property
+    def nodes(self) -> list[Any]:
+        """Its statements."""
+        return self.parent.items[self.start : self.stop]
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """A kernel with a copy of a fragment in a section.
+
+    Attributes:
+        tree: the whole kernel.
+        renewed: nodes of the old tree -> those that stand for them now.
+        conversions: the nodes that fill the copy and bring it back.
+        copies: what stands for the fragment, and for each view of it.
+    """
+
+    tree: TileTree
+    renewed: Mapping[Any, Any]
+    conversions: tuple[Any, ...]
+    copies: Mapping[Any, Any] = field(default_factory=dict)
+
+    def then(self, later: Rewritten) -> Rewritten:
+        """Both rewritings, of which ``later`` is of this one's tree."""
+        renewed = {old: later.renewed.get(new, new) for old, new in self.renewed.items()}
+        conversions = tuple(later.renewed.get(node, node) for node in self.conversions)
+        return Rewritten(
+            later.tree, {**later.renewed, **renewed}, (*conversions, *later.conversions), {**self.copies, **later.copies}
+        )
+
+
+def touched(node: Any) -> Iterator[tuple[Any, str]]:
+    """Buffers that a node itself reads (``"r"``) and writes (``"w"``), by accesses or as operands."""
+    if isinstance(node, Operator) and hasattr(node.op, "regions"):
+        yield from ((region.buffer, access) for region, access in node.op.regions())
+    kinds = {READ: "r", WRITE: "w"}
+    yield from ((access.buffer, kinds.get(access.kind, "rw")) for access in accesses_of(node))
+
+
+def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewritten:
+    """The kernel with a copy of a fragment in a section.
+
+    Args:
+        buffer: the fragment, or a view of it; the copy has views alike. Or a shared tile, of which only this name is meant.
+        scope: where the copy lies, in registers or in shared memory.
+    """
+    family = family_of(tree, buffer) if buffer.scope() == FRAGMENT else [buffer]
+    values = {old: _like(old, scope) for old in family}
+    copies = _Copies(values, keep_operators=scope == FRAGMENT)
+    inner = [copies.of(node) for node in section.nodes]
+    before = [] if _starts_anew(section, set(family)) else [_move(family[0], values[family[0]], section)]
+    after = [_move(values[family[0]], family[0], section)] if is_written(section.nodes, set(family)) else []
+    return _rewritten(tree, section, values, copies.renewed, (before, inner, after))
+
+
+def with_copy_of_view(tree: TileTree, section: Section, view: Any) -> Rewritten:
+    """The kernel with a fragment of its own in place of a view whose elements are in no order of the registers it shares: it is
+    filled from a tile in shared memory, which has the view's shape as well."""
+    (node,) = section.nodes
+    shared = with_copy(tree, section, view, SHARED)
+    parent, inner = shared.renewed[section.parent], shared.renewed[node]
+    place = parent.items.index(inner)
+    return shared.then(with_copy(shared.tree, Section(parent, place, place + 1), shared.copies[view], FRAGMENT))
+
+
+def with_copy_for_head(tree: TileTree, section: Section, buffer: Any) -> Rewritten:
+    """The kernel with a shared copy of a fragment for the condition or the bounds of one statement, which are evaluated once."""
+    family = family_of(tree, buffer)
+    values = {old: _like(old, SHARED) for old in family}
+    (node,) = section.nodes
+    new = _with_head(node, values)
+    before = [_move(family[0], values[family[0]], section)]
+    return _rewritten(tree, section, values, {node: new}, (before, [new], []))
+
+
+def family_of(tree: TileTree, buffer: Any) -> list[Any]:
+    """A fragment's allocation and all views of it."""
+    root = tree.root_of(buffer)
+    return [root, *(view for view in tree.aliases if tree.root_of(view) is root)]
+
+
+def _rewritten(
+    tree: TileTree, section: Section, values: Mapping[Any, Any], renewed: Mapping[Any, Any], parts: tuple[list, list, list]
+) -> Rewritten:
+    """The kernel with a section's statements replaced; ``parts`` are the conversions before, the statements, those after."""
+    before, inner, after = parts
+    groups = {old: [new] for old, new in zip(section.nodes, inner)}
+    first, last = section.nodes[0], section.nodes[-1]
+    groups[first] = [*before, *groups[first]]
+    groups[last] = [*groups[last], *after]
+    root, *views = values
+    allocations = {**tree.allocations, values[root]: {}}
+    aliases = {**tree.aliases, **{values[view]: values[tree.aliases[view]] for view in views}}
+    containers: dict[Any, Any] = {}
+    new = replace(tree, root=spliced(tree.root, groups, containers), allocations=allocations, aliases=aliases)
+    return Rewritten(new, {**renewed, **containers}, (*before, *after), values)
+
+
+def as_conversion(tree: TileTree, node: Parallel) -> Rewritten:
+    """The kernel with a copy of a whole fragment to another as a conversion."""
+    conversion = Operator(ConvertLayout(node.op.src, node.op.dst), node.span)
+    containers: dict[Any, Any] = {}
+    new = replace(tree, root=spliced(tree.root, {node: [conversion]}, containers))
+    return Rewritten(new, containers, (conversion,))
+
+
+def _like(buffer: Any, scope: str) -> Any:
+    suffix = "own" if scope == FRAGMENT else "staged"
+    return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), f"{buffer.name}_{suffix}", scope=scope, layout=None)
+
+
+def _move(source: Any, target: Any, section: Section) -> Any:
+    span = next((span_of(node) for node in section.nodes if not isinstance(node, Sequence)), None)
+    regions = Region.whole(source), Region.whole(target)
+    if source.scope() == target.scope() == FRAGMENT:
+        return Operator(ConvertLayout(*regions), span)
+    op = Copy(*regions)
+    return Parallel(nest_of(op, span), op)
+
+
+# What a section does with a fragment -----------------------------------------------------------------------------------
+
+
+def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
+    """Whether any of some statements writes to a buffer of a family."""
+    return any(buffer in family and "w" in access for top in nodes for node in walk(top) for buffer, access in touched(node))
+
+
+def _starts_anew(section: Section, family: set[Any]) -> bool:
+    """Whether the first statement that touches a fragment overwrites all of it, so that its old values are not needed."""
+    for node in section.nodes:
+        if any(buffer in family for inner in walk(node) for buffer, _ in touched(inner)):
+            return overwrites(node, family)
+    return True
+
+
+def overwrites(node: Any, family: set[Any]) -> bool:
+    """Whether a statement writes every element of a buffer (under one of the names in ``family``) and reads none of it."""
+    if isinstance(node, Operator):
+        uses = [(region, access) for region, access in node.op.regions() if region.buffer in family]
+        anew = getattr(node.op, "clear", getattr(node.op, "clear_accum", False)) in (True, 1)
+        return len(uses) == 1 and (uses[0][1] == "w" or uses[0][1] == "rw" and anew) and uses[0][0].is_whole
+    if not isinstance(node, Parallel):
+        return False
+    uses = [access for access in node.nest.accesses if access.buffer in family]
+    if len(uses) != 1 or uses[0].kind != WRITE or uses[0].conditional:
+        return False
+    if isinstance(node.op, (Copy, Fill)) and node.op.dst.buffer in family:
+        return node.op.dst.is_whole
+    extents = {axis.var: axis.extent for axis in node.nest.axes if axis.limit is None}
+    whole = (
+        isinstance(index, ir.Var) and extents.get(index) == size
+        for index, size in zip(uses[0].indices, map(as_int, uses[0].buffer.shape))
+    )
+    return len(set(uses[0].indices)) == len(uses[0].indices) and all(whole)
+
+
+# New nodes -------------------------------------------------------------------------------------------------------------
+
+
+class _Copies:
+    """Statements with buffers replaced.
+
+    Attributes:
+        renewed: old nodes -> new ones, where they differ.
+    """
+
+    def __init__(self, values: Mapping[Any, Any], keep_operators: bool):
+        self.values, self.keep_operators = values, keep_operators
+        self.renewed: dict[Any, Any] = {}
+
+    def of(self, node: Any) -> Any:
+        """The node with the buffers replaced; itself where it names none of them."""
+        named = any(buffer in self.values for inner in walk(node) for buffer, _ in touched(inner))
+        if not named:
+            return node
+        new = _renew(node, self.of) if inside(node) else node
+        if any(buffer in self.values for buffer, _ in touched(node)):
+            new = self._own(new)
+        self.renewed[node] = new
+        return new
+
+    def _own(self, node: Any) -> Any:
+        """A node whose own expressions name the buffers."""
+        values = self.values
+        if isinstance(node, Operator):
+            return Operator(_with_buffers(node.op, values), node.span)
+        if isinstance(node, Parallel):
+            nest = node.nest
+            body = substitute(nest.body, values)
+            built = Nest.build(nest.axes, body, nest.span, nest.origin, vector=nest.vector, layout=nest.layout)
+            return Parallel(built, _with_buffers(node.op, values) if self.keep_operators and node.op is not None else None)
+        return Scalar(substitute(node.stmt, values)) if isinstance(node, Scalar) else _with_head(node, values)
+
+
+def _with_head(node: Any, values: Mapping[Any, Any]) -> Any:
+    """A branch or loop whose condition or bounds name other buffers."""
+    stmt = node.stmt
+    if isinstance(node, Branch):
+        condition = substitute(stmt.condition, values)
+        return replace(node, stmt=ir.IfThenElse(condition, stmt.then_case, stmt.else_case, stmt.span))
+    if isinstance(node, Repeat):
+        return replace(node, stmt=ir.While(substitute(stmt.condition, values), stmt.body, stmt.span))
+    low, extent = substitute(stmt.min, values), substitute(stmt.extent, values)
+    head = ir.For(
+        stmt.loop_var, low, extent, stmt.kind, stmt.body, annotations=stmt.annotations, step=stmt.step, span=stmt.span
+    )
+    return replace(node, stmt=head)
+
+
+def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
+    fields = {field.name: getattr(op, field.name) for field in op.operand_fields()}
+    return op.replace(
+        **{
+            name: Region(values[region.buffer], region.mins, region.extents)
+            for name, region in fields.items()
+            if isinstance(region, Region) and region.buffer in values
+        }
+    )
+
+
+def _renew(node: Any, of: Any) -> Any:
+    """A container with ``of`` applied to the nodes directly inside it."""
+    if isinstance(node, Sequence):
+        return Sequence([of(item) for item in node.items])
+    if isinstance(node, Branch):
+        return Branch(node.stmt, of(node.then), None if node.otherwise is None else of(node.otherwise))
+    if isinstance(node, Loop):
+        return with_body(node, of(node.body))
+    return replace(node, body=of(node.body))
+
+
+def with_body(loop: Loop, body: Sequence, groups: list[list[Any]] | None = None) -> Loop:
+    """A loop with another body.
+
+    Args:
+        groups: what each statement of the old body became, where not one statement each.
+    """
+    if loop.parts is None:
+        return Loop(loop.stmt, body)
+    groups = groups if groups is not None else [[item] for item in body.items]
+    parts, place = [], 0
+    for stmt, nodes in loop.parts:
+        parts.append((stmt, [new for group in groups[place : place + len(nodes)] for new in group]))
+        place += len(nodes)
+    return Loop(loop.stmt, body, parts)
+
+
+def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:
+    """The node with statements in it replaced by others; itself where it contains none of them.
+
+    Args:
+        values: statement -> those that stand for it.
+        renewed: is told of the containers that are new.
+    """
+    if not any(inner in values for inner in walk(node)):
+        return node
+    if isinstance(node, Sequence):
+        new: Any = Sequence([item for group in _spliced_groups(node, values, renewed) for item in group])
+    elif isinstance(node, Loop):
+        groups = _spliced_groups(node.body, values, renewed)
+        body = renewed[node.body] = Sequence([item for group in groups for item in group])
+        new = with_body(node, body, groups)
+    else:
+        new = _renew(node, lambda child: spliced(child, values, renewed))
+    renewed[node] = new
+    return new
+
+
+def _spliced_groups(sequence: Sequence, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> list[list[Any]]:
+    return [values[item] if item in values else [spliced(item, values, renewed)] for item in sequence.items]
