@@ -70,14 +70,31 @@ def _verify_nest(node: Parallel, layouts: Layouts) -> None:
 def _verify_operator(node: Operator, layouts: Layouts) -> None:
     threads = layouts.scopes[node].count
     if isinstance(node.op, Reduce):
-        for region in (node.op.src, node.op.dst):
-            if region.buffer not in layouts.reducers:
-                found = layouts.fragments[region.buffer].threads
-                _check(found <= threads, region.buffer, f"{found} threads hold it, {threads} reduce it", node)
+        source, target = (layouts.fragments[region.buffer] for region in (node.op.src, node.op.dst))
+        _check(source.threads <= threads, node.op.src.buffer, "more threads hold it than reduce it", node)
+        _check(stays_in_rows(source, target, node.op.dim), node.op.dst.buffer, "it is not where its sums are", node)
     plan = layouts.products.get(node)
     for buffer, demanded in plan.fragments if plan is not None else ():
         layout = layouts.fragments[buffer]
         _check(layout == demanded or layout.is_equal(demanded), buffer, "a product needs it in other places", node)
+
+
+def stays_in_rows(source: FragmentLayout, target: FragmentLayout, dim: int) -> bool:
+    """Whether each element of ``source`` reduced over ``dim`` is in all threads that hold a part of it, and in no other."""
+    kept = [axis for axis in range(len(source.shape)) if axis != dim]
+    axes = [axis for axis, extent in enumerate(target.shape) if len(target.shape) <= len(kept) or axis != dim]
+    if kept and (len(kept) != len(axes) or any(source.axis_threads(a) != target.axis_threads(b) for a, b in zip(kept, axes))):
+        return False
+    steps = {place + step for place in source.owners([0] * len(source.shape)) for step in _all_threads(source, dim)}
+    return steps == set(target.owners([0] * len(target.shape)))
+
+
+def _all_threads(layout: FragmentLayout, axis: int) -> set[int]:
+    """What the positions along an axis, padding included, add to the thread's number."""
+    found = {0}
+    for mode in layout.modes[axis]:
+        found = {start + step * mode.stride * (mode.unit == THREAD) for start in found for step in range(mode.extent)}
+    return found
 
 
 # Layouts by themselves -------------------------------------------------------------------------------------------------
