@@ -13,6 +13,21 @@ TL_DEVICE int nibble_s(const void* base, int64_t index) { return (nibble_u(base,
 TL_DEVICE int wrap_nibble_u(int value) { return value & 15; }
 TL_DEVICE int wrap_nibble_s(int value) { return ((value & 15) ^ 8) - 8; }
 
+// float4_e2m1fn, of a code (sign, two bits of exponent, one of mantissa) and to one: the nearest, of two the even one; what is
+// larger than 6, and NaN, is 6.
+TL_DEVICE float e2m1_to_float(int code) {
+  const int exponent = (code >> 1) & 3, mantissa = code & 1;
+  const uint32_t bits = exponent ? (exponent + 126u) << 23 | mantissa << 22 : mantissa * 0x3f000000u;
+  return __uint_as_float(bits | static_cast<uint32_t>(code & 8) << 28);
+}
+template <typename T>
+TL_DEVICE int to_e2m1(T value) {
+  const T size = value < 0 ? -value : value;
+  const int code = !(size <= T(0.25)) + !(size < T(0.75)) + !(size <= T(1.25)) + !(size < T(1.75)) + !(size <= T(2.5)) +
+                   !(size < T(3.5)) + !(size <= T(5));
+  return signbit(value) ? code | 8 : code;
+}
+
 // Not atomic: the two elements of a byte belong to one thread.
 TL_DEVICE void set_nibble(void* base, int64_t index, int value) {
   uint8_t* byte = static_cast<uint8_t*>(base) + (index >> 1);

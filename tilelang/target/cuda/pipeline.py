@@ -15,7 +15,7 @@ from tilelang.target.cuda.hopper.rules import HopperRules
 from tilelang.target.cuda.hopper.warp_specialize import specialize
 from tilelang.target.cuda.inference.products import takes_sparse
 from tilelang.target.cuda.reading.local_arrays import as_fragments
-from tilelang.target.cuda.reading.program import split_kernels
+from tilelang.target.cuda.reading.program import check_strides, split_kernels
 from tilelang.target.cuda.reading.thread_scopes import split_threads
 from tilelang.target.cuda.reading.tree import read_tree
 from tilelang.target.cuda.reading.unroll import unroll_choices
@@ -62,6 +62,7 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 
 def _split(func: Any, context: CudaContext) -> Kernels:
+    check_strides(func)
     target = context.request.target
     return Kernels([new_state(as_fragments(unroll_choices(kernel)), target, context.options) for kernel in split_kernels(func)])
 

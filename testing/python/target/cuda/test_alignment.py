@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from testing.python.target.cuda.support import cuda
+from testing.python.target.cuda.support import cuda, simulate
 from tilelang.artifact import KernelLaunch, KernelParam, TensorMapSpec
 from tilelang.errors import ArgumentError
 from tilelang.target.cuda.host.alignment import tensor_alignment
@@ -48,7 +48,7 @@ def test_an_access_counts_for_the_tensors_that_its_address_is_computed_from():
     b = ["ld.param.u64 \t%rd2, [main_param_1];", "@%p1 add.s64 \t%rd4, %rd2, %rd5;", "st.global.v2.b64 [%rd4+16], {%rd9, %rd3};"]
     assert alignment(*a, *b) == {"B": 16}
     assert alignment(*a, *b, "selp.b64 %rd4, %rd3, %rd4, %p1;") == {"A": 16, "B": 16}
-    assert alignment(*a, "st.global.v2.b64 [%rd9], {%rd9, %rd9};") == {"A": 16, "B": 16}
+    assert alignment(*a, "st.global.v2.b64 [%rd9], {%rd9, %rd9};") == {}  # an address that a tensor holds
 
 
 def test_a_tensor_map_counts_for_its_tensor():
@@ -73,3 +73,18 @@ def test_lengths_may_start_anywhere_beside_tiles_that_are_copied_by_vectors(arch
         assert torch.equal(kernel(a, starts[1:]), torch.stack([a[low : low + 16] for low in (3, 0, 16, 48)]))
         with pytest.raises(ArgumentError, match="alignment of argument A"):
             kernel(torch.zeros(64 * 64 + 4).half()[4:].reshape(64, 64), starts[1:])
+
+
+def test_an_address_from_a_table_of_pointers_is_not_the_tables():
+    @T.prim_func
+    def main(P: T.Tensor((1,), T.ptr), X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=16):
+            x = T.make_tensor(P[0], (64,), T.float32)
+            f = T.alloc_fragment((64,), "float32")
+            T.copy(x, f)
+            for i in T.Parallel(64):
+                Y[i] = f[i] + X[i]
+
+    x, out = torch.randn(64, generator=torch.Generator().manual_seed(0)), torch.zeros(64)
+    simulate(main, torch.tensor([0, x.data_ptr(), 0])[1:2], x, out)
+    assert torch.equal(out, 2 * x)

@@ -15,6 +15,10 @@ def converted(value: Value, source: str, target: str) -> Value:
     source, target = canonical(source), canonical(target)
     if target.base in ("int4", "uint4"):
         return Call(f"tl::wrap_nibble_{'s' if target.kind == 'int' else 'u'}", (converted(value, source, "int32"),))
+    if source == target:
+        return value
+    if "float4_e2m1fn" in (source.base, target.base):
+        return _through_codes(value, source, target)
     source = canonical({"int4": "int32", "uint4": "int32", "uint1": "bool"}.get(source.base, source))
     if target == "uint1" and source != "bool":
         return Convert("bool", converted(value, source, "int32") & 1)
@@ -30,6 +34,14 @@ def converted(value: Value, source: str, target: str) -> Value:
         return Convert("float32", value)
     middle = "float64" if source == "float64" else "float32"
     return converted(converted(value, source, middle), middle, target) if source != middle else Convert(target, value)
+
+
+def _through_codes(value: Value, source: DType, target: DType) -> Value:
+    """A conversion from or to float4_e2m1fn, of which a thread holds the code."""
+    if source.base == "float4_e2m1fn":
+        return converted(Call("tl::e2m1_to_float", (value,)), "float32", target)
+    wide = "float64" if source == "float64" else "float32"
+    return Call("tl::to_e2m1", (converted(value, source, wide),))
 
 
 def _truncated(value: Value, source: str, target: DType) -> Value:

@@ -97,7 +97,10 @@ def _int(e: Emitter, expr: Any) -> Value:
 
 
 def _float(e: Emitter, expr: Any) -> Value:
-    return Literal(float(expr.value), str(expr.ty))
+    dtype, value = str(expr.ty), float(expr.value)
+    if canonical(dtype).bits == 4:  # a code, not a value, is what C++ knows
+        return converted(Literal(value, "float32"), "float32", dtype)
+    return Literal(value, dtype)
 
 
 def _cast(e: Emitter, expr: Any) -> Value:
@@ -171,7 +174,7 @@ def extremum(word: str, left: Value, right: Value, dtype: str) -> Value:
     kind = canonical(dtype)
     if kind == "float32":
         return Call(f"f{word}f", (left, right))
-    if kind.is_float and kind.bits == 8:
+    if kind.is_float and kind.bits <= 8:
         single = (converted(left, kind, "float32"), converted(right, kind, "float32"))
         return converted(Call(f"f{word}f", single), "float32", kind)
     if kind.is_float:

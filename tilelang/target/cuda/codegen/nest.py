@@ -16,7 +16,7 @@ from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.vector_body import VectorBody
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.ir.code import Code, leaf, under
-from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
+from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count
 from tilelang.target.cuda.ir.instructions import CopyAsync, Move
 from tilelang.target.cuda.ir.values import Value, both
 from tilelang.target.cuda.reading.nest import is_memory, mentions
@@ -72,7 +72,7 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
     if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad):
         return None
     source, target, dtype = store.value.source, store.buffer, str(store.buffer.dtype)
-    if str(source.dtype) != dtype or (loops.width == 1 and not async_bytes and not is_packed(dtype)):
+    if str(source.dtype) != dtype or (loops.width == 1 and not async_bytes):
         return None
     start = _vector_address(loops, source, list(store.value.indices))
     end = _vector_address(loops, target, list(store.indices))

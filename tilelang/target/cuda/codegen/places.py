@@ -8,6 +8,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
 from tilelang.layout.fragment import THREAD
+from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.access import ADDRESS
 from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Pointer, Select, Value, both, total
@@ -58,8 +59,9 @@ class Places:
         if value is None:
             return Literal(0, "bool") if dtype == "bool" else Convert(dtype, Number(0))
         if isinstance(value, (int, float)):
-            return Convert(dtype, Literal(value, "float32" if isinstance(value, float) else "int32"))
-        return Convert(dtype, self.e.value(value))
+            kind = "float32" if isinstance(value, float) else "int32"
+            return converted(Literal(value, kind), kind, dtype)
+        return converted(self.e.value(value), str(value.ty), dtype)
 
     def bounds_guard(self, buffer: Any, indices: list[Any]) -> Value | None:
         """The condition under which a global element exists; None where it certainly does."""

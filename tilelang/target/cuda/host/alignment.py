@@ -1,6 +1,7 @@
 """How far the addresses of tensors must be aligned: read from the PTX, which has every access that the compiler chose.
 
-An access counts for the tensors whose addresses flow into its own; where that cannot be seen, for all of them.
+An access counts for the tensors whose addresses flow into its own; where that cannot be seen, for all of them. Addresses that are
+loaded from a tensor (a table of pointers) are those of other memory, which whoever wrote the table answers for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ _COPY = re.compile(r"\bcp\.async\.c[ag]\.shared(?:::\w+)?\.global[^;]*?\],\s*(4|
 _BULK = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.(?!tensor|commit|wait)")
 _BULK_BYTES = 16
 _PARAMETER = re.compile(r"\bld\.param\.[bu]64\s+(%rd\d+), \[\w+_param_(\d+)\]")
+_LOADED = re.compile(r"\bld\.(?:\w+(?:::\w+)*\.)*global(?:\.\w+(?:::\w+)*)*\s+([^\[]*), \[")
+_MEMORY = -1
+"""The origin of an address that was loaded from global memory."""
 _ASSIGNMENT = re.compile(r"^\s*(?:@!?%p\d+\s+)?(?!ld|atom)[\w.:]+\s+(%rd\d+),(.*);")
 _REGISTER = re.compile(r"%rd\d+")
 
@@ -31,7 +35,7 @@ def tensor_alignment(ptx: bytes | str, params: Sequence[KernelParam], launches: 
     for symbol, body in _functions(text):
         names = arguments.get(symbol)
         for origins, width in _accesses(body):
-            of = tensors if names is None or not origins else [names[position] for position in origins]
+            of = tensors if names is None or not origins else [names[position] for position in origins - {_MEMORY}]
             found += [(name, width) for name in of]
     for name, width in found:
         if name in widest:
@@ -74,7 +78,9 @@ def _origins(lines: Sequence[str]) -> dict[str, frozenset[int]]:
     found: dict[str, frozenset[int]] = {}
     steps: list[tuple[str, list[str]]] = []
     for line in lines:
-        parameter, assignment = _PARAMETER.search(line), _ASSIGNMENT.match(line)
+        parameter, assignment, loaded = _PARAMETER.search(line), _ASSIGNMENT.match(line), _LOADED.search(line)
+        for name in _REGISTER.findall(loaded[1]) if loaded else ():
+            found[name] = found.get(name, frozenset()) | {_MEMORY}
         if parameter:
             found[parameter[1]] = found.get(parameter[1], frozenset()) | {int(parameter[2])}
         elif assignment:

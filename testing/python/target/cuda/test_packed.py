@@ -1,0 +1,86 @@
+"""Elements of four bits, two in a byte: in fragments, in reductions, converted, and in tensors with strides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import cuda, simulate
+from tilelang import compile as compile_kernel
+from tilelang.errors import CompileError
+
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+TIES = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 0.2501, 0.7499, 5.01, 100.0, torch.inf, torch.nan])
+
+
+def codes(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random codes, one an element and packed."""
+    torch.manual_seed(0)
+    code = torch.randint(0, 16, (rows, columns))
+    return code, (code[:, ::2] | code[:, 1::2] << 4).to(torch.uint8)
+
+
+def test_a_register_of_a_fragment_is_half_a_byte():
+    @T.prim_func
+    def main(X: T.Tensor((8, 64), "uint4"), Y: T.Tensor((8, 64), "uint4")):
+        with T.Kernel(1, threads=32):
+            x, y = T.alloc_fragment((8, 64), "uint4"), T.alloc_fragment((8, 64), "uint4")
+            T.copy(X, x)
+            T.copy(x, y)
+            T.copy(y, Y)
+
+    _, packed = codes(8, 64)
+    y = torch.zeros_like(packed)
+    simulate(main, packed, y)
+    assert torch.equal(y, packed)
+
+
+def test_sums_of_packed_elements_are_computed_in_words():
+    @T.prim_func
+    def main(X: T.Tensor((8, 64), "uint4"), Y: T.Tensor((8,), "uint4")):
+        with T.Kernel(1, threads=64):
+            x, y = T.alloc_fragment((8, 64), "uint4"), T.alloc_fragment((8,), "uint4")
+            T.copy(X, x)
+            T.reduce_max(x, y, dim=1)
+            T.copy(y, Y)
+
+    code, packed = codes(8, 64)
+    y = torch.zeros(4, dtype=torch.uint8)
+    simulate(main, packed, y)
+    want = code.amax(1)
+    assert torch.equal(y, (want[::2] | want[1::2] << 4).to(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_float4_is_rounded_to_the_nearest_even_code(dtype: str):
+    @T.prim_func
+    def main(X: T.Tensor((64,), dtype), Y: T.Tensor((64,), "float4_e2m1fn"), Z: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            y = T.alloc_shared((64,), "float4_e2m1fn")
+            for i in T.Parallel(64):
+                y[i] = X[i] * T.cast(1, dtype)
+            T.copy(y, Y)
+            for i in T.Parallel(64):
+                Z[i] = y[i]
+
+    x = torch.cat([E2M1, TIES, -TIES, torch.linspace(-7, 7, 22)]).to(getattr(torch, dtype))
+    y, z = torch.zeros(32, dtype=torch.uint8), torch.zeros(64)
+    simulate(main, x, y, z)
+    size = torch.nan_to_num(x.float().abs(), 6.0).clamp(max=6)
+    # Of two equally near values, the one with an even code.
+    nearest = ((size[:, None] - E2M1[:8]).abs() * 16 + torch.arange(8) % 2 * 1e-3).argmin(1)
+    got = torch.stack([y & 15, y >> 4], 1).reshape(-1)
+    assert torch.equal(got & 7, nearest.to(torch.uint8)) and torch.equal(got[:29] >> 3, torch.signbit(x)[:29].to(torch.uint8))
+    assert torch.equal(z, E2M1[got.long()])
+
+
+def test_strides_of_packed_elements_are_refused():
+    @T.prim_func
+    def main(X: T.StridedTensor((8, 64), (128, 1), "uint4"), Y: T.Tensor((8, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            for i, j in T.Parallel(8, 64):
+                Y[i, j] = T.cast(X[i, j], "int32")
+
+    with pytest.raises(CompileError, match="a strided tensor of uint4 is not supported: X"):
+        compile_kernel(main, target=cuda())
