@@ -6,6 +6,7 @@
     python3 dev.py fuzz [...]     random programs on every target (--minutes, --seed, --count, --target; docs/testing.md)
     python3 dev.py mutate [...]   the CUDA compiler with one line changed at a time: what the random programs notice (--count)
     python3 dev.py lint           ruff
+    python3 dev.py docs           the documentation as a site, in build/site; a broken link is an error
     python3 dev.py build          only the set-up
     python3 dev.py run ...        any Python command line in the environment
 
@@ -33,7 +34,7 @@ OLDEST = (3, 10)
 BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0")
 PINNED = ("torch==2.13.0",)
 """What development and CI use; the package itself takes newer ones."""
-EXTRAS = ("cuda", "shared", "cluster", "test")
+EXTRAS = ("cuda", "shared", "cluster", "test", "docs")
 
 _READ_REQUIREMENTS = """
 import json, sys
@@ -145,6 +146,12 @@ def lint(arguments: list[str]) -> int:
     return subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
 
 
+def docs(arguments: list[str]) -> int:
+    """The documentation; nothing is fetched."""
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.call([PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", *arguments], cwd=ROOT, env=environment)
+
+
 def build(_: list[str]) -> int:
     """The set-up alone."""
     say("ready: .venv, tilelang/lib")
@@ -162,6 +169,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "fuzz": fuzz,
     "mutate": mutate,
     "lint": lint,
+    "docs": docs,
     "build": build,
     "run": run_python,
 }
