@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -89,7 +90,7 @@ def only_one(task: Task) -> Iterator[None]:
     if task.key is None or not cache.keeps_files:
         yield
         return
-    with cache.disk.only_one(task.key):
+    with cache.disk.only_one(task.key, patience=math.inf):
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -124,7 +125,7 @@ class DiskCache:
         if not self.place.writable or not self.has_locks:
             yield
             return
-        if not (self.root / "locks").is_dir():
+        if not os.path.isdir(self.root / "locks"):
             location.again(self.root)  # someone removed the whole cache
         with contextlib.ExitStack() as stack:
             try:
@@ -151,7 +152,7 @@ class DiskCache:
             self._hold(key, lease.share_directory(path))
         except BlockingIOError:
             return False
-        return path.is_dir()
+        return os.path.isdir(path)
 
     def _publish(self, key: str, artifact: KernelArtifact, facts: Mapping) -> Path | None:
         try:

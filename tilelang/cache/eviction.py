@@ -72,7 +72,7 @@ def is_gone(root: Path, key: str) -> bool:
 def remove(root: Path, key: str) -> bool:
     """Removes an entry, or what lies in its place; False where it is gone, in use, or cannot be removed."""
     path = store.entry_path(root, key)
-    if path.is_symlink() or not path.is_dir():
+    if os.path.islink(path) or not os.path.isdir(path):
         return store.discard(root, path)
     claim = lease.claim_directory(path)
     if claim is None:

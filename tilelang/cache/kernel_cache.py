@@ -186,7 +186,7 @@ class KernelCache:
         try:
             return load(entry)
         except Exception:
-            if all((entry.path / name).is_file() for name in entry.artifact.files):
+            if all(os.path.isfile(entry.path / name) for name in entry.artifact.files):
                 raise
             return load(dataclasses.replace(entry, path=_materialise(entry.key, entry.artifact)))
 
@@ -301,8 +301,11 @@ class KernelCache:
         from tilelang.cache import maintenance  # only maintenance needs it
 
         self.forget()
-        self.disk.release_leases()
-        return maintenance.clear(self.disk.root, self.disk.index) if self.disk.place.writable else 0
+        disk = self.disk
+        disk.release_leases()
+        if not disk.place.writable:
+            return 0
+        return warn.guarded(lambda: maintenance.clear(disk.root, disk.index), 0, "the kernel cache is not cleared")
 
     # -- steps ------------------------------------------------------------------------------------------------------
 
@@ -404,7 +407,7 @@ def _materialise(digest: str, artifact: KernelArtifact) -> Path:
     """The artifact's files in a private directory that ends with this process."""
     root = location.private().root
     path = store.entry_path(root, digest)
-    if path.exists():
+    if os.path.lexists(path):
         store.discard(root, path)
     return store.publish(root, digest, artifact, {"name": storable(artifact.name)})
 
@@ -430,7 +433,7 @@ def default_cache() -> KernelCache:
     return _default[0]
 
 
-def cached(func: Any, out_idx: int | list[int] | None = None, *args: Any, **options: Any) -> Any:
+def cached(func: Any = None, out_idx: int | list[int] | None = None, *args: Any, **options: Any) -> Any:
     """:meth:`KernelCache.cached` of the process's cache."""
     return default_cache().cached(func, out_idx, *args, **options)
 

@@ -46,7 +46,8 @@ class Lock:
         """Gives the lock back; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
     __del__ = release
 

@@ -59,7 +59,14 @@ def turn_off(off: bool) -> None:
 
 def current() -> Location:
     """The location in force, prepared at its first use; a changed environment or choice gives another one."""
-    return at(default_root())
+    try:
+        root = default_root()
+    except OSError as error:  # a relative path, and the working directory is gone
+        warn.once(
+            "location", f"there is no directory for the kernel cache: {error.strerror}; kernels of this process are not kept"
+        )
+        return private()
+    return at(root)
 
 
 def at(root: Path) -> Location:
@@ -103,7 +110,7 @@ def default_root() -> Path:
 
 
 def _work_tree(start: Path) -> Path | None:
-    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+    return next((folder for folder in (start, *start.parents) if os.path.exists(folder / ".git")), None)
 
 
 def prepare(root: Path) -> Location:

@@ -40,8 +40,14 @@ def read(path: Path | str, limit: int) -> bytes:
     Raises:
         OSError: there is none, or it cannot be read.
     """
-    with open(descriptor_of(path), "rb") as file:
-        return file.read(limit)
+    descriptor = descriptor_of(path)
+    try:
+        content = os.read(descriptor, limit)
+        while len(content) < limit and (more := os.read(descriptor, limit - len(content))):
+            content += more
+        return content
+    finally:
+        os.close(descriptor)
 
 
 def is_wrong_kind(error: OSError) -> bool:

@@ -18,7 +18,7 @@ def root() -> Path:
     """The directory (0700), made at the first call in this process and again where something has removed it."""
     with _lock:
         here = _made.get(os.getpid())
-        if here is None or not here.is_dir():
+        if here is None or not os.path.isdir(here):
             here = _made[os.getpid()] = Path(tempfile.mkdtemp(prefix="tilelang-"))
         return here
 

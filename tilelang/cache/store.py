@@ -99,7 +99,7 @@ def _rename(stage: Path, destination: Path) -> None:
     try:
         os.rename(stage, destination)
     except OSError as error:
-        if destination.is_dir():
+        if os.path.isdir(destination):
             raise FileExistsError(destination) from error
         raise
 

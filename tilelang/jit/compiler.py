@@ -98,7 +98,7 @@ def build_kernel(
     cache: KernelCache | None = None,
 ) -> JITKernel:  # fmt: skip
     """What ``KernelCache.cached`` calls on a miss: ``func`` is a program, or a factory of one that takes ``args``."""
-    program = func if is_program(func) else func(*args)
+    program = func(*args) if callable(func) and not is_program(func) else func
     options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
     return kernel_of(program, options, cache or default_cache())
 

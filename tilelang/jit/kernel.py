@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelParam
 from tilelang.cache.entry import CacheEntry
+from tilelang.cache.printable import one_line
 from tilelang.errors import TileLangError, concise
 from tilelang.execution import Executor, load
 
@@ -15,7 +16,7 @@ from tilelang.execution import Executor, load
 def loaded(entry: CacheEntry, verbose: bool) -> JITKernel:
     """The kernel of an entry; ``verbose`` prints where it comes from."""
     if verbose:
-        print(f"tilelang: {entry.artifact.name} for {entry.artifact.target} from {entry.origin}: {entry.path}")
+        print(one_line(f"tilelang: {entry.artifact.name} for {entry.artifact.target} from {entry.origin}: {entry.path}"))
     return JITKernel(entry)
 
 

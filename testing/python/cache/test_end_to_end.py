@@ -10,7 +10,9 @@ import torch
 
 import tilelang
 from tilelang.cache import compile_fixed
+from tilelang.cache.catalog import Catalog
 from tilelang.cache.kernel_cache import KernelCache, default_cache
+from tilelang.errors import CompileError
 
 from . import fakes, programs
 
@@ -124,3 +126,38 @@ def test_a_precompiled_list_is_found(tmp_path):
     code += "app(['cache', 'precompile', sys.argv[1]], standalone_mode=False)"
     fakes.run_python(code, str(listing), COLUMNS="200")
     assert programs.add(64, 64, block=16).entry.origin == "disk"
+
+
+OFF = """
+import os, sys
+import tilelang
+from cache import programs
+if sys.argv[1] == "call":
+    tilelang.disable_cache()
+programs.check_add(programs.add(64, 64), 2.0)
+if sys.argv[1] == "later":
+    os.environ["TILELANG_DISABLE_CACHE"] = "1"
+    kernel = programs.add(64, 64)
+    assert kernel.entry.origin == "compiled" and kernel is not programs.add(64, 64)
+print(os.path.exists(os.environ["TILELANG_CACHE_DIR"]))
+"""
+
+
+@pytest.mark.parametrize(("how", "made"), [("variable", False), ("call", False), ("later", True)])
+def test_a_cache_that_is_off_touches_no_disk(own_cache, how, made):
+    variables = {"TILELANG_DISABLE_CACHE": "1"} if how == "variable" else {}
+    assert fakes.run_python(OFF, how, **variables).stdout.strip() == str(made)
+
+
+def test_a_kernel_has_the_name_of_its_factory(own_cache):
+    key = programs.add(64, 64).cache_key
+    assert Catalog(default_cache().disk.index).resolve("add")["key"] == key
+
+
+def test_cached_of_nothing_says_what_it_takes():
+    with pytest.raises(CompileError, match="expected a program traced by @T.prim_func, got NoneType"):
+        tilelang.cached()
+    assert KernelCache.execution_backend == "auto"
+    cache = KernelCache()
+    cache.execution_backend = "ctypes"
+    assert cache.cached(programs.add.get_tir(64, 64), [2], target="c").execution_backend == "ctypes"

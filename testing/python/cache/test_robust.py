@@ -207,6 +207,19 @@ def raising(entry):
     raise RuntimeError("no such device")
 
 
+@pytest.mark.parametrize("variables", [{"TILELANG_CACHE_DIR": "relative"}, {"TILELANG_CACHE_SCOPE": "repo"}])
+def test_the_working_directory_vanishes(tmp_path, monkeypatch, variables):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.delenv("TILELANG_CACHE_DIR")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.warns(CacheWarning, match="there is no directory for the kernel cache"):
+        entry = KernelCache().lookup_or_compile(fakes.key(), fakes.artifact)
+    assert (entry.path / "kernel_lib.so").is_file()
+
+
 def test_the_scratch_directory_vanishes(cache):
     cache.disable()
     for _ in range(2):
