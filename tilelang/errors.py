@@ -436,6 +436,16 @@ class LayoutProofError(CompileError):
         )
 
 
+class OrderProofError(CompileError):
+    """The compiler cannot prove that barriers order what threads do to memory, or that all of them reach a barrier."""
+
+    def __init__(self, name: str, reason: str):
+        super().__init__(
+            f"internal error in synchronisation: {name}: {reason}",
+            hint="this is a defect of the compiler, and no code was made from it",
+        )
+
+
 class PipelineScheduleError(CompileError):
     """``order``, ``stage`` or ``group`` of a ``T.Pipelined`` loop that do not fit its body."""
 

@@ -36,6 +36,7 @@ from tilelang.target.cuda.schedule.apart import Iterations
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 from tilelang.target.cuda.schedule.exchange import changing_tensors, exchanged_tensors
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan, plan_shared
+from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
 from tilelang.transform.in_place import late_tensors
 
@@ -109,9 +110,7 @@ def infer_layouts(state: KernelState) -> None:
     kernel, tree, options = state.kernel, state.tree, state.options
     thread_vars = dict(kernel.threads)
     may_use_wgmma = options.wgmma and options.swizzle
-    problem = Problem(
-        tree, kernel.thread_count, state.target, state.facts, options.swizzle, may_use_wgmma, thread_vars
-    )
+    problem = Problem(tree, kernel.thread_count, state.target, state.facts, options.swizzle, may_use_wgmma, thread_vars)
     state.tree, layouts = infer(problem)
     tree = state.tree
     check_fragments(tree.root, layouts)
@@ -187,13 +186,17 @@ def _shared_bytes(e: Emitter, buffer: Any) -> int:
 
 
 def place_barriers(state: KernelState) -> None:
-    """Adds barriers and waits. A program that orders its own statements still gets what operators need inside."""
+    """Adds barriers and waits, and proves that they are enough.
+
+    Where a program orders its statements itself, operators still get what they need inside.
+    """
     allocated = {stmt.buffer for stmt in walk_statements(state.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
 
     def is_ordered(buffer: Any) -> bool:
         return state.options.barriers or (state.emitter.is_shared(buffer) and buffer not in allocated)
 
     insert_barriers(state.code, state.plan.overlap, is_ordered, state.generator.barriers.of, state.emitter.names.declare)
+    verify_order(state.code, state.plan.overlap, is_ordered)
 
 
 def write_text(state: KernelState) -> None:

@@ -265,9 +265,7 @@ def _with_head(node: Any, values: Mapping[Any, Any]) -> Any:
     if isinstance(node, Repeat):
         return replace(node, stmt=ir.While(substitute(stmt.condition, values), stmt.body, stmt.span))
     low, extent = substitute(stmt.min, values), substitute(stmt.extent, values)
-    head = ir.For(
-        stmt.loop_var, low, extent, stmt.kind, stmt.body, annotations=stmt.annotations, step=stmt.step, span=stmt.span
-    )
+    head = ir.For(stmt.loop_var, low, extent, stmt.kind, stmt.body, annotations=stmt.annotations, step=stmt.step, span=stmt.span)
     return replace(node, stmt=head)
 
 

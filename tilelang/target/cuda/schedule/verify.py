@@ -1,0 +1,191 @@
+"""The proof that barriers suffice and can be reached: a dataflow analysis of the finished code, apart from how they were placed.
+
+The code becomes a graph of what it does one after the other. A fixpoint gives for each place the accesses that may have
+happened since the last barrier on some way there, and the asynchronous copies that may be in flight. No access may conflict
+with one of the former or touch what one of the latter fills, and no barrier of the compiler's may stand where threads disagree
+whether they reach it. What fails here is a defect of the compiler, and would otherwise be a race or a deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.errors import OrderProofError
+from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
+from tilelang.target.cuda.ir.code import (
+    Barrier,
+    Block,
+    BranchCode,
+    Code,
+    Jump,
+    Leaf,
+    LoopCode,
+    ScopeCode,
+    Wait,
+    children,
+    owner,
+    roles_at,
+    together,
+)
+
+State = tuple[frozenset[Access], frozenset[Access]]
+"""Accesses since the last barrier, and copies in flight."""
+
+
+def verify_order(root: Block, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
+    """Checks the code of a kernel.
+
+    Args:
+        overlap: whether two storages share bytes.
+        is_ordered: whether barriers are to order the accesses of a storage.
+
+    Raises:
+        OrderProofError: two accesses without a barrier or a wait between them, or a barrier that not all threads reach.
+    """
+    _check_control(root, False)
+    pending = [root]
+    while pending:
+        graph = _Graph()
+        graph.add(pending.pop(), [graph.node(_nothing, [])], [])
+        graph.check(overlap, is_ordered)
+        pending += [scope.body for scope in graph.scopes if scope.barrier is not None]
+
+
+def _check_control(code: Code, divergent: bool) -> None:
+    """No barrier stands where the threads that it is for may disagree."""
+    if isinstance(code, Barrier) and divergent and not code.of_program:
+        raise OrderProofError("a barrier", "threads disagree on whether they reach it")
+    if isinstance(code, (LoopCode, BranchCode)):
+        divergent = divergent or code.divergent
+    for child in children(code):
+        _check_control(child, divergent)
+
+
+@dataclass
+class _Graph:
+    """What code does, as nodes with their predecessors; the code of scopes is one node, and checked by itself.
+
+    Attributes:
+        steps: of each node, what it makes of a state.
+        touched: of each node, what it accesses.
+        before: of each node, its predecessors.
+    """
+
+    steps: list[Callable[[State], State]] = field(default_factory=list)
+    touched: list[list[Access]] = field(default_factory=list)
+    before: list[list[int]] = field(default_factory=list)
+    scopes: list[ScopeCode] = field(default_factory=list)
+
+    def node(self, step: Callable[[State], State], before: list[int], touched: Iterable[Access] = ()) -> int:
+        """A new node after others."""
+        self.steps.append(step)
+        self.touched.append(list(touched))
+        self.before.append(list(before))
+        return len(self.steps) - 1
+
+    def add(self, code: Code, before: list[int], jumps: list[dict[str, list[int]]]) -> list[int]:
+        """Adds code after some nodes; gives those that it ends in."""
+        if isinstance(code, Block):
+            return self._block(code, before, jumps)
+        if isinstance(code, (Leaf, ScopeCode)) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent):
+            return [self._touch(together(code), before)]
+        if isinstance(code, Barrier):
+            return [self.node(_barrier, before)]
+        if isinstance(code, Wait):
+            return [self.node(lambda state: _complete(state, code), before)]
+        if isinstance(code, Jump):
+            jumps[-1][code.keyword] += before
+            return []
+        if isinstance(code, LoopCode):
+            return self._loop(code, before, jumps)
+        otherwise = before if code.otherwise is None else self.add(code.otherwise, before, jumps)
+        return [*self.add(code.then, before, jumps), *otherwise]
+
+    def _touch(self, accesses: list[Access], before: list[int]) -> int:
+        started = frozenset(access for access in accesses if access.unit is Unit.CP_ASYNC)
+        done = frozenset(access for access in accesses if not access.is_bulk_load) - started
+        return self.node(lambda state: (state[0] | done, state[1] | started), before, accesses)
+
+    def _block(self, code: Block, before: list[int], jumps: list[dict[str, list[int]]]) -> list[int]:
+        position = 0
+        while position < len(code.items):
+            roles = roles_at(code.items, position)
+            self.scopes += roles
+            together_here = Block([scope.body for scope in roles]) if len(roles) > 1 else code.items[position]
+            before = [self._touch(together(together_here), before)] if roles else self.add(together_here, before, jumps)
+            position += max(1, len(roles))
+        return before
+
+    def _loop(self, code: LoopCode, before: list[int], jumps: list[dict[str, list[int]]]) -> list[int]:
+        if code.carried and isinstance(code.body.items[0], Wait):  # its groups count those from before the loop, too
+            before = [self.node(lambda state: _complete(state, Wait(0)), before)]
+        head = self.node(_nothing, before)
+        left: dict[str, list[int]] = {"break": [], "continue": []}
+        self.before[head] += self.add(code.body, [head], [*jumps, left])
+        self.before[head] += left["continue"]
+        return [self.node(lambda state: _outside(state, code.carried), [head, *left["break"]])]
+
+    def check(self, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
+        """Finds the state before each node, and checks what it touches."""
+        for touched, (earlier, in_flight) in zip(self.touched, self._states()):
+            for access in touched:
+                if any(overlap(access.storage, copy.storage) for copy in in_flight):
+                    raise OrderProofError(_name(access), "it is used before a copy to it is complete")
+            ordered = [access for access in touched if is_ordered(owner(access.storage))]
+            found = any_conflict(ordered, (access for access in earlier if is_ordered(owner(access.storage))), overlap)
+            if found is not None:
+                raise OrderProofError(_name(found[0]), "no barrier orders two accesses of it")
+
+    def _states(self) -> Iterator[State]:
+        """The state before each node: the least fixpoint."""
+        after: list[State] = [_EMPTY] * len(self.steps)
+        following: list[list[int]] = [[] for _ in self.steps]
+        for number, before in enumerate(self.before):
+            for other in before:
+                following[other].append(number)
+        waiting = deque(range(len(self.steps)))
+        while waiting:
+            number = waiting.popleft()
+            state = self.steps[number](self._joined(number, after))
+            if state != after[number]:
+                after[number] = state
+                waiting.extend(following[number])
+        return (self._joined(number, after) for number in range(len(self.steps)))
+
+    def _joined(self, number: int, after: list[State]) -> State:
+        states = [after[other] for other in self.before[number]]
+        return frozenset().union(*(state[0] for state in states)), frozenset().union(*(state[1] for state in states))
+
+
+_EMPTY: State = (frozenset(), frozenset())
+
+
+def _nothing(state: State) -> State:
+    return state
+
+
+def _barrier(state: State) -> State:
+    return frozenset(), state[1]
+
+
+def _complete(state: State, wait: Wait) -> State:
+    """Copies that are complete after a wait are writes."""
+    done = {copy for copy in state[1] if not wait.rings or owner(copy.storage) in wait.rings}
+    if not wait.rings and wait.pending and not wait.users:
+        done = set()
+    return state[0] | {Access(copy.storage, WRITE, maps=copy.maps) for copy in done}, state[1] - done
+
+
+def _outside(state: State, rings: frozenset[Any]) -> State:
+    """After a pipelined loop its slots have no numbers, and its last iterations have read them."""
+    done, in_flight = (
+        {Access(owner(a.storage), a.kind, a.unit) if owner(a.storage) in rings else a for a in part} for part in state
+    )
+    return frozenset(done | {Access(ring, READ) for ring in rings}), frozenset(in_flight)
+
+
+def _name(access: Access) -> str:
+    return str(owner(access.storage).name)
