@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 
@@ -137,6 +138,16 @@ def code_changing() -> dict[str, str]:
 def is_reader(value: Any) -> bool:
     """Whether ``value`` is what user code reads environment variables with."""
     return value is os.environ or value is os.getenv
+
+
+def table_and_reader() -> tuple[Any, Any]:
+    """``os.environ`` and ``os.getenv`` as they are now."""
+    return os.environ, os.getenv
+
+
+def lookup_code() -> CodeType:
+    """The code that every look-up in ``os.environ`` runs."""
+    return type(os.environ).__getitem__.__code__
 
 
 def raw_table() -> dict[bytes, bytes]:

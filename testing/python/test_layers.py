@@ -31,15 +31,16 @@ BELOW = {
     "target": "transform tileop ir layout artifact dtypes storage tensor_maps policy env errors",
     "simulator": "tensor_maps env errors",
     "execution": "simulator artifact storage tensor_maps dtypes errors",
-    "cache": "artifact env errors",
+    "fingerprint": "env",
+    "cache": "fingerprint artifact env errors",
     "option": "cache",
     "utils": "artifact dtypes errors",
     "profiler": "keywords utils artifact",
     "jit": (
-        "keywords cache execution target interpreter transform language frontend tileop ir profiler option artifact dtypes env"
-        " errors"
+        "keywords cache fingerprint execution target interpreter transform language frontend tileop ir profiler option artifact"
+        " dtypes env errors"
     ),
-    "autotuner": "keywords jit cache profiler utils errors",
+    "autotuner": "keywords jit cache fingerprint profiler utils errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
-from tilelang.cache.values import Describer, Unfaithful
 from tilelang.errors import TuningError
+from tilelang.fingerprint import Describer, Unfaithful
 
 Configs = Union[Sequence[Mapping[str, Any]], Mapping[str, Sequence[Any]], Callable[..., Any]]
 
@@ -44,7 +44,7 @@ def config_digest(config: Mapping[str, Any]) -> str:
     Raises:
         TuningError: a value that no fingerprint tells from all others, so that its results could be taken for another's.
     """
-    describer = Describer(pure_only=False)
+    describer = Describer(trusting=True)
     try:
         describer.value(tuple(sorted(config.items())))
     except Unfaithful as error:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.autotuner import records
 from tilelang.autotuner.capture import set_autotune_inputs
-from tilelang.autotuner.configs import Configs, config_digest
+from tilelang.autotuner.configs import Configs
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
 from tilelang.cache.dispatch import DispatchTable, Row, Sizes
 from tilelang.cache.kernel_cache import default_cache
@@ -49,7 +49,6 @@ class DispatchedKernel:
         self.arguments = (tuple(args), dict(kwargs or {}))
         self.profile = dict(profile or {})
         self.table = self._open()
-        self._kernels: dict[str, JITKernel] = {}
         self._places: tuple[tuple[int, int], ...] | None = None
 
     def tune(self, sizes: Sizes, make_inputs: Callable[..., Sequence[Any]], **search: Any) -> AutotuneResult:
@@ -83,12 +82,8 @@ class DispatchedKernel:
         row = self.table.choose(tuple(sizes))
         if row is None:
             raise TuningError(f"the dispatch table of {self.table.name} is empty", hint="call tune(sizes, make_inputs) first")
-        key = config_digest(row.config)
-        kernel = self._kernels.get(key)
-        if kernel is None:
-            args, kwargs = self.arguments
-            kernel = self._kernels[key] = self.function.compile(*args, **{**kwargs, **row.config})
-        return kernel
+        args, kwargs = self.arguments
+        return self.function.compile(*args, **{**kwargs, **row.config})
 
     def _sizes(self, tensors: Sequence[Any]) -> Sizes:
         if self._places is None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.autotuner.configs import config_digest, config_text
-from tilelang.cache.canonical import digest
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.source_key import FunctionTracker
-from tilelang.cache.values import Describer, Unfaithful
+from tilelang.fingerprint import Describer, Unfaithful
+from tilelang.fingerprint.canonical import digest
 
 STATES = ("measured", "failed", "wrong", "timeout", "stopped")
 """What became of a candidate: measured; it did not compile or run; wrong results; too slow to compile or run; given up early."""
@@ -61,7 +61,7 @@ def make_task(function: Callable[..., Any], args: tuple, kwargs: dict, options: 
     source = FunctionTracker(function, options).source_key(args, kwargs)
     if source.digest is None:
         return Task(None, name, source.reason)
-    describer = Describer(pure_only=False)
+    describer = Describer(trusting=True)
     try:
         describer.value(tuple(callbacks))
     except Unfaithful as error:

@@ -200,9 +200,6 @@ class DiskCache:
         """Lets a source key lead to the entry of ``key``."""
         if source.digest is None or not self.place.writable or sources.find(self.root, source.digest) == key:
             return
-        source = source.confirmed()
-        if source.digest is None:
-            return
         try:
             sources.record(self.root, source.digest, key)
         except OSError as error:

@@ -12,7 +12,8 @@ import errno
 import os
 from typing import Any
 
-from tilelang.cache import fingerprint, watch
+from tilelang.cache import fingerprint
+from tilelang.fingerprint import watch
 
 _IN_NONBLOCK, _IN_CLOEXEC = 0o4000, 0o2000000
 # inotify(7): MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF, MOVE_SELF

@@ -12,10 +12,10 @@ from typing import Any
 
 from tilelang import env
 from tilelang.cache import location
-from tilelang.cache.canonical import NotCanonical, canonical, digest
 from tilelang.cache.fingerprint import Fingerprint, compiler_fingerprint
 from tilelang.cache.forks import computed
 from tilelang.errors import CacheError
+from tilelang.fingerprint.canonical import NotCanonical, canonical, digest
 
 FORMAT = "tilelang-kernel-1"
 """Changed when an entry's layout or the meaning of an input changes, so that old entries are no longer found."""

@@ -10,8 +10,8 @@ import weakref
 from typing import Any
 
 from tilelang.cache import header_watch
-from tilelang.cache.plain import NotPlain, plain_key
-from tilelang.cache.watch import Watch
+from tilelang.fingerprint.plain import NotPlain, plain_key
+from tilelang.fingerprint.watch import Watch
 
 
 class CallMemo:

@@ -13,7 +13,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tilelang.cache.canonical import digest
+from tilelang.fingerprint.canonical import digest
 
 FOLDER = "scripts"
 SUMMARY = "summary.txt"

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 from tilelang.cache import location, state_memo
-from tilelang.cache.canonical import digest
+from tilelang.fingerprint.canonical import digest
 
 
 def executable_version(program: str, *arguments: str) -> str:

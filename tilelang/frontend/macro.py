@@ -24,6 +24,8 @@ class Ref:
 class Macro:
     """A function whose body is traced where it is called."""
 
+    __tilelang_fingerprint__ = ("function",)
+
     def __init__(self, function: Callable[..., Any]):
         self.function = function
         functools.update_wrapper(self, function)

@@ -17,16 +17,16 @@ probed once for its signature; the shapes of the tensors then give the ``T.const
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilelang.cache.kernel_cache import default_cache
-from tilelang.cache.source_key import FunctionTracker, SourceKey
+from tilelang.cache.source_key import SourceKey, trace
 from tilelang.errors import ArgumentError
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import CompileOptions
 from tilelang.language.tensors import TensorSpec, declared_pointer
 
 if TYPE_CHECKING:
@@ -135,20 +135,19 @@ class EagerFunction:
         from tilelang.jit.function import caching
 
         options, tracker = self.owner.resolved()
-        found = tracker.recall((), fixed) if caching() else None
+        if not caching():
+            return _Specialised(self._probed(fixed))
+        found = tracker.recall((), fixed)
         if found is None:
-            found = _Specialised(self._signature(fixed, tracker))
-            tracker.remember((), fixed, found)
+            source = tracker.source_key((), fixed)
+            signature = _stored_signature(source)
+            if signature is None:
+                signature, source = trace(source, functools.partial(self._probed, fixed))
+            found = _Specialised(signature)
+            tracker.remember((), fixed, found, source)
         return found
 
-    def _signature(self, fixed: dict[str, Any], tracker: FunctionTracker) -> EagerSignature:
-        """The signature, from a kernel of this program on disk where there is one, else by probing."""
-        from tilelang.jit.function import caching
-
-        entry = default_cache().lookup_source(tracker.source_key((), fixed)) if caching() else None
-        stored = entry.artifact.metadata.get(_SIGNATURE) if entry is not None else None
-        if stored is not None:
-            return _signature_from_plain(stored)
+    def _probed(self, fixed: dict[str, Any]) -> EagerSignature:
         from tilelang.frontend.program import probe
 
         return probe(self.owner.function, fixed)
@@ -157,33 +156,40 @@ class EagerFunction:
         from tilelang.jit.function import caching
 
         key = tuple(sizes[name] for name in specialised.signature.consts)
+        if not caching():
+            return self._compile(specialised.signature, fixed, sizes, None)[0]
         kernel = specialised.kernels.get(key)
-        if kernel is None or not caching():
-            kernel = specialised.kernels[key] = self._build(specialised.signature, fixed, sizes)
+        if kernel is None:
+            kernel, source = self._build(specialised.signature, fixed, sizes)
+            if source.here is not None:
+                specialised.kernels[key] = kernel
         return kernel
 
-    def _build(self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int]) -> JITKernel:
-        from tilelang.jit.function import caching, from_source
+    def _build(self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int]) -> tuple[JITKernel, SourceKey]:
+        """The kernel for these sizes, and the source key as far as it stands for it."""
+        from tilelang.jit.function import from_source
 
         options, tracker = self.owner.resolved()
-        source = tracker.source_key((), {**fixed, "T.const": tuple(sorted(sizes.items()))}) if caching() else None
-        kernel = from_source(source, options) if source is not None else None
-        return kernel or self._compile(signature, fixed, sizes, options, tracker, source)
+        source = tracker.source_key((), {**fixed, "T.const": tuple(sorted(sizes.items()))})
+        kernel = from_source(source, options)
+        if kernel is not None:
+            return kernel, source
+        kernel, source = self._compile(signature, fixed, sizes, source)
+        if source.digest is not None and kernel.cache_key:
+            default_cache().link(tracker.source_key((), fixed), kernel.cache_key)
+        return kernel, source
 
     def _compile(
-        self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int], options: CompileOptions,
-        tracker: FunctionTracker, source: SourceKey | None,
-    ) -> JITKernel:  # fmt: skip
-        from tilelang.frontend.program import trace
+        self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int], source: SourceKey | None
+    ) -> tuple[JITKernel, SourceKey | None]:
+        from tilelang.frontend import program as front_end
         from tilelang.jit.compiler import kernel_of
 
-        program = trace(self.owner.function, fixed, sizes)
-        cache = default_cache()
-        kernel = kernel_of(program, options, cache, source, {_SIGNATURE: _plain_signature(signature)})
-        if source is not None and kernel.cache_key:
-            kernel.source_reason = source.reason
-            cache.link(tracker.source_key((), fixed), kernel.cache_key)
-        return kernel
+        options, _ = self.owner.resolved()
+        program, source = trace(source, functools.partial(front_end.trace, self.owner.function, fixed, sizes))
+        kernel = kernel_of(program, options, default_cache(), source, {_SIGNATURE: _plain_signature(signature)})
+        kernel.source_reason = source.reason if source is not None else ""
+        return kernel, source
 
 
 def _is_array(value: Any) -> bool:
@@ -206,6 +212,13 @@ def _declares_runtime(annotation: Any) -> bool:
 
 def _plain_signature(signature: EagerSignature) -> tuple:
     return (tuple(dataclasses.astuple(param) for param in signature.params), signature.consts)
+
+
+def _stored_signature(source: SourceKey) -> EagerSignature | None:
+    """The signature that is kept with any kernel of this program; None where there is none on disk."""
+    entry = default_cache().lookup_source(source)
+    stored = entry.artifact.metadata.get(_SIGNATURE) if entry is not None else None
+    return None if stored is None else _signature_from_plain(stored)
 
 
 def _signature_from_plain(stored: Any) -> EagerSignature:

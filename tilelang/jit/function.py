@@ -14,10 +14,10 @@ from typing import Any
 
 from tilelang import env, option
 from tilelang.cache.kernel_cache import default_cache
-from tilelang.cache.missing import MISSING
-from tilelang.cache.source_key import FunctionTracker, SourceKey
-from tilelang.cache.watch import CALL, ITEM, Watch
+from tilelang.cache.source_key import FunctionTracker, SourceKey, trace
 from tilelang.errors import CompileError, TileLangError, concise
+from tilelang.fingerprint.missing import MISSING
+from tilelang.fingerprint.watch import CALL, ITEM, Watch
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
@@ -54,8 +54,7 @@ class JitFunction:
         self._eager: EagerFunction | None = EagerFunction(self) if self.is_eager else None
         self._repeat: Callable[[tuple, dict], JITKernel | None] | None = None
 
-    def __tilelang_fingerprint__(self) -> tuple:
-        return (self.function, tuple(sorted(self.options.items(), key=lambda item: item[0])))
+    __tilelang_fingerprint__ = ("function", "options")
 
     # Calling ---------------------------------------------------------------------------------------------------------
 
@@ -87,7 +86,7 @@ class JitFunction:
     def _kernel(self, args: tuple, kwargs: dict) -> JITKernel:
         options, tracker = self.resolved()
         if not caching():
-            return self._from_program(args, kwargs, options, None)
+            return self._from_program(args, kwargs, options, None)[0]
         kernel = tracker.recall(args, kwargs)
         if kernel is None:
             kernel = self._miss(args, kwargs, options, tracker)
@@ -96,16 +95,22 @@ class JitFunction:
 
     def _miss(self, args: tuple, kwargs: dict, options: CompileOptions, tracker: FunctionTracker) -> JITKernel:
         source = tracker.source_key(args, kwargs)
-        kernel = from_source(source, options) or self._from_program(args, kwargs, options, source)
-        tracker.remember(args, kwargs, kernel)
+        kernel = from_source(source, options)
+        if kernel is None:
+            kernel, source = self._from_program(args, kwargs, options, source)
+        tracker.remember(args, kwargs, kernel, source)
         return kernel
 
-    def _from_program(self, args: tuple, kwargs: dict, options: CompileOptions, source: SourceKey | None) -> JITKernel:
+    def _from_program(
+        self, args: tuple, kwargs: dict, options: CompileOptions, source: SourceKey | None
+    ) -> tuple[JITKernel, SourceKey | None]:
+        """The kernel of the traced program, and the source key as far as it stands for what the trace did."""
         from tilelang.jit.compiler import kernel_of
 
-        kernel = kernel_of(self.get_tir(*args, **kwargs), options, default_cache(), source)
+        program, source = trace(source, functools.partial(self.get_tir, *args, **kwargs))
+        kernel = kernel_of(program, options, default_cache(), source)
         kernel.source_reason = source.reason if source is not None else ""
-        return kernel
+        return kernel, source
 
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
         """The traced program for these arguments.

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import fingerprint, header_watch, memo, plain, source_key, watch
+from tilelang.cache import fingerprint, header_watch, memo, source_key
 from tilelang.cache.memo import CallMemo
 from tilelang.cache.source_key import FunctionTracker
+from tilelang.fingerprint import plain, watch
 
 
 @pytest.fixture(params=["compiled", "python"])
@@ -72,28 +73,28 @@ def test_a_changed_header_is_noticed_by_the_next_call(headers, change, queue, mo
         header_watch._renew()
     tracker = FunctionTracker(make)
     before = tracker.source_key((1,), {})
-    tracker.remember((1,), {}, "kernel")
+    tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
     cached = CallMemo()
     cached.put(make, (1,), "kernel")
     assert tracker.recall((1,), {}) == "kernel" and cached.get(make, (1,)) == "kernel"
     change(headers)
     assert tracker.recall((1,), {}) is None and cached.get(make, (1,)) is None
     assert tracker.source_key((1,), {}).digest != before.digest
-    tracker.remember((1,), {}, "new kernel")
+    tracker.remember((1,), {}, "new kernel", tracker.source_key((1,), {}))
     cached.put(make, (1,), "new kernel")
     assert tracker.recall((1,), {}) == "new kernel" and cached.get(make, (1,)) == "new kernel"
 
 
 def test_touching_without_change_keeps_the_kernel(headers):
     tracker = FunctionTracker(make)
-    tracker.remember((1,), {}, "kernel")
+    tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
     (headers / "mma.h").write_text("// one\n")
     assert tracker.recall((1,), {}) == "kernel"
 
 
 def test_a_child_has_a_queue_of_its_own(headers):
     tracker = FunctionTracker(make)
-    tracker.remember((1,), {}, "kernel")
+    tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
     child = os.fork()
     if child == 0:
         ok = tracker.recall((1,), {}) == "kernel"

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilelang.cache import fingerprint as fingerprint_module
-from tilelang.cache.canonical import NotCanonical, canonical
 from tilelang.cache.fingerprint import Fingerprint
 from tilelang.cache.installed import package_version
-from tilelang.cache.plain import _python_plain_key, plain_key
 from tilelang.cache.versions import executable_version
 from tilelang.errors import CacheError
+from tilelang.fingerprint.canonical import NotCanonical, canonical
+from tilelang.fingerprint.plain import _python_plain_key, plain_key
 
 from . import fakes
 

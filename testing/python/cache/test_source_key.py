@@ -10,8 +10,8 @@ import sys
 import pytest
 import torch
 
-from tilelang.cache import plain, watch
 from tilelang.cache.source_key import FunctionTracker
+from tilelang.fingerprint import plain, watch
 
 from . import adversary, fakes
 
@@ -88,7 +88,7 @@ def test_a_change_within_a_process_misses(tmp_path, case, both_watches):
         before = tracker.source_key(args, {})
         assert before.digest is not None, before.reason
         assert tracker.recall(args, {}) is None
-        tracker.remember(args, {}, "kernel")
+        tracker.remember(args, {}, "kernel", tracker.source_key(args, {}))
         assert tracker.recall(args, {}) == "kernel"
         assert tracker.recall(adversary.arguments(case.args, prog, lib), {}) == "kernel"
         exec(case.mutate, {"prog": prog, "lib": lib, "os": os})
@@ -108,7 +108,7 @@ def test_what_cannot_be_told_turns_the_shortcut_off_and_says_why(tmp_path, name)
         assert key.digest is None
         assert expected in key.reason
         assert "make()" in key.reason
-        tracker.remember((4,), {}, "kernel")
+        tracker.remember((4,), {}, "kernel", tracker.source_key((4,), {}))
         assert tracker.recall((4,), {}) is None
 
 
@@ -130,7 +130,7 @@ def test_torch_dtypes_and_nan_count_by_value(both_watches):
     keys = [tracker.source_key(args, {}).digest for args in calls]
     assert len(set(keys)) == len(calls)
     for position, args in enumerate(calls):
-        tracker.remember(args, {}, position + 1)
+        tracker.remember(args, {}, position + 1, tracker.source_key(args, {}))
     assert [tracker.recall(args, {}) for args in calls] == [1, 2, 3, 4, 5]
     assert tracker.recall((float("nan"),), {}) == 3
 
@@ -141,7 +141,7 @@ def test_equal_content_in_another_object_still_hits(tmp_path):
     with adversary.imported(tmp_path):
         prog, _ = adversary.modules(case.name)
         tracker = FunctionTracker(prog.make)
-        tracker.remember((1,), {}, "kernel")
+        tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
         prog.SIZES = [1, 2]
         assert tracker.recall((1,), {}) == "kernel"
         prog.SIZES[1] = 5
@@ -153,9 +153,9 @@ def test_a_file_edited_after_its_import_is_not_recorded(tmp_path):
     with adversary.imported(tmp_path):
         prog, _ = adversary.modules("edited")
         key = FunctionTracker(prog.make).source_key((1,), {})
-        assert key.confirmed().digest == key.digest
+        assert key.traced(None).digest == key.digest
         (tmp_path / "edited_prog.py").write_text("def make(n):\n    return n + 22\n")
-        refused = FunctionTracker(prog.make).source_key((1,), {}).confirmed()
+        refused = FunctionTracker(prog.make).source_key((1,), {}).traced(None)
         assert refused.digest is None and "edited_prog.py" in refused.reason
 
 
@@ -166,7 +166,7 @@ def test_a_trace_that_changes_what_it_reads_is_not_recorded(tmp_path):
         key = FunctionTracker(prog.make).source_key((1,), {})
         assert key.digest is not None
         prog.make(1)
-        assert "changes what it reads" in key.confirmed().reason
+        assert "changes what it reads" in key.traced(None).reason
 
 
 def test_options_of_the_decorator_are_part_of_the_key():
@@ -193,7 +193,7 @@ def test_dtypes_of_the_language_are_plain(both_watches):
     tracker = FunctionTracker(make)
     calls = [(T.float16,), ("float16",), (T.float32,), (torch.float16,)]
     for position, args in enumerate(calls):
-        tracker.remember(args, {}, position + 1)
+        tracker.remember(args, {}, position + 1, tracker.source_key(args, {}))
     assert [tracker.recall(args, {}) for args in calls] == [1, 2, 3, 4]
     assert tracker.recall((T.dtype("float16"),), {}) == 1
     for key in (plain.plain_key, plain._python_plain_key):

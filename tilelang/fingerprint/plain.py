@@ -1,16 +1,18 @@
 """One short byte string for a plain value, for look-ups within a process; compiled where the package was built.
 
-Unlike :mod:`tilelang.cache.canonical` the bytes mean nothing outside the process: values of types whose instances are
+Unlike :mod:`tilelang.fingerprint.canonical` the bytes mean nothing outside the process: values of types whose instances are
 never freed nor changed (``torch.dtype``) count by identity, and dictionaries by order.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Any
 
 _DOUBLE = struct.Struct("=d").pack
 _POINTER = struct.Struct("=q").pack
+_HEAP_TYPE = 1 << 9
 
 
 class NotPlain(TypeError):
@@ -67,17 +69,20 @@ def _encode(value: Any, out: bytearray, depth: int) -> None:
 
 def _is_named_text(kind: type) -> bool:
     """Whether values are strings under a type of ours, with nothing but their characters."""
-    if (kind.__module__, kind.__qualname__) == ("tilelang.dtypes", "DType"):
-        _by_content.add(kind)
-        return True
-    return False
+    return _is_class_of(kind, "tilelang.dtypes", "DType", _by_content)
 
 
 def _is_immortal(kind: type) -> bool:
-    if (kind.__module__, kind.__qualname__) == ("torch", "dtype"):
-        _by_identity.add(kind)
-        return True
-    return False
+    return not kind.__flags__ & _HEAP_TYPE and _is_class_of(kind, "torch", "dtype", _by_identity)
+
+
+def _is_class_of(kind: type, module: str, name: str, known: set[type]) -> bool:
+    """Whether ``kind`` is that class itself, and not one that is called the same; it is then kept in ``known``."""
+    loaded = sys.modules.get(module)
+    if loaded is None or loaded.__dict__.get(name) is not kind:
+        return False
+    known.add(kind)
+    return True
 
 
 try:

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable
 from types import CodeType
 
-from tilelang.cache.reads import code_tree
+from tilelang.fingerprint.reads import code_tree
 
 
 def block(code: CodeType) -> str | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import termios
-from collections.abc import Callable
-from types import CellType, FunctionType
+from collections.abc import Callable, Sequence
+from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
-from tilelang.cache.missing import MISSING
-from tilelang.cache.plain import plain_key
+from tilelang.fingerprint.missing import MISSING
+from tilelang.fingerprint.plain import plain_key
+
+_MRO_OF = type.__dict__["__mro__"].__get__  # a metaclass may have a `__mro__` of its own
 
 
 def _item(container: dict, key: Any, expected: Any) -> bool:
@@ -28,8 +30,22 @@ def _cell(cell: CellType, _: None, expected: Any) -> bool:
 
 
 def _function(function: FunctionType, _: None, expected: tuple) -> bool:
+    *code, attributes, name, qualified, notes = expected
+    found = (function.__dict__, function.__name__, function.__qualname__, function.__annotations__)
+    return _function_code(function, None, code) and all(a is b for a, b in zip(found, (attributes, name, qualified, notes)))
+
+
+def _function_code(function: FunctionType, _: None, expected: Sequence) -> bool:
     found = (function.__code__, function.__defaults__, function.__kwdefaults__)
     return all(a is b for a, b in zip(found, expected, strict=True))
+
+
+def _own_dict(value: Any, _: None, expected: dict) -> bool:
+    for base in type(value).__mro__:
+        found = base.__dict__.get("__dict__")
+        if isinstance(found, (GetSetDescriptorType, MemberDescriptorType)):
+            return found.__get__(value) is expected
+    return False
 
 
 def _list(container: list, _: None, expected: tuple) -> bool:
@@ -45,7 +61,7 @@ def _type(value: Any, _: None, expected: type) -> bool:
 
 
 def _mro(kind: type, _: None, expected: tuple) -> bool:
-    return kind.__mro__ is expected
+    return _MRO_OF(kind) is expected
 
 
 def _call(probe: Callable, _: None, expected: Any) -> bool:
@@ -69,8 +85,10 @@ CHECKS = {
     6: _mro,
     7: _call,
     8: nothing_pending,
+    9: _function_code,
+    10: _own_dict,
 }
-ITEM, CELL, FUNCTION, LIST, DICT, TYPE, MRO, CALL, PENDING = CHECKS
+ITEM, CELL, FUNCTION, LIST, DICT, TYPE, MRO, CALL, PENDING, FUNCTION_CODE, OWN_DICT = CHECKS
 
 
 class PythonWatch:

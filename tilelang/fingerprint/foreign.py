@@ -1,0 +1,106 @@
+"""Values of other packages that have a faithful fingerprint; the packages are not imported for it.
+
+A type counts as theirs only if it is the very object that their compiled part gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.fingerprint import genuine
+from tilelang.fingerprint.walk import Describer, describes
+
+MAX_ARRAY_BYTES = 1 << 20
+
+_FILE_NAMES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))
+_ARRAY_NAMES = frozenset("base data ctypes __array_interface__ __array_struct__ tofile dump dumps".split())
+
+
+def describer_of(kind: type) -> Callable[[Describer, Any], None] | None:
+    """What describes values of the type ``kind``, or None."""
+    if kind.__flags__ & genuine.HEAP_TYPE:
+        return _path if kind in _PATHS else None
+    for package, name, describe in _SPECIAL:
+        if kind is vars(sys.modules[package]).get(name) if package in sys.modules else False:
+            return describe
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    return _numpy_scalar if issubclass(kind, numpy.generic) else _dtype if issubclass(kind, numpy.dtype) else None
+
+
+def _numpy_scalar(describer: Describer, value: Any) -> None:
+    _dtype(describer, value.dtype)
+    describer.text(f"numpy scalar {value.tobytes().hex()}")
+
+
+def _numpy_array(describer: Describer, value: Any) -> None:
+    if value.nbytes > MAX_ARRAY_BYTES:
+        raise describer.refuse(f"a numpy array of {value.nbytes} bytes")
+    found = _array_content(value)
+    describer.record_probe(lambda: _array_content(value), found)
+    describer.limit("a numpy array", _ARRAY_NAMES)
+    _dtype(describer, value.dtype)
+    *layout, content = found
+    describer.text(f"numpy array {layout} {hashlib.sha256(content).hexdigest()}")
+
+
+def _array_content(value: Any) -> tuple:
+    return value.dtype.str, value.shape, value.strides, str(value.flags), value.tobytes()
+
+
+def _dtype(describer: Describer, value: Any) -> None:
+    if value.hasobject or value.names or value.subdtype or value.metadata:
+        raise describer.refuse(f"a numpy dtype of several parts ({value})")
+    describer.text(f"numpy dtype {value.str}")
+
+
+def _by_text(describer: Describer, value: Any) -> None:
+    describer.text(f"{type(value).__module__}.{type(value).__qualname__} {value!s}")
+
+
+def _size(describer: Describer, value: Any) -> None:
+    describer.text("torch.Size")
+    describer.contents(tuple(value))
+
+
+def _path(describer: Describer, value: Any) -> None:
+    """A path is its text, as long as nobody looks at the file."""
+    describer.text(f"path {type(value).__name__} {value!s}")
+    describer.value(type(value))
+
+
+@describes(*({type(pathlib.PurePath()), pathlib.PurePosixPath}))
+def _pure_path(describer: Describer, value: Any) -> None:
+    _path(describer, value)
+
+
+_PATHS = frozenset((type(pathlib.Path()),))
+_SPECIAL: tuple[tuple[str, str, Callable[[Describer, Any], None]], ...] = (
+    ("torch", "dtype", _by_text),
+    ("torch", "Size", _size),
+    ("numpy", "ndarray", _numpy_array),
+)
+
+
+def limit_paths(describer: Describer) -> None:
+    """Notes that classes of ``pathlib`` are used, whose methods may look at files."""
+    describer.limit("a path", _FILE_NAMES)
+
+
+def by_position(describer: Describer, value: Any) -> None:
+    """Feeds what a named tuple reads an item with."""
+    describer.text(repr(value.__reduce__()[1]))
+
+
+def _tuple_getter() -> type:
+    import collections
+
+    return type(collections.namedtuple("_", "x").x)
+
+
+describes(_tuple_getter())(by_position)

@@ -1,0 +1,108 @@
+"""Is code really a library's? A name or a file name says nothing: both can be set by whoever makes a function.
+
+A function counts as a library's only if its code is among what the library's own source file compiles to, and a class only if
+all functions in it are.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterable
+from importlib.machinery import SourceFileLoader
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from tilelang.fingerprint.reads import code_tree
+
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the class was made while the program ran
+_STANDARD_LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
+_FROZEN = "<frozen "
+
+
+class Home(NamedTuple):
+    """Where code says that it is from: a package (or module of the standard library) and the file."""
+
+    package: str
+    file: str
+
+    @property
+    def module(self) -> str:
+        """The dotted name of the file's module within the standard library; elsewhere the package."""
+        if os.path.dirname(self.file) == _STANDARD_LIBRARY:
+            return os.path.basename(self.file).removesuffix(".py")
+        return self.package
+
+
+def home_of(code: CodeType, packages: Iterable[str]) -> Home | None:
+    """The library that the file of ``code`` belongs to: the standard one or one of ``packages``; None for any other file."""
+    file = code.co_filename
+    if file.startswith(_FROZEN):
+        return _frozen_home(file)
+    file = _real(file)
+    if file.startswith(_STANDARD_LIBRARY + os.sep):
+        first, _, rest = file[len(_STANDARD_LIBRARY) + 1 :].partition(os.sep)
+        if first != "site-packages":
+            return Home(first.removesuffix(".py"), file)
+    for package in packages:
+        if any(file.startswith(folder) for folder in _folders(package)):
+            return Home(package, file)
+    return None
+
+
+def _frozen_home(file: str) -> Home:
+    name = file.removeprefix(_FROZEN).removesuffix(">")
+    path = os.path.join(_STANDARD_LIBRARY, *name.split("."))
+    return Home(name.partition(".")[0], f"{path}.py" if os.path.exists(f"{path}.py") else os.path.join(path, "__init__.py"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _real(file: str) -> str:
+    return os.path.realpath(file)
+
+
+def _folders(package: str) -> list[str]:
+    module = sys.modules.get(package)
+    return [_real(folder) + os.sep for folder in getattr(module, "__path__", ())] if isinstance(module, ModuleType) else []
+
+
+def is_genuine_code(code: CodeType, home: Home) -> bool:
+    """Whether ``code`` is what the file of ``home`` compiles to."""
+    return code in _codes_of(home.file)
+
+
+@functools.lru_cache(maxsize=256)
+def _codes_of(file: str) -> frozenset[CodeType]:
+    try:
+        # The name of the loader's module only appears in its errors.
+        whole = SourceFileLoader("library", file).get_code("library")
+    except (ImportError, OSError, SyntaxError, ValueError):
+        return frozenset()
+    return frozenset(code_tree(whole)) if whole is not None else frozenset()
+
+
+def is_genuine_class(kind: type, home: Home) -> bool:
+    """Whether all functions in the class are from the library's file, and there is one."""
+    codes = [item.__code__ for item in map(_function_in, vars(kind).values()) if item is not None]
+    return bool(codes) and all(is_genuine_code(code, home) for code in codes)
+
+
+def class_home(kind: type, packages: Iterable[str]) -> Home | None:
+    """The library that the functions of a class say they are from; None where they do not agree, or there are none."""
+    homes = {home_of(item.__code__, packages) for item in map(_function_in, vars(kind).values()) if item is not None}
+    return homes.pop() if len(homes) == 1 else None
+
+
+def _function_in(item: Any) -> FunctionType | None:
+    if isinstance(item, property):
+        item = item.fget
+    item = getattr(item, "__func__", item) if type(item) in (staticmethod, classmethod) else item
+    return item if type(item) is FunctionType else None
+
+
+def is_compiled(value: Any) -> bool:
+    """Whether ``value`` is a function, or a class, of compiled code, which Python code cannot make."""
+    if isinstance(value, type):
+        return not value.__flags__ & HEAP_TYPE
+    return type(value) is BuiltinFunctionType

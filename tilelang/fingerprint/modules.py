@@ -1,0 +1,243 @@
+"""Variables that code reads: globals, closure cells and imports, and the attributes that lead on through modules.
+
+A module is never taken as a whole: only attributes that are written out in the code count, so that a module may not go anywhere
+else (into a variable, to a function) unless it is one of ours that nobody has put anything into.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+from tilelang import env
+from tilelang.fingerprint import ambient, genuine, libraries, watch
+from tilelang.fingerprint.containers import members
+from tilelang.fingerprint.missing import MISSING
+from tilelang.fingerprint.reads import ANNOTATION, FREE, GLOBAL, MEMBERSHIP, PRESENCE, Import, Read
+from tilelang.fingerprint.walk import Describer
+
+_DTYPES = "tilelang.dtypes"
+
+
+class Scope:
+    """The variables of one function."""
+
+    def __init__(self, function: FunctionType):
+        self.globals = function.__globals__
+        self.builtins = function.__builtins__  # type: ignore[attr-defined]
+        self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+
+
+def read(describer: Describer, wanted: Read, scope: Scope) -> None:
+    """Feeds what ``wanted`` finds.
+
+    Raises:
+        Unfaithful: it has no faithful fingerprint.
+    """
+    label = ".".join((str(wanted.name), *wanted.chain))
+    describer.text(f"read {wanted.root} {label} {wanted.constant} {wanted.use}")
+    with describer.at(f"`{label}`"):
+        if wanted.root == FREE:
+            _chain(describer, cell_content(describer, scope.cells[wanted.name]), wanted)
+        elif wanted.root == GLOBAL:
+            _chain(describer, _global(describer, wanted.name, scope), wanted)
+        else:
+            _chain(describer, _imported(describer, wanted.name, scope), wanted)
+
+
+def reference(describer: Describer, value: Any) -> None:
+    """Feeds an annotation: a class of a library may stand there for its name, since it is not called."""
+    if isinstance(value, type) and libraries.is_large_name(type.__getattribute__(value, "__module__")):
+        describer.text(f"the class {value.__module__}.{value.__qualname__}")
+        return
+    describer.value(value)
+
+
+def is_builtin_hash(wanted: Read, scope: Scope) -> bool:
+    """Whether ``wanted`` is the builtin ``hash``."""
+    return wanted.name == "hash" and "hash" not in scope.globals and scope.builtins.get("hash") is hash
+
+
+# -- variables --------------------------------------------------------------------------------------------------------
+
+
+def cell_content(describer: Describer, cell: CellType) -> Any:
+    """What a closure cell holds, which is watched; MISSING where it is empty."""
+    try:
+        content = cell.cell_contents
+    except ValueError:
+        content = MISSING
+    describer.record(watch.CELL, cell, None, content)
+    return content
+
+
+def _global(describer: Describer, name: str, scope: Scope) -> Any:
+    if type(scope.globals) is not dict or type(scope.builtins) is not dict:
+        raise describer.refuse("its variables are in a dictionary of a special kind")
+    content = _item(describer, scope.globals, name)
+    return _item(describer, scope.builtins, name) if content is MISSING else content
+
+
+def _item(describer: Describer, table: dict, name: Any) -> Any:
+    content = table.get(name, MISSING)
+    describer.record(watch.ITEM, table, name, content)
+    return content
+
+
+# -- imports ----------------------------------------------------------------------------------------------------------
+
+
+def _imported(describer: Describer, wanted: Import, scope: Scope) -> Any:
+    """What an import statement inside a function gives to its variable."""
+    if _item(describer, scope.builtins, "__import__") is not importlib.__import__ and not _is_builtin_import(scope):
+        raise describer.refuse("the import statement was replaced")
+    name = _absolute(describer, wanted, scope)
+    module = _loaded(describer, name if wanted.chain or wanted.level else name.partition(".")[0])
+    if wanted.chain and "." in wanted.module and wanted.chain == tuple(wanted.module.split(".")[1:]):
+        module = _loaded(describer, name.partition(".")[0])
+    for attribute in wanted.chain:
+        module = _from(describer, module, attribute)
+    return module
+
+
+def _is_builtin_import(scope: Scope) -> bool:
+    found = scope.builtins["__import__"]
+    return genuine.is_compiled(found) and found.__name__ == "__import__"
+
+
+def _absolute(describer: Describer, wanted: Import, scope: Scope) -> str:
+    if not wanted.level:
+        return wanted.module
+    package = _item(describer, scope.globals, "__package__")
+    _item(describer, scope.globals, "__spec__")
+    if not isinstance(package, str):
+        raise describer.refuse("a relative import outside of a package")
+    base = package.rsplit(".", wanted.level - 1)[0] if wanted.level > 1 else package
+    return f"{base}.{wanted.module}" if wanted.module else base
+
+
+def _loaded(describer: Describer, name: str) -> ModuleType:
+    if name not in sys.modules and (libraries.is_own_name(name) or name.partition(".")[0] in sys.stdlib_module_names):
+        importlib.import_module(name)
+    module = _item(describer, sys.modules, name)
+    if not isinstance(module, ModuleType):
+        raise describer.refuse(f"the module {name} is imported while the function runs")
+    return module
+
+
+def _from(describer: Describer, module: Any, name: str) -> Any:
+    if not isinstance(module, ModuleType):
+        raise describer.refuse(f"{name!r} is imported from something that is not a module")
+    if name in module.__dict__ or libraries.is_own_name(module.__name__):
+        return _attribute(describer, module, name)
+    return _loaded(describer, f"{module.__name__}.{name}")
+
+
+# -- modules ----------------------------------------------------------------------------------------------------------
+
+
+def _chain(describer: Describer, value: Any, wanted: Read) -> None:
+    """Follows the attributes from ``value`` through modules, and feeds where they end."""
+    chain = list(wanted.chain)
+    while chain and isinstance(value, ModuleType):
+        module, name = value, chain.pop(0)
+        value = _attribute(describer, module, name)
+        if libraries.is_own_name(module.__name__) and _is_pristine(describer, module, name, value):
+            return
+    if wanted.use == PRESENCE:
+        if value is MISSING:
+            raise describer.refuse("it is imported while the function runs")
+    elif value is MISSING:
+        describer.text("missing")
+    elif isinstance(value, ModuleType):
+        _whole_module(describer, value)
+    elif env.is_reader(value):
+        ambient.environment(describer, value, chain, wanted.constant)
+    elif wanted.use == MEMBERSHIP and not chain and type(value) in (set, frozenset):
+        members(describer, value)
+    elif wanted.use == ANNOTATION:
+        reference(describer, value)
+    else:
+        describer.value(value)
+
+
+def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:
+    if type(module) is not ModuleType and not libraries.is_large_name(module.__name__):
+        raise describer.refuse(f"the module {module.__name__} is of a special kind")
+    content = _item(describer, module.__dict__, name)
+    if content is MISSING and not libraries.is_own_name(module.__name__):
+        describer.record(watch.ITEM, module.__dict__, "__getattr__", module.__dict__.get("__getattr__", MISSING))
+        if "__getattr__" in module.__dict__ or hasattr(module, name):
+            raise describer.refuse(f"the module {module.__name__} makes its attribute {name!r} at every access")
+    return content
+
+
+def _is_pristine(describer: Describer, module: ModuleType, name: str, value: Any) -> bool:
+    """Feeds an attribute of a module of ours by name, unless somebody put another value there.
+
+    What a module of ours makes on demand must not be made here: that would load the compiler. A name that is not there
+    yet, and one that holds what the module would put there, are the same.
+    """
+    if isinstance(value, ModuleType):
+        return False
+    home = _home_of_name(module, name)
+    if value is MISSING:
+        maker = module.__dict__.get("__getattr__")
+        if home is None or type(maker) is not FunctionType or not _is_ours(maker):
+            raise describer.refuse(f"{module.__name__} has no {name!r}")
+    elif home is None or value is not _made_on_demand(module, name, home):
+        return False
+    if not libraries.is_trusted_own(home):
+        raise describer.refuse(f"{home}.{name} depends on more than its arguments")
+    describer.text(f"own {module.__name__}.{name}")
+    return True
+
+
+def _home_of_name(module: ModuleType, name: str) -> str | None:
+    """The module that a module of ours takes a name from when it is asked for it."""
+    table = module.__dict__.get("_HOME")
+    if isinstance(table, dict) and name in table:
+        return table[name]
+    is_language = module.__name__ == "tilelang.language"
+    return _DTYPES if is_language and name in sys.modules[_DTYPES].__dict__["all_names"] else None
+
+
+def _made_on_demand(module: ModuleType, name: str, home: str) -> Any:
+    if home == _DTYPES:
+        return sys.modules[_DTYPES].__dict__["all_names"][name]
+    loaded = sys.modules.get(home)
+    value = MISSING if loaded is None or loaded is module else loaded.__dict__.get(name, MISSING)
+    return value if _is_ours(value) else MISSING
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether a function or class is found to be ours by its code, or a value is of a class of ours."""
+    if not isinstance(value, (FunctionType, type)):
+        value = type(value)
+    try:
+        label = libraries.library_label(value)
+    except libraries.Untrusted:
+        return False
+    return label is not None and label.startswith("own ")
+
+
+def _whole_module(describer: Describer, module: ModuleType) -> None:
+    """Feeds a module of ours that is passed around: every name in it must be its own."""
+    if module.__name__ != "tilelang.language" or sys.modules.get(module.__name__) is not module:
+        raise describer.refuse(f"the module {module.__name__} is used as a whole, so that any part of it may be read")
+    describer.record_dict(module.__dict__)
+    for name, value in module.__dict__.items():
+        if _home_of_name(module, name) is not None and not _is_pristine(describer, module, name, value):
+            raise describer.refuse(f"{module.__name__}.{name} was replaced")
+    describer.text(f"module {module.__name__}")
+
+
+def torch_default_dtype(describer: Describer) -> None:
+    """Feeds the dtype that ``torch.finfo()`` tells of."""
+    torch = sys.modules["torch"]
+    describer.record_probe(torch.get_default_dtype, torch.get_default_dtype())
+    describer.text(f"default {torch.get_default_dtype()}")
+
+

@@ -1,0 +1,134 @@
+"""Instances: by class and state."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any
+
+from tilelang.fingerprint import foreign, libraries, watch
+from tilelang.fingerprint.canonical import canonical
+from tilelang.fingerprint.classes import layout_is_known
+from tilelang.fingerprint.walk import OTHERWISE, Describer
+
+PROTOCOL = "__tilelang_fingerprint__"
+"""In a class of ours: the names of the attributes that stand for an object, where it keeps others for speed."""
+
+_BASES: dict[type, Callable[[Any], Any]] = {
+    # builtin that a class may extend -> its part of an object
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__pos__,
+    str: str.__str__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+    list: lambda value: list.__getitem__(value, slice(None)),
+    dict: dict.copy,
+}
+_MUTABLE = (list, dict)
+
+
+def describe_object(describer: Describer, value: Any) -> bool:
+    """Feeds an instance of a class that Python code made, or of a listed class of another package.
+
+    Raises:
+        Unfaithful: its state has no faithful fingerprint.
+    """
+    kind = type(value)
+    special = foreign.describer_of(kind)
+    if special is not None:
+        special(describer, value)
+        return True
+    describer.record(watch.TYPE, value, None, kind)
+    if _by_protocol(describer, value, kind):
+        return True
+    bases = [base for base in kind.__mro__[:-1] if base not in _BASES]
+    if not all(map(layout_is_known, bases)):
+        return False
+    describer.text("instance")
+    describer.value(kind)
+    for base in _BASES:
+        if issubclass(kind, base):
+            _extended(describer, value, base)
+    attributes = own_dict(value)
+    if attributes is not None:
+        describer.record(watch.OWN_DICT, value, None, attributes)
+        describer.contents(attributes)
+    for base in reversed(bases):
+        _slots(describer, value, base)
+    return True
+
+
+OTHERWISE.append(describe_object)
+
+
+def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
+    names = getattr(kind, PROTOCOL, None)
+    if names is None or not _is_ours(kind):
+        return False
+    describer.text("instance")
+    describer.value(kind)
+    for name in names:
+        attributes = own_dict(value) or {}
+        describer.record(watch.OWN_DICT, value, None, attributes)
+        describer.record(watch.ITEM, attributes, name, attributes[name])
+        describer.text(name)
+        describer.value(attributes[name])
+    return True
+
+
+def _is_ours(kind: type) -> bool:
+    try:
+        return (libraries.library_label(kind) or "").startswith("own ")
+    except libraries.Untrusted:
+        return False
+
+
+def own_dict(value: Any) -> dict[str, Any] | None:
+    """The dictionary of an object, whatever its class makes of ``__dict__``; None where it has none."""
+    for base in type(value).__mro__:
+        found = base.__dict__.get("__dict__")
+        if type(found) is GetSetDescriptorType:
+            return found.__get__(value)
+    return None
+
+
+def _extended(describer: Describer, value: Any, base: type) -> None:
+    part = _BASES[base]
+    content = part(value)
+    if base in _MUTABLE:
+        describer.record_probe(functools.partial(_same_items, value, part, content), True)
+    if isinstance(content, (tuple, list, dict)):
+        with describer.at(base.__name__):
+            describer.contents(content)
+    else:
+        describer.text(canonical(content))
+
+
+def _same_items(value: Any, part: Callable[[Any], Any], then: Any) -> bool:
+    now = part(value)
+    if isinstance(now, dict):
+        return list(now) == list(then) and all(a is b for a, b in zip(now.values(), then.values()))
+    return len(now) == len(then) and all(a is b for a, b in zip(now, then))
+
+
+def _slots(describer: Describer, value: Any, kind: type) -> None:
+    for name, item in kind.__dict__.items():
+        if type(item) is MemberDescriptorType:
+            content = _slot(item, value)
+            describer.record_probe(functools.partial(_slot_is, item, value, content), True)
+            with describer.at(f"attribute {name!r}"):
+                describer.text(name)
+                describer.value(content)
+
+
+def _slot(item: Any, value: Any) -> Any:
+    try:
+        return item.__get__(value)
+    except AttributeError:
+        return None
+
+
+def _slot_is(item: Any, value: Any, content: Any) -> bool:
+    return _slot(item, value) is content

@@ -1,0 +1,239 @@
+"""What a function's code can read from outside itself: globals, closure cells, imports, and attributes of them.
+
+The byte code is the truth for everything that runs; annotations that Python does not evaluate, but the front end does, come from
+the source text (:mod:`~tilelang.fingerprint.annotations`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, NamedTuple
+
+from tilelang.fingerprint import opcodes
+from tilelang.fingerprint.opcodes import Step
+
+GLOBAL, FREE, IMPORTED = "global", "free", "imported"
+MEMBERSHIP, ANNOTATION, PRESENCE = "membership", "annotation", "presence"
+ATTRIBUTE_READERS = ("getattr", "hasattr")
+
+
+class Import(NamedTuple):
+    """An import statement's module: as it is written, how many packages up, and the attributes that the statement takes."""
+
+    module: str
+    level: int
+    chain: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ".".join(("." * self.level + self.module, *self.chain)).replace("..", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One thing that code reads.
+
+    Attributes:
+        root: ``global``, ``free`` (a closure cell) or ``imported`` (by an import statement inside the function).
+        name: the variable, or the import.
+        chain: the attributes that follow, as in ``name.a.b``.
+        constant: the string that is the only subscript, or the first argument of a call with plain arguments, as in
+            ``os.environ["X"]`` and ``os.getenv("X")``.
+        use: ``membership`` where it only is the right side of ``in``; ``annotation`` where only a front end reads it;
+            ``presence`` where an import statement only has to find it.
+    """
+
+    root: str
+    name: str | Import
+    chain: tuple[str, ...] = ()
+    constant: str | None = None
+    use: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReads:
+    """Everything that code and the code inside it can read.
+
+    Attributes:
+        reads: each once, in order.
+        names: attributes that are read from any value.
+        texts: strings among the constants.
+        makes_sets: whether it makes sets while it runs, other than for ``in``.
+        computes_names: whether attributes are read by ``getattr`` under names that are not written out there.
+    """
+
+    reads: tuple[Read, ...]
+    names: frozenset[str]
+    texts: frozenset[str]
+    makes_sets: bool
+    computes_names: bool
+
+
+def code_tree(code: CodeType) -> Iterator[CodeType]:
+    """``code`` and all code inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_tree(constant)
+
+
+@functools.lru_cache(maxsize=4096)
+def code_reads(code: CodeType) -> CodeReads:
+    """The reads of ``code`` and of the functions, classes and comprehensions inside it.
+
+    Raises:
+        UnknownInstruction: it has an instruction, or a form of import, that is not known.
+    """
+    parts = [_Part(part) for part in code_tree(code)]
+    imports: dict[str, list[Import]] = {}
+    for part in parts:
+        for variable, found in part.imports():
+            imports.setdefault(variable, []).append(found)
+    reads = {Read(IMPORTED, found, use=PRESENCE): None for several in imports.values() for found in several}
+    reads |= {read: None for part in parts for read in part.reads(frozenset(code.co_freevars), imports)}
+    return CodeReads(
+        tuple(reads),
+        frozenset(name for part in parts for name in part.names()),
+        frozenset(text for part in parts for text in part.code.co_consts if isinstance(text, str)),
+        any(part.makes_sets() for part in parts),
+        any(part.computes_names() for part in parts),
+    )
+
+
+class _Part:
+    """One code object without the code inside it."""
+
+    def __init__(self, code: CodeType):
+        self.code = code
+        self.steps = list(opcodes.steps(code))
+
+    def kind(self, position: int) -> str | None:
+        """The kind of the step at ``position``, or None past either end."""
+        return self.steps[position].kind if 0 <= position < len(self.steps) else None
+
+    # -- imports ----------------------------------------------------------------------------------------------------
+
+    def imports(self) -> Iterator[tuple[str, Import]]:
+        """(variable, what an import statement puts there)."""
+        for position, step in enumerate(self.steps):
+            if step.kind is opcodes.IMPORT:
+                yield from self._import(position, step.argument)
+
+    def _import(self, position: int, module: str) -> Iterator[tuple[str, Import]]:
+        level, names = (self.steps[position + offset].argument for offset in (-2, -1))
+        after = position + 1
+        if names:
+            for name in names:
+                yield self._stored(after + 1), Import(module, level, (name,))
+                after += 2
+        elif self.kind(after) is opcodes.IMPORT_FROM:  # import a.b as c
+            parts = module.split(".")
+            yield self._stored(after + 3 * len(parts) - 5), Import(module, level, tuple(parts[1:]))
+        else:
+            yield self._stored(after), Import(module, level)
+
+    def _stored(self, position: int) -> str:
+        if self.kind(position) is not opcodes.STORE:
+            raise opcodes.UnknownInstruction("an import statement in a class, or of a form that is not known")
+        return self.steps[position].argument
+
+    # -- reads ------------------------------------------------------------------------------------------------------
+
+    def reads(self, free: frozenset[str], imports: dict[str, list[Import]]) -> Iterator[Read]:
+        """The reads of this code alone.
+
+        Args:
+            free: the variables of the whole function's closure.
+            imports: what import statements anywhere in the function put into its variables.
+        """
+        for position, step in enumerate(self.steps):
+            if step.kind is opcodes.GLOBAL:
+                yield self._read(GLOBAL, step.argument, position)
+            elif step.kind is opcodes.FREE and step.argument in free:
+                yield self._read(FREE, step.argument, position)
+            if step.kind in (opcodes.GLOBAL, opcodes.FREE, opcodes.LOCAL):
+                for found in imports.get(step.argument, ()):
+                    yield self._read(IMPORTED, found, position)
+
+    def _read(self, root: str, name: str | Import, position: int) -> Read:
+        chain, after = self._chain(position)
+        use = MEMBERSHIP if self.kind(after) is opcodes.CONTAINS else ""
+        return Read(root, name, chain, self._constant(position, after), use)
+
+    def _chain(self, position: int) -> tuple[tuple[str, ...], int]:
+        after = position + 1
+        while self.kind(after) is opcodes.ATTRIBUTE:
+            after += 1
+        return tuple(step.argument for step in self.steps[position + 1 : after]), after
+
+    def _constant(self, position: int, after: int) -> str | None:
+        """The string that is the whole subscript, first argument, or left side of ``in``; None where it may be another."""
+        found: Any = None
+        if self.kind(after) is opcodes.CONTAINS and self.kind(position - 1) is opcodes.CONSTANT:
+            # A jump to here comes from a left side that is not this constant alone.
+            if self.steps[position].offset not in _jump_targets(self.code):
+                found = self.steps[position - 1].argument
+        elif self.kind(after) is opcodes.CONSTANT and (self.kind(after + 1) is opcodes.SUBSCRIPT or self._plain_call(after)):
+            found = self.steps[after].argument
+        return found if isinstance(found, str) else None
+
+    def _plain_call(self, first: int) -> bool:
+        """Whether the step ``first`` is the first of one or two positional arguments that are constants or variables."""
+        plain = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
+        count = 2 if self.kind(first + 1) in plain else 1
+        return self.kind(first + count) is opcodes.CALL and self.steps[first + count].argument == count
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def names(self) -> Iterator[str]:
+        """The attributes that are read."""
+        for position, step in enumerate(self.steps):
+            if step.kind in (opcodes.ATTRIBUTE, opcodes.IMPORT_FROM):
+                yield step.argument
+            elif step.kind is opcodes.CLASS_PATTERN:
+                yield from self._texts_in_tuples()
+            elif self._reads_attribute(step):
+                name = self._written_name(position)
+                if name is not None:
+                    yield name
+
+    def computes_names(self) -> bool:
+        """Whether ``getattr`` is used in another way than with a constant for the name."""
+        return any(self._reads_attribute(step) and self._written_name(n) is None for n, step in enumerate(self.steps))
+
+    @staticmethod
+    def _reads_attribute(step: Step) -> bool:
+        return step.kind is opcodes.GLOBAL and step.argument in ATTRIBUTE_READERS
+
+    def _written_name(self, position: int) -> str | None:
+        """The constant name in ``getattr(variable.a.b, "name")``."""
+        if self.kind(position + 1) not in (opcodes.GLOBAL, opcodes.FREE, opcodes.LOCAL):
+            return None
+        _, after = self._chain(position + 1)
+        plain = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
+        count = 3 if self.kind(after + 1) in plain else 2
+        is_call = self.kind(after + count - 1) is opcodes.CALL and self.steps[after + count - 1].argument == count
+        name = self.steps[after].argument if self.kind(after) is opcodes.CONSTANT and is_call else None
+        return name if isinstance(name, str) else None
+
+    def _texts_in_tuples(self) -> Iterator[str]:
+        for constant in self.code.co_consts:
+            if isinstance(constant, tuple):
+                yield from (item for item in constant if isinstance(item, str))
+
+    def makes_sets(self) -> bool:
+        """Whether a set is made, other than for a test whether something is in it; the order of its items is not the code's."""
+        for position, step in enumerate(self.steps):
+            is_set = step.kind is opcodes.SET or (step.kind is opcodes.CONSTANT and isinstance(step.argument, frozenset))
+            if is_set and self.kind(position + 1) not in (opcodes.CONTAINS, opcodes.SET):
+                return True
+        return False
+
+
+@functools.lru_cache(maxsize=256)
+def _jump_targets(code: CodeType) -> frozenset[int]:
+    import dis  # few functions need it, and it takes longer to import than to read the byte code
+
+    return frozenset(dis.findlabels(code.co_code))

@@ -1,0 +1,214 @@
+"""What a run really touches: the other half of a closed world, which checks the reading of the code.
+
+While a program is traced for the first time, all functions of the user that start are noted, with the compiled functions that
+they call, the files that they open and the environment variables that they look at. Python 3.12 and later tell by
+``sys.monitoring`` (a library's places once each, so that it costs next to nothing), earlier ones by ``sys.setprofile``; files
+are told by an audit hook.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from types import BuiltinFunctionType, CodeType, FrameType, ModuleType
+from typing import Any
+
+from tilelang import env
+from tilelang.fingerprint import genuine, libraries
+from tilelang.fingerprint.reads import code_tree
+from tilelang.fingerprint.walk import Describer
+
+_LIBRARIES = (*sorted(libraries.OWN_PACKAGES), *sorted(libraries.LARGE))
+_MODULES_OF_THE_SYSTEM = frozenset("posix time _io _random _socket _datetime _uuid _posixsubprocess".split())
+_HARMLESS = frozenset(("fspath",))
+_EVENTS = frozenset("open os.listdir os.scandir subprocess.Popen os.system os.exec socket.connect socket.getaddrinfo".split())
+_TELLING = frozenset(("logging", "warnings"))
+_GENERATED = frozenset(("<string>", "<generated>"))
+_MODULE = "<module>"
+
+
+class Touched:
+    """What one run touched.
+
+    Attributes:
+        codes: code of the user that ran.
+        compiled: compiled functions that it called.
+        system: what it asked the system for: files, the clock, other programs.
+        environment: names of environment variables.
+    """
+
+    def __init__(self) -> None:
+        self.codes: set[CodeType] = set()
+        self.compiled: dict[int, BuiltinFunctionType] = {}
+        self.system: set[str] = set()
+        self.environment: set[str] = set()
+
+    def uncovered(self, described: Iterable[Describer]) -> str:
+        """Why the descriptions do not cover the run; empty where they do."""
+        described = tuple(described)
+        return self._uncovered_code(described) or self._uncovered_state(described) or self._uncovered_function()
+
+    def _uncovered_code(self, described: tuple[Describer, ...]) -> str:
+        covered = {_place(part) for one in described for code in one.covered for part in code_tree(code)}
+        files = {file for file, _ in covered}
+        for code in sorted(self.codes, key=_place):
+            of_front_end = code.co_name == _MODULE and code.co_filename in files
+            if _place(code) not in covered and not of_front_end and code.co_filename not in _GENERATED:
+                return f"{code.co_name}() of {code.co_filename} ran, which nothing in the code leads to"
+        return ""
+
+    def _uncovered_state(self, described: tuple[Describer, ...]) -> str:
+        if self.system:
+            return f"it used {min(self.system)}"
+        names = set().union(*(one.environment for one in described))
+        missing = self.environment - names if "*" not in names else set()
+        return f"it read the environment variable {min(missing)}" if missing else ""
+
+    def _uncovered_function(self) -> str:
+        for function in self.compiled.values():
+            try:
+                libraries.library_label(function)
+            except libraries.Untrusted as error:
+                return str(error)
+        return ""
+
+
+def _place(code: CodeType) -> tuple[str, str]:
+    return code.co_filename, code.co_name
+
+
+_active = threading.local()
+_is_user: dict[CodeType, bool] = {}
+_environment_code = env.lookup_code()
+_lock = threading.Lock()
+_hooked: list[bool] = []
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[Touched | None]:
+    """What the body touches in this thread; None where a debugger or profiler is at work, which would be disturbed."""
+    touched = Touched()
+    with _lock:
+        end = _begin_monitoring(touched) if sys.version_info >= (3, 12) else _begin_profiling(touched)
+    if end is None:
+        yield None
+        return
+    _hook_files()
+    _active.touched = touched
+    try:
+        yield touched
+    finally:
+        _active.touched = None
+        end()
+
+
+def _begin_profiling(touched: Touched) -> Any:
+    if sys.getprofile() is not None:
+        return None
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            _started(touched, frame.f_code, frame)
+        elif event == "c_call":
+            _called(touched, frame, argument)
+
+    sys.setprofile(profile)
+    return lambda: sys.setprofile(None)
+
+
+def _begin_monitoring(touched: Touched) -> Any:
+    monitoring = sys.monitoring  # type: ignore[attr-defined]
+    tool = next((number for number in (3, 4) if monitoring.get_tool(number) is None), None)
+    if tool is None:
+        return None
+    thread, events = threading.get_ident(), monitoring.events
+
+    def start(code: CodeType, offset: int) -> Any:
+        if threading.get_ident() == thread:
+            _started(touched, code, sys._getframe(1))
+        return None if code is _environment_code or _is_of_user(code) else monitoring.DISABLE
+
+    def call(code: CodeType, offset: int, function: Any, first: Any) -> Any:
+        if threading.get_ident() == thread and type(function) is BuiltinFunctionType:
+            _called(touched, sys._getframe(1), function)
+        return None if _is_of_user(code) or not _is_frozen_choice(function) else monitoring.DISABLE
+
+    monitoring.use_tool_id(tool, "tilelang")
+    monitoring.register_callback(tool, events.PY_START, start)
+    monitoring.register_callback(tool, events.CALL, call)
+    monitoring.set_events(tool, events.PY_START | events.CALL)
+    monitoring.restart_events()
+
+    def end() -> None:
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
+
+    return end
+
+
+def _is_frozen_choice(function: Any) -> bool:
+    """Whether a library's call may be left out from now on: it went to nothing that asks the system."""
+    return _system_module(function) is None
+
+
+def _started(touched: Touched, code: CodeType, frame: FrameType) -> None:
+    if code is _environment_code:
+        if _asked_by_user(frame.f_back):
+            touched.environment.add(str(frame.f_locals.get("key")))
+    elif _is_of_user(code) and code not in touched.codes and not (_is_installed(code) and not _asked_by_user(frame.f_back)):
+        touched.codes.add(code)
+
+
+def _called(touched: Touched, frame: FrameType, function: Any) -> None:
+    module = _system_module(function)
+    if module is not None and _asked_by_user(frame):
+        touched.system.add(f"{module}.{function.__name__}")
+    elif isinstance(getattr(function, "__self__", None), ModuleType) and _is_of_user(frame.f_code):
+        touched.compiled[id(function)] = function
+
+
+def _system_module(function: Any) -> str | None:
+    owner = getattr(function, "__self__", None)
+    if type(function) is not BuiltinFunctionType or not isinstance(owner, ModuleType) or function.__name__ in _HARMLESS:
+        return None
+    return owner.__name__ if owner.__name__ in _MODULES_OF_THE_SYSTEM else None
+
+
+def _is_of_user(code: CodeType) -> bool:
+    known = _is_user.get(code)
+    if known is None:
+        known = _is_user[code] = genuine.home_of(code, _LIBRARIES) is None and not code.co_filename.startswith("<frozen")
+    return known
+
+
+def _is_installed(code: CodeType) -> bool:
+    """Whether code belongs to an installed package: the compiler uses some, which count only where the user's code calls them."""
+    return f"{os.sep}site-packages{os.sep}" in code.co_filename or f"{os.sep}dist-packages{os.sep}" in code.co_filename
+
+
+def _asked_by_user(frame: FrameType | None) -> bool:
+    """Whether the nearest code outside of the standard library is the user's; what a logger does on the way does not count."""
+    while frame is not None:
+        if _is_of_user(frame.f_code):
+            return True
+        home = genuine.home_of(frame.f_code, _LIBRARIES)
+        if home is None or home.package in _LIBRARIES or home.package in _TELLING:
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _hook_files() -> None:
+    if not _hooked:
+        _hooked.append(True)
+        sys.addaudithook(_audit)
+
+
+def _audit(event: str, arguments: tuple) -> None:
+    if event in _EVENTS:
+        touched = getattr(_active, "touched", None)
+        if touched is not None and _asked_by_user(sys._getframe(1)):
+            touched.system.add(f"{event}({arguments[0]!r})" if arguments else event)

@@ -1,0 +1,186 @@
+"""Fingerprints of Python values by content, and the records that notice when one may have changed.
+
+A closed world: a value counts by content only if it is of a kind that is listed here, code only if every instruction of it is
+known, and whatever such code can read from outside must be a listed kind again. Anything else raises :class:`Unfaithful`, with
+what it is and where.
+
+A function counts by its code and source text, its defaults, annotations and attributes, and everything that its code can read,
+helpers of helpers included; a class by its bases and namespace; an instance by its class and state; a plain value by type and
+bits; code of a library by name and version, where it is listed (:mod:`~tilelang.fingerprint.libraries`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+from tilelang.fingerprint import watch
+from tilelang.fingerprint.canonical import canonical
+
+MAX_VALUES = 50_000
+_SCALARS = (type(None), bool, int, float, complex, str, bytes)
+
+
+class Unfaithful(Exception):
+    """A value that no fingerprint tells from all others; the message says what and where."""
+
+
+DESCRIBERS: dict[type, Callable[[Describer, Any], None]] = {}
+"""Exact type -> what feeds values of it; each module of this package adds its own."""
+
+OTHERWISE: list[Callable[[Describer, Any], bool]] = []
+"""What is asked, in order, about values of any other type; True where it was fed."""
+
+
+class Describer:
+    """Walks values, feeding a digest and collecting watch records.
+
+    Args:
+        trusting: take library code that is not listed by its name. What is described then must not decide any code: a tuning
+            reference, for instance.
+
+    Attributes:
+        records: what has to hold within this process for the digest to stay the same; see :mod:`~tilelang.fingerprint.watch`.
+        codes: the user's functions, as far as they have source text.
+        covered: all code objects of the user that were described.
+        names: attributes that the described code reads.
+        environment: names of the environment variables that count.
+        cached: functions with a cache of results, and the digest of what computes them.
+        local: why the digest means nothing to another process; empty where it does.
+    """
+
+    def __init__(self, trusting: bool = False) -> None:
+        self.trusting = trusting
+        self._state = hashlib.sha256()
+        self._order: dict[int, int] = {}
+        self._alive: list[Any] = []  # what was seen, so that no identity is used twice
+        self._where: list[str] = []
+        self._count = 0
+        self._limits: dict[str, frozenset[str]] = {}
+        self.records: list[tuple[int, Any, Any, Any]] = []
+        self.codes: list[CodeType] = []
+        self.covered: list[CodeType] = []
+        self.names: set[str] = set()
+        self.texts: set[str] = set()
+        self.computes_names = False
+        self.environment: set[str] = set()
+        self.local = ""
+        self.cached: list[tuple[Any, str]] = []
+
+    def digest(self) -> str:
+        """SHA-256 of everything so far."""
+        return self._state.hexdigest()
+
+    def value(self, value: Any) -> None:
+        """Feeds ``value`` with its type and everything that it holds or can read.
+
+        Raises:
+            Unfaithful: something in it has no faithful fingerprint.
+        """
+        self._count += 1
+        if self._count > MAX_VALUES:
+            raise self.refuse(f"more than {MAX_VALUES} values can be read")
+        kind = type(value)
+        if kind in _SCALARS:
+            self.text(canonical(value))
+        elif kind is tuple or not self._seen(value):
+            self.contents(value)
+
+    def contents(self, value: Any) -> None:
+        """Feeds a value, also one that was met before; it is kept alive."""
+        self._alive.append(value)
+        describe = DESCRIBERS.get(type(value))
+        if describe is not None:
+            describe(self, value)
+        elif not any(otherwise(self, value) for otherwise in OTHERWISE):
+            raise self.refuse(f"an object of type {type_name(value)}, whose state cannot be read")
+
+    def text(self, text: str) -> None:
+        """Feeds a text."""
+        raw = text.encode("utf-8", "surrogatepass")
+        self._state.update(b"%d:" % len(raw))
+        self._state.update(raw)
+
+    def _seen(self, value: Any) -> bool:
+        """Whether ``value`` was met before; then only its position is fed, which also ends cycles."""
+        known = self._order.get(id(value))
+        if known is not None:
+            self.text(f"again {known}")
+            return True
+        self._order[id(value)] = len(self._order)
+        return False
+
+    # -- limits -----------------------------------------------------------------------------------------------------
+
+    def limit(self, what: str, names: frozenset[str]) -> None:
+        """Notes that ``what`` is described only as far as none of the attributes ``names`` is read."""
+        self._limits[what] = self._limits.get(what, frozenset()) | names
+
+    def only_here(self, reason: str) -> None:
+        """Notes that the digest holds in this process alone."""
+        self.local = self.local or reason
+
+    def finish(self, code: Describer | None = None) -> None:
+        """Checks the limits against the attributes that the described code reads.
+
+        Args:
+            code: describes the code that reads; by default this one.
+
+        Raises:
+            Unfaithful: an attribute is read that was not described.
+        """
+        reader = code or self
+        if self.trusting:
+            return
+        for what, names in self._limits.items():
+            found = sorted(names & reader.names)
+            if found:
+                raise self.refuse(f"{what}: its attribute {found[0]!r} depends on more than its value")
+            if reader.computes_names:
+                raise self.refuse(f"{what}: its attributes are read under names that are not written out there")
+
+    # -- records ----------------------------------------------------------------------------------------------------
+
+    def record(self, kind: int, container: Any, key: Any, expected: Any) -> None:
+        """Adds a watch record."""
+        self.records.append((kind, container, key, expected))
+
+    def record_probe(self, probe: Callable[[], Any], expected: Any) -> None:
+        """Adds a record that holds while ``probe()`` gives something equal."""
+        self.records.append((watch.CALL, probe, None, expected))
+
+    def record_dict(self, table: dict) -> None:
+        """Adds a record that holds while a dictionary has these very keys and values, in this order."""
+        self.records.append((watch.DICT, table, tuple(table), tuple(table.values())))
+
+    # -- errors -----------------------------------------------------------------------------------------------------
+
+    def refuse(self, problem: str) -> Unfaithful:
+        """The error that says what is wrong, and where the walk is."""
+        return Unfaithful(f"{' of '.join(reversed(self._where))}: {problem}" if self._where else problem)
+
+    @contextlib.contextmanager
+    def at(self, place: str) -> Iterator[None]:
+        """Names the place that the body walks."""
+        self._where.append(place)
+        yield
+        self._where.pop()
+
+
+def type_name(value: Any) -> str:
+    """The full name of a value's type, for people."""
+    kind = type(value)
+    return f"{type.__getattribute__(kind, '__module__')}.{type.__getattribute__(kind, '__qualname__')}"
+
+
+def describes(*kinds: type) -> Callable[[Callable[[Describer, Any], None]], Callable[[Describer, Any], None]]:
+    """Decorator: the function feeds values whose type is exactly one of ``kinds``."""
+
+    def register(function: Callable[[Describer, Any], None]) -> Callable[[Describer, Any], None]:
+        DESCRIBERS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
