@@ -1,11 +1,14 @@
-"""No stale result, and no needless miss: every case of :mod:`adversary`, between processes and within one."""
+"""Source keys of calls, what is remembered under them, and why there is none. That no change goes unnoticed is tested by
+:mod:`fingerprint.adversary`."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
+import contextlib
+import importlib
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -13,57 +16,40 @@ import torch
 from tilelang.cache.source_key import FunctionTracker
 from tilelang.fingerprint import plain, watch
 
-from . import adversary, fakes
-
-EDITABLE = [case for case in adversary.CASES if case.edit or case.args_after or case.environment]
-MUTABLE = [case for case in adversary.CASES if case.mutate or case.args_after]
-
-
-def keys_in_a_new_process(folder, state: str) -> dict[str, list]:
-    result = subprocess.run(
-        [sys.executable, "-m", "cache.adversary", str(folder), state],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "PYTHONPATH": fakes.python_path(),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "TILELANG_CACHE_DIR": str(folder / "cache"),
-        },
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
-
-
-@pytest.fixture(scope="module")
-def between_processes(tmp_path_factory):
-    """Keys of all cases: before the change, again in another process and another directory, and after the change."""
-    first, moved, changed = (tmp_path_factory.mktemp(name) for name in ("first", "moved", "changed"))
-    for case in adversary.CASES:
-        texts = {"prog": case.prog, "lib": case.lib}
-        for folder in (first, moved):
-            adversary.write(folder, case.name, **texts)
-        if case.edit:
-            module, old, new = case.edit
-            assert old in texts[module]
-            texts[module] = texts[module].replace(old, new)
-        adversary.write(changed, case.name, **texts)
-    runs = ((first, "before"), (moved, "before"), (changed, "after"))
-    return [keys_in_a_new_process(folder, state) for folder, state in runs]
+REFUSED = {
+    # name -> (program, what the reason says)
+    "random": ("import random\n\ndef make(n):\n    return random.random()\n", "random"),
+    "clock": ("import time\n\ndef make(n):\n    return time.time()\n", "time.time"),
+    "cpu_count": ("import os\n\ndef make(n):\n    return os.cpu_count()\n", "os.cpu_count"),
+    "file": ("def make(n):\n    return open('/etc/hostname').read()\n", "open"),
+    "globals": ("def make(n):\n    return globals()['x']\n", "globals"),
+    "eval": ("def make(n):\n    return eval('1')\n", "eval"),
+    "module_passed_on": (
+        "import re, sys\n\ndef make(n):\n    return getattr(sys, 'maxsize')\n",
+        "module sys",
+    ),
+    "generator": ("numbers = iter([1, 2])\n\ndef make(n):\n    return next(numbers)\n", "list_iterator"),
+    "lock": ("import threading\n\nlock = threading.Lock()\n\ndef make(n):\n    return lock\n", "lock"),
+    "used_cache": (
+        "from functools import lru_cache\n\n@lru_cache\ndef helper(n):\n    return n\n\nhelper(1)\n\n"
+        "def make(n):\n    return helper(n)\n",
+        "from before a change",
+    ),
+    "numpy_random": ("import numpy\n\ndef make(n):\n    return numpy.random.rand()\n", "rand"),
+}
 
 
-@pytest.mark.parametrize("case", adversary.CASES, ids=lambda case: case.name)
-def test_unchanged_inputs_hit_in_another_process_and_directory(between_processes, case):
-    first, moved, _ = between_processes
-    assert first[case.name][0] is not None, first[case.name][1]
-    assert first[case.name] == moved[case.name]
-
-
-@pytest.mark.parametrize("case", EDITABLE, ids=lambda case: case.name)
-def test_a_change_between_processes_misses(between_processes, case):
-    first, _, changed = between_processes
-    assert changed[case.name][0] != first[case.name][0]
+@contextlib.contextmanager
+def module(folder: Path, text: str) -> Iterator[ModuleType]:
+    """A module of this text; its file is ``program.py`` in ``folder``."""
+    (folder / "program.py").write_text(text)
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield importlib.import_module("program")
+    finally:
+        sys.path.remove(str(folder))
+        del sys.modules["program"]
 
 
 @pytest.fixture(params=["compiled", "python"])
@@ -78,31 +64,10 @@ def both_watches(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("case", MUTABLE, ids=lambda case: case.name)
-def test_a_change_within_a_process_misses(tmp_path, case, both_watches):
-    adversary.write(tmp_path, case.name, case.prog, case.lib)
-    with adversary.imported(tmp_path):
-        prog, lib = adversary.modules(case.name)
-        tracker = FunctionTracker(prog.make)
-        args = adversary.arguments(case.args, prog, lib)
-        before = tracker.source_key(args, {})
-        assert before.digest is not None, before.reason
-        assert tracker.recall(args, {}) is None
-        tracker.remember(args, {}, "kernel", tracker.source_key(args, {}))
-        assert tracker.recall(args, {}) == "kernel"
-        assert tracker.recall(adversary.arguments(case.args, prog, lib), {}) == "kernel"
-        exec(case.mutate, {"prog": prog, "lib": lib, "os": os})
-        args = adversary.arguments(case.args_after or case.args, prog, lib)
-        assert tracker.recall(args, {}) is None
-        assert tracker.source_key(args, {}).digest != before.digest
-
-
-@pytest.mark.parametrize("name", adversary.REFUSED)
+@pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_told_turns_the_shortcut_off_and_says_why(tmp_path, name):
-    prog_text, expected = adversary.REFUSED[name]
-    adversary.write(tmp_path, name, prog_text)
-    with adversary.imported(tmp_path):
-        prog, _ = adversary.modules(name)
+    text, expected = REFUSED[name]
+    with module(tmp_path, text) as prog:
         tracker = FunctionTracker(prog.make)
         key = tracker.source_key((4,), {})
         assert key.digest is None
@@ -136,10 +101,7 @@ def test_torch_dtypes_and_nan_count_by_value(both_watches):
 
 
 def test_equal_content_in_another_object_still_hits(tmp_path):
-    case = next(case for case in adversary.CASES if case.name == "list_mutated_in_place")
-    adversary.write(tmp_path, case.name, case.prog)
-    with adversary.imported(tmp_path):
-        prog, _ = adversary.modules(case.name)
+    with module(tmp_path, "SIZES = [1, 2]\n\ndef make(n):\n    return SIZES[0]\n") as prog:
         tracker = FunctionTracker(prog.make)
         tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
         prog.SIZES = [1, 2]
@@ -149,20 +111,16 @@ def test_equal_content_in_another_object_still_hits(tmp_path):
 
 
 def test_a_file_edited_after_its_import_is_not_recorded(tmp_path):
-    adversary.write(tmp_path, "edited", "def make(n):\n    return n + 1\n")
-    with adversary.imported(tmp_path):
-        prog, _ = adversary.modules("edited")
+    with module(tmp_path, "def make(n):\n    return n + 1\n") as prog:
         key = FunctionTracker(prog.make).source_key((1,), {})
         assert key.traced(None).digest == key.digest
-        (tmp_path / "edited_prog.py").write_text("def make(n):\n    return n + 22\n")
+        (tmp_path / "program.py").write_text("def make(n):\n    return n + 22\n")
         refused = FunctionTracker(prog.make).source_key((1,), {}).traced(None)
-        assert refused.digest is None and "edited_prog.py" in refused.reason
+        assert refused.digest is None and "program.py" in refused.reason
 
 
 def test_a_trace_that_changes_what_it_reads_is_not_recorded(tmp_path):
-    adversary.write(tmp_path, "counting", "SEEN = []\n\ndef make(n):\n    SEEN.append(n)\n    return len(SEEN)\n")
-    with adversary.imported(tmp_path):
-        prog, _ = adversary.modules("counting")
+    with module(tmp_path, "SEEN = []\n\ndef make(n):\n    SEEN.append(n)\n    return len(SEEN)\n") as prog:
         key = FunctionTracker(prog.make).source_key((1,), {})
         assert key.digest is not None
         prog.make(1)

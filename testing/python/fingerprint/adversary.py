@@ -3,8 +3,8 @@
     python -m fingerprint.adversary                 a part of them: each way and change, in one of the places
     python -m fingerprint.adversary --places 16     all of them
 
-Each is a package of two modules. It runs without a cache, then again with one, through the same calls and changes; what the cached
-run gives must be what the other gave. Needs nothing but Python.
+Each is a package of two modules. It runs without a cache, then again with one, through the same calls and changes; what the
+cached run gives must be what the other gave. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fingerprint.uses import USES, program
-from fingerprint.ways import AFTER, BEFORE, WAYS, Way
 from tilelang.cache import source_key
 from tilelang.cache.fingerprint import Fingerprint
 from tilelang.cache.source_key import FunctionTracker, SourceKey, trace
+
+from .uses import USES, program
+from .ways import AFTER, BEFORE, WAYS, Way
 
 RELOAD = "the file is edited and loaded again"
 NEW_PROCESS = "the file, or the environment, is another in the next process"
@@ -64,7 +65,7 @@ def cases(places: int) -> list[Case]:
     """The combinations of each way and change with some of the places."""
     names = list(USES)
     found = []
-    for position, (way, change) in enumerate(pair for way in WAYS for pair in ((way, change) for change in _changes(way))):
+    for position, (way, change) in enumerate((each, change) for each in WAYS for change in _changes(each)):
         chosen = [names[(position * 7 + step * 5) % len(names)] for step in range(places)]
         found += [Case(position * len(names) + names.index(use), way, change, use) for use in chosen]
     return found

@@ -272,7 +272,7 @@ def _environment() -> list[Way]:
         way("environb", f"os.environb[b'{key}']"),
         way("expandvars", f"os.path.expandvars('${key}')"),
         way("setdefault", f"os.environ.setdefault('{key}', '9')"),
-        way("in a helper's default", f"flag()", start + f"def flag(get=os.environ.get):\n    return get('{key}')\n"),
+        way("in a helper's default", "flag()", start + f"def flag(get=os.environ.get):\n    return get('{key}')\n"),
         way("environ in a class", f"C.e['{key}']", start + "class C:\n    e = os.environ\n"),
         way("environ imported inside", f"environ['{key}']", "", "from os import environ\n"),
         way("os imported inside", f"os.environ['{key}']", "", "import os\n"),
