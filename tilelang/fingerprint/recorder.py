@@ -26,7 +26,7 @@ _MODULES_OF_THE_SYSTEM = frozenset("posix time _io _random _socket _datetime _uu
 _HARMLESS = frozenset(("fspath",))
 _EVENTS = frozenset("open os.listdir os.scandir subprocess.Popen os.system os.exec socket.connect socket.getaddrinfo".split())
 _TELLING = frozenset(("logging", "warnings"))
-_GENERATED = frozenset(("<string>", "<generated>"))
+_GENERATED = ("<string>", "<unknown>")  # of data classes, for instance, and of the tracebacks of compiled code
 _MODULE = "<module>"
 
 
@@ -52,11 +52,14 @@ class Touched:
         return self._uncovered_code(described) or self._uncovered_state(described) or self._uncovered_function()
 
     def _uncovered_code(self, described: tuple[Describer, ...]) -> str:
-        covered = {_place(part) for one in described for code in one.covered for part in code_tree(code)}
-        files = {file for file, _ in covered}
-        for code in sorted(self.codes, key=_place):
-            of_front_end = code.co_name == _MODULE and code.co_filename in files
-            if _place(code) not in covered and not of_front_end and code.co_filename not in _GENERATED:
+        covered: dict[str, list[range]] = {}
+        for code in (code for one in described for code in one.covered):
+            covered.setdefault(code.co_filename, []).append(_lines(code))
+        for code in sorted(self.codes, key=lambda code: (code.co_filename, code.co_firstlineno)):
+            # A front end compiles a function again, whose code then has other names but lies on the same lines.
+            lines = covered.get(code.co_filename, [])
+            of_front_end = bool(lines) and code.co_name == _MODULE
+            if not of_front_end and not any(code.co_firstlineno in part for part in lines):
                 return f"{code.co_name}() of {code.co_filename} ran, which nothing in the code leads to"
         return ""
 
@@ -76,8 +79,10 @@ class Touched:
         return ""
 
 
-def _place(code: CodeType) -> tuple[str, str]:
-    return code.co_filename, code.co_name
+def _lines(code: CodeType) -> range:
+    """The lines of the file that ``code`` came from."""
+    lines = [line for part in code_tree(code) for _, _, line in part.co_lines() if line is not None]
+    return range(code.co_firstlineno, 1 + max(lines, default=code.co_firstlineno))
 
 
 _active = threading.local()
@@ -180,7 +185,8 @@ def _system_module(function: Any) -> str | None:
 def _is_of_user(code: CodeType) -> bool:
     known = _is_user.get(code)
     if known is None:
-        known = _is_user[code] = genuine.home_of(code, _LIBRARIES) is None and not code.co_filename.startswith("<frozen")
+        is_python = code.co_filename.endswith((".py", ">")) and code.co_filename not in _GENERATED
+        known = _is_user[code] = is_python and genuine.home_of(code, _LIBRARIES) is None
     return known
 
 
@@ -190,12 +196,13 @@ def _is_installed(code: CodeType) -> bool:
 
 
 def _asked_by_user(frame: FrameType | None) -> bool:
-    """Whether the nearest code outside of the standard library is the user's; what a logger does on the way does not count."""
+    """Whether the nearest code that is neither installed nor of the standard library is the user's; what a logger does on the way
+    does not count."""
     while frame is not None:
-        if _is_of_user(frame.f_code):
+        if _is_of_user(frame.f_code) and not _is_installed(frame.f_code):
             return True
         home = genuine.home_of(frame.f_code, _LIBRARIES)
-        if home is None or home.package in _LIBRARIES or home.package in _TELLING:
+        if home is not None and (home.package in _LIBRARIES or home.package in _TELLING):
             return False
         frame = frame.f_back
     return False
