@@ -13,11 +13,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((RO
 MAPS = {
     "tilelang/cache": ["design/cache-parts.md"],
     "tilelang/execution": ["execution.md"],
-<<<<<<< HEAD
-    "tilelang/interpreter": ["interpreter.md"],
-=======
     "tilelang/fingerprint": ["design/source-key.md"],
->>>>>>> d2a91e3 (Fingerprints: adversary as a generator of combinations, the real run is watched, docs)
+    "tilelang/interpreter": ["interpreter.md"],
     "tilelang/layout": ["layout.md"],
     "tilelang/target/cpu": ["cpu.md"],
     "tilelang/target/cuda": ["cuda.md", "hopper.md", "cuda-toolchain.md"],

@@ -101,7 +101,11 @@ class FunctionTracker:
         function is no longer what it was, or where a change could go unnoticed."""
         if source.here is None or self.source_key(args, kwargs).here != source.here:
             return
-        self._known.recall.rows()[self._row(args, kwargs)] = result
+        try:
+            self._known.recall.rows()[self._row(args, kwargs)] = result
+        except Exception as error:  # as in recall
+            warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
+            return
         self._get = self._known.recall.get
 
     def forget(self) -> None:

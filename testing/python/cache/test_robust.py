@@ -19,11 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import index, journal, lease, location, manifest, plain, scratch, sources, store, warn
+from tilelang.cache import index, journal, lease, location, manifest, scratch, sources, store, warn
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.plain import _python_plain_key
 from tilelang.cache.source_key import FunctionTracker, SourceKey
 from tilelang.errors import CacheWarning
+from tilelang.fingerprint import plain
+from tilelang.fingerprint.plain import _python_plain_key
 
 from . import fakes, hostile
 from .needs import as_nobody
@@ -57,7 +58,7 @@ def test_values_that_cannot_be_looked_at(name, place, monkeypatch):
             assert tracker.recall(arguments, {}) in (None, "kernel")
             key = tracker.source_key(arguments, {})
             assert (key.digest is None) == bool(key.reason)
-            tracker.remember(arguments, {}, "kernel")
+            tracker.remember(arguments, {}, "kernel", key)
 
 
 @pytest.mark.parametrize("encode", [plain.plain_key, _python_plain_key])
