@@ -90,3 +90,77 @@ def test_a_condition_chooses_the_iteration_that_writes(arch):
     x, y = _numbers(4, 256), torch.zeros(256)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, x[torch.arange(256) % 4, torch.arange(256)])
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_view_of_a_padded_fragment(arch):
+    """Forty elements over 32 threads: the fragment's first axis is padded, and so is its view's."""
+
+    @T.prim_func
+    def main(Y: T.Tensor((5, 4, 2), "float32")):
+        with T.Kernel(1, threads=32):
+            f = T.alloc_fragment((5, 4, 2), "float32")
+            v = T.reshape(f, (5, 8))
+            T.fill(f, 1)
+            for _ in T.Parallel(1):
+                v[0, 0] = 0
+            T.copy(f, Y)
+
+    y = torch.zeros(5, 4, 2)
+    simulate(main, y, arch=arch)
+    assert y.sum() == 39 and y[0, 0, 0] == 0
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_an_axis_of_one_iteration(arch):
+    @T.prim_func
+    def main(Y: T.Tensor((2, 2), "float32")):
+        with T.Kernel(1, threads=32):
+            f = T.alloc_fragment((2, 2), "float32")
+            T.fill(f, 1)
+            for j, i in T.Parallel(2, 1):
+                b = f[j, i]
+                f[j, i] = b + 1
+            T.copy(f, Y)
+
+    y = torch.zeros(2, 2)
+    simulate(main, y, arch=arch)
+    assert y.tolist() == [[2, 1], [2, 1]]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_two_products_that_one_element_a_thread_sums(arch):
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "float32"), Y: T.Tensor((16, 3), "float32")):
+        with T.Kernel(1, threads=64):
+            a, b = T.alloc_shared((16, 16), "float32"), T.alloc_shared((16, 3), "float32")
+            c = T.alloc_fragment((16, 3), "float32")
+            T.copy(A, a)
+            T.fill(b, 1)
+            T.clear(c)
+            T.gemm(a, b, c)
+            T.gemm(a, b, c)
+            T.copy(c, Y)
+
+    y = torch.zeros(16, 3)
+    simulate(main, torch.ones(16, 16), y, arch=arch)
+    assert (y == 32).all()
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_an_element_of_a_fragment_ends_a_loop(arch):
+    @T.prim_func
+    def main(X: T.Tensor((8,), "int32"), Y: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            f = T.alloc_fragment((8,), "int32")
+            T.copy(X, f)
+            count = T.alloc_var("int32", init=0)
+            while count < 5 and f[3] < 4:
+                count = count + 1
+                for i in T.Parallel(8):
+                    f[i] = f[i] + 1
+            T.copy(f, Y)
+
+    x, y = torch.arange(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, x + 1)

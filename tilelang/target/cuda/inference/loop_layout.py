@@ -116,7 +116,7 @@ def loop_from_fragment(nest: Nest, access: Access, layout: FragmentLayout, threa
             form = form_of(index, forms)
         except NotMixedRadix:
             return None
-        if not _take_index(form, modes, size, variables, extents, index, found, hidden):
+        if not _take_index(form, modes, size, variables, extents, found, hidden):
             return None
     if len({id(dim.var) for dim in found.values()}) != len(found):
         return None
@@ -128,12 +128,11 @@ def loop_from_fragment(nest: Nest, access: Access, layout: FragmentLayout, threa
     return LoopLayout((*hidden, *dims), replicas)
 
 
-def _take_index(form, modes, size, variables, extents, index, found, hidden) -> bool:
+def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
     """Turns one index of the access into dimensions; False where it is too complicated."""
     if not form.terms:
-        var_free = as_int(index) if not isinstance(index, int) else index
         if any(mode.unit == THREAD for mode in modes):
-            hidden.append(Dimension(None, modes, size, equals=var_free))
+            hidden.append(Dimension(None, modes, size, equals=form.offset))
         return True
     ordered = sorted(form.terms, key=lambda term: term.weight)
     weight = 1
@@ -332,11 +331,11 @@ def register_form(
         try:
             form = form_of(index, forms)
             if not form.terms:
-                form = _hidden_form(loop, index, modes) or form
+                form = _hidden_form(loop, form.offset, modes) or form
             if not form.terms and not isinstance(form.offset, int):
                 if any(mode.unit == THREAD for mode in modes):
                     return None
-                position = position.shifted(_register_of(index, modes))
+                position = position.shifted(_register_of(form.offset, modes))
                 continue
             weight = 1
             for number, mode in enumerate(modes):

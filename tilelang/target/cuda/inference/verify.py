@@ -184,7 +184,7 @@ def _position(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Form:
     if form.terms:
         return form
     for place, dim in enumerate(loop.dims):
-        if dim.var is None and dim.modes == modes and _is_same(dim.equals, index):
+        if dim.var is None and dim.modes == modes and _is_same(dim.equals, form.offset):
             return sum((Form.of_digit(digit, weight) for digit, weight in loop.digits[place]), Form())
     return form
 

@@ -11,7 +11,7 @@ from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.inference.products import Product
-from tilelang.target.cuda.ir.code import Code, counted, leaf, nested, under
+from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Convert, Name, Number, Select, Value, both, total
 from tilelang.target.cuda.reading.tree import Operator
@@ -36,7 +36,8 @@ def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
         counted(step, e.index(op.k), [Assign(result, result + a * b)], unroll=None),
         Assign(place, converted(result, wide, dtype)),
     ]
-    return [leaf(nested(share.loops, [*share.definitions, *under(both(share.guards), body)]))]
+    code = [*share.definitions, *under(both(share.guards), body)]
+    return [leaf(nested(share.loops, code) if share.loops else [Block(code, scoped=True)])]
 
 
 class _Share:
