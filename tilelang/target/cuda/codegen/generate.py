@@ -160,8 +160,8 @@ class Generator:
         special = self.hopper.copy(self, node) if self.hopper is not None else None
         if special is not None:
             return special
-        if self.divergent and node in e.layouts.staged:
-            raise e.layouts.staged[node]
+        if self.divergent and node in e.layouts.conversions:
+            raise e.layouts.conversions[node]
         code = emit_nest(e, node, e.layouts.loops[node])
         if isinstance(node.op, Copy) and node.op.kind == "async":
             for group in code:

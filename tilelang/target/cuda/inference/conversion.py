@@ -24,11 +24,15 @@ from tilelang.target.cuda.reading.tree import Operator, Parallel, TileTree
 from tilelang.tileop.copy import Copy
 
 
-def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, list[Any]]:
-    """The kernel with its conversions as copies, the layouts of these included; the copies through shared memory are listed."""
+def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, dict[Any, list[Parallel]]]:
+    """The kernel with its conversions as copies.
+
+    Returns:
+        The tree, the layouts with those of the copies, and what each conversion became: one copy, or two through shared memory.
+    """
     found = [node for node in problem.operators if isinstance(node.op, ConvertLayout)]
     if not found:
-        return problem.tree, layouts, []
+        return problem.tree, layouts, {}
     tiles: dict[Any, Any] = {}
     loops: dict[Any, LoopLayout] = {}
     values = {node: _copies(node, layouts, problem.scopes[node].count, tiles, loops) for node in found}
@@ -36,7 +40,7 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
     tree = replace(problem.tree, root=root, allocations={**problem.tree.allocations, **dict.fromkeys(tiles, {})})
     memory, loops = {**layouts.memory, **tiles}, {**layouts.loops, **loops}
     new = replace(layouts, memory=memory, loops=loops, scopes=problem.with_tree(tree).scopes)
-    return tree, new, [copy for copies in values.values() if len(copies) > 1 for copy in copies]
+    return tree, new, values
 
 
 def _copies(

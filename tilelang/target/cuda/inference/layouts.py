@@ -32,8 +32,8 @@ class Layouts:
         scopes: the threads that run each node.
         reducers: fragments of which each thread has its own partial values.
         own: nests that each thread runs for itself, its stores to memory included.
-        staged: copies between fragments and shared memory for statements that need elements in other threads, with the error to
-            raise where only some of the threads run one.
+        conversions: copies that bring a fragment's elements to other places for some statements, with the error to raise where
+            only some of the threads run one.
         origins: span of the statement that fixed a fragment.
     """
 
@@ -45,4 +45,4 @@ class Layouts:
     reducers: dict[Any, str] = field(default_factory=dict)
     origins: dict[Any, Any] = field(default_factory=dict)
     own: set[Any] = field(default_factory=set)
-    staged: dict[Any, LayoutConflictError] = field(default_factory=dict)
+    conversions: dict[Any, LayoutConflictError] = field(default_factory=dict)

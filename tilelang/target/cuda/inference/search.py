@@ -75,8 +75,9 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
         state = min(_ways_out(state, node, buffer, error), key=lambda way: way.score, default=None)
         if state is None or math.isinf(state.score):
             raise error
-    tree, layouts, _ = carried_out(state.problem, state.layouts)
-    layouts.staged = dict(state.conversions)
+    tree, layouts, copies = carried_out(state.problem, state.layouts)
+    conversions = {copy: error for node, error in state.conversions.items() for copy in copies.get(node, [node])}
+    layouts = replace(layouts, conversions=conversions)
     verify(tree, layouts)
     return tree, layouts
 
@@ -112,8 +113,10 @@ class _State:
         """What the kernel costs, with an estimate for each conflict that is left; infinite where a conversion is one."""
         if any(node in self.conversions for node in self.conflicts):
             return math.inf
-        tree, layouts, added = carried_out(self.problem, self.layouts)
-        total = cost(tree, layouts, self.problem.facts, (*self.conversions, *added))
+        tree, layouts, copies = carried_out(self.problem, self.layouts)
+        exchanged = [copy for group in copies.values() if len(group) > 1 for copy in group]
+        exchanged += [node for node in self.conversions if node not in copies]
+        total = cost(tree, layouts, self.problem.facts, exchanged)
         weights = trips(self.problem.tree)
         return total + sum(
             weights[node] * (_CONFLICT + _ELEMENT * math.prod(map(as_int, buffer.shape)) / self.problem.scopes[node].count)
