@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter import strands
 from tilelang.interpreter.memory import Storage, View
 from tilelang.interpreter.races import record_reads, record_writes
 
@@ -85,6 +86,8 @@ def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> A
         check_arrived(x, view, row, at, both(x.mask, inside))
     if storage.blocks is not None and x.checks:
         storage.blocks.note_read(x, view, _those(x, at, both(x.mask, inside)))
+    if not x.strand.is_alone and x.checks:
+        strands.note(x, view, _those(x, at, both(x.mask, inside)), writes=False)
     if tracked and x.checks and not storage.private:
         record_reads(x, view, at, both(x.mask, inside))
     value = view.read(row, at)
@@ -156,8 +159,7 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         row = slice(None) if storage.data.shape[0] > 1 else 0
         if x.checks and not storage.private:
             record_writes(x, view, at, value, True)
-            if storage.blocks is not None:
-                storage.blocks.note_write(x, view, np.atleast_1d(at), value)
+            _note_write(x, view, np.atleast_1d(at), value)
         view.write(row if view.kind.bits != 4 else np.arange(storage.rows), at, value)
         mark_written(view, row, at)
         return
@@ -169,10 +171,18 @@ def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
         record_writes(x, view, at, value, active)
     if active is not True:
         at, value = at[active], value[active]
-    if storage.blocks is not None and x.checks:
-        storage.blocks.note_write(x, view, at, value)
+    if x.checks:
+        _note_write(x, view, at, value)
     view.write(row, at, value)
     mark_written(view, row, at)
+
+
+def _note_write(x: Any, view: View, at: np.ndarray, value: Any) -> None:
+    """Notes that the block, and the group of threads that runs, write flat positions."""
+    if view.storage.blocks is not None:
+        view.storage.blocks.note_write(x, view, at, value)
+    if not x.strand.is_alone:
+        strands.note(x, view, at, writes=True)
 
 
 def spread(x: Any, at: Any, value: Any, active: Mask) -> tuple[Any, Any, Mask]:

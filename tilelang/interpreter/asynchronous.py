@@ -83,6 +83,7 @@ def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:
 def _deferred(x: Lanes, dst: Box, value: np.ndarray) -> Callable[[], None]:
     """What writes a box later, with the state as it is now."""
     state = x.fork(x.mask)
+    state.strand = x.strand.frozen()
     at, inside = positions(state, dst)
     arrived = pend(dst.view, 0, at if inside is True else at[inside])
 
@@ -111,7 +112,7 @@ def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Ca
             x.block.stores.start(x, complete)
         else:
             slot, index = barrier
-            x.views[slot].at(x, index(x)).copies.append(complete)
+            x.views[slot].at(x, index(x)).copies.append((complete, x.strand.frozen()))
 
     return effect
 
@@ -146,6 +147,7 @@ def _cp_async(c: Compiler, call: Any) -> Evaluate:
 
 def _start_element(x: Lanes, slot: int, indices: list[Any], value: Any) -> None:
     view, state = x.views[slot], x.fork(x.mask)
+    state.strand = x.strand.frozen()
     at, inside = locate(x, view, indices)
     active = both(x.mask, inside)
     if active is not True:
@@ -211,7 +213,7 @@ def _arrive_with_copies(c: Compiler, call: Any) -> Evaluate:
 
 
 def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[Lanes], Box]) -> Effect:
-    """``T.wgmma_gemm`` (complete at ``T.wait_wgmma``) and ``T.tcgen05_gemm`` (complete at its barrier).
+    """``T.wgmma_gemm``, ``T.gemm(wg_wait=)`` (complete at ``T.wait_wgmma``) and ``T.tcgen05_gemm`` (complete at its barrier).
 
     Products follow each other in order: the sum is computed at once, and only threads may not look at it yet.
     """
@@ -226,10 +228,12 @@ def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[
         arrived = pend(dst.view, 0, at)
         if signal is None:
             x.block.products.groups.append((x.mask, [arrived]))
+            if record.wg_wait > 0:
+                x.block.products.wait(x, record.wg_wait)
             return
         slot, index = signal
         barrier = x.views[slot].at(x, index(x))
-        barrier.copies.append(arrived)
+        barrier.copies.append((arrived, x.strand.frozen()))
         barrier.arrive(x)
 
     return run
@@ -312,7 +316,7 @@ def _tma_load(c: Compiler, call: Any) -> Evaluate:
             mark_written(tile, 0, places)
             signal.bytes -= size
 
-        signal.copies.append(complete)
+        signal.copies.append((complete, x.strand.frozen()))
         x.run.progress += 1
 
     return evaluate

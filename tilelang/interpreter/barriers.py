@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
 from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.strands import Strand, Times
 from tilelang.interpreter.waits import until, waits
 from tilelang.tileop.base import plain
 
@@ -22,16 +23,20 @@ class Barrier:
         missing: arrivals that this phase still waits for.
         bytes: bytes that this phase still waits for; negative while they came before they were expected.
         phase: how many phases are complete.
+        copies: what completes copies in flight, and who started them.
+        clock: what those that arrived had seen.
     """
 
     def __init__(self, count: int):
         self.count = self.missing = count
         self.bytes = 0
         self.phase = 0
-        self.copies: list[Any] = []
+        self.copies: list[tuple[Callable[[], None], Strand]] = []
+        self.clock: Times = {}
 
     def arrive(self, x: Lanes, times: int = 1) -> None:
         """Counts arrivals."""
+        x.strand.release(self.clock)
         self.missing -= times
         x.run.progress += 1
         if self.missing < 0:
@@ -47,8 +52,9 @@ class Barrier:
     def settle(self, x: Lanes) -> None:
         """Completes the phase where nothing is missing; copies in flight arrive now at the latest."""
         if self.missing == 0:
-            for copy in self.copies:
-                copy()
+            for complete, starter in self.copies:
+                complete()
+                starter.release(self.clock)
             self.copies.clear()
         if self.missing == 0 and self.bytes == 0:
             self.phase += 1
@@ -167,4 +173,8 @@ def _wait(c: Compiler, call: Any, span: Any) -> Step:
                 barrier.settle(x)
         return all(barrier.phase % 2 != _of_lanes(x, parity(x)) & 1 for barrier, _ in chosen(x, slot, index(x)))
 
-    return until(span, ready, "a barrier's phase that is never complete")
+    def after(x: Lanes) -> None:
+        for barrier, _ in chosen(x, slot, index(x)):
+            x.strand.acquire(barrier.clock)
+
+    return until(span, ready, "a barrier's phase that is never complete", after=after)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter import strands
 from tilelang.interpreter.access import both, check_arrived, check_written, element_text, mark_written, row_of, some
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
@@ -112,9 +113,8 @@ def _note_outside(x: Lanes, box: Box) -> None:
 def read(x: Lanes, box: Box) -> np.ndarray:
     """The values of a box, with an axis of threads before the box's where they differ; outside of a tensor its safe value."""
     view, storage = box.view, box.view.storage
-    if storage.blocks is not None and x.checks:
-        at, inside = positions(x, box)
-        storage.blocks.note_read(x, view, _inside(at, inside))
+    if x.checks and (storage.blocks is not None or not x.strand.is_alone):
+        _note_read(x, box)
     elif _is_plain(box) and storage.written is None and storage.pending is None:
         return view.read(0, slice(0, view.size)).reshape(box.extents)
     at, inside = positions(x, box)
@@ -130,6 +130,15 @@ def read(x: Lanes, box: Box) -> np.ndarray:
     if inside is True:
         return value
     return np.where(inside, value, 0 if view.safe is None else view.safe).astype(value.dtype)
+
+
+def _note_read(x: Lanes, box: Box) -> None:
+    """Notes that the block, and the group of threads that runs, read a box."""
+    at = _inside(*positions(x, box))
+    if box.view.storage.blocks is not None:
+        box.view.storage.blocks.note_read(x, box.view, at)
+    if not x.strand.is_alone:
+        strands.note(x, box.view, at, writes=False)
 
 
 def _inside(at: np.ndarray, inside: Any) -> np.ndarray:
@@ -160,15 +169,13 @@ def write(x: Lanes, box: Box, value: Any) -> None:
     differs = box.differs or np.ndim(value) > rank or (x.mask is not True and storage.private)
     if storage.private and differs:
         storage.spread(x.lanes)
-    if storage.blocks is None and not differs and _is_plain(box):
+    if storage.blocks is None and x.strand.is_alone and not differs and _is_plain(box):
         view.storage.elements(view.kind)[0, : view.size] = np.broadcast_to(view.kind.encode(value), box.extents).ravel()
         _all_written(view)
         return
     at, inside = positions(x, box)
-    if storage.blocks is not None and x.checks:
-        shape = np.broadcast_shapes(at.shape, np.shape(value))
-        chosen = np.broadcast_to(True if inside is True else inside, shape)
-        storage.blocks.note_write(x, view, np.broadcast_to(at, shape)[chosen], np.broadcast_to(value, shape)[chosen])
+    if x.checks and (storage.blocks is not None or not x.strand.is_alone):
+        _note_write(x, view, at, inside, value)
     if not differs:
         row = np.arange(storage.rows).reshape((-1,) + (1,) * rank) if storage.rows > 1 else 0
         _put(view, row, at, inside, value)
@@ -179,6 +186,17 @@ def write(x: Lanes, box: Box, value: Any) -> None:
     if not storage.private and x.checks:
         _check_agreement(x, view, np.broadcast_to(at, shape), np.broadcast_to(value, shape), active)
     _put(view, rows if storage.rows > 1 else 0, np.broadcast_to(at, shape), active, value)
+
+
+def _note_write(x: Lanes, view: View, at: np.ndarray, inside: Any, value: Any) -> None:
+    """Notes that the block, and the group of threads that runs, write positions."""
+    shape = np.broadcast_shapes(at.shape, np.shape(value))
+    chosen = np.broadcast_to(True if inside is True else inside, shape)
+    at = np.broadcast_to(at, shape)[chosen]
+    if view.storage.blocks is not None:
+        view.storage.blocks.note_write(x, view, at, np.broadcast_to(value, shape)[chosen])
+    if not x.strand.is_alone:
+        strands.note(x, view, at, writes=True)
 
 
 def _all_written(view: View) -> None:

@@ -29,12 +29,14 @@ class Step:
         wait: the same as a generator, where the statement may have to wait.
         sides: of a branch in which threads may wait, ``state -> [(threads, step)]`` where it separates them, else None.
         alone: whether a part of the threads may run it without the others.
+        fragments: of a side of a branch for different threads, the slots of the fragments that it writes.
     """
 
     run: Callable[[Any], bool]
     wait: Callable[[Any], Iterator[None]] | None = None
     sides: Callable[[Any], list[tuple[Any, Step]] | None] | None = None
     alone: bool = False
+    fragments: tuple[int, ...] = ()
 
 
 STATEMENTS: dict[type, Callable[[Compiler, Any], Step]] = {}
@@ -120,6 +122,14 @@ class Compiler:
         from tilelang.interpreter.survey import may_differ
 
         return may_differ(expr, self.differing, self.root)
+
+    def fragments_written(self, body: Any) -> tuple[int, ...]:
+        """The slots of the fragments that statements write, under all of their names."""
+        from tilelang.interpreter.survey import written_buffers
+
+        roots = {self.root(buffer) for buffer in written_buffers(body) if buffer.scope() == "local.fragment"}
+        names = [*self.cells, *self.roots]
+        return tuple(self.view(buffer) for buffer in names if self.root(buffer) in roots)
 
     def tracks(self, buffer: Any) -> bool:
         """Whether reads of a buffer may race with what lanes write."""

@@ -28,6 +28,7 @@ class Block:
         grid, cluster: the blocks that it may meet; ``rank`` is its number in the cluster.
         state: in which it runs.
         order: what blocks have seen of each other.
+        divided: fragments of which some threads hold copies of their own.
         exited: the threads that ended.
         generator: of random numbers.
         barriers: its mbarriers, by the slot of their buffer.
@@ -42,6 +43,7 @@ class Block:
         self.grid, self.cluster, self.rank = grid, cluster, rank
         self.state: Any = None
         self.order: Any = None
+        self.divided: list[Any] = []
         self.exited = np.zeros(threads, bool)
         self.generator: Any = None
         self.barriers: dict[int, Any] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.interpreter.numbers import Element
+from tilelang.interpreter.numbers import Element, element
 
 
 class Storage:
@@ -29,10 +29,25 @@ class Storage:
         typed: the data under the types that it was accessed by.
         pending: which cells an asynchronous copy or product is still to write.
         blocks: of a tensor that a launch of several blocks writes, which block touched each cell.
+        versions: of a fragment, the copies that some threads hold for themselves: ``(threads, storage)``.
+        strands: which group of threads touched each cell, made when threads first go apart.
         touched: of a copy for iterations, which cells each of them stored to.
     """
 
-    __slots__ = ("data", "name", "scope", "cell_bits", "written", "access", "typed", "pending", "touched", "blocks")
+    __slots__ = (
+        "data",
+        "name",
+        "scope",
+        "cell_bits",
+        "written",
+        "access",
+        "typed",
+        "pending",
+        "touched",
+        "blocks",
+        "strands",
+        "versions",
+    )
 
     def __init__(self, data: np.ndarray, name: str, scope: str, cell_bits: int, fresh: bool):
         self.data = data
@@ -47,6 +62,8 @@ class Storage:
         self.pending: np.ndarray | None = None
         self.touched: np.ndarray | None = None
         self.blocks: Any = None
+        self.strands: Any = None
+        self.versions: list[tuple[np.ndarray, Storage]] | None = None
 
     @property
     def rows(self) -> int:
@@ -97,7 +114,7 @@ class Storage:
         """A copy of some rows, one for each lane."""
         twin = Storage.__new__(Storage)
         twin.name, twin.scope, twin.cell_bits, twin.access = self.name, self.scope, self.cell_bits, None
-        twin.touched = twin.blocks = None
+        twin.touched = twin.blocks = twin.strands = twin.versions = None
         twin.data, twin.typed, twin.pending = self.data[rows], {}, None
         twin.written = None if self.written is None else self.written[rows]
         return twin
@@ -142,6 +159,12 @@ class View:
         """The same view of another storage."""
         return View(storage, self.kind, self.shape, self.strides, self.name, self.base)
 
+    def codes(self) -> View:
+        """The same elements as unsigned numbers, which are copied bit by bit."""
+        twin = View(self.storage, element(f"uint{self.kind.bits}"), self.shape, self.strides, self.name, self.base)
+        twin.safe = None if self.safe is None else twin.kind.decode(self.kind.encode(self.safe))
+        return twin
+
     def with_safe(self, value: Any) -> View:
         """The same view of a tensor of which ``value`` is read outside."""
         twin = self.over(self.storage)
@@ -152,6 +175,7 @@ class View:
         """The values at flat positions of rows; no checks."""
         data = self.storage.elements(self.kind)
         if self.kind.bits == 4:
+            at = np.asarray(at)
             return self.kind.decode(data[row, at >> 1] >> ((at & 1) << 2).astype("uint8"))
         return self.kind.decode(data[row, at])
 

@@ -72,6 +72,7 @@ def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], private: lis
     y = Lanes(x.run, x.block, count if threads is None else count * len(threads), list(x.values), list(x.views))
     x.run.clock += 1
     y.interval, y.unordered, y.span = x.run.clock, 1, x.span
+    y.strand = x.strand
     y.nest = sizes if threads is None else (len(threads), *sizes)
     for slot in outer:
         value = y.values[slot]

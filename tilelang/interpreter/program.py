@@ -31,6 +31,7 @@ class Run:
         findings: what was found.
         clock: the number of the interval of accesses that began last.
         progress: counts what others may wait for.
+        strands: how many groups of threads there were that went apart.
         watches: called at each statement.
     """
 
@@ -40,6 +41,7 @@ class Run:
         self.findings = Findings()
         self.clock = 0
         self.progress = 0
+        self.strands = 0
         self.watches = watches
 
     def observe(self, x: Lanes, span: Any) -> None:
@@ -147,7 +149,8 @@ class Program:
         if len(shape) != len(sizes):
             name = str(self.params[position].name)
             raise ArgumentValueError(self.name, name, position, "rank", str(len(sizes)), str(len(shape)))
-        for (var, slot), given in zip([*sizes, *strides], [*shape, *tensor.stride()]):
+        steps = [step * 2 for step in tensor.stride()[:-1]] + [1] if packed else list(tensor.stride())
+        for (var, slot), given in zip([*sizes, *strides], [*shape, *steps]):
             if var is not None and x.values[slot] is None:
                 x.values[slot] = element(str(var.ty)).value.type(given)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter import fragments
+from tilelang.interpreter.strands import Strand
 from tilelang.ir.span import location_of
 
 
@@ -32,11 +34,13 @@ class Lanes:
         run: the whole run.
         span: of the statement that runs.
         returned: the lanes that ended.
+        strand: the group of threads that runs.
+        apart: the groups into which branches separated these threads, of which no statement of all of them has come since.
     """
 
     __slots__ = (
         "values", "views", "lanes", "lane_ids", "mask", "interval", "unordered", "loops", "nest", "block", "run", "span",
-        "checks", "returned",
+        "checks", "returned", "strand", "apart",
     )  # fmt: skip
 
     def __init__(self, run: Any, block: Any, lanes: int, values: list[Any], views: list[Any]):
@@ -54,8 +58,33 @@ class Lanes:
         self.span: Any = None
         self.checks = run.checks
         self.returned: Any = False
+        self.strand = Strand(0, {})
+        self.apart: list[tuple[Any, Strand]] = []
 
     def begin(self, span: Any) -> None:
+        """Begins a statement that all of the threads run: it comes after what each of them did."""
+        if self.apart:
+            self.meet()
+        self.enter(span)
+
+    def meet(self) -> None:
+        """Orders what branches did apart."""
+        for _, strand in self.apart:
+            self.strand.join(strand)
+        self.apart = []
+        if self.block.divided and self.mask is True:
+            fragments.meet(self)
+
+    def separate(self, mask: Any) -> Strand:
+        """The strand of the threads that take a side of a branch; it goes on where each of them has come from."""
+        self.run.strands += 1
+        child = self.strand.child(self.run.strands)
+        for threads, strand in self.apart:
+            if np.any(threads & mask):
+                child.join(strand)
+        return child
+
+    def enter(self, span: Any) -> None:
         """Begins a statement."""
         self.span = span
         if not self.unordered:
@@ -85,6 +114,7 @@ class Lanes:
         twin.values = list(self.values)
         twin.mask = mask
         twin.loops = [Loop() for _ in self.loops]
+        twin.apart = []
         return twin
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.errors import CompileError
-from tilelang.interpreter import reducers
+from tilelang.interpreter import fragments, reducers
 from tilelang.interpreter.access import both, some, store
 from tilelang.interpreter.compiler import Compiler, Step, source_of, statement
 from tilelang.interpreter.expressions import compiled
@@ -23,19 +23,28 @@ from tilelang.interpreter.survey import is_private, touched
 from tilelang.interpreter.together import run_together
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import flattened
+from tilelang.ir.visit import flattened, walk_expr
 from tilelang.tileop.base import is_tile_op
 
 
-def leaf(span: Any, effect: Callable[[Lanes], Any]) -> Step:
-    """A statement that holds no others and never ends a lane."""
+def leaf(span: Any, effect: Callable[[Lanes], Any], of_memory: bool = True) -> Step:
+    """A statement that holds no others and never ends a lane; ``of_memory`` says whether it touches what threads share."""
 
     def run(x: Lanes) -> bool:
-        x.begin(span)
+        if of_memory:
+            x.begin(span)
+        else:
+            x.enter(span)
         effect(x)
         return False
 
     return Step(run)
+
+
+def _reads_memory(*exprs: Any) -> bool:
+    """Whether expressions read what threads share."""
+    loads = (node for expr in exprs for node in walk_expr(expr))
+    return any(isinstance(node, ir.Call) or (isinstance(node, ir.TensorLoad) and not is_private(node.source)) for node in loads)
 
 
 @statement(ir.SeqStmt)
@@ -62,25 +71,30 @@ def _branch(c: Compiler, stmt: Any) -> Step:
     test, then = compiled(c, stmt.condition), c.step(stmt.then_case)
     otherwise = Step(lambda x: False) if stmt.else_case is None else c.step(stmt.else_case)
     span, disputed = stmt.span, not _of_threads(c, stmt.condition)
+    if c.differs(stmt.condition):
+        then.fragments = c.fragments_written(stmt.then_case)
+        otherwise.fragments = () if stmt.else_case is None else c.fragments_written(stmt.else_case)
+
+    begin = _beginning(span, stmt.condition)
 
     def run(x: Lanes) -> bool:
-        x.begin(span)
+        begin(x)
         chosen = test(x)
         if not np.ndim(chosen):
             return then.run(x) if chosen else otherwise.run(x)
-        return _split(x, chosen, then.run, otherwise.run, disputed)
+        return _split(x, chosen, then, otherwise, disputed)
 
     alone = c.differs(stmt.condition) or (then.alone and otherwise.alone)
     if then.wait is None and otherwise.wait is None:
         return Step(run, alone=alone)
 
     def sides(x: Lanes) -> list[tuple[Any, Step]] | None:
-        x.begin(span)
+        begin(x)
         chosen = test(x)
         return _sides(x, chosen, then, otherwise) if np.ndim(chosen) else None
 
     def wait(x: Lanes) -> Iterator[None]:
-        x.begin(span)
+        begin(x)
         chosen = test(x)
         if not np.ndim(chosen):
             return (yield from waiting(then if chosen else otherwise, x))
@@ -88,6 +102,13 @@ def _branch(c: Compiler, stmt: Any) -> Step:
 
     step = Step(run, wait, sides, alone)
     return step
+
+
+def _beginning(span: Any, *exprs: Any) -> Callable[[Lanes], None]:
+    """How a statement begins that evaluates expressions before others inside of it run."""
+    if _reads_memory(*exprs):
+        return lambda x: x.begin(span)
+    return lambda x: x.enter(span)
 
 
 def _sides(x: Lanes, chosen: Any, then: Step, otherwise: Step) -> list[tuple[Any, Step]]:
@@ -104,26 +125,39 @@ def waiting(step: Step, x: Lanes) -> Iterator[None]:
 
 def _of_threads(c: Compiler, condition: Any) -> bool:
     """Whether a condition is one on the thread's number alone, so that the threads of each side still advance together."""
-    from tilelang.interpreter.survey import walk_expr
-
     return not any(isinstance(node, ir.TensorLoad) for node in walk_expr(condition))
 
 
-def _split(x: Lanes, chosen: Any, then: Callable, otherwise: Callable, disputed: bool) -> bool:
+def _split(x: Lanes, chosen: Any, then: Step, otherwise: Step, disputed: bool) -> bool:
     outer = x.mask
     x.unordered += disputed
-    first = _side(x, both(outer, chosen), then)
-    second = _side(x, both(outer, ~chosen), otherwise)
+    sides = _sides(x, chosen, then, otherwise)
+    left = [_side(x, mask, step) for mask, step in sides] if x.nest is not None else _apart(x, sides)
     x.unordered -= disputed
-    return _rejoin(x, outer, first, second)
+    return _rejoin(x, outer, *((mask, survivors) for (mask, _), survivors in zip(sides, left)))
 
 
-def _side(x: Lanes, mask: Any, run: Callable) -> tuple[Any, Any]:
-    """Runs one side; gives the lanes that entered it, and those that go on after it."""
+def _side(x: Lanes, mask: Any, step: Step) -> Any:
+    """Runs one side; gives the lanes that go on after it."""
     x.mask = mask
     if not some(mask):
-        return mask, mask
-    return mask, False if run(x) else x.mask
+        return mask
+    return False if step.run(x) else x.mask
+
+
+def _apart(x: Lanes, sides: list[tuple[Any, Step]]) -> list[Any]:
+    """Runs the sides of a branch for different threads, which are in no order with each other."""
+    strand, before, views, left, apart = x.strand, x.apart, x.views, [], []
+    for mask, step in sides:
+        x.strand, x.apart, x.views, x.mask = strand, before, views, mask
+        x.strand, x.apart = x.separate(mask), []
+        copies = fragments.enter(x, step.fragments) if some(mask) else []
+        left.append(_side(x, mask, step))
+        x.meet()
+        fragments.leave(x, copies, mask)
+        apart.append((mask, x.strand))
+    x.strand, x.apart, x.views = strand, apart, views
+    return left
 
 
 def _rejoin(x: Lanes, outer: Any, *sides: tuple[Any, Any]) -> bool:
@@ -143,10 +177,10 @@ def _loop(c: Compiler, stmt: Any) -> Step:
 
         return parallel(c, stmt)
     low, extent, slot = compiled(c, stmt.min), compiled(c, stmt.extent), c.slot(stmt.loop_var)
-    kind, body, span = element(str(stmt.loop_var.ty)).value.type, c.step(stmt.body), stmt.span
+    kind, body, begin = element(str(stmt.loop_var.ty)).value.type, c.step(stmt.body), _beginning(stmt.span, stmt.min, stmt.extent)
 
     def run(x: Lanes) -> bool:
-        x.begin(span)
+        begin(x)
         first, count = low(x), extent(x)
         if np.ndim(first) or np.ndim(count):
             return _differing_loop(x, slot, first, count, body.run)
@@ -161,7 +195,7 @@ def _loop(c: Compiler, stmt: Any) -> Step:
         return Step(run)
 
     def wait(x: Lanes) -> Iterator[None]:
-        x.begin(span)
+        begin(x)
         first, count = low(x), extent(x)
         if np.ndim(first) or np.ndim(count):
             return (yield from _differing_loop_waiting(x, slot, first, count, body))
@@ -285,7 +319,7 @@ def _while(c: Compiler, stmt: Any) -> Step:
 
 def _spins(stmt: Any) -> bool:
     """Whether a loop may wait for what other blocks do: its condition or body reads memory of the whole grid."""
-    from tilelang.interpreter.survey import evaluated, walk_expr
+    from tilelang.interpreter.survey import evaluated
 
     exprs = (stmt.condition, *evaluated(stmt.body))
     loads = (node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
@@ -322,15 +356,14 @@ def _store(c: Compiler, stmt: Any) -> Step:
         return reducers.update(c, stmt)
     slot, value = c.view(stmt.buffer), compiled(c, stmt.value)
     indices = [compiled(c, index) for index in stmt.indices]
-    span = stmt.span
 
-    def run(x: Lanes) -> bool:
-        x.begin(span)
+    def effect(x: Lanes) -> None:
         stored = value(x)
         store(x, x.views[slot], [index(x) for index in indices], stored)
-        return False
 
-    return Step(run, alone=is_private(stmt.buffer))
+    step = leaf(stmt.span, effect, not is_private(stmt.buffer) or _reads_memory(stmt.value, *stmt.indices))
+    step.alone = is_private(stmt.buffer)
+    return step
 
 
 @statement(ir.Bind)
@@ -340,7 +373,7 @@ def _bind(c: Compiler, stmt: Any) -> Step:
     def effect(x: Lanes) -> None:
         x.values[slot] = value(x)
 
-    step = leaf(stmt.span, effect)
+    step = leaf(stmt.span, effect, _reads_memory(stmt.value))
     step.alone = True
     return step
 
@@ -423,12 +456,13 @@ def _warp_groups(c: Compiler, stmt: Any) -> Step:
     """``T.ws``: a branch for the threads of some warp groups."""
     groups = int(stmt.value.value)
     body, nothing = c.step(stmt.body), Step(lambda x: False)
+    body.fragments = c.fragments_written(stmt.body)
 
     def chosen(x: Lanes) -> Any:
         return (groups >> (x.lane_ids // 128)) & 1 == 1
 
     def run(x: Lanes) -> bool:
-        return _split(x, chosen(x), body.run, nothing.run, False)
+        return _split(x, chosen(x), body, nothing, False)
 
     if body.wait is None:
         return Step(run, alone=True)

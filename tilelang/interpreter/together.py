@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter import fragments
 from tilelang.interpreter.compiler import Step
 from tilelang.interpreter.state import Lanes, union
 
@@ -74,7 +75,8 @@ class _Groups:
         for mask, step in sides:
             if mask.any():
                 state = x.fork(mask)
-                self.groups.append(_Group(state, index, _as_task(step, state)))
+                state.strand = x.separate(mask)
+                self.groups.append(_Group(state, index, _side(step, state)))
 
     def _are_together(self) -> bool:
         return all(group.task is None and group.index == self.groups[0].index for group in self.groups)
@@ -118,7 +120,10 @@ class _Groups:
     def _merge(self) -> tuple[int, bool]:
         x, ended = self.x, [*(group.x for group in self.groups), *self.stopped]
         index = self.groups[0].index if self.groups else len(self.steps)
+        x.apart = []
         for state in ended:
+            state.meet()
+            x.apart.append((state.mask, state.strand))
             x.returned = union(x.returned, state.returned)
             for mine, theirs in zip(x.loops, state.loops):
                 mine.broken, mine.continued = union(mine.broken, theirs.broken), union(mine.continued, theirs.continued)
@@ -132,6 +137,16 @@ class _Groups:
     def _all_here(self, states: list[Lanes]) -> bool:
         here = _union_of(states)
         return bool(here.all()) if self.everyone is True else bool((here == self.everyone).all())
+
+
+def _side(step: Step, x: Lanes) -> Iterator[None]:
+    """The threads of a side of a branch, with their own copies of the fragments that it writes."""
+    mask, views = x.mask, x.views
+    copies = fragments.enter(x, step.fragments)
+    stopped = yield from _as_task(step, x)
+    x.views = views
+    fragments.leave(x, copies, mask)
+    return stopped
 
 
 def _as_task(step: Step, x: Lanes) -> Iterator[None]:

@@ -10,6 +10,7 @@ import numpy as np
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.state import Lanes, union
+from tilelang.interpreter.strands import Times
 from tilelang.tileop.thread import intrinsic_name
 
 STEPS: dict[str, Callable[[Compiler, Any, Any], Step]] = {}
@@ -32,11 +33,20 @@ def step(c: Compiler, call: Any, span: Any) -> Step | None:
     return STEPS[name](c, call, span) if name in STEPS else None
 
 
-def until(span: Any, ready: Callable[[Lanes], bool], what: str, before: Callable[[Lanes], Any] = lambda x: None) -> Step:
-    """A step that waits until ``ready``; ``what`` says in a finding what it waits for.
+def until(
+    span: Any,
+    ready: Callable[[Lanes], bool],
+    what: str,
+    before: Callable[[Lanes], Any] = lambda x: None,
+    after: Callable[[Lanes], Any] = lambda x: None,
+) -> Step:
+    """A step that waits.
 
     Args:
-        before: done once when the lanes come here.
+        span: of the statement.
+        ready: whether to go on.
+        what: what it waits for, in a finding.
+        before, after: done once when the lanes come here, and when they go on.
     """
 
     def run(x: Lanes) -> bool:
@@ -44,6 +54,7 @@ def until(span: Any, ready: Callable[[Lanes], bool], what: str, before: Callable
         before(x)
         if not ready(x):
             x.find("deadlock", f"threads wait for {what}")
+        after(x)
         return False
 
     def wait(x: Lanes) -> Iterator[None]:
@@ -53,9 +64,10 @@ def until(span: Any, ready: Callable[[Lanes], bool], what: str, before: Callable
             x.block.waiting = what, span
             yield None
         x.run.progress += 1
+        after(x)
         return False
 
-    return Step(run, wait)
+    return Step(run, wait, alone=True)
 
 
 @waits("thread_return")
@@ -79,16 +91,19 @@ class Meeting:
     Attributes:
         arrived: the threads that came for this time.
         turn: how many times all came.
+        clock: what those that came had seen.
     """
 
     def __init__(self, lanes: int):
         self.arrived = np.zeros(lanes, bool)
         self.turn = 0
+        self.clock: Times = {}
 
     def come(self, x: Lanes, needed: int | None) -> int:
         """Counts the lanes that take part; gives the turn that they wait for the end of."""
         turn = self.turn
         self.arrived = self.arrived | x.mask
+        x.strand.release(self.clock)
         x.run.progress += 1
         self.look(x, needed)
         return turn
@@ -125,6 +140,7 @@ def _meeting_step(span: Any, meeting: Callable[[Lanes], tuple[Meeting, int | Non
             x.find("deadlock", f"threads wait for {what}")
             place.arrived[:] = False
         _order(x)
+        x.strand.acquire(place.clock)
         return False
 
     def wait(x: Lanes) -> Iterator[None]:
@@ -137,9 +153,10 @@ def _meeting_step(span: Any, meeting: Callable[[Lanes], tuple[Meeting, int | Non
                 x.block.waiting = what, span
                 yield None
         _order(x)
+        x.strand.acquire(place.clock)
         return False
 
-    return Step(run, wait)
+    return Step(run, wait, alone=True)
 
 
 def _order(x: Lanes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,20 @@ def moved(x: Lanes, source: Box, target: Box) -> np.ndarray:
     return reshaped(convert(value, source.view.kind, target.view.kind), source, target)
 
 
+def _as_codes(source: Box, target: Box) -> tuple[Box, Box]:
+    """Boxes of one narrow type as boxes of unsigned numbers: what is copied keeps its bits."""
+    kind = source.view.kind
+    if kind is not target.view.kind or kind.kind != "float" or kind.bits > 16:
+        return source, target
+    return replace(source, view=source.view.codes()), replace(target, view=target.view.codes())
+
+
 @rule(Copy)
 def _copy(c: Compiler, record: Copy) -> Effect:
     source, target = box_of(c, record.src), box_of(c, record.dst)
 
     def effect(x: Lanes) -> None:
-        src, dst = source(x), target(x)
+        src, dst = _as_codes(source(x), target(x))
         if 0 not in dst.extents:
             write(x, dst, moved(x, src, dst))
 

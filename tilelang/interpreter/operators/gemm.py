@@ -55,7 +55,7 @@ def _gemm(c: Compiler, record: Gemm) -> Effect:
     def effect(x: Lanes) -> None:
         product(x, matrix(x, a(x), record.transpose_a), matrix(x, b(x), record.transpose_b), target(x), clear(x))
 
-    if record.kind == "gemm":
+    if record.kind == "gemm" and record.wg_wait == 0:
         return effect
     from tilelang.interpreter.asynchronous import product_started
 

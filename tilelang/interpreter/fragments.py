@@ -1,0 +1,73 @@
+"""Fragments below branches for different threads: what some threads fill belongs to them.
+
+The threads that take a side of a branch get a copy of each fragment that the side writes. It is theirs afterwards, too: in the
+next branch that they take, they find it again. A statement of all threads sees what either of them changed; where two of them hold
+different values for an element, it has no meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.memory import Storage
+
+
+def enter(x: Any, slots: Sequence[int]) -> list[tuple[Storage, Storage]]:
+    """Gives the threads of a side their own copies of the fragments that it writes; gives pairs of a fragment and its copy."""
+    copies: dict[int, tuple[Storage, Storage]] = {}
+    present = [slot for slot in slots if x.views[slot] is not None]
+    if not present:
+        return []
+    x.views = list(x.views)
+    for slot in present:
+        base = x.views[slot].storage
+        if id(base) not in copies:
+            copies[id(base)] = base, _copy_for(base, x.mask)
+        x.views[slot] = x.views[slot].over(copies[id(base)][1])
+    return list(copies.values())
+
+
+def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
+    """What some threads hold of a fragment, as a storage of its own."""
+    held = base
+    for owners, version in base.versions or ():
+        if not (threads & ~owners).any():
+            held = version
+    copy = held.fork(np.zeros(1, np.int64))
+    copy.touched = np.zeros((1, base.cell_count), bool) if held is base else held.touched.copy()
+    copy.pending, copy.strands, copy.access = held.pending, held.strands, None
+    return copy
+
+
+def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray) -> None:
+    """Keeps what the threads of a side hold, for them."""
+    for base, copy in copies:
+        if copy.touched.any():
+            kept = [(owners & ~threads, version) for owners, version in base.versions or ()]
+            base.versions = [*((owners, version) for owners, version in kept if owners.any()), (threads, copy)]
+            if all(other is not base for other in x.block.divided):
+                x.block.divided.append(base)
+
+
+def meet(x: Any) -> None:
+    """Makes the fragments one again."""
+    divided, x.block.divided = x.block.divided, []
+    for base in divided:
+        versions, base.versions = base.versions, None
+        cells = base.cells()
+        seen = np.zeros(base.cell_count, bool)
+        disputed = np.zeros(base.cell_count, bool)
+        if base.written is None:
+            base.written = np.ones((1, base.cell_count), bool)
+        for _, version in versions:
+            touched, theirs = version.touched[0], version.cells()[0]
+            disputed |= touched & seen & (theirs != cells[0]).any(-1)
+            cells[0] = np.where(touched[:, None], theirs, cells[0])
+            base.written[0] |= touched
+            seen |= touched
+        base.set_cells(cells)
+        base.written[0] &= ~disputed
+        base.pending = next((version.pending for _, version in versions if version.pending is not None), base.pending)

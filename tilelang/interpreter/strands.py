@@ -1,0 +1,125 @@
+"""Races between groups of threads that run side by side (see :mod:`tilelang.interpreter.together`).
+
+A *strand* is a group of threads between the branch that separates it and the next statement of all threads. Each has a vector
+clock: what it has seen of other strands. Barriers take clocks from those that arrive and hand them to those that wait. The strand
+in which a block begins is ordered with all others, so that nothing is recorded before the first branch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilelang.interpreter.memory import View
+
+Times = dict[int, int]
+"""Strand -> how far it has been seen."""
+
+
+def latest(into: Times, other: Times) -> None:
+    """Takes what another clock has seen."""
+    for strand, time in other.items():
+        if into.get(strand, 0) < time:
+            into[strand] = time
+
+
+class Strand:
+    """A group of threads that advance together.
+
+    Attributes:
+        number: its own; 0 for the strand in which a block begins.
+        time: how many times it handed its clock on.
+        times: what it has seen.
+    """
+
+    __slots__ = ("number", "time", "times")
+
+    def __init__(self, number: int, times: Times, time: int = 1):
+        self.number = number
+        self.time = time
+        self.times = times
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other strand runs."""
+        return self.number == 0
+
+    def child(self, number: int) -> Strand:
+        """A strand that begins here."""
+        return Strand(number, dict(self.times))
+
+    def frozen(self) -> Strand:
+        """The strand as it is now, for what it has started and another completes."""
+        return Strand(self.number, dict(self.times), self.time)
+
+    def release(self, into: Times) -> None:
+        """Hands on what has been done so far."""
+        if not self.is_alone:
+            latest(into, self.times)
+            latest(into, {self.number: self.time})
+            self.time += 1
+
+    def acquire(self, clock: Times) -> None:
+        """Sees what others have handed on."""
+        latest(self.times, clock)
+
+    def join(self, other: Strand) -> None:
+        """Goes on after another strand has ended."""
+        latest(self.times, other.times)
+        latest(self.times, {other.number: other.time})
+
+    def has_seen(self, number: int, time: int) -> bool:
+        """Whether what another strand did at a time comes before what this one does now."""
+        return number in (0, self.number) or self.times.get(number, 0) >= time
+
+
+class StrandAccess:
+    """Which strand touched each cell of a storage last, and when."""
+
+    __slots__ = ("writer", "written", "reader", "read")
+
+    def __init__(self, cells: int):
+        self.writer, self.reader = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        self.written, self.read = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+
+    def note(self, x: Any, view: View, at: Any, writes: bool) -> None:
+        """Notes accesses to flat positions, and finds those of what another strand touched in no order with this one."""
+        cell, strand = np.ravel(at) * view.cells, x.strand
+        self._find(x, view, np.ravel(at), self.writer[cell], self.written[cell], "write" if writes else "read", "wrote")
+        if writes:
+            self._find(x, view, np.ravel(at), self.reader[cell], self.read[cell], "write", "read")
+            self.writer[cell], self.written[cell] = strand.number, strand.time
+        else:
+            self.reader[cell], self.read[cell] = strand.number, strand.time
+
+    def _find(self, x: Any, view: View, at: np.ndarray, other: np.ndarray, time: np.ndarray, mine: str, theirs: str) -> None:
+        foreign = (other != 0) & (other != x.strand.number)
+        if not foreign.any():
+            return
+        pairs = set(zip(other[foreign].tolist(), time[foreign].tolist()))
+        for number, when in pairs:
+            if not x.strand.has_seen(number, when):
+                from tilelang.interpreter.access import element_text
+
+                place = element_text(view, at, (other == number) & (time == when))
+                x.find("race", f"threads {_named(x)} {mine} {place}, which other threads {theirs}, with no barrier in between")
+                return
+
+
+def _named(x: Any) -> str:
+    """The threads of a strand: ``0 to 127``."""
+    if x.nest is not None or x.mask is True:
+        return "of a branch"
+    chosen = np.flatnonzero(x.mask)
+    return f"{chosen[0]} to {chosen[-1]}" if len(chosen) > 1 else f"{chosen[0]}"
+
+
+def note(x: Any, view: View, at: Any, writes: bool) -> None:
+    """Notes an access of the strand that runs, where another strand may run beside it."""
+    storage = view.storage
+    if storage.private or not np.size(at):
+        return
+    if storage.strands is None:
+        storage.strands = StrandAccess(storage.cell_count)
+    storage.strands.note(x, view, at, writes)
