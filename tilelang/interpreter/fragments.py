@@ -1,8 +1,8 @@
 """Fragments below branches for different threads: what some threads fill belongs to them.
 
 The threads that take a side of a branch get a copy of each fragment that the side writes. It is theirs afterwards, too: in the
-next branch that they take, they find it again. A statement of all threads sees what either of them changed; where two of them hold
-different values for an element, it has no meaning.
+next branch that they take, they find it again. A statement of all threads sees what either of them changed; where two of them
+hold different values for an element, it has no meaning.
 """
 
 from __future__ import annotations
