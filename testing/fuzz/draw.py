@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from testing.fuzz import dtypes
@@ -21,6 +22,7 @@ class Draw:
         sizes: names of sizes with values.
         tensors: parameters so far.
         beginning: declarations of the kernel that is being drawn; declared: the tiles.
+        results: tensors that kernels before this one have filled, with the tiles that they hold.
         dynamic: whether the number of blocks is an argument of the call.
         aim: two constructs, of which the second should be inside of, after, or fed by the first.
         avoid: statements and element types that are not drawn.
@@ -34,6 +36,7 @@ class Draw:
         self.tensors: list[Tensor] = []
         self.beginning: list[Stmt] = []
         self.declared: list[Tile] = []
+        self.results: list[tuple[Tensor, Tile]] = []
         self.dynamic = self.chance(0.12)
         self.threads = 128
         self._names = 0
@@ -106,6 +109,16 @@ class Draw:
         self.declared.append(tile)
         self.beginning.append(self._first_value(tile))
         return tile
+
+    def declare_result(self, scope: Scope, memory: str) -> None:
+        """A tile that begins with what a kernel before this one has stored."""
+        tensor, stored = self.pick(self.results)
+        tile = replace(stored, name=self.name({"shared": "s", "fragment": "f"}[memory]), memory=memory)
+        scope.tiles.append(tile)
+        self.declared.append(tile)
+        allocation = f'{tile.name} = T.alloc_{memory}(({", ".join(tile.shape)},), "{tile.dtype}")'
+        source = f"{tensor.name}[bx{', 0' * len(tile.shape)}]"
+        self.beginning.append(Stmt("declare", (allocation, f"T.copy({source}, {tile.name})"), writes=(tile.name,)))
 
     def _first_value(self, tile: Tile) -> Stmt:
         """Allocation and first value, one statement, so that no shrunk program reads what was never written."""

@@ -15,6 +15,8 @@ from testing.fuzz.statements.waits import async_copies
 from testing.fuzz.tree import Kernel, Program, Stmt
 
 SIZES = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16, 16, 17, 20, 32, 33)
+LARGE = (16, 32, 64, 64, 64, 80, 96, 128)
+"""Sizes that the widest instructions need."""
 THREADS = (32, 32, 64, 64, 128, 128, 128, 256, 96)
 CONFIGS = (
     "tl.disable_warp_specialized", "tl.disable_tma_lower", "tl.disable_vectorize", "tl.disable_shared_swizzle",
@@ -30,8 +32,9 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
     """The program of a seed, steered to a pair of constructs if one is given."""
     draw = Draw(seed, aim, avoid)
     r = draw.random
+    sizes = LARGE if draw.chance(0.15) else SIZES
     for number in range(r.randint(2, 4)):
-        draw.sizes[f"D{number}"] = r.choice(SIZES)
+        draw.sizes[f"D{number}"] = r.choice(sizes)
     threads = "threads" not in avoid and draw.chance(0.15)
     if threads:
         kernels, configs = _with_threads(draw)
@@ -69,6 +72,8 @@ def _scope(draw: Draw) -> Scope:
     scope = Scope(axes=(Axis("bx", "G"),))
     for _ in range(draw.random.randint(1, 2)):
         draw.declare(scope, a_shape(draw, draw.pick([1, 2, 2, 3])), draw.pick(draw.common), draw.pick(["shared", "fragment"]))
+    if draw.results:
+        draw.declare_result(scope, draw.pick(["shared", "fragment"]))
     if draw.chance(0.4):
         draw.declare(scope, a_shape(draw, draw.pick([1, 2])), draw.pick(["float32", "int32"]), "fragment", wide=True)
     return scope
@@ -86,4 +91,5 @@ def _result(draw: Draw, tile: Tile) -> Stmt:
     if tile.dtype in dtypes.PACKED and (draw.size(tile.shape[-1]) % 2 or draw.chance(0.5)):
         dtype = "float32"
     tensor = draw.output(("G", *tile.shape), dtype)
+    draw.results += [(tensor, tile)] if dtype == tile.dtype else []
     return Stmt("result", (f"T.copy({tile.name}, {tensor.name}[bx{', 0' * len(tile.shape)}])",))

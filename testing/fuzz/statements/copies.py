@@ -68,6 +68,25 @@ def save(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("save", (f"T.copy({source}, {tensor.name}[bx{', 0' * len(shape)}])",))
 
 
+@statement("read_back", 0.8)
+def read_back(draw: Draw, scope: Scope) -> Stmt | None:
+    """A tile stored to a tensor, and read again by other threads."""
+    shape = some_shape(draw, scope)
+    source, of = operand(draw, scope, shape, ("float32", "float16", "int32"), parts=0.1)
+    target, to = operand(draw, scope, shape, parts=0.1, types=("float32", "float16", "int32"))
+    tensor = draw.output(("G", *shape), of.dtype)
+    place = f"{tensor.name}[bx{', 0' * len(shape)}]"
+    lines = [f"T.copy({source}, {place})"]
+    if to.name == target and draw.chance(0.6):
+        axes = [draw.name("i") for _ in shape]
+        mirrored = ", ".join(draw.pick([axis, f"{size} - 1 - {axis}"]) for axis, size in zip(axes, shape))
+        lines += [f"for {', '.join(axes)} in T.Parallel({', '.join(shape)}):"]
+        lines += [f"    {target}[{', '.join(axes)}] = {tensor.name}[bx, {mirrored}]"]
+    else:
+        lines += [f"T.copy({place}, {target})"]
+    return Stmt("read_back", tuple(lines), writes=(to.name,))
+
+
 @statement("fill", 2)
 def fill(draw: Draw, scope: Scope) -> Stmt | None:
     shape = some_shape(draw, scope)

@@ -77,13 +77,14 @@ def reducer(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("view", 0.8)
 def view(draw: Draw, scope: Scope) -> Stmt | None:
-    """A shared tile under a flat shape, which statements after it use as well."""
-    found = [tile for tile in scope.tiles if tile.memory == "shared" and len(tile.shape) > 1]
+    """A tile under a flat shape, or as rows of another length, which statements after it use as well."""
+    found = [tile for tile in scope.tiles if tile.memory in ("shared", "fragment") and len(tile.shape) > 1]
     if not found:
         return None
     tile = draw.pick(found)
     name, flat = draw.name("flat"), " * ".join(f"({size})" for size in tile.shape)
-    used = Tile(name, "shared", (flat,), tile.dtype, tile.wide)
+    shape = (tile.shape[-1], flat.rpartition(" * ")[0]) if draw.chance(0.4) else (flat,)
+    used = Tile(name, tile.memory, shape, tile.dtype, tile.wide)
     scope.tiles = [t for t in scope.tiles if t.name != tile.name] + [used]
     scope.hidden = scope.hidden | {tile.name}
-    return Stmt("view", (f"{name} = T.reshape({tile.name}, ({flat},))",))
+    return Stmt("view", (f"{name} = T.reshape({tile.name}, ({', '.join(shape)},))",))

@@ -8,7 +8,7 @@ from testing.fuzz.draw import Draw
 from testing.fuzz.indices import index
 from testing.fuzz.scope import Scope, Tile
 
-LARGEST = 4096
+LARGEST = 8192
 """Elements of the largest tile."""
 
 
@@ -23,7 +23,7 @@ def a_shape(draw: Draw, rank: int, most: int = LARGEST) -> tuple[str, ...]:
         shape = tuple(draw.pick(shapes(draw)) for _ in range(rank))
         if draw.elements(shape) <= most:
             return shape
-    return (min(shapes(draw), key=draw.size),) * rank
+    return a_shape(draw, rank - 1, most)
 
 
 def operand(

@@ -6,7 +6,7 @@ from testing.fuzz.draw import Draw
 from testing.fuzz.expressions import condition, small
 from testing.fuzz.indices import index
 from testing.fuzz.registry import statement
-from testing.fuzz.scope import Scope, Variable
+from testing.fuzz.scope import Axis, Scope, Tile, Variable
 from testing.fuzz.statements.nests import store
 from testing.fuzz.tree import Expr, Stmt
 
@@ -56,6 +56,25 @@ def element(draw: Draw, scope: Scope) -> Stmt | None:
     tile = draw.pick(found)
     at = ", ".join(str(index(draw, scope, size)) for size in tile.shape)
     return store(draw, scope, tile, at)
+
+
+@statement("local_array", 1)
+def local_array(draw: Draw, scope: Scope) -> Stmt | None:
+    """An array that every thread has with the same numbers, filled one by one or by an operator."""
+    name, size = draw.name("w"), draw.pick(["2", "3", "4", "5", "8", "9"])
+    dtype = draw.pick(["float32", "float32", "int32", "float16", "int8", "bfloat16"])
+    if draw.chance(0.3):
+        lines, parts = (f'{name} = T.alloc_local(({size},), "{dtype}")', f"T.fill({name}, {draw.random.randint(-3, 3)})"), ()
+    else:
+        axis = Axis(draw.name("q"), size)
+        parts = (small(draw, scope.inside("local_array", axis), "float"),)
+        loop = draw.pick(["T.serial", "T.serial", "T.unroll"])
+        lines = (
+            f'{name} = T.alloc_local(({size},), "{dtype}")', f"for {axis.name} in {loop}({size}):",
+            f'    {name}[{axis.name}] = T.cast({{0}}, "{dtype}")',
+        )  # fmt: skip
+    scope.tiles.append(Tile(name, "local", (size,), dtype))
+    return Stmt("local_array", lines, parts, writes=(name,))
 
 
 @statement("vote", 0.7)
