@@ -1,0 +1,82 @@
+"""A fixed share of the random programs, and the machinery that draws, runs and shrinks them."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from testing.fuzz import shrink
+from testing.fuzz.coverage import Coverage, pairs_of
+from testing.fuzz.execute import TARGETS, arguments, load
+from testing.fuzz.generator import draw_program
+from testing.fuzz.judge import judge
+from testing.fuzz.outcome import RIGHT, Outcome
+from testing.fuzz.registry import BLOCK
+from testing.fuzz.tree import Program
+
+GROUPS = [range(start, start + 10) for start in range(0, 120, 10)]
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("seeds", GROUPS, ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+def test_every_target_does_what_the_program_means(seeds, monkeypatch):
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "1")
+    for seed in seeds:
+        program = draw_program(seed)
+        wrong = {target: outcome for target, outcome in judge(program, TARGETS).items() if outcome.status != RIGHT}
+        assert not wrong, f"seed {seed}: {wrong}\n{program}"
+
+
+def test_a_seed_is_a_program():
+    assert str(draw_program(3)) == str(draw_program(3)) != str(draw_program(4))
+    assert str(draw_program(3, ("copy", "gemm"))) != str(draw_program(3))
+    assert [a.tolist() for a in arguments(draw_program(3))] == [a.tolist() for a in arguments(draw_program(3))]
+
+
+def test_all_kinds_of_statements_are_drawn():
+    kinds = {statement.kind for seed in range(700) for statement in draw_program(seed).statements()}
+    assert not BLOCK.keys() - kinds
+
+
+def test_what_is_avoided_is_not_drawn():
+    for seed in range(60):
+        program = draw_program(seed, avoid=("parallel", "int4", "threads"))
+        assert "parallel" not in {statement.kind for statement in program.statements()}
+        assert '"int4"' not in str(program) and not program.names_threads
+
+
+def test_programs_are_steered_to_new_pairs():
+    coverage = Coverage()
+    coverage.add(pairs_of(draw_program(5)))
+    hits = 0
+    for seed in range(60):
+        aim = coverage.aim()
+        hits += any(pair[1:] == aim for pair in pairs_of(draw_program(seed, aim)))
+    assert hits > 15
+
+
+def test_a_failure_is_shrunk_to_its_cause():
+    program = next(p for p in map(draw_program, range(500)) if has_product(p))
+    smaller = shrink.shrink(program, has_product)
+    kinds = [statement.kind for statement in smaller.statements()]
+    assert kinds.count("gemm") == 1 and "parallel" not in kinds and "result" not in kinds
+    assert len(str(smaller)) < len(str(program)) / 2
+    ast.parse(str(smaller))
+
+
+def has_product(program: Program) -> bool:
+    """Whether the text is a program with a product in a loop and other statements."""
+    if "T.gemm(" not in str(program):
+        return False
+    try:
+        load(program).build()
+    except Exception:
+        return False
+    return True
+
+
+def test_failures_for_one_reason_look_alike():
+    first = Outcome("refused", "f12 is spread over 32 threads\n  --> /tmp/a.py:3")
+    second = Outcome("refused", "s7 is spread over 64 threads\n  --> /tmp/b.py:9")
+    assert first.signature == second.signature != Outcome("finding", first.message).signature
