@@ -14,6 +14,7 @@ from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_
 from tilelang.target.cuda.hopper.rules import HopperRules
 from tilelang.target.cuda.hopper.warp_specialize import specialize
 from tilelang.target.cuda.inference.products import takes_sparse
+from tilelang.target.cuda.reading.early_exit import branch_early_exits
 from tilelang.target.cuda.reading.local_arrays import as_fragments
 from tilelang.target.cuda.reading.program import check_strides, split_kernels
 from tilelang.target.cuda.reading.thread_scopes import split_threads
@@ -81,6 +82,7 @@ def _read(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
         sparse = functools.partial(takes_sparse, threads=state.kernel.thread_count, target=state.target)
         state.tree = read_tree(state.kernel.body, sparse)
+        branch_early_exits(state.tree, dict(state.kernel.threads))
         split_threads(state.tree.root, state.kernel)
     return kernels
 

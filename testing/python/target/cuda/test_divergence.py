@@ -197,3 +197,103 @@ def test_a_program_may_order_threads_by_itself_in_such_a_loop(arch):
     x, y = torch.tensor([2, 5], dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, (torch.arange(64) ^ 1).int() + torch.tensor([1] * 32 + [4] * 32).int())
+
+
+# Early exits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_what_follows_a_return_is_for_the_threads_that_stay(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "float32")
+            if tx >= 64:
+                T.thread_return()
+            T.copy(X, s)
+            for i in T.Parallel(64):
+                Y[i] = s[63 - i]
+
+    x, y = torch.randn(64), torch.zeros(64)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, x.flip(0))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_that_data_lets_return_are_not_waited_for(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "float32")
+            s[tx] = X[tx]
+            if X[tx] < 0:
+                T.thread_return()
+            Y[tx] = s[63 - tx]
+
+    x, y = torch.randn(64), torch.zeros(64)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, torch.where(x < 0, 0, x.flip(0)))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_that_continue_are_waited_for_in_the_next_iteration(arch):
+    @T.prim_func
+    def main(X: T.Tensor((8, 64), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            total = T.alloc_var("int32", init=0)
+            s = T.alloc_shared((64,), "int32")
+            for i in T.serial(8):
+                s[tx] = X[i, tx]
+                if X[i, tx] < 0:
+                    continue
+                total = total + s[63 - tx]
+            Y[tx] = total
+
+    x, y = torch.randint(-2, 6, (8, 64), dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, (x.flip(1) * (x >= 0)).sum(0).int())
+
+
+def test_a_return_from_the_middle_before_a_barrier_is_refused():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "float32")
+            for i in T.serial(4):
+                if X[tx] < i:
+                    T.thread_return()
+            s[tx] = X[tx]
+            Y[tx] = s[63 - tx]
+
+    with pytest.raises(CompileError, match="some threads return here, and the others of their block have to wait") as error:
+        source(main)
+    assert error.value.location is not None
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_sort_a_tile_by_exchanges_below_conditions_on_data(arch):
+    """A bitonic network: nested conditions on the thread's number and on data, in loops that all threads run."""
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "int32")
+            s[tx] = X[tx]
+            for k in T.serial(6):
+                for j in T.serial(k + 1):
+                    other = tx ^ (1 << (k - j))
+                    if other > tx:
+                        mine, theirs = s[tx], s[other]
+                        if (mine > theirs) == ((tx >> (k + 1)) % 2 == 0):
+                            s[tx] = theirs
+                            s[other] = mine
+            Y[tx] = s[tx]
+
+    x, y = torch.randint(-99, 99, (64,), dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, x.sort().values)

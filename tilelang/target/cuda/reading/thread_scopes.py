@@ -183,7 +183,7 @@ class _Splitter:
     def scope(self, node: Branch, body: Sequence, members: list[bool], threads: tuple[int, int]) -> list[Any]:
         """The statements of one side of a branch as work of the threads that take it."""
         chosen = [threads[0] + place for place, each in enumerate(members) if each]
-        if not chosen:
+        if not chosen or not body.items:
             return []
         first, count = chosen[0], len(chosen)
         _check(node, body, first, count, chosen[-1])

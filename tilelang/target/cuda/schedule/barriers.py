@@ -37,7 +37,7 @@ from tilelang.target.cuda.ir.code import (
 )
 from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier
 from tilelang.target.cuda.ir.values import Name
-from tilelang.target.cuda.schedule.divergence import Divergence, join_parts
+from tilelang.target.cuda.schedule.divergence import Divergence, check_returns, join_parts
 
 _LATE = (Unit.TENSOR_CORE, Unit.BULK)
 """Units that see what threads wrote after a proxy fence only."""
@@ -120,6 +120,7 @@ def insert_barriers(
     """
     _Inserter(root, overlap, is_ordered, barrier, name).block(root, _Pending())
     join_parts(root)
+    check_returns(root)
 
 
 class _Inserter:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir.span import location_of
@@ -30,11 +31,12 @@ from tilelang.target.cuda.ir.code import (
     Leaf,
     LoopCode,
     ScopeCode,
+    children,
     may_jump,
     owner,
     together,
 )
-from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction
+from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction, Return
 from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
 
 Conflict = Callable[[Iterable[Access], Iterable[Access]], "tuple[Access, Access] | None"]
@@ -249,3 +251,33 @@ def _sides(code: Code) -> list[Block]:
     if isinstance(code, Block):
         return [code]
     return [side for side in (code.then, code.otherwise) if side is not None] if isinstance(code, BranchCode) else []
+
+
+def check_returns(code: Code, gone: Any = None, span: Any = None, divergent: bool = False) -> Any:
+    """Checks that no barrier comes where some of its threads may have returned.
+
+    Args:
+        gone: the place of the statement below which threads may have returned so far.
+        span: the place of the statement around.
+        divergent: whether threads may disagree on whether they run the code.
+
+    Returns:
+        ``gone`` after the code.
+
+    Raises:
+        CompileError: a barrier comes.
+    """
+    if isinstance(code, Barrier) and gone is not None:
+        raise CompileError(
+            "some threads return here, and the others of their block have to wait for each other afterwards",
+            location_of(gone),
+            "let the threads skip what follows by a condition, or return at the end of the kernel or of a branch",
+        )
+    if isinstance(code, Leaf) and any(isinstance(each, Return) for each in code.body):
+        return span if divergent else gone
+    if isinstance(code, (LoopCode, BranchCode)):
+        divergent, span = divergent or code.divergent, code.span or span
+    for _ in range(2 if isinstance(code, LoopCode) else 1):
+        for child in children(code):
+            gone = check_returns(child, gone, span, divergent)
+    return gone
