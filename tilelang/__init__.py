@@ -26,12 +26,16 @@ _MODULES: dict[str, str] = {
     "tilelang.option": "option",
     "tilelang.math": "cdiv next_power_of_2",
     "tilelang.tvm_names": "tvm DataType",
+    "tilelang.layout": "Layout Fragment",
+    "tilelang.engine.callback": "register_cuda_postproc register_c_postproc",
+    "tilelang.utils.deprecated": "deprecated",
 }
 
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 _SUBMODULES = (
-    "autotuner", "cache", "carver", "env", "errors", "execution", "interpreter", "jit", "language", "layout", "math", "profiler",
+    "autotuner", "cache", "carver", "dtypes", "engine", "env", "errors", "execution", "interpreter", "jit", "language", "layout",
+    "math", "profiler",
     "testing", "tools", "transform", "utils",
 )  # fmt: skip
 
@@ -44,11 +48,21 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         value = importlib.import_module(f"tilelang.{name}")
     else:
-        import difflib  # only a mistake needs it
+        value = _elsewhere(name)
+    globals()[name] = value
+    return value
 
+
+def _elsewhere(name: str) -> Any:
+    """A name that only the reference package has: an error when it is used; any other name is one at once."""
+    import difflib  # only a mistake needs it
+
+    from tilelang.refusals import refused
+
+    value = refused(__name__, name)
+    if value is None:
         near = difflib.get_close_matches(name, __all__, n=1)
         raise AttributeError(f"tilelang has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    globals()[name] = value
     return value
 
 

@@ -177,6 +177,16 @@ class KernelArtifact:
         return self._text("device_kernel.cu", "device_kernel.c", "device_kernel.ll", "host_kernel.cu", "program.txt")
 
     @property
+    def device_mod(self) -> str:
+        """The device code, by the name of programs that print it."""
+        return self.kernel_source
+
+    @property
+    def host_mod(self) -> str:
+        """The host code, by the name of programs that print it."""
+        return self.host_source
+
+    @property
     def host_source(self) -> str:
         """The generated host code."""
         return self._text("host_kernel.cu", "kernel.py")

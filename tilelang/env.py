@@ -115,6 +115,44 @@ def get(name: str) -> Any:
         return variable.default
 
 
+class Settings:
+    """The variables as attributes: reading parses, assigning sets the environment (None unsets it).
+
+    Raises:
+        AttributeError: no such variable.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in VARIABLES:
+            near = difflib.get_close_matches(name, VARIABLES, n=1)
+            raise AttributeError(f"no environment variable {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        return get(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__getattr__(name)
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = str(int(value) if isinstance(value, bool) else value)
+
+    def is_cache_enabled(self) -> bool:
+        """Whether kernels are looked up and kept."""
+        return not self.TILELANG_DISABLE_CACHE
+
+    def enable_cache(self) -> None:
+        """Keeps kernels from now on."""
+        self.TILELANG_DISABLE_CACHE = None
+
+    def disable_cache(self) -> None:
+        """Compiles afresh from now on."""
+        self.TILELANG_DISABLE_CACHE = True
+
+
+Environment = Settings
+env = Settings()
+enable_cache, disable_cache, is_cache_enabled = env.enable_cache, env.disable_cache, env.is_cache_enabled
+
+
 @contextlib.contextmanager
 def overridden(name: str, text: str) -> Iterator[None]:
     """Sets a variable inside of a ``with`` block."""

@@ -15,18 +15,19 @@ BELOW = {
     "env": "",
     "errors": "env",
     "policy": "",
+    "refusals": "errors",
     "artifact": "",
-    "dtypes": "errors",
+    "dtypes": "refusals errors",
     "keywords": "",
     "tensor_maps": "",
     "storage": "artifact",
     "sizes": "artifact",
     "ir": "artifact dtypes errors",
-    "layout": "dtypes errors",
+    "layout": "refusals dtypes errors",
     "tileop": "ir dtypes errors policy",
     "frontend": "keywords tileop ir artifact sizes dtypes storage errors",
-    "language": "frontend tileop ir layout dtypes policy errors",
-    "transform": "tileop ir errors",
+    "language": "refusals frontend tileop ir layout dtypes policy errors",
+    "transform": "refusals tileop ir errors",
     "interpreter": "tileop ir dtypes tensor_maps env errors",
     "target": "transform tileop ir layout artifact dtypes storage tensor_maps policy env errors",
     "simulator": "tensor_maps env errors",
@@ -34,13 +35,13 @@ BELOW = {
     "fingerprint": "env",
     "cache": "fingerprint artifact env errors",
     "option": "cache",
-    "utils": "artifact dtypes errors",
-    "profiler": "keywords utils artifact",
+    "utils": "target frontend ir refusals artifact dtypes errors",
+    "profiler": "refusals keywords utils artifact",
     "jit": (
-        "keywords cache fingerprint execution target interpreter transform language frontend tileop ir profiler option artifact"
-        " dtypes env errors"
+        "refusals keywords cache fingerprint execution target interpreter transform language frontend tileop ir profiler option"
+        " artifact dtypes env errors"
     ),
-    "autotuner": "keywords jit cache fingerprint profiler utils errors",
+    "autotuner": "refusals keywords jit cache fingerprint profiler utils errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 

@@ -10,5 +10,14 @@ recommended. Nothing here loads TVM except ``equivalent_function``.
 
 from tilelang.carver.roller.hint import Hint
 from tilelang.carver.template import ElementwiseTemplate, GEMVTemplate, GeneralReductionTemplate, MatmulTemplate
+from tilelang.refusals import attributes
 
 __all__ = ["ElementwiseTemplate", "GEMVTemplate", "GeneralReductionTemplate", "Hint", "MatmulTemplate"]
+
+__getattr__ = attributes(
+    __name__,
+    {
+        "tilelang.carver.arch": "CUDA TileDevice",
+        "tilelang.carver.roller.rasterization": "NoRasterization Rasterization2DColumn Rasterization2DRow",
+    },
+)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang import env
+from tilelang.refusals import attributes
 from tilelang.target.info import parse_target
+
+__getattr__ = attributes(__name__, {})
 
 
 def get_target_compute_version(target: Any = None) -> str:
@@ -17,3 +21,40 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
     """``"9.0"`` as ``(9, 0)``."""
     major, _, minor = compute_version.partition(".")
     return int(major), int(minor or 0)
+
+
+def find_cuda_path() -> str:
+    """The root of the CUDA toolkit, ``CUDA_HOME`` or that of the nvcc on the path.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    import shutil
+    from pathlib import Path
+
+    nvcc = shutil.which("nvcc")
+    root = env.get("CUDA_HOME") or (str(Path(nvcc).resolve().parents[1]) if nvcc else None)
+    if root is None:
+        raise RuntimeError("no CUDA toolkit: set CUDA_HOME")
+    return root
+
+
+def _since(version: float, meaning: str) -> Any:
+    def have(target: Any = None) -> bool:
+        return float(get_target_compute_version(target)) >= version
+
+    have.__doc__ = f"Whether {meaning}: from compute capability {version} on."
+    return have
+
+
+have_fp16 = _since(5.3, "a CUDA target computes in float16")
+have_int8 = _since(6.1, "a CUDA target has dp4a")
+have_tensorcore = _since(7.0, "a CUDA target has tensor cores")
+have_bf16 = _since(8.0, "a CUDA target computes in bfloat16")
+have_fp8 = _since(8.9, "a CUDA target computes in float8")
+have_tma = have_mbarrier = have_pdl = _since(9.0, "a CUDA target has TMA, mbarriers and dependent launches")
+
+
+def is_hopper(target: Any = None) -> bool:
+    """Whether a CUDA target is sm_90."""
+    return get_target_compute_version(target) == "9.0"

@@ -1,10 +1,21 @@
-"""Layouts of shared tiles for programs that feed tensor cores themselves."""
+"""Layouts of shared tiles and of tensor cores' registers, for programs that feed tensor cores themselves.
+
+The index maps are those of PTX: section "Matrix Fragments for mma.m16n8k16", and ``ldmatrix``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
 from tilelang.layout import TileLayout, make_swizzled_layout
+from tilelang.refusals import attributes
+
+__getattr__ = attributes(__name__, {})
+
+_PANELS = (128, 64, 32)
+"""Widths of swizzled panels in bytes."""
 
 
 def make_mma_swizzle_layout(shared_buf: Any, is_smooth: bool = False) -> TileLayout:
@@ -15,3 +26,64 @@ def make_mma_swizzle_layout(shared_buf: Any, is_smooth: bool = False) -> TileLay
         is_smooth: accepted for compatibility.
     """
     return make_swizzled_layout(shared_buf)
+
+
+def get_swizzle_layout(
+    row_idx: Any, col_idx: Any, row_size: int, dtype: Any, swizzle_bytes: int | None = None
+) -> tuple[Any, Any, Any]:
+    """Where the element (``row_idx``, ``col_idx``) of a shared tile lies: (panel, row, column in the panel).
+
+    Panels are ``swizzle_bytes`` wide; in each, chunks of 16 bytes are exchanged by the row.
+
+    Args:
+        row_size: elements of a row.
+        dtype: element type.
+        swizzle_bytes: 32, 64 or 128; by default the widest that divides a row.
+
+    Raises:
+        CompileError: a row that no panel divides.
+    """
+    bits = canonical(dtype).bits
+    row_bytes = row_size * bits // 8
+    width = swizzle_bytes or next((width for width in _PANELS if row_bytes % width == 0), 0)
+    if width not in _PANELS or row_bytes % 32:
+        raise CompileError(f"get_swizzle_layout: a row of {row_bytes} bytes is no multiple of 32")
+    chunk, chunks = 128 // bits, width // 16
+    inside = col_idx % (chunk * chunks)
+    moved = (inside // chunk ^ row_idx % 8 // (8 // chunks)) * chunk + inside % chunk
+    return col_idx // (chunk * chunks), row_idx, moved
+
+
+def get_ldmatrix_offset(
+    matrix: Literal["A", "B"], row_idx: Any, col_idx: Any, stride: Any, dtype: Any = "float16", transposed: bool = False
+) -> tuple[Any, Any]:
+    """(row, column) in a 16-row tile of the element that ``ldmatrix.x4`` reads for a lane.
+
+    Args:
+        matrix: which operand.
+        row_idx: the lane.
+        col_idx: number of the element among the 16 bytes that the lane's address names.
+        stride: accepted for compatibility.
+        dtype: a type of 8, 16 or 32 bits.
+        transposed: whether B is stored by columns; of 16-bit types also A.
+
+    Raises:
+        CompileError: 8 or 32 bits and an operand whose k axis is not the contiguous one.
+    """
+    bits = canonical(dtype).bits
+    if bits != 16 and transposed != (matrix == "B"):
+        raise CompileError(f"get_ldmatrix_offset: ldmatrix reads {canonical(dtype)} along k only (A plain, B transposed)")
+    lane, chunk = row_idx, 128 // bits
+    row, half = (lane % 8 + lane // 16 * 8, lane // 8 % 2) if transposed else (lane % 16, lane // 16)
+    return row, half * chunk + col_idx % chunk
+
+
+def get_mma_micro_size(dtype: Any) -> tuple[int, int, int]:
+    """(m, n, k) of the tile that ``mma`` makes of four 8x8 matrices each: k has 32 bytes, m and n 16 elements."""
+    return 16, 16, 256 // canonical(dtype).bits
+
+
+def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
+    """(row, column) in a 16x16 accumulator of register ``local_id`` (0 to 7) of a lane."""
+    row = thread_id // 4 + local_id % 4 // 2 * 8
+    return row, local_id // 4 * 8 + thread_id % 4 * 2 + local_id % 2

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.refusals import attributes
+
+__getattr__ = attributes(__name__, {})
 
 
 def register_cuda_postproc_callback(func: Callable[..., Any] | None = None, override: bool = True) -> Any:
@@ -17,3 +20,8 @@ def register_cuda_postproc_callback(func: Callable[..., Any] | None = None, over
     raise CompileError(
         "generated code cannot be replaced by a callback", hint="T.import_source and T.call_extern add CUDA code to a program"
     )
+
+
+register_c_postproc_callback = register_cuda_postproc_callback
+register_cuda_postproc = register_cuda_postproc_callback
+register_c_postproc = register_cuda_postproc_callback

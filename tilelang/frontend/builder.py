@@ -72,6 +72,7 @@ class Builder:
         self.reducer_seeds: dict[Any, Any] = {}
         self.thread_reducers: list[Any] = []
         self.aliases: dict[Any, Any] = {}
+        self.branches: list[Any] = []
         self.tables: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loop_ends: list[int | str] = []

@@ -266,6 +266,7 @@ def _refuse_call(program: Any, *_: Any, **__: Any) -> Any:
 
 
 ir.PrimFunc.__call__ = _refuse_call
+ir.PrimFunc.buffer_map = property(lambda program: {param: param for param in program.params if ir.is_buffer_var(param)})
 
 
 def is_program(value: Any) -> bool:

@@ -17,7 +17,21 @@ from tilelang.jit.kernel import JITKernel
 
 _COMPILER = ("build_kernel", "compile", "lower", "par_compile")
 
+JITImpl = JitFunction
+"""What the decorator makes, by the name that programs annotate with."""
+
+JITFunc = JitFunction
+Kernel = JITKernel
+
 __all__ = ["JITKernel", "JitFunction", "jit", *_COMPILER]
+
+
+_ELSEWHERE = {
+    "tilelang.cache": "cached",
+    "tilelang.utils.target": "determine_target",
+    "tilelang.utils.device": "get_available_cpu_count",
+    "tilelang.frontend.program": "prim_func",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -26,7 +40,9 @@ def __getattr__(name: str) -> Any:
         from tilelang.jit import compiler
 
         return getattr(compiler, name)
-    raise AttributeError(f"tilelang.jit has no {name!r}")
+    from tilelang.refusals import attributes
+
+    return attributes(__name__, _ELSEWHERE)(name)
 
 
 class _CallableModule(types.ModuleType):

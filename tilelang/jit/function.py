@@ -56,6 +56,15 @@ class JitFunction:
 
     __tilelang_fingerprint__ = ("function", "options")
 
+    def __class_getitem__(cls, parameters: Any) -> type:
+        """``JITImpl[P, R]`` in annotations is the class."""
+        return cls
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function under the decorator."""
+        return self.function
+
     # Calling ---------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

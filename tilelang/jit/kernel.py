@@ -43,6 +43,10 @@ class JITKernel:
         self.ref_latency: float | None = None
         self.source_reason = ""
 
+    def __class_getitem__(cls, parameters: Any) -> type:
+        """``JITKernel[P, R]`` in annotations is the class."""
+        return cls
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._call(*args, **kwargs)
@@ -90,6 +94,25 @@ class JITKernel:
 
     torch_function = func
 
+    @property
+    def adapter(self) -> JITKernel:
+        """What runs the kernel: this object, which has ``func``, ``get_kernel_source`` and ``get_host_source``."""
+        return self
+
+    @property
+    def kernel_source(self) -> str:
+        """The generated device code."""
+        return self.artifact.kernel_source
+
+    @property
+    def host_source(self) -> str:
+        """The generated host code."""
+        return self.artifact.host_source
+
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        """One call on made-up inputs, of the kernel or of ``func``."""
+        return self.get_profiler().run_once(func)
+
     def get_kernel_source(self, kernel_only: bool = True) -> str:
         """The generated device code; with ``kernel_only=False`` the host code after it."""
         source = self.artifact.kernel_source
@@ -105,6 +128,13 @@ class JITKernel:
             print(self.get_kernel_source())
         if which in ("host", "both"):
             print(self.get_host_source())
+
+    def print_source_code(self, which: str = "kernel", file: str | Path | None = None) -> None:
+        """Prints the source (as :meth:`show_source`), or writes it to ``file``."""
+        if file is None:
+            self.show_source(which)
+        else:
+            Path(file).write_text(self.get_kernel_source() if which == "kernel" else self.get_host_source(), encoding="utf-8")
 
     def export_sources(self, kernel_path: str | Path | None = None, host_path: str | Path | None = None) -> None:
         """Writes the device and host sources to files."""

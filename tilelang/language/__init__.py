@@ -36,7 +36,8 @@ _MODULES: dict[str, str] = {
     "tilelang.language.kernel": (
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"
-        " get_cluster_size get_cluster_id get_cluster_extent thread_binding launch_thread annotate_pass_configs"
+        " get_cluster_size get_cluster_id get_cluster_extent get_cluster_ids get_cluster_extents"
+        " thread_binding launch_thread annotate_pass_configs"
         " annotate_compile_flags"
     ),
     "tilelang.language.loops": (
@@ -99,9 +100,31 @@ _MODULES: dict[str, str] = {
     "tilelang.language.random": "rng_init rng_rand rng_rand_float",
     "tilelang.language.customize": "reshape view dp4a loop_break any_of all_of linear_index index_to_coordinates",
     "tilelang.layout": "Layout Fragment make_swizzled_layout",
+    "tilelang.language.script": (
+        "If Then Else Assert sblock reads writes sblock_alloc_buffer match_buffer decl_buffer call_intrin call_pure_extern"
+        " type_annotation tvm_access_ptr isnullptr target bind ret continue_loop buffer_store ldexp tvm_warp_shuffle_up"
+        " tvm_warp_shuffle_down tvm_warp_activemask"
+    ),
+    "tilelang.dtypes": "is_float4 is_float4_e2m1fn is_f8f6f4_family get_tvm_dtype",
+    "tilelang.cuda.intrinsics": (
+        "get_swizzle_layout get_ldmatrix_offset get_mma_micro_size mma_store_index_map make_mma_swizzle_layout"
+    ),
 }
 
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+_ALIASES: dict[str, str] = {
+    # name of older programs, or of TVM -> name here
+    "AnyDType": "dtype", "JITFunc": "PrimFunc", "Ptr": "ptr", "break_loop": "loop_break",
+    "broadcast": "Broadcast", "buffer": "Buffer", "cdiv": "ceildiv", "gemm_v1": "gemm", "gemm_v2": "gemm",
+    "make_tensor_from_addr": "make_tensor", "ramp": "Ramp", "SizeVar": "Var",
+}  # fmt: skip
+
+_NODES = frozenset(
+    "Add BufferLoad Call Div EQ FloatImm FloorDiv FloorMod GE GT IntImm IterVar LE LT Let Max Min Mod Mul NE PrimFunc Range"
+    " StringImm Sub".split()
+)
+"""Classes of TVM's expressions, for ``isinstance``."""
 
 dtype = _dtypes.DType
 
@@ -111,10 +134,25 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
     elif name in _dtypes.all_names:
         value = _dtypes.all_names[name]
+    elif name in _NODES:
+        value = getattr(importlib.import_module("tilelang.ir.nodes"), name)
+    elif name in _ALIASES:
+        original = _ALIASES[name]
+        value = globals()[original] if original in globals() else __getattr__(original)
     else:
+        value = _elsewhere(name)
+    globals()[name] = value
+    return value
+
+
+def _elsewhere(name: str) -> Any:
+    """A name that only the reference package has: an error when it is used; any other name is one at once."""
+    from tilelang.refusals import refused
+
+    value = refused(__name__, name)
+    if value is None:
         near = difflib.get_close_matches(name, __all__, n=1)
         raise AttributeError(f"tilelang.language has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    globals()[name] = value
     return value
 
 

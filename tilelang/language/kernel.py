@@ -244,3 +244,13 @@ def get_cluster_extent(dim: int = 0) -> Any:
     """Clusters of the grid along x, y or z."""
     info = _info("T.get_cluster_extent")
     return -(-info.block_extents[dim] // info.cluster[dim])
+
+
+def get_cluster_ids() -> list[Any]:
+    """The cluster's indices along x, y and z."""
+    return [get_cluster_id(dim) for dim in range(3)]
+
+
+def get_cluster_extents() -> list[Any]:
+    """How many clusters there are along x, y and z."""
+    return [get_cluster_extent(dim) for dim in range(3)]

@@ -21,6 +21,13 @@ from tilelang.layout.panels import (
     panel_layout,
 )
 from tilelang.layout.swizzle import conflicts, make_swizzled_layout, padded, swizzled
+from tilelang.layout.tensor_core import make_gemm_fragment_8x8, make_gemm_fragment_8x8_transposed, make_linear_layout
+from tilelang.refusals import attributes
+
+make_wgmma_swizzled_layout = make_swizzled_layout
+"""The widest swizzle that fits is also what ``wgmma`` reads."""
+
+__getattr__ = attributes(__name__, {})
 
 __all__ = [
     "Fragment",
@@ -35,9 +42,13 @@ __all__ = [
     "from_text",
     "make_full_bank_swizzled_layout",
     "make_fully_replicated_layout_fragment",
+    "make_gemm_fragment_8x8",
+    "make_gemm_fragment_8x8_transposed",
     "make_half_bank_swizzled_layout",
+    "make_linear_layout",
     "make_quarter_bank_swizzled_layout",
     "make_swizzled_layout",
+    "make_wgmma_swizzled_layout",
     "memory_layout_from_text",
     "on_register",
     "on_thread",

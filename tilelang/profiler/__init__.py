@@ -11,7 +11,10 @@ import torch
 from tilelang.artifact import KernelParam
 from tilelang.keywords import near_keywords
 from tilelang.profiler.bench import do_bench
+from tilelang.refusals import attributes
 from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
+
+__getattr__ = attributes(__name__, {"tilelang.profiler.bench": "bench_with_wall suppress_stdout_stderr"})
 
 __all__ = ["Profiler", "TensorSupplyType", "do_bench"]
 

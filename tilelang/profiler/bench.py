@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +12,11 @@ from typing import Any
 import torch
 
 from tilelang.keywords import near_keywords
+from tilelang.refusals import attributes
+
+__getattr__ = attributes(
+    __name__, {"tilelang.utils.device": "Event IS_CUDA device=get_current_device device_synchronize"}
+)
 
 _REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "min": torch.min,
@@ -68,6 +75,33 @@ def do_bench(
         return found[0] if len(found) == 1 else found
     mode = "median" if measure is _wall_times and return_mode == "mean" else return_mode
     return float(_REDUCTIONS[mode](times))
+
+
+def bench_with_wall(fn: Callable[[], Any], warmup: float = 25, rep: float = 100, **options: Any) -> float | list[float]:
+    """:func:`do_bench` by the wall clock."""
+    return do_bench(fn, warmup, rep, backend="wall", **options)
+
+
+class suppress_stdout_stderr:
+    """``with suppress_stdout_stderr():`` nothing is written to the terminal, by native code neither."""
+
+    def __enter__(self) -> suppress_stdout_stderr:
+        self._streams = sys.stdout, sys.stderr
+        for stream in self._streams:
+            stream.flush()
+        self._saved = [(descriptor, os.dup(descriptor)) for descriptor in (1, 2)]
+        self._nowhere = open(os.devnull, "w")
+        for descriptor, _ in self._saved:
+            os.dup2(self._nowhere.fileno(), descriptor)
+        sys.stdout = sys.stderr = self._nowhere
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout, sys.stderr = self._streams
+        self._nowhere.close()
+        for descriptor, saved in self._saved:
+            os.dup2(saved, descriptor)
+            os.close(saved)
 
 
 def _uses_gpu(device: Any) -> bool:

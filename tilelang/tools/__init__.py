@@ -1,6 +1,9 @@
 """Tools for looking at programs and layouts."""
 
+from tilelang.refusals import attributes
 from tilelang.tools.analyzer import AnalysisResult, Analyzer
 from tilelang.tools.plot_layout import plot_layout
+
+__getattr__ = attributes(__name__, {})
 
 __all__ = ["AnalysisResult", "Analyzer", "plot_layout"]

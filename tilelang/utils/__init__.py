@@ -1,1 +1,15 @@
-"""Small tools around kernels: see :mod:`tilelang.utils.tensor`."""
+"""Small tools around kernels: tensors (:mod:`tilelang.utils.tensor`), devices, questions about buffers."""
+
+from tilelang.refusals import attributes
+
+__getattr__ = attributes(
+    __name__,
+    {
+        "tilelang.utils.tensor": "TensorSupplyType torch_assert_close",
+        "tilelang.utils.language": (
+            "array_reduce is_fragment is_global is_local is_shared is_shared_dynamic is_tensor_memory retrieve_shape"
+            " retrieve_stride"
+        ),
+        "tilelang.utils.deprecated": "deprecated",
+    },
+)

@@ -1,0 +1,120 @@
+"""The public names of the reference package: each is here, or is refused with a reason when it is used."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python import compatibility
+from tilelang.errors import CompileError
+from tilelang.refusals import REFUSED
+
+PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+
+
+def test_the_page_says_what_is_so():
+    assert PAGE.read_text() == compatibility.page(), "run python -m testing.python.compatibility > docs/compatibility.md"
+
+
+def test_every_refused_name_is_a_public_name_and_has_one_reason():
+    for module, reasons in REFUSED.items():
+        names = [name for listed in reasons.values() for name in listed.split()]
+        assert len(set(names)) == len(names), module
+        assert set(names) <= set(compatibility.NAMES[module]), (module, set(names) - set(compatibility.NAMES[module]))
+
+
+def test_a_refused_name_is_an_error_where_it_is_used():
+    from tilelang.layout import make_ascend_nz_layout
+
+    with pytest.raises(CompileError, match="T.tcgen05_gemm_blockscaled is not available: it is of sm_100 and later"):
+        T.tcgen05_gemm_blockscaled(1, 2)
+    with pytest.raises(CompileError, match="tilelang.layout.make_ascend_nz_layout is not available: it is for devices"):
+        make_ascend_nz_layout(None)
+    with pytest.raises(AttributeError, match="did you mean 'gemm"):
+        _ = T.gem
+
+
+def test_programs_import_from_everywhere():
+    from tilelang.autotuner.param import AutotuneResult, KernelParam  # noqa: F401
+    from tilelang.engine import lower  # noqa: F401
+    from tilelang.engine.param import KernelParam as Param  # noqa: F401
+    from tilelang.env import env
+    from tilelang.jit import JITImpl, JITKernel
+    from tilelang.profiler.bench import suppress_stdout_stderr  # noqa: F401
+    from tilelang.transform import simplify_prim_func  # noqa: F401
+    from tilelang.utils.device import get_available_cpu_count, get_current_device  # noqa: F401
+    from tilelang.utils.target import determine_target
+
+    assert get_available_cpu_count() >= 1 and JITKernel[int, str] is JITKernel and JITImpl[int] is JITImpl
+    assert determine_target({"kind": "cuda", "arch": "sm_80"}) == {"kind": "cuda", "arch": "sm_80"}
+    assert determine_target("cpu", return_object=True).kind.name == "llvm"
+    assert env.TILELANG_DISABLE_CACHE in (True, False)
+    with pytest.raises(AttributeError, match="did you mean TILELANG_CACHE_DIR"):
+        _ = env.TILELANG_CACHE_DRI
+
+
+def test_the_settings_object_sets_the_environment(monkeypatch):
+    from tilelang.env import env
+
+    monkeypatch.setenv("TILELANG_DISABLE_CACHE", "0")
+    env.disable_cache()
+    assert not env.is_cache_enabled() and tilelang.env.get("TILELANG_DISABLE_CACHE")
+    env.enable_cache()
+    assert env.is_cache_enabled()
+
+
+def test_nothing_is_loaded_before_a_name_is_used():
+    program = "import sys, tilelang, tilelang.language; assert not {'torch', 'tvm', 'tilelang.refusals'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@tilelang.jit(target="cpu", out_idx=-1)
+def doubled(n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32):
+            with T.sblock("root"):
+                T.reads(A[0])
+                for i in T.serial(n):
+                    with T.If(A[i] > 2):
+                        with T.Then():
+                            B[i] = A[i] * 2
+                        with T.Else():
+                            B[i] = -1
+
+    assert list(main.buffer_map) == list(main.params)
+    return main
+
+
+def test_what_a_kernel_has(tmp_path, capsys):
+    kernel = doubled(8)
+    assert kernel(torch.arange(8.0)).tolist() == [-1, -1, -1, 6, 8, 10, 12, 14]
+    assert doubled.func(8).attrs["global_symbol"] == "main" and kernel.run_once().shape == (8,)
+    assert kernel.adapter.get_kernel_source() == kernel.kernel_source == kernel.artifact.device_mod
+    kernel.print_source_code()
+    kernel.print_source_code(file=tmp_path / "kernel.txt")
+    assert capsys.readouterr().out.strip() == (tmp_path / "kernel.txt").read_text().strip()
+
+
+def test_swizzled_places():
+    from tilelang.cuda.intrinsics import get_ldmatrix_offset, get_swizzle_layout, mma_store_index_map
+
+    assert get_swizzle_layout(1, 0, 64, "float16") == (0, 1, 8) and get_swizzle_layout(7, 33, 32, "float16") == (1, 7, 25)
+    assert [get_ldmatrix_offset("A", lane, 0, 64) for lane in (1, 8, 16, 24)] == [(1, 0), (8, 0), (0, 8), (8, 8)]
+    assert [get_ldmatrix_offset("B", lane, 0, 64, "int8", True) for lane in (8, 16)] == [(0, 16), (8, 0)]
+    places = {mma_store_index_map(lane, local) for lane in range(32) for local in range(8)}
+    assert places == {(row, column) for row in range(16) for column in range(16)}
+
+
+def test_what_is_printed_inside_is_not_seen(capfd):
+    from tilelang.profiler.bench import suppress_stdout_stderr
+
+    with suppress_stdout_stderr():
+        subprocess.run([sys.executable, "-c", "print('inner')"], check=True)
+        print("inner")
+    print("outer")
+    assert capfd.readouterr().out == "outer\n"

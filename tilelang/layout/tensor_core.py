@@ -1,0 +1,21 @@
+"""The 8x8 fragment that tensor-core registers are made of, and the plain order of a tile."""
+
+from __future__ import annotations
+
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.memory import TileLayout, row_major
+
+
+def make_gemm_fragment_8x8() -> Fragment:
+    """An 8x8 matrix as ``ldmatrix`` and ``mma`` hold it: lane ``4 i + j / 2`` has (i, j), two columns a lane."""
+    return Fragment((8, 8), lambda i, j: (i * 4 + j // 2, j % 2))
+
+
+def make_gemm_fragment_8x8_transposed() -> Fragment:
+    """:func:`make_gemm_fragment_8x8` of the transposed matrix."""
+    return Fragment((8, 8), lambda i, j: (j * 4 + i // 2, i % 2))
+
+
+def make_linear_layout(buffer: object) -> TileLayout:
+    """The row-major layout of a buffer, or of anything with ``shape``."""
+    return row_major([int(extent) for extent in buffer.shape])

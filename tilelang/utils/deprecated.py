@@ -1,0 +1,24 @@
+"""A decorator for names that will go."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+
+def deprecated(method_name: str, new_method_name: str, phase_out_version: str | None = None) -> Callable[..., Any]:
+    """Decorator: calls warn that ``method_name`` will go, and what to call instead."""
+    until = f" It goes with version {phase_out_version}." if phase_out_version else ""
+    message = f"{method_name} is deprecated, use {new_method_name} instead.{until}"
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def warned(*args: Any, **kwargs: Any) -> Any:
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return function(*args, **kwargs)
+
+        return warned
+
+    return decorate
