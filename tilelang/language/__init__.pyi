@@ -1,7 +1,16 @@
 """Written by ``python -m testing.stubs``."""
 
+from tilelang.cuda.intrinsics import get_ldmatrix_offset as get_ldmatrix_offset
+from tilelang.cuda.intrinsics import get_mma_micro_size as get_mma_micro_size
+from tilelang.cuda.intrinsics import get_swizzle_layout as get_swizzle_layout
+from tilelang.cuda.intrinsics import make_mma_swizzle_layout as make_mma_swizzle_layout
+from tilelang.cuda.intrinsics import mma_store_index_map as mma_store_index_map
 from tilelang.dtypes import DType
 from tilelang.dtypes import DType as dtype
+from tilelang.dtypes import get_tvm_dtype as get_tvm_dtype
+from tilelang.dtypes import is_f8f6f4_family as is_f8f6f4_family
+from tilelang.dtypes import is_float4 as is_float4
+from tilelang.dtypes import is_float4_e2m1fn as is_float4_e2m1fn
 from tilelang.frontend.macro import Ref as Ref
 from tilelang.frontend.macro import macro as macro
 from tilelang.frontend.program import prim_func as prim_func
@@ -70,7 +79,9 @@ from tilelang.language.kernel import get_block_extent as get_block_extent
 from tilelang.language.kernel import get_block_extents as get_block_extents
 from tilelang.language.kernel import get_cluster_dims as get_cluster_dims
 from tilelang.language.kernel import get_cluster_extent as get_cluster_extent
+from tilelang.language.kernel import get_cluster_extents as get_cluster_extents
 from tilelang.language.kernel import get_cluster_id as get_cluster_id
+from tilelang.language.kernel import get_cluster_ids as get_cluster_ids
 from tilelang.language.kernel import get_cluster_size as get_cluster_size
 from tilelang.language.kernel import get_thread_binding as get_thread_binding
 from tilelang.language.kernel import get_thread_bindings as get_thread_bindings
@@ -117,6 +128,30 @@ from tilelang.language.scopes import call_extern as call_extern
 from tilelang.language.scopes import evaluate as evaluate
 from tilelang.language.scopes import let as let
 from tilelang.language.scopes import ws as ws
+from tilelang.language.script import Assert as Assert
+from tilelang.language.script import Else as Else
+from tilelang.language.script import If as If
+from tilelang.language.script import Then as Then
+from tilelang.language.script import bind as bind
+from tilelang.language.script import buffer_store as buffer_store
+from tilelang.language.script import call_intrin as call_intrin
+from tilelang.language.script import call_pure_extern as call_pure_extern
+from tilelang.language.script import continue_loop as continue_loop
+from tilelang.language.script import decl_buffer as decl_buffer
+from tilelang.language.script import isnullptr as isnullptr
+from tilelang.language.script import ldexp as ldexp
+from tilelang.language.script import match_buffer as match_buffer
+from tilelang.language.script import reads as reads
+from tilelang.language.script import ret as ret
+from tilelang.language.script import sblock as sblock
+from tilelang.language.script import sblock_alloc_buffer as sblock_alloc_buffer
+from tilelang.language.script import target as target
+from tilelang.language.script import tvm_access_ptr as tvm_access_ptr
+from tilelang.language.script import tvm_warp_activemask as tvm_warp_activemask
+from tilelang.language.script import tvm_warp_shuffle_down as tvm_warp_shuffle_down
+from tilelang.language.script import tvm_warp_shuffle_up as tvm_warp_shuffle_up
+from tilelang.language.script import type_annotation as type_annotation
+from tilelang.language.script import writes as writes
 from tilelang.language.tensors import Buffer as Buffer
 from tilelang.language.tensors import _StridedTensorFactory
 from tilelang.language.tensors import _TensorFactory
@@ -664,3 +699,15 @@ boolx8: DType
 boolx16: DType
 boolx32: DType
 boolx64: DType
+float8_e4m3x2: DType
+float8_e4m3x4: DType
+float8_e4m3x8: DType
+float8_e4m3x16: DType
+float8_e4m3x32: DType
+float8_e4m3x64: DType
+tfloat32x2: DType
+tfloat32x4: DType
+tfloat32x8: DType
+tfloat32x16: DType
+tfloat32x32: DType
+tfloat32x64: DType
