@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tilelang.cache.cli import app as cache_app
+from tilelang.cache.command.cli import app as cache_app
 from tilelang.simulator.command import SETTINGS, simulate
 
 app = typer.Typer(

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from tilelang.cache import location
+from tilelang.cache.places import location
 
 
 def cache_dir(path: str | os.PathLike | None) -> None:

@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact, KernelParam
-from tilelang.cache import codec, location, sources, statements, store
-from tilelang.cache.fingerprint import Fingerprint
-from tilelang.cache.index import Index
-from tilelang.cache.key import KernelKey
+from tilelang.cache.database import statements
+from tilelang.cache.database.index import Index
+from tilelang.cache.entries import codec, sources, store
+from tilelang.cache.keys.fingerprint import Fingerprint
+from tilelang.cache.keys.key import KernelKey
+from tilelang.cache.places import location
 
 FINGERPRINT = Fingerprint((("python", "0" * 64),), True)
 TARGET = '{"kind": "llvm", "mcpu": "bench"}'

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmark.cache import filling
-from tilelang.cache import eviction
+from tilelang.cache.entries import eviction
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.source_key import SourceKey
 
 ROUNDS = 200
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.autotuner.configs import config_digest, config_text
 from tilelang.cache.kernel_cache import default_cache
-from tilelang.cache.source_key import FunctionTracker
+from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.fingerprint import Describer, Unfaithful
 from tilelang.fingerprint.canonical import digest
 

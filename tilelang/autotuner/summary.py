@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilelang.autotuner.configs import config_text
 from tilelang.autotuner.records import Task, Trial
-from tilelang.cache import scripts
+from tilelang.cache.entries import scripts
 from tilelang.cache.kernel_cache import default_cache
 
 SEARCHED = 1

@@ -19,9 +19,9 @@ _HOMES = {
     "enable_cache": "kernel_cache",
     "disable_cache": "kernel_cache",
     "is_cache_enabled": "kernel_cache",
-    "KernelKey": "key",
-    "FunctionTracker": "source_key",
-    "SourceKey": "source_key",
+    "KernelKey": "keys.key",
+    "FunctionTracker": "keys.source_key",
+    "SourceKey": "keys.source_key",
 }
 
 __all__ = list(_HOMES)

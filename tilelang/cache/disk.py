@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import journal, layers, lease, location, sources, store, warn
-from tilelang.cache.entry import CacheEntry
-from tilelang.cache.files import OPTIONS_PATH, PROGRAM_PATH
-from tilelang.cache.forks import Lock
-from tilelang.cache.key import KernelKey
-from tilelang.cache.manifest import storable
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache import warn
+from tilelang.cache.database import journal
+from tilelang.cache.entries import sources, store
+from tilelang.cache.entries.entry import CacheEntry
+from tilelang.cache.entries.files import OPTIONS_PATH, PROGRAM_PATH
+from tilelang.cache.entries.manifest import storable
+from tilelang.cache.keys.key import KernelKey
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.locks import lease
+from tilelang.cache.locks.forks import Lock
+from tilelang.cache.places import layers, location
 
 if TYPE_CHECKING:
-    from tilelang.cache.index import Index
-    from tilelang.cache.shared_tier import SharedTier
+    from tilelang.cache.database.index import Index
+    from tilelang.cache.travel.shared_tier import SharedTier
 
 _MAX_LEASES = 256  # an open file each; a kernel whose lease is given back stays loaded and can only lose its files
 _MAX_REASON_INPUTS = 6
@@ -48,7 +52,7 @@ class DiskCache:
     def index(self) -> Index:
         """The index; a process that only reads kernels never loads the database's driver (6 ms)."""
         if self._index is None:
-            from tilelang.cache.index import Index
+            from tilelang.cache.database.index import Index
 
             self._index = Index(self.root)
         return self._index
@@ -168,7 +172,7 @@ class DiskCache:
 
     def _register(self, path: Path, key: KernelKey, name: str) -> None:
         """What is known about a new entry beside its own directory: its link, its row, and what has to make room for it."""
-        from tilelang.cache import eviction, scripts  # nothing that a process needs whose kernels are all there
+        from tilelang.cache.entries import eviction, scripts  # nothing that a process needs whose kernels are all there
 
         self.count("miss")
         scripts.link(self.root, name, scripts.group_of(name, key.target), key.digest)
@@ -252,7 +256,7 @@ def shared_tier() -> SharedTier | None:
     """The tier that hosts share, where the environment names one."""
     if not env.get("TILELANG_CACHE_URL"):
         return None
-    from tilelang.cache import shared_tier as module
+    from tilelang.cache.travel import shared_tier as module
 
     return module.current()
 

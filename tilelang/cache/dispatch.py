@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.cache import scripts
 from tilelang.cache.disk import DiskCache
+from tilelang.cache.entries import scripts
 
 Sizes = tuple[int, ...]
 SEARCHED_FOR_SIZES = 2

@@ -19,10 +19,11 @@ from typing import Any
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import location, store, warn
+from tilelang.cache import warn
 from tilelang.cache.disk import DiskCache, shared_tier, with_texts
-from tilelang.cache.entry import CacheEntry
-from tilelang.cache.files import (
+from tilelang.cache.entries import store
+from tilelang.cache.entries.entry import CacheEntry
+from tilelang.cache.entries.files import (
     DEVICE_KERNEL_PATH,
     EXECUTABLE_PATH,
     HOST_KERNEL_PATH,
@@ -32,12 +33,13 @@ from tilelang.cache.files import (
     KERNEL_PY_PATH,
     PARAMS_PATH,
 )
-from tilelang.cache.flight import Flights
-from tilelang.cache.forks import Lock
-from tilelang.cache.key import KernelKey
-from tilelang.cache.manifest import storable
-from tilelang.cache.memo import CallMemo
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.entries.manifest import storable
+from tilelang.cache.keys.key import KernelKey
+from tilelang.cache.keys.memo import CallMemo
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.locks.flight import Flights
+from tilelang.cache.locks.forks import Lock
+from tilelang.cache.places import location
 
 __all__ = [
     "DEVICE_KERNEL_PATH",
@@ -298,7 +300,7 @@ class KernelCache:
     @_OfInstanceOrDefault
     def clear_cache(self) -> int:
         """Empties the memory and removes all entries on disk that nobody else uses, pinned ones too; returns how many."""
-        from tilelang.cache import maintenance  # only maintenance needs it
+        from tilelang.cache.command import maintenance  # only maintenance needs it
 
         self.forget()
         disk = self.disk

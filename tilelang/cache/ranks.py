@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tilelang.cache.entry import CacheEntry
+from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.kernel_cache import Compile, KernelCache, default_cache
-from tilelang.cache.key import KernelKey
+from tilelang.cache.keys.key import KernelKey
 
 Gather = Callable[[bool], Iterable[bool]]
 

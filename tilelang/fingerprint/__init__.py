@@ -1,10 +1,10 @@
 """Fingerprints of Python functions and values by content, usable without the rest of the package.
 
-    describer = Describer()
-    describer.value(function)
-    describer.finish()
-    describer.digest()              the same in every process in which the function would do the same
-    Watch(describer.records).holds()    whether that is still so in this process, in some hundred nanoseconds
+describer = Describer()
+describer.value(function)
+describer.finish()
+describer.digest()              the same in every process in which the function would do the same
+Watch(describer.records).holds()    whether that is still so in this process, in some hundred nanoseconds
 """
 
 from __future__ import annotations

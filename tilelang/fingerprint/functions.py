@@ -217,9 +217,7 @@ def _method_wrapper(describer: Describer, value: Any) -> None:
     describer.value(value.__self__)
 
 
-@describes(
-    MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType
-)
+@describes(MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType)
 def _descriptor(describer: Describer, value: Any) -> None:
     describer.text(f"descriptor {value.__name__}")
     describer.value(value.__objclass__)
@@ -283,5 +281,3 @@ def results_are_current(cached: list[tuple[Any, str]]) -> None:
     """Notes that whatever these cached functions hold was computed by the functions with these digests."""
     for function, digest in cached:
         _known_results[function] = (digest, function.cache_info().misses)
-
-

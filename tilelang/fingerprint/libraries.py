@@ -183,8 +183,10 @@ def _is_of_package(package: str, name: str, value: Any) -> bool:
     """Whether the object under a listed name is compiled code of the package, and not the user's in its place."""
     kind = type(value)
     if isinstance(value, type):
-        return genuine.is_compiled(value) and value.__name__ in (name, name.rstrip("_"), "bool", "float64", "int64") or bool(
-            (home := genuine.class_home(value, (package,))) and genuine.is_genuine_class(value, home)
+        return (
+            genuine.is_compiled(value)
+            and value.__name__ in (name, name.rstrip("_"), "bool", "float64", "int64")
+            or bool((home := genuine.class_home(value, (package,))) and genuine.is_genuine_class(value, home))
         )
     if kind is FunctionType:
         home = genuine.home_of(value.__code__, (package,))

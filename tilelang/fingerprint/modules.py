@@ -239,5 +239,3 @@ def torch_default_dtype(describer: Describer) -> None:
     torch = sys.modules["torch"]
     describer.record_probe(torch.get_default_dtype, torch.get_default_dtype())
     describer.text(f"default {torch.get_default_dtype()}")
-
-

@@ -11,8 +11,8 @@ from typing import Any
 
 from tilelang.artifact import KernelArtifact
 from tilelang.cache.kernel_cache import KernelCache, default_cache
-from tilelang.cache.key import KernelKey
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.key import KernelKey
+from tilelang.cache.keys.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text

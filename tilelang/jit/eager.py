@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilelang.cache.kernel_cache import default_cache
-from tilelang.cache.source_key import SourceKey, trace
+from tilelang.cache.keys.source_key import SourceKey, trace
 from tilelang.errors import ArgumentError
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.jit.kernel import JITKernel

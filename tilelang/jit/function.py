@@ -14,7 +14,7 @@ from typing import Any
 
 from tilelang import env, option
 from tilelang.cache.kernel_cache import default_cache
-from tilelang.cache.source_key import FunctionTracker, SourceKey, trace
+from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.watch import CALL, ITEM, Watch

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilelang.cache.entry import CacheEntry
+from tilelang.cache.entries.entry import CacheEntry
 from tilelang.errors import InterpreterError
 from tilelang.execution import Executor
 from tilelang.execution.arguments import prepare

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelParam
-from tilelang.cache.entry import CacheEntry
+from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.printable import one_line
 from tilelang.errors import TileLangError, concise
 from tilelang.execution import Executor, load

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from tilelang import env, option
-from tilelang.cache.installed import package_version
-from tilelang.cache.versions import executable_version
+from tilelang.cache.keys.installed import package_version
+from tilelang.cache.keys.versions import executable_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.target.info import TargetInfo, parse_target

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tilelang.cache import key, source_key
-from tilelang.cache.fingerprint import Fingerprint
+from tilelang.cache.keys import key, source_key
+from tilelang.cache.keys.fingerprint import Fingerprint
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.autotuner import DispatchedKernel
-from tilelang.cache.catalog import Catalog, Filter
+from tilelang.cache.command.catalog import Catalog, Filter
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.errors import TuningError
 
@@ -33,8 +33,8 @@ def negate(block, dtype="float32"):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch) -> Path:
     """A cache of the test's own, and nothing in memory."""
-    from tilelang.cache import key, source_key
-    from tilelang.cache.fingerprint import Fingerprint
+    from tilelang.cache.keys import key, source_key
+    from tilelang.cache.keys.fingerprint import Fingerprint
 
     for module in (key, source_key):
         monkeypatch.setattr(module, "compiler_fingerprint", lambda memo_file: Fingerprint((), True))
@@ -94,8 +94,8 @@ SEARCH = """
 import os, sys, torch
 import tilelang, tilelang.language as T
 from tilelang.autotuner import AutoTuner
-from tilelang.cache import key, source_key
-from tilelang.cache.fingerprint import Fingerprint
+from tilelang.cache.keys import key, source_key
+from tilelang.cache.keys.fingerprint import Fingerprint
 for module in (key, source_key):
     module.compiler_fingerprint = lambda memo_file: Fingerprint((), True)
 sys.path.insert(0, sys.argv[1])

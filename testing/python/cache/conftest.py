@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import key, location, source_key, warn
-from tilelang.cache.fingerprint import Fingerprint
+from tilelang.cache import warn
 from tilelang.cache.kernel_cache import KernelCache
+from tilelang.cache.keys import key, source_key
+from tilelang.cache.keys.fingerprint import Fingerprint
+from tilelang.cache.places import location
 
 from . import fakes
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact, KernelLaunch, KernelParam
-from tilelang.cache.fingerprint import Fingerprint
-from tilelang.cache.key import KernelKey
+from tilelang.cache.keys.fingerprint import Fingerprint
+from tilelang.cache.keys.key import KernelKey
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FINGERPRINT = Fingerprint((("python", "0" * 64),), True)
@@ -36,7 +36,7 @@ def artifact(name: str = "add", size: int = 64, **files: bytes) -> KernelArtifac
 
 def freeze_compiler() -> None:
     """Lets this process believe in a compiler that never changes, as the tests' own process does."""
-    from tilelang.cache import key, source_key
+    from tilelang.cache.keys import key, source_key
 
     for module in (key, source_key):
         module.compiler_fingerprint = lambda memo_file: FINGERPRINT

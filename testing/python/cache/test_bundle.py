@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import bundle, sources, store
+from tilelang.cache.entries import sources, store
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.travel import bundle
 from tilelang.errors import CacheError
 
 from . import fakes

@@ -17,12 +17,14 @@ import types
 import pytest
 from typer.testing import CliRunner
 
-from tilelang.cache import location, store, warn
-from tilelang.cache.catalog import Catalog
-from tilelang.cache.cli import human_age, human_bytes
-from tilelang.cache.index import Index
+from tilelang.cache import warn
+from tilelang.cache.command.catalog import Catalog
+from tilelang.cache.command.cli import human_age, human_bytes
+from tilelang.cache.database.index import Index
+from tilelang.cache.entries import store
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.places import location
 from tilelang.cli import app
 from tilelang.errors import CacheWarning
 

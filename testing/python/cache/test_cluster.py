@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, func, select
 
 from tilelang.autotuner.cluster import tune_on
-from tilelang.cache import schema
+from tilelang.cache.database import schema
 from tilelang.errors import TuningError
 
 from . import fakes, postgres

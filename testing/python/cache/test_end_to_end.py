@@ -10,7 +10,7 @@ import torch
 
 import tilelang
 from tilelang.cache import compile_fixed
-from tilelang.cache.catalog import Catalog
+from tilelang.cache.command.catalog import Catalog
 from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.errors import CompileError
 

@@ -6,9 +6,10 @@ import os
 import threading
 import time
 
-from tilelang.cache import eviction, lease, store
-from tilelang.cache.catalog import Catalog
+from tilelang.cache.command.catalog import Catalog
+from tilelang.cache.entries import eviction, store
 from tilelang.cache.kernel_cache import KernelCache
+from tilelang.cache.locks import lease
 
 from . import fakes
 

@@ -16,9 +16,13 @@ from pathlib import Path
 import pytest
 
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import codec, eviction, filesystem, index, journal, lease, location, maintenance, sources, store
+from tilelang.cache.command import maintenance
+from tilelang.cache.database import index, journal
+from tilelang.cache.entries import codec, eviction, sources, store
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.locks import lease
+from tilelang.cache.places import filesystem, location
 from tilelang.errors import CacheWarning
 
 from . import fakes
@@ -40,7 +44,7 @@ def one_warning(caught: list[warnings.WarningMessage], text: str) -> None:
 PUBLISH = """
 import os, signal, sys
 from cache import fakes
-from tilelang.cache import store
+from tilelang.cache.entries import store
 from tilelang.cache.kernel_cache import KernelCache
 
 def reached(step):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import fingerprint, header_watch, memo, source_key
-from tilelang.cache.memo import CallMemo
-from tilelang.cache.source_key import FunctionTracker
+from tilelang.cache.keys import fingerprint, header_watch, memo, source_key
+from tilelang.cache.keys.memo import CallMemo
+from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.fingerprint import plain, watch
 
 

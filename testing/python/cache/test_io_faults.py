@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import location, warn
-from tilelang.cache.entry import CacheEntry
+from tilelang.cache import warn
+from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.places import location
 
 from . import fakes
 from .faults import Faults

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from tilelang.cache import store
-from tilelang.cache.files import PARAMS_PATH
+from tilelang.cache.entries import store
+from tilelang.cache.entries.files import PARAMS_PATH
 from tilelang.cache.kernel_cache import KernelCache
 from tilelang.errors import CacheWarning
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilelang.cache import fingerprint as fingerprint_module
-from tilelang.cache.fingerprint import Fingerprint
-from tilelang.cache.installed import package_version
-from tilelang.cache.versions import executable_version
+from tilelang.cache.keys import fingerprint as fingerprint_module
+from tilelang.cache.keys.fingerprint import Fingerprint
+from tilelang.cache.keys.installed import package_version
+from tilelang.cache.keys.versions import executable_version
 from tilelang.errors import CacheError
 from tilelang.fingerprint.canonical import NotCanonical, canonical
 from tilelang.fingerprint.plain import _python_plain_key, plain_key
@@ -104,8 +104,8 @@ def test_sets_have_an_order_and_objects_have_none():
 SHOW = """
 import json, sys
 from pathlib import Path
-from tilelang.cache.fingerprint import compiler_fingerprint
-from tilelang.cache.key import KernelKey
+from tilelang.cache.keys.fingerprint import compiler_fingerprint
+from tilelang.cache.keys.key import KernelKey
 found = compiler_fingerprint(None)
 print(json.dumps([dict(found.parts), found.loaded_is_on_disk, KernelKey("n", "p", "t", "b").digest]))
 """
@@ -178,8 +178,8 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from cache import fakes
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.key import KernelKey
-from tilelang.cache.source_key import FunctionTracker
+from tilelang.cache.keys.key import KernelKey
+from tilelang.cache.keys.source_key import FunctionTracker
 
 def make(n):
     return n
@@ -235,7 +235,7 @@ def test_version_of_an_executable_is_asked_once_on_a_machine(tmp_path):
     tool, log = tmp_path / "tooly", tmp_path / "log"
     tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho 2.0\n")
     tool.chmod(0o755)
-    code = "import sys; from tilelang.cache.versions import executable_version; print(executable_version(sys.argv[1]))"
+    code = "import sys; from tilelang.cache.keys.versions import executable_version; print(executable_version(sys.argv[1]))"
     assert [fakes.run_python(code, str(tool)).stdout.strip() for _ in range(2)] == ["2.0", "2.0"]
     assert log.read_text() == "asked\n"
 

@@ -8,9 +8,10 @@ import subprocess
 import pytest
 
 import tilelang.option
-from tilelang.cache import layers, location, warn
+from tilelang.cache import warn
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.places import layers, location
 from tilelang.errors import CacheWarning
 
 from . import fakes

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import report
-from tilelang.cache.catalog import Catalog
+from tilelang.cache.command import report
+from tilelang.cache.command.catalog import Catalog
 from tilelang.cache.kernel_cache import KernelCache
 
 from . import fakes

@@ -19,9 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import index, journal, lease, location, manifest, scratch, sources, store, warn
+from tilelang.cache import warn
+from tilelang.cache.database import index, journal
+from tilelang.cache.entries import manifest, scratch, sources, store
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import FunctionTracker, SourceKey
+from tilelang.cache.keys.source_key import FunctionTracker, SourceKey
+from tilelang.cache.locks import lease
+from tilelang.cache.places import location
 from tilelang.errors import CacheWarning
 from tilelang.fingerprint import plain
 from tilelang.fingerprint.plain import _python_plain_key
@@ -276,7 +280,7 @@ def test_the_wait_for_the_index_is_two_seconds():
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tilelang.cache import lease
+from tilelang.cache.locks import lease
 with lease.exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
@@ -376,7 +380,7 @@ def test_an_unreadable_layer_is_a_miss(place):
         victim.chmod(0)
         answer = home.run(
             "from tilelang.cache.kernel_cache import KernelCache\n"
-            "from tilelang.cache.source_key import SourceKey\n"
+            "from tilelang.cache.keys.source_key import SourceKey\n"
             "from cache import fakes\n"
             "KernelCache().lookup_source(SourceKey('5' * 64))\n"
             "print(KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).origin)\n",

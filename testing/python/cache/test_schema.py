@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from tilelang.cache import hot_path, schema, statements
-from tilelang.cache.catalog import Catalog
+from tilelang.cache.command.catalog import Catalog
+from tilelang.cache.database import hot_path, schema, statements
 from tilelang.cache.kernel_cache import KernelCache
 
 from . import fakes
@@ -15,7 +15,7 @@ def test_the_statements_are_those_of_the_schema():
     assert statements.VERSION == schema.VERSION
     assert [hot_path.sql(statement) for statement in hot_path.creation()] == statements.CREATE
     for name, statement in hot_path.STATEMENTS.items():
-        assert getattr(statements, name) == hot_path.sql(statement), "run python -m tilelang.cache.hot_path"
+        assert getattr(statements, name) == hot_path.sql(statement), "run python -m tilelang.cache.database.hot_path"
 
 
 def test_the_tables_are_those_of_the_schema(cache):

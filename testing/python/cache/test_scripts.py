@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from tilelang.cache import scripts
+from tilelang.cache.command.maintenance import clear, collect
 from tilelang.cache.dispatch import DispatchTable, Row, distance
+from tilelang.cache.entries import scripts
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.maintenance import clear, collect
 
 from . import fakes
 
@@ -89,7 +89,7 @@ def test_a_task_that_cannot_be_kept_stays_in_memory(cache, own_cache):
 
 
 def test_a_search_marks_its_kernels(cache):
-    from tilelang.cache.catalog import Catalog, Filter
+    from tilelang.cache.command.catalog import Catalog, Filter
 
     entry = cache.lookup_or_compile(fakes.key(), fakes.artifact)
     cache.lookup_or_compile(fakes.key("sub"), fakes.artifact)

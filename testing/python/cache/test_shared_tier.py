@@ -13,9 +13,11 @@ import warnings
 import pytest
 from sqlalchemy import create_engine, func, select, update
 
-from tilelang.cache import ranks, schema, shared_tier
+from tilelang.cache import ranks
+from tilelang.cache.database import schema
 from tilelang.cache.kernel_cache import KernelCache
-from tilelang.cache.source_key import SourceKey
+from tilelang.cache.keys.source_key import SourceKey
+from tilelang.cache.travel import shared_tier
 from tilelang.errors import CacheWarning
 
 from . import fakes, postgres

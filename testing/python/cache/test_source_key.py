@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from tilelang.cache.source_key import FunctionTracker
+from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.fingerprint import plain, watch
 
 REFUSED = {
@@ -56,7 +56,7 @@ def module(folder: Path, text: str) -> Iterator[ModuleType]:
 def both_watches(request, monkeypatch):
     """The tests run with the compiled helper, where it was built, and without."""
     if request.param == "python":
-        from tilelang.cache import source_key
+        from tilelang.cache.keys import source_key
 
         monkeypatch.setattr(watch, "plain_key", plain._python_plain_key)
         monkeypatch.setattr(source_key, "Watch", watch.PythonWatch)

@@ -30,9 +30,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tilelang.cache import source_key
-from tilelang.cache.fingerprint import Fingerprint
-from tilelang.cache.source_key import FunctionTracker, SourceKey, trace
+from tilelang.cache.keys import source_key
+from tilelang.cache.keys.fingerprint import Fingerprint
+from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 
 from .uses import USES, program
 from .ways import AFTER, BEFORE, WAYS, Way

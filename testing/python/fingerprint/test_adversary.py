@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cache import source_key
-from tilelang.cache.fingerprint import Fingerprint
+from tilelang.cache.keys import source_key
+from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.fingerprint import watch
 from tilelang.fingerprint.recorder import recording
 

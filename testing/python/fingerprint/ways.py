@@ -82,7 +82,9 @@ def _plain() -> list[Way]:
 
 
 def _annotations() -> list[Way]:
-    spec = "class Spec:\n    def __init__(self, v):\n        self.v = v\n    def __repr__(self):\n        return f'Spec({self.v})'\n"
+    spec = (
+        "class Spec:\n    def __init__(self, v):\n        self.v = v\n    def __repr__(self):\n        return f'Spec({self.v})'\n"
+    )
     return [
         Way("annotation's object", spec + "V = Spec(@V@)\ndef helper(a: V):\n    return helper.__annotations__['a'].v\n", "helper(1)", ("prog.helper.__annotations__['a'].v = NEW", "prog.helper.__annotations__['a'] = prog.Spec(NEW)", "prog.helper.__annotations__ = {'a': prog.Spec(NEW)}")),
         Way("captured annotation", spec + "def build(k):\n    def helper(a: Spec(k)):\n        return helper.__annotations__['a'].v\n    return helper\nhelper = build(@V@)\n", "helper(1)", ("prog.helper = prog.build(NEW)", "prog.helper.__annotations__['a'].v = NEW")),

@@ -1,0 +1,1 @@
+"""What people can do with a cache: ``tilelang cache …``."""

@@ -1,0 +1,135 @@
+"""What the compiler is: a digest of everything that turns a program into code.
+
+Our Python sources, native libraries and device headers count by content; TVM by the hashes that its wheel records. No
+absolute path, time or owner enters, so a moved tree and another machine have the same fingerprint.
+
+Reading some hundred files takes tens of milliseconds, their ``stat`` data one: contents are remembered under the digest
+of the ``stat`` data (path, size, mtime, ctime, inode). A file that changed within the last seconds is not remembered,
+because a second change within one tick of the file system's clock would look the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilelang.cache.keys import installed, state_memo
+
+PACKAGE = Path(__file__).resolve().parents[2]
+_HEADERS_IN_TREE = PACKAGE.parent / "src" / "tl_templates"
+_RACY_NS = 2_000_000_000
+_KIND_BY_SUFFIX = {".py": "python", ".so": "native", **dict.fromkeys((".h", ".cuh", ".hpp", ".inc", ".c", ".cu"), "headers")}
+_DISTRIBUTIONS = ("apache-tvm", "apache-tvm-ffi")
+_started_ns = time.time_ns()
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Digests of the parts of the compiler.
+
+    Attributes:
+        parts: part (``python``, ``native``, ``headers``, and a distribution each) -> digest.
+        loaded_is_on_disk: False where a source changed after this process had started: the code that runs is then not the
+            code that was read here, and nothing it makes may be kept under this fingerprint.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    loaded_is_on_disk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    kind: str
+    name: str  # relative to its tree
+    path: str
+    stat: tuple[int, ...]  # size, mtime_ns, ctime_ns, inode
+
+
+def compiler_fingerprint(memo_file: Path | None) -> Fingerprint:
+    """The fingerprint of the compiler as it is on disk now; ``memo_file`` keeps contents' digests between processes."""
+    found = list(files())
+    listing = repr(sorted((file.name, file.kind, file.path, file.stat) for file in found))
+    state = hashlib.sha256(listing.encode()).hexdigest()
+    parts = _known.get(state)
+    if parts is None:
+        parts = _as_parts(state_memo.recall(memo_file, state)) or _digest(found)
+        _known[state] = parts
+        if all(_is_settled(file) for file in found):
+            state_memo.remember(memo_file, state, parts)
+    return Fingerprint(parts, _loaded_is_on_disk(found))
+
+
+def _as_parts(value: Any) -> tuple[tuple[str, str], ...] | None:
+    try:
+        return tuple((str(kind), str(text)) for kind, text in value) or None
+    except (TypeError, ValueError):
+        return None
+
+
+_known: dict[str, tuple[tuple[str, str], ...]] = {}
+_first_seen: list[frozenset] = []
+
+
+def _loaded_is_on_disk(files: list[_File]) -> bool:
+    # Headers are read at each compilation; Python and native code is what was loaded.
+    loaded = frozenset((file.name, file.stat) for file in files if file.kind != "headers")
+    if not _first_seen:
+        _first_seen.append(loaded)
+    return loaded == _first_seen[0] and all(file.stat[2] < _started_ns for file in files if file.kind != "headers")
+
+
+def _is_settled(file: _File) -> bool:
+    return max(file.stat[1], file.stat[2]) < time.time_ns() - _RACY_NS
+
+
+def files() -> Iterator[_File]:
+    """The files that make up the compiler."""
+    yield from _tree(PACKAGE, "")
+    if _HEADERS_IN_TREE.is_dir():
+        yield from _tree(_HEADERS_IN_TREE, "tl_templates/")
+    for name, record in _records():
+        found = os.stat(record)
+        yield _File(name, name, record, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
+
+
+def _tree(folder: os.PathLike | str, prefix: str) -> Iterator[_File]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _tree(entry.path, f"{prefix}{entry.name}/")
+            elif (kind := _KIND_BY_SUFFIX.get(os.path.splitext(entry.name)[1])) is not None:
+                found = entry.stat()
+                stat = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+                yield _File(kind, prefix + entry.name, entry.path, stat)
+
+
+@functools.cache
+def _records() -> tuple[tuple[str, str], ...]:
+    """(distribution-version, path of its RECORD) of TVM's distributions."""
+    folders = [installed.dist_infos()[name] for name in _DISTRIBUTIONS if name in installed.dist_infos()]
+    rows = [(os.path.basename(folder).removesuffix(".dist-info"), os.path.join(folder, "RECORD")) for folder in folders]
+    return tuple((name, record) for name, record in rows if os.path.exists(record))
+
+
+def _digest(files: list[_File]) -> tuple[tuple[str, str], ...]:
+    states: dict[str, hashlib._Hash] = {}
+    for file in sorted(files, key=lambda file: (file.kind, file.name)):
+        content = _record_hashes(file.path) if file.path.endswith("RECORD") else Path(file.path).read_bytes()
+        state = states.setdefault(file.kind, hashlib.sha256())
+        state.update(f"{file.name}\0{len(content)}\0".encode())
+        state.update(content)
+    return tuple((kind, state.hexdigest()) for kind, state in sorted(states.items()))
+
+
+def _record_hashes(path: str) -> bytes:
+    """The lines of a RECORD that name packaged files: installers add lines of their own (scripts, byte code, INSTALLER)."""
+    lines = Path(path).read_bytes().splitlines()
+    kept = (line for line in lines if b",sha256=" in line and b".dist-info/" not in line and not line.startswith(b".."))
+    return b"\n".join(sorted(kept))

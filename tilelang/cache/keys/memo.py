@@ -1,0 +1,61 @@
+"""``cached()`` in memory: the same program object and the same options give the same kernel at once.
+
+Programs are immutable, so that their identity is enough; they are held weakly. Options are compared by value with their
+types, because 1, 1.0 and True may lower differently.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from tilelang.cache.keys import header_watch
+from tilelang.fingerprint.plain import NotPlain, plain_key
+from tilelang.fingerprint.watch import Watch
+
+
+class CallMemo:
+    """(program object, options) -> kernel."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[weakref.ref, dict[bytes, Any]]] = {}
+        self._headers = Watch([])
+
+    def get(self, func: Any, options: tuple) -> Any:
+        """The kernel, or None."""
+        row = self._rows.get(id(func))
+        if row is None or row[0]() is not func:
+            return None
+        if not self._headers.holds():
+            self.clear()
+            return None
+        try:
+            return row[1].get(plain_key(options))
+        except NotPlain:
+            return None
+
+    def put(self, func: Any, options: tuple, kernel: Any) -> None:
+        """Remembers ``kernel``, where ``func`` can be referred to weakly and the options are plain values."""
+        identity = id(func)
+        if not self._rows:
+            self._headers = Watch(header_watch.records())
+        try:
+            key = plain_key(options)
+            row = self._rows.get(identity)
+            if row is None or row[0]() is not func:
+                rows = self._rows
+                reference = weakref.ref(func, lambda gone: _forget(rows, identity, gone))
+                row = rows[identity] = (reference, {})
+        except (NotPlain, TypeError):
+            return
+        row[1][key] = kernel
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._rows.clear()
+
+
+def _forget(rows: dict[int, tuple[weakref.ref, dict[bytes, Any]]], identity: int, gone: weakref.ref) -> None:
+    row = rows.get(identity)
+    if row is not None and row[0] is gone:
+        del rows[identity]

@@ -1,0 +1,228 @@
+"""The source key: is this call of a kernel factory one that was compiled before? Answered without tracing.
+
+The key covers the factory's code, everything that it can read, its arguments, the options of the decorator, Python and the
+compiler. Within a process the answer is remembered and revalidated by identity in about a microsecond; in a new process
+the key leads to the kernel through one small file.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+from tilelang import env
+from tilelang.cache import warn
+from tilelang.cache.keys import header_watch
+from tilelang.cache.keys.fingerprint import compiler_fingerprint
+from tilelang.cache.places import location
+from tilelang.fingerprint import Describer, Unfaithful, source_text, watch
+from tilelang.fingerprint.canonical import canonical, digest
+from tilelang.fingerprint.functions import results_are_current
+from tilelang.fingerprint.missing import MISSING
+from tilelang.fingerprint.plain import NotPlain
+from tilelang.fingerprint.recorder import Touched, recording
+from tilelang.fingerprint.watch import Recall, Watch
+
+FORMAT = "tilelang-source-2"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKey:
+    """The key of one call, or why it has none.
+
+    Attributes:
+        digest: 64 hexadecimal digits, or None where the shortcut is off.
+        function: the factory, for people.
+        reason: why the shortcut is off; empty where it is on.
+        here: the same for this process alone, where more can be told; None where nothing can.
+        problem: tells after the trace, given what the trace touched, why the key does not stand for it; empty where it does.
+    """
+
+    digest: str | None
+    function: str = ""
+    reason: str = ""
+    here: str | None = field(default=None, repr=False, compare=False)
+    problem: Callable[[Touched | None], str] | None = field(default=None, repr=False, compare=False)
+
+    def traced(self, touched: Touched | None) -> SourceKey:
+        """This key after the trace, when it is about to be recorded: still the same, made from the text that the front end
+        read, and of everything that the trace touched. Whatever is not covered turns the shortcut off."""
+        problem = self.problem(touched) if self.here is not None and self.problem is not None else ""
+        return SourceKey(None, self.function, problem) if problem else self
+
+
+@dataclass(slots=True)
+class _Known:
+    """The function's part of the key, valid while ``recall.holds()``."""
+
+    digest: str
+    description: Describer
+    recall: Any
+
+
+class FunctionTracker:
+    """Source keys and remembered results of one function under one set of options.
+
+    Args:
+        function: the kernel factory as the user wrote it.
+        extra: whatever else decides the kernel, as plain values: target, backend, out_idx, pass configurations, flags,
+            versions of the toolchain.
+    """
+
+    def __init__(self, function: FunctionType, extra: tuple = ()):
+        self.function = function
+        self.extra = extra
+        self._known: _Known | None = None
+        self._refused: tuple[str, Any] | None = None
+        self._get: Callable[[tuple, dict], Any] | None = None
+
+    def recall(self, args: tuple, kwargs: dict) -> Any:
+        """What :meth:`remember` was given for these arguments, if nothing that it depends on has changed; else None."""
+        get = self._get
+        if get is None:
+            return None
+        try:
+            try:
+                found = get(args, kwargs)
+            except NotPlain:
+                return self._recall_by_content(args, kwargs)
+            if found is None and not self._known.recall.holds():
+                return self._recall_by_content(args, kwargs)
+            return found
+        except Exception as error:  # user objects may do anything when they are looked at
+            self.forget()
+            warn.once("recall", f"a kernel is not looked up in memory: {warn.describe(error)}")
+            return None
+
+    def remember(self, args: tuple, kwargs: dict, result: Any, source: SourceKey) -> None:
+        """Lets :meth:`recall` return ``result``, which was made under ``source``; does nothing where it is off, where the
+        function is no longer what it was, or where a change could go unnoticed."""
+        if source.here is None or self.source_key(args, kwargs).here != source.here:
+            return
+        try:
+            self._known.recall.rows()[self._row(args, kwargs)] = result
+        except Exception as error:  # as in recall
+            warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
+            return
+        self._get = self._known.recall.get
+
+    def forget(self) -> None:
+        """Empties the memory."""
+        self._known = self._get = None
+
+    def source_key(self, args: tuple, kwargs: dict) -> SourceKey:
+        """The key of the call ``function(*args, **kwargs)``."""
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        try:
+            return self._key(name, args, kwargs)
+        except Unfaithful as error:
+            return SourceKey(None, name, str(error))
+        except Exception as error:  # as in recall
+            return SourceKey(None, name, f"looking at what it reads raises {warn.describe(error)}")
+
+    def _key(self, name: str, args: tuple, kwargs: dict) -> SourceKey:
+        known = self._function_part()
+        arguments = _describe_arguments(args, kwargs)
+        arguments.finish(known.description)
+        known.description.finish(arguments)
+        compiler = compiler_fingerprint(location.memo_file())
+        if not compiler.loaded_is_on_disk:
+            return SourceKey(None, name, "tilelang's own files changed after this process had started")
+        parts = (
+            FORMAT,
+            python_tag(),
+            known.digest,
+            arguments.digest(),
+            canonical(self.extra),
+            canonical(env.code_changing()),
+        )
+        key = digest(*parts, canonical(compiler.parts))
+        local = known.description.local or arguments.local
+        problem = functools.partial(self._problem, args, kwargs, key, (known.description, arguments))
+        return SourceKey(None if local else key, name, local, key, problem)
+
+    def _problem(self, args: tuple, kwargs: dict, key: str, described: tuple[Describer, ...], touched: Touched | None) -> str:
+        """Why what was traced is not what ``key`` says; empty where it is."""
+        codes: list[CodeType] = [code for describer in described for code in describer.codes]
+        changed = source_text.changed_file(codes)
+        if changed is not None:
+            return f"{changed} is not the text that the running code came from"
+        uncovered = touched.uncovered(described) if touched is not None else ""
+        if uncovered:
+            return uncovered
+        results_are_current([cached for describer in described for cached in describer.cached])
+        now = FunctionTracker(self.function, self.extra).source_key(args, kwargs)
+        return "" if now.here == key else now.reason or "the function changes what it reads"
+
+    def _function_part(self) -> _Known:
+        known = self._known
+        if known is not None and known.recall.holds():
+            return known
+        if self._refused is not None and self._refused[1].holds():
+            raise Unfaithful(self._refused[0])
+        fresh = self._describe()
+        if known is not None and fresh.digest == known.digest:
+            # Other objects with the same content: what is remembered stays right.
+            fresh.recall.rows().update(known.recall.rows())
+        known = self._known = fresh
+        self._get = fresh.recall.get if fresh.recall.rows() else None
+        return known
+
+    def _describe(self) -> _Known:
+        describer = Describer()
+        describer.records += header_watch.records()
+        describer.records += _environment_records()
+        try:
+            describer.value(self.function)
+            describer.finish()
+        except Unfaithful as error:
+            self._refused = str(error), Watch(describer.records)
+            raise
+        # What is remembered must not be carried over a change of the environment or of a device header either.
+        headers = dict(compiler_fingerprint(location.memo_file()).parts).get("headers")
+        content = digest(describer.digest(), canonical(env.code_changing()), str(headers))
+        return _Known(content, describer, Recall(Watch(describer.records)))
+
+    def _row(self, args: tuple, kwargs: dict) -> bytes:
+        try:
+            return watch.plain_key((args, kwargs))
+        except NotPlain:
+            return _describe_arguments(args, kwargs).digest().encode()
+
+    def _recall_by_content(self, args: tuple, kwargs: dict) -> Any:
+        if self.source_key(args, kwargs).here is None:
+            self.forget()
+            return None
+        return self._known.recall.rows().get(self._row(args, kwargs))
+
+
+def trace(source: SourceKey | None, work: Callable[[], Any]) -> tuple[Any, SourceKey | None]:
+    """What ``work`` traces, and the source key as far as it covers what the trace touched."""
+    if source is None or source.here is None:
+        return work(), source
+    with recording() as touched:
+        result = work()
+    return result, source.traced(touched)
+
+
+def _describe_arguments(args: tuple, kwargs: dict) -> Describer:
+    describer = Describer()
+    with describer.at("an argument"):
+        for name, value in (*enumerate(args), *kwargs.items()):
+            describer.text(f"argument {name}")
+            describer.value(value)
+    return describer
+
+
+def _environment_records() -> list[tuple[int, Any, Any, Any]]:
+    table = env.raw_table()
+    return [(watch.ITEM, table, key, table.get(key, MISSING)) for key in env.code_changing_keys()]
+
+
+def python_tag() -> str:
+    """What decides the byte code and how it runs."""
+    return f"{sys.implementation.cache_tag} {sys.version_info[:2]} -O{sys.flags.optimize}"

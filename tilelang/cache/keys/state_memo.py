@@ -1,0 +1,43 @@
+"""Answers that hold for a state of some files, kept between processes: a small JSON file of state -> answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tilelang.cache.places import plain_files
+
+_ROWS = 64
+_MAX_BYTES = 1 << 20
+
+
+def recall(file: Path | None, state: str) -> Any:
+    """The answer for ``state``, or None."""
+    return None if file is None else _rows(file).get(state)
+
+
+def remember(file: Path | None, state: str, answer: Any) -> None:
+    """Keeps an answer that JSON can hold; the oldest ones go, and a file that cannot be written is left."""
+    if file is None:
+        return
+    rows = _rows(file)
+    rows.pop(state, None)
+    rows[state] = answer
+    draft = file.with_name(f"{file.name}.{os.getpid()}.{os.urandom(2).hex()}")
+    try:
+        draft.write_text(json.dumps(dict(list(rows.items())[-_ROWS:])))
+        draft.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def _rows(file: Path) -> dict[str, Any]:
+    try:
+        rows = json.loads(plain_files.read(file, _MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return rows if isinstance(rows, dict) else {}

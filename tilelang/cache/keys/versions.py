@@ -1,0 +1,37 @@
+"""Versions of tools, for the ``toolchain`` of a kernel key; cheap enough for the warm path."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+
+from tilelang.cache.keys import state_memo
+from tilelang.cache.places import location
+from tilelang.fingerprint.canonical import digest
+
+
+def executable_version(program: str, *arguments: str) -> str:
+    """What ``program --version`` prints (or with ``arguments`` in its place), asked once for each state of the file."""
+    path = shutil.which(program)
+    if path is None:
+        return ""
+    found = os.stat(path)
+    return _version(path, arguments or ("--version",), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+@functools.cache
+def _version(path: str, arguments: tuple[str, ...], *state: int) -> str:
+    known = digest("tool", path, *arguments, *map(str, state))
+    text = state_memo.recall(location.memo_file(), known)
+    if not isinstance(text, str):
+        text = _ask(path, arguments)
+        state_memo.remember(location.memo_file(), known, text)
+    return text
+
+
+def _ask(path: str, arguments: tuple[str, ...]) -> str:
+    result = subprocess.run([path, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    # A version text may name the path that it was called by.
+    return (result.stdout or result.stderr).replace(path, os.path.basename(path)).strip()

@@ -1,0 +1,1 @@
+"""Who holds a key or an entry: threads, processes, children."""

@@ -1,0 +1,1 @@
+"""Where the cache is, and whether that is a safe place."""

@@ -1,0 +1,1 @@
+"""How entries travel: between hosts, as files, as layers of images."""
