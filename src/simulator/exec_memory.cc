@@ -18,6 +18,7 @@ struct MemorySpec {
   Address address;
   uint8_t element = 4;  // bytes
   uint8_t count = 1;    // vector elements
+  uint8_t used = 1;     // of a load: elements up to the last one that something reads
   uint8_t width = 4;    // register bytes
   bool sign = false;    // sign-extend into wider registers
 };
@@ -141,6 +142,27 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   return s.order.strong && good ? w.polled(poll_of(w, in, addresses, good, s)) : Step::kNext;
 }
 
+/// A vector load whose last elements nothing reads: a compiler made one access of fewer (three floats become .v4). Memory is
+/// allocated in larger units than that, so the elements that nobody wants are neither checked nor touched.
+Step run_load_partly(Warp& w, const Instruction& in, LaneMask exec) {
+  const auto& access = *static_cast<const Access*>(in.extra);
+  const MemorySpec& s = access.spec;
+  uint64_t addresses[kLanes];
+  uint8_t* pointers[kLanes];
+  lane_addresses(w, s.address, addresses);
+  const uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
+  if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, false);
+  LaneMask good = 0;
+  for_lanes(exec, [&](int l) {
+    pointers[l] = access_aligned(w, in, l, s.space, addresses[l], static_cast<uint32_t>(s.element) * s.used, bytes,
+                                 AccessKind::kRead);
+    if (pointers[l]) good |= 1u << l;
+  });
+  access.move(w, in, pointers, good, s.used);
+  if (good != exec) poison_lanes(w, in, s, exec & ~good);
+  return Step::kNext;
+}
+
 /// Lanes that need a closer look one after the other, so that a race of two lanes of this store that write the same value
 /// is none.
 void store_checked(Warp& w, const Instruction& in, const Access& access, const uint64_t* addresses, LaneMask exec,
@@ -239,6 +261,8 @@ void decode_elements(Decoder& d, MemorySpec& s, const TypeInfo* type, size_t ind
   std::vector<uint32_t> slots;
   for (size_t i = 0; i < items.size(); ++i) {
     uint32_t width;
+    const bool read = items[i].kind == Operand::Kind::kRegister && !d.function().is_named_once(items[i].index);
+    if (read) s.used = static_cast<uint8_t>(i + 1);
     slots.push_back(store ? d.source_wide(items[i], type, &width) : d.destination_wide(items[i], type->bytes, &width));
     if (i > 0 && width != s.width) d.fail("vector elements must be registers of one width");
     s.width = static_cast<uint8_t>(width);
@@ -270,7 +294,8 @@ void decode_access(Decoder& d, bool store) {
   if (const Symbol* symbol = parameter_symbol(d, store ? 0 : 1, &offset))
     return decode_param(d, access, *symbol, offset, store);
   s.address = d.address(store ? 0 : 1);
-  d.out.run = store ? run_store : run_load;
+  const bool partly = !store && !s.order.strong && s.used < s.count;
+  d.out.run = store ? run_store : partly ? run_load_partly : run_load;
 }
 
 Step run_nothing(Warp&, const Instruction&, LaneMask) { return Step::kNext; }

@@ -26,6 +26,11 @@ OpcodeTable build_opcode_table() {
   return table;
 }
 
+void count_mentions(const Operand& operand, std::vector<uint32_t>& mentions) {
+  if (operand.kind == Operand::Kind::kRegister) ++mentions[operand.index];
+  for (const Operand& child : operand.children) count_mentions(child, mentions);
+}
+
 const OpcodeTable& opcode_table() {
   static const OpcodeTable table = build_opcode_table();
   return table;
@@ -100,7 +105,12 @@ std::string full_text(const Statement& statement) {
 
 FunctionDecoder::FunctionDecoder(const Function& function, const SymbolTable& symbols, Program& program,
                                  DecodedFunction& out)
-    : function(function), program(program), out(out), symbols_(symbols) {}
+    : function(function), program(program), out(out), symbols_(symbols), mentions_(function.registers.size(), 0) {
+  for (const Statement& statement : function.statements) {
+    if (statement.guard >= 0) ++mentions_[static_cast<size_t>(statement.guard)];
+    for (const Operand& operand : statement.operands) count_mentions(operand, mentions_);
+  }
+}
 
 uint32_t FunctionDecoder::allocate(uint32_t bytes) {
   uint32_t offset = out.frame_bytes;

@@ -35,6 +35,8 @@ class FunctionDecoder {
   // Used by Decoder.
   uint32_t register_slot(uint32_t index, uint32_t line);
   const TypeInfo* register_type(uint32_t index) const { return function.registers[index].type; }
+  /// Whether a register is named once only: what its one instruction writes to it is never read.
+  bool is_named_once(uint32_t index) const { return mentions_[index] == 1; }
   uint32_t constant_slot(uint64_t low, uint64_t high, uint32_t bytes);
   uint32_t special_slot(SpecialKind kind, uint32_t payload, uint32_t bytes);
   /// Slot of a special register by name; `clock` receives which counter it is (-1: none).
@@ -62,6 +64,7 @@ class FunctionDecoder {
   const SymbolTable& symbols_;
   SymbolTable own_symbols_;
   std::vector<uint32_t> register_slots_;
+  std::vector<uint32_t> mentions_;  // of each register in the function
   std::map<std::tuple<uint64_t, uint64_t, uint32_t>, uint32_t> constants_;
   std::map<std::tuple<int, uint32_t, uint32_t>, uint32_t> specials_;
   std::map<uint32_t, uint32_t> scratch_;

@@ -202,3 +202,21 @@ extern "C" __global__ void k(int* out) {
         out.zero_()
         report = kernel.launch(words // 32, 32, [out], checks="all", seed=seed, workers=4)
         assert not report.findings and torch.equal(out, torch.arange(words, dtype=torch.int32))
+
+
+def test_a_padding_lane_that_nothing_reads_is_no_access():
+    source = """
+extern "C" __global__ void k(float* out, const float4* in) {
+  __shared__ __align__(16) float s[3];
+  if (threadIdx.x < 3) s[threadIdx.x] = threadIdx.x + 1;
+  __syncthreads();
+  float x, y, z, w;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+    : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "r"((unsigned)__cvta_generic_to_shared(s)));
+  out[threadIdx.x] = x + y + z USE;
+}"""
+    out = np.zeros(32, np.float32)
+    kernels.clean(cuda.run(source.replace("USE", ""), [out, np.zeros(4, np.float32)], 32))
+    assert (out == 6).all()
+    report = cuda.run(source.replace("USE", "+ w"), [out, np.zeros(4, np.float32)], 32)
+    assert cuda.kinds(report) & {"uninitialised", "out-of-bounds"}
