@@ -14,11 +14,11 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.layout.digits import Form, NotMixedRadix, Term
-from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout
 from tilelang.layout.memory import TileLayout
 from tilelang.layout.swizzle import conflicts
 from tilelang.target.cuda.inference.layouts import Layouts
-from tilelang.target.cuda.inference.loop_layout import LoopLayout
+from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.vectors import element_strides, vectorised
 from tilelang.target.cuda.reading.nest import Access, form_of, is_memory, mentions
 from tilelang.target.cuda.reading.tree import Loop, Operator, Parallel, Repeat, TileTree, inside
@@ -28,9 +28,15 @@ _WARP = 32
 _UNKNOWN_TRIPS = 8
 """Iterations of a loop whose number is known at run time only."""
 
-_BARRIER, _SHUFFLE, _REQUEST, _SECTOR, _PASS, _GATHER = 20, 4, 2, 2, 2, 32
+_BARRIER, _SHUFFLE, _REQUEST, _SECTOR, _PASS, _LOCAL = 20, 4, 2, 2, 2, 8
 """Cycles of a barrier, of a shuffle, of a request to memory, of each sector of global memory and of each pass over the banks that
-the request takes; sectors of a request to addresses that the data choose."""
+the request takes, and of an access to local memory (four sectors)."""
+
+_GATHER = 32
+"""Sectors of a request to addresses that the data choose."""
+
+_REGISTERS = 128
+"""Registers of a thread that one fragment may fill."""
 
 
 def cost(tree: TileTree, layouts: Layouts, facts: Any, conversions: Iterable[Any] = ()) -> float:
@@ -38,7 +44,14 @@ def cost(tree: TileTree, layouts: Layouts, facts: Any, conversions: Iterable[Any
     weights = trips(tree)
     total = sum(weights[node] * _nest(node, layouts.loops[node], layouts, facts, tree) for node in layouts.loops)
     total += sum(weights[node] * _reduction(node, layouts) for node in weights if isinstance(node, Operator))
+    total += sum(_spilled(buffer, layout) for buffer, layout in layouts.fragments.items() if buffer not in tree.aliases)
     return total + sum(weights[node] * _BARRIER for node in conversions if node in weights)
+
+
+def _spilled(buffer: Any, layout: FragmentLayout) -> float:
+    """Cycles to store and load again the words of a fragment that a thread has no registers for."""
+    words = layout.registers * canonical(str(buffer.dtype)).bits / 32
+    return 2 * _LOCAL * max(0, words - _REGISTERS)
 
 
 def trips(tree: TileTree) -> Mapping[Any, float]:
@@ -70,7 +83,17 @@ def _nest(node: Parallel, loop: LoopLayout, layouts: Layouts, facts: Any, tree: 
         if is_memory(access.buffer):
             wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.indices)
             requests += steps / (width if wide else 1) * (_REQUEST + _transfer(access, loop, width if wide else 1, layouts))
+        elif access.buffer in layouts.fragments and _is_addressed(access, layouts.fragments[access.buffer], loop):
+            requests += steps * _LOCAL
     return steps + requests
+
+
+def _is_addressed(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
+    """Whether the number of a register is known at run time only: the fragment then lies in local memory."""
+    if layout.registers == 1:
+        return False
+    form = register_form(access.indices, layout, loop)
+    return form is None or not isinstance(form.offset, int)
 
 
 def _vector_axis(loop: LoopLayout, width: int) -> Any:

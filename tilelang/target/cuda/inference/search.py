@@ -8,11 +8,13 @@ what the whole kernel costs then (:mod:`tilelang.target.cuda.inference.cost`), c
 * in a section around the statement, as long as the whole loop or as short as the statement, a copy stands for the fragment: in
   the layout that suits the section, or in shared memory.
 
-The first conflict is resolved in the way that costs least, then the next one of what is left.
+The search goes on from the cheapest kernel that it knows, until that one has no conflict.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +25,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.inference.conversion import carried_out
-from tilelang.target.cuda.inference.cost import cost, trips
+from tilelang.target.cuda.inference.cost import cost
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import (
@@ -55,8 +57,11 @@ from tilelang.target.cuda.reading.tree import (
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
 
-_CONFLICT, _ELEMENT = 80, 24
-"""Cycles that a conflict is expected to cost: its barriers, and those for each element of the fragment that a thread moves."""
+_CONFLICT, _ELEMENT = 40, 8
+"""Cycles that a fragment with conflicts will cost at the least: a barrier, and those for each of its elements in a thread."""
+
+_STATES = 12
+"""States whose ways out are all kept; then the search goes straight on."""
 
 
 def infer(problem: Problem) -> tuple[TileTree, Layouts]:
@@ -68,18 +73,36 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
     for node in problem.scopes:
         if isinstance(node, Loop):
             problem.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
-    state = _State(problem)
-    while state.conflicts:
-        node, found = next(iter(state.conflicts.items()))
-        buffer, error = next(iter(found.items()))
-        state = min(_ways_out(state, node, buffer, error), key=lambda way: way.score, default=None)
-        if state is None or math.isinf(state.score):
-            raise error
+    state = _cheapest(_State(problem))
     tree, layouts, copies = carried_out(state.problem, state.layouts)
     conversions = {copy: error for node, error in state.conversions.items() for copy in copies.get(node, [node])}
     layouts = replace(layouts, conversions=conversions)
     verify(tree, layouts)
     return tree, layouts
+
+
+def _cheapest(start: _State) -> _State:
+    """The best state without conflicts: the cheapest one is looked at first, and its first conflict resolved in every way.
+
+    After a number of states only the ways out of the last one are followed.
+
+    Raises:
+        LayoutConflictError: a conflict without any way out.
+    """
+    number, waiting = itertools.count(), [(0.0, 0, start)]
+    seen, refused = 0, None
+    while waiting:
+        _, _, state = heapq.heappop(waiting)
+        if not state.conflicts:
+            return state
+        node, found = next(iter(state.conflicts.items()))
+        buffer, error = next(iter(found.items()))
+        refused, seen = refused or error, seen + 1
+        ways = [(way.score, next(number), way) for way in _ways_out(state, node, buffer, error)]
+        ways = [way for way in ways if not math.isinf(way[0])]
+        waiting = [*(waiting if seen < _STATES or not ways else ()), *ways]
+        heapq.heapify(waiting)
+    raise refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,19 +133,16 @@ class _State:
 
     @cached_property
     def score(self) -> float:
-        """What the kernel costs, with an estimate for each conflict that is left; infinite where a conversion is one."""
+        """What the kernel costs, with a low estimate for the fragments of conflicts; infinite where a conversion is one."""
         if any(node in self.conversions for node in self.conflicts):
             return math.inf
         tree, layouts, copies = carried_out(self.problem, self.layouts)
         exchanged = [copy for group in copies.values() if len(group) > 1 for copy in group]
         exchanged += [node for node in self.conversions if node not in copies]
         total = cost(tree, layouts, self.problem.facts, exchanged)
-        weights = trips(self.problem.tree)
-        return total + sum(
-            weights[node] * (_CONFLICT + _ELEMENT * math.prod(map(as_int, buffer.shape)) / self.problem.scopes[node].count)
-            for node, found in self.conflicts.items()
-            for buffer in found
-        )
+        disputed = {buffer: self.problem.scopes[node].count for node, found in self.conflicts.items() for buffer in found}
+        sizes = (math.prod(map(as_int, buffer.shape)) / threads for buffer, threads in disputed.items())
+        return total + sum(_CONFLICT + _ELEMENT * size for size in sizes)
 
     def choosing(self, first: Parallel | None = None, whole: tuple[Any, int] | None = None) -> _State:
         """The state with one more choice."""

@@ -48,6 +48,9 @@ from tilelang.tileop.reduce import Reduce
 WHOLE_BITS = 2048
 """The largest tile that every thread keeps whole, because single elements of it are used."""
 
+_COPIED_BITS = 4096
+"""The most that a thread holds of a fragment that has copies: 128 registers."""
+
 Conflicts = Mapping[Any, Mapping[Any, LayoutConflictError]]
 """Statement -> fragment -> why the statement does not find the fragment's elements."""
 
@@ -234,7 +237,7 @@ class _Solver:
                 continue
             shape = [as_int(extent) for extent in buffer.shape]
             layout = None if access.inner else fragment_from_loop(shape, access, loop)
-            if layout is not None:
+            if layout is not None and not _is_too_much(layout, buffer):
                 self._fix(buffer, layout.spread(self.out.scopes[node].count), node)
 
     def _reduce_forward(self, node: Operator) -> bool:
@@ -369,6 +372,11 @@ class _Solver:
             found = self.out.fragments.get(buffer)
             if found is not None and found != demanded and not found.is_equal(demanded):
                 self._conflict(node, buffer, "demands another layout than this statement")
+
+
+def _is_too_much(layout: FragmentLayout, buffer: Any) -> bool:
+    """Whether a thread would hold more copies of other threads' elements than it has registers for."""
+    return layout.replicate_size > 1 and layout.registers * canonical(str(buffer.dtype)).bits > _COPIED_BITS
 
 
 def _reaches(access: Any, layout: FragmentLayout, loop: LoopLayout) -> bool:
