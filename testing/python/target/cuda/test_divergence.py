@@ -297,3 +297,23 @@ def test_threads_sort_a_tile_by_exchanges_below_conditions_on_data(arch):
     x, y = torch.randint(-99, 99, (64,), dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, x.sort().values)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_write_two_halves_and_pairs_in_loops_of_different_lengths(arch):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((n,), "int32"), Y: T.Tensor((2 * n,), "int32"), Z: T.Tensor((2 * n,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            for i in T.serial(tx, n, 64):
+                Y[i] = X[i]
+                Y[i + n] = -X[i]
+                Z[2 * i] = X[i]
+                Z[2 * i + 1] = -X[i]
+
+    x = torch.randint(-9, 9, (100,), dtype=torch.int32)
+    y, z = torch.zeros(200, dtype=torch.int32), torch.zeros(200, dtype=torch.int32)
+    simulate(main, x, y, z, arch=arch)
+    assert torch.equal(y, torch.cat([x, -x])) and torch.equal(z, torch.stack([x, -x], 1).flatten())

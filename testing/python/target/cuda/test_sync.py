@@ -358,3 +358,19 @@ def test_atomic_updates_by_different_operations_keep_their_order(arch):
     c = torch.zeros(1, dtype=torch.int32)
     simulate(main, torch.full((64,), 2, dtype=torch.int32), c, arch=arch)
     assert c.item() == 5 + 128 and source(main, arch).count("__syncthreads") == 4
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_threads_that_write_one_tensor_in_turns_keep_their_order(arch):
+    @T.prim_func
+    def main(Y: T.Tensor((64,), "int32"), Z: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            Y[tx] = 1
+            Y[63 - tx] = tx + 100
+            for k in T.serial(5):
+                Z[(tx + k * 7) % 64] = k * 100 + tx
+
+    y, z = torch.zeros(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    simulate(main, y, z, arch=arch)
+    assert torch.equal(y, (163 - torch.arange(64)).int()) and torch.equal(z, (400 + torch.arange(64)).roll(28).int())

@@ -142,3 +142,17 @@ def test_maps_of_a_warp_group_know_its_threads_only(arch):
     x, y = torch.randn(256), torch.zeros(256)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y[:128], x[:128] + 1) and source(main, arch).count("_sync(") == 0
+
+
+def test_neighbours_of_a_thread_in_a_row_are_its_own():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((4096,), "float32")
+            s[2 * tx] = X[0]
+            s[2 * tx + 1] = X[1]
+            s[2 * tx + 2] = X[2]
+
+    even, odd, following = _maps(main)
+    assert even.separates(odd) and not even.separates(following) and not odd.separates(following)

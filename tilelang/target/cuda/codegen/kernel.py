@@ -32,9 +32,9 @@ from tilelang.target.cuda.reading.thread_map import ThreadMaps
 from tilelang.target.cuda.reading.thread_scopes import check_fragments
 from tilelang.target.cuda.reading.tree import Parallel, TileTree, walk
 from tilelang.target.cuda.reading.uniformity import Uniformity
-from tilelang.target.cuda.schedule.apart import Iterations
 from tilelang.target.cuda.schedule.barriers import insert_barriers
-from tilelang.target.cuda.schedule.exchange import changing_tensors, exchanged_tensors
+from tilelang.target.cuda.schedule.communication import changing_tensors, communicating_tensors
+from tilelang.target.cuda.schedule.disjointness import Iterations
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
@@ -122,7 +122,7 @@ def infer_layouts(state: KernelState) -> None:
     )  # fmt: skip
     _declare_names(state)
     state.emitter.iterations = Iterations(tree.root, state.facts)
-    state.emitter.tracked = exchanged_tensors(tree, state.emitter.root, state.emitter.iterations)
+    state.emitter.tracked = communicating_tensors(tree, state.emitter.root, state.emitter.iterations)
 
 
 def _declare_names(state: KernelState) -> None:

@@ -30,7 +30,7 @@ class ThreadMap:
             ``(index - offset) // weight % extent`` is ``thread // low % extent``. The offset is less than ``weight * extent``.
         first: the thread that is number 0.
         threads: how many may take part.
-        place: stands for the index as it is written, where it is computed from numbers of threads and loops alone.
+        place: stands for the index as it is written, where it is computed from numbers of threads and iterations alone.
     """
 
     buffer: Any
@@ -84,7 +84,7 @@ class Access:
             return self.operation == other.operation != ""
         return self.kind == other.kind == READ
 
-    def is_apart_from(self, other: Access) -> bool:
+    def is_disjoint_from(self, other: Access) -> bool:
         """Whether no two threads touch the same element of one storage, one by each access."""
         if self.maps is None or other.maps is None or self.storage != other.storage:
             return False
@@ -100,6 +100,6 @@ def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any) 
     right = list(right)
     for one in left:
         for two in right:
-            if not one.commutes_with(two) and overlap(one.storage, two.storage) and not one.is_apart_from(two):
+            if not one.commutes_with(two) and overlap(one.storage, two.storage) and not one.is_disjoint_from(two):
                 return one, two
     return None

@@ -71,6 +71,7 @@ class ThreadMaps:
         self._known: dict[Any, Index] = {}
         self.size = math.prod(threads.values())
         self._thread = Digit("thread", self.size, THREAD, 1)
+        self._threads = frozenset(threads)
         step = 1
         for var, extent in threads.items():
             self._known[var] = self._digit(step, extent)
@@ -114,10 +115,16 @@ class ThreadMaps:
             for part in () if isinstance(expr, int) else walk_expr(expr):
                 if isinstance(part, (ir.TensorLoad, ir.Call)) and intrinsic_name(part) not in _NUMBERS:
                     return False
-                stmt = self._defined.get(part) if isinstance(part, ir.Var) else None
-                if stmt is not None and not self._is_computed([stmt.value if isinstance(stmt, ir.Bind) else stmt.min]):
+                if isinstance(part, ir.Var) and not self._is_number(part):
                     return False
         return True
+
+    def _is_number(self, var: Any) -> bool:
+        """Whether a variable numbers threads or iterations, or is computed from such."""
+        stmt = self._defined.get(var)
+        if stmt is None:
+            return var in self._threads
+        return self._is_computed([stmt.value if isinstance(stmt, ir.Bind) else stmt.min])
 
     def distributed(self, parts: Iterable[tuple[Digit, int]], offset: int) -> Index:
         """The variable of a nest: digits of threads and registers with their weights, plus an offset."""
@@ -209,7 +216,9 @@ def _told(axis: int, index: Index) -> Iterable[tuple[int, int, int, int, int]]:
         below = sum(other.largest for other in others if other.weight < term.weight)
         above = [other.weight for other in others if other.weight >= term.weight] + [index.step]
         if term.digit.unit == THREAD and below < term.weight and not any(weight % span for weight in above):
-            yield axis, term.weight, term.low, term.extent, index.form.offset % span
+            rest = index.form.offset % term.weight
+            offset = index.form.offset - (rest if below + rest < term.weight else 0)
+            yield axis, term.weight, term.low, term.extent, offset % span
 
 
 def _bits(term: Term) -> list[Term]:

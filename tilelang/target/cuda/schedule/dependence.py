@@ -309,12 +309,12 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
         for later, (other_stage, other_order), user, use in uses:
             if number == later or not _conflict(touch, use):
                 continue
-            if (stage, order) > (other_stage + slots, other_order) and not _apart(touch, use, loop, facts):
+            if (stage, order) > (other_stage + slots, other_order) and not _disjoint(touch, use, loop, facts):
                 return statement, user
     return None
 
 
-def _apart(a: Touch, b: Touch, loop: Loop, facts: Facts) -> bool:
+def _disjoint(a: Touch, b: Touch, loop: Loop, facts: Facts) -> bool:
     """Whether the regions of different iterations certainly have no element in common: an index grows by at least its extent."""
     if a.mins is None or b.mins is None or len(a.mins) != len(b.mins):
         return False

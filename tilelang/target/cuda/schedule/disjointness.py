@@ -37,19 +37,23 @@ class Iterations:
         for part in inside(node):
             self._enter(part, loops)
 
-    def are_apart(self, one: Region, other: Region) -> bool:
+    def are_disjoint(self, one: Region, other: Region) -> bool:
         """Whether the regions of two statements have no element in common, each in any iteration."""
         if one.buffer is not other.buffer and not one.buffer.same_as(other.buffer):
             return False
-        return any(map(self._apart, one.mins, other.mins, one.extents, other.extents))
+        return any(map(self._disjoint, one.mins, other.mins, one.extents, other.extents))
+
+    def is_repeated(self, node: Any) -> bool:
+        """Whether a statement is in a loop."""
+        return bool(self._loops[node])
 
     def repeats(self, node: Any, region: Region) -> bool:
         """Whether a statement may touch an element of its region in two iterations."""
         steps = [(self._only_variable(low), low, as_int(extent)) for low, extent in zip(region.mins, region.extents)]
-        apart = {var for var, low, extent in steps if var is not None and 0 < _size(extent) <= abs(self._step(low, var))}
-        return not apart.issuperset(self._loops[node])
+        disjoint = {var for var, low, extent in steps if var is not None and 0 < _size(extent) <= abs(self._step(low, var))}
+        return not disjoint.issuperset(self._loops[node])
 
-    def _apart(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
+    def _disjoint(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
         extent, reach = _size(as_int(extent)), _size(as_int(reach))
         distance = self._known(other - low)
         if not extent or not reach or distance is None:

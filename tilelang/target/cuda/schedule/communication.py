@@ -1,4 +1,4 @@
-"""Tensors through which the threads of a kernel hand values to one another: barriers order them, and no promise hides them."""
+"""Tensors through which the threads of a kernel communicate: barriers order them, and no promise to the compiler hides them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from itertools import combinations
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.reading.nest import READ, UPDATE, WRITE, Nest
-from tilelang.target.cuda.reading.tree import Branch, Parallel, Repeat, Scalar, TileTree, walk
-from tilelang.target.cuda.schedule.apart import Iterations
+from tilelang.target.cuda.reading.tree import Branch, Loop, Parallel, Repeat, Scalar, TileTree, walk
+from tilelang.target.cuda.schedule.disjointness import Iterations
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.copy import Copy
 
 
-def exchanged_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:
+def communicating_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:
     """Tensors whose accesses barriers must order: changed and read, or changed in several places that may be the same.
 
     Args:
@@ -55,20 +55,20 @@ def _accesses_of(node: Any) -> Iterator[tuple[Any, str]]:
         found = [(access.buffer, access.kind) for access in node.nest.accesses]
     elif isinstance(node, Scalar):
         found = [(access.buffer, access.kind) for access in Nest.build((), node.stmt, None, "statement").accesses]
-    elif isinstance(node, (Branch, Repeat)):
-        loads = (part for part in walk_expr(node.stmt.condition) if isinstance(part, ir.TensorLoad))
-        found = [(load.source, READ) for load in loads]
+    elif isinstance(node, (Branch, Loop, Repeat)):
+        parts = (part for expr in statement_exprs(node.stmt) for part in walk_expr(expr))
+        found = [(part.source, READ) for part in parts if isinstance(part, ir.TensorLoad)]
     else:
         found = []
     return ((buffer, kind) for buffer, kind in found if buffer.scope() in ("global", ""))
 
 
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:
-    """Whether statements may change elements that another one changes by other threads; atomic updates may."""
-    return any(
-        (isinstance(one, Parallel) or isinstance(other, Parallel))
-        and WRITE in changes[one] | changes[other]
-        and not (_is_copy(one) and _is_copy(other) and iterations.are_apart(one.op.dst, other.op.dst))
+    """Whether a statement may change what another one, or another iteration, changes by other threads; atomic updates may."""
+    repeated = (isinstance(node, Scalar) and WRITE in changes[node] and iterations.is_repeated(node) for node in changes)
+    return any(repeated) or any(
+        WRITE in changes[one] | changes[other]
+        and not (_is_copy(one) and _is_copy(other) and iterations.are_disjoint(one.op.dst, other.op.dst))
         for one, other in combinations(changes, 2)
     )
 
