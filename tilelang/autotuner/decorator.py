@@ -12,6 +12,7 @@ from tilelang.autotuner.configs import Configs, expand
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, ProfileArgs
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.jit.function import JitFunction
+from tilelang.jit.portable import by_name
 from tilelang.keywords import near_keywords
 
 
@@ -32,6 +33,13 @@ class AutoTunedFunction:
         self.profile = profile
         self.search = dict(search)
         self._results: dict[Any, AutotuneResult] = {}
+
+    def __reduce__(self) -> str:
+        return by_name(self)
+
+    def __deepcopy__(self, memo: Any) -> AutoTunedFunction:
+        """The function itself, as of any function."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Of a factory, the tuned kernel; of an eager function, what the tuned kernel returns for the given tensors.

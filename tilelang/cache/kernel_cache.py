@@ -150,6 +150,10 @@ class KernelCache:
             return entry
         return self._find(key) if self.keeps_files else None
 
+    def private_entry(self, key: str, artifact: KernelArtifact) -> CacheEntry:
+        """An entry for an artifact that came from elsewhere, in a directory that goes with the process."""
+        return CacheEntry(key, _materialise(key, artifact), artifact, "memory")
+
     def compile_anew(self, key: KernelKey, compile: Compile) -> CacheEntry:
         """Compiles whatever the cache has, keeps the result where there is none yet, and returns this very result: the
         explicit way around the cache, for callers with a table of their own."""

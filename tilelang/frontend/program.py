@@ -265,7 +265,18 @@ def _refuse_call(program: Any, *_: Any, **__: Any) -> Any:
     )  # fmt: skip
 
 
+def _refuse_pickling(node: Any, *_: Any) -> Any:
+    raise TypeError(
+        f"a traced {type(node).__name__} cannot leave its process: pickle the kernel that tilelang.compile gives, or the"
+        " decorated function"
+    )
+
+
 ir.PrimFunc.__call__ = _refuse_call
+for _node in (ir.PrimFunc, ir.PrimExpr, ir.Stmt):
+    _node.__reduce_ex__ = _refuse_pickling  # TVM's own ends the process
+    _node.__copy__ = lambda node: node
+    _node.__deepcopy__ = lambda node, memo: node
 ir.PrimFunc.buffer_map = property(lambda program: {param: param for param in program.params if ir.is_buffer_var(param)})
 
 

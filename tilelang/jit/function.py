@@ -56,6 +56,15 @@ class JitFunction:
 
     __tilelang_fingerprint__ = ("function", "options")
 
+    def __reduce__(self) -> str:
+        from tilelang.jit.portable import by_name
+
+        return by_name(self)
+
+    def __deepcopy__(self, memo: Any) -> JitFunction:
+        """The function itself, as of any function."""
+        return self
+
     def __class_getitem__(cls, parameters: Any) -> type:
         """``JITImpl[P, R]`` in annotations is the class."""
         return cls

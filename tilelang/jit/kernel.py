@@ -47,6 +47,20 @@ class JITKernel:
         """``JITKernel[P, R]`` in annotations is the class."""
         return cls
 
+    def __reduce__(self) -> tuple:
+        from tilelang.jit.portable import packed
+
+        return packed(self)
+
+    def __deepcopy__(self, memo: Any) -> JITKernel:
+        """A kernel never changes: the copy shares the loaded code."""
+        return self.__copy__()
+
+    def __copy__(self) -> JITKernel:
+        copied = JITKernel(self.entry, self.executor)
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self._call(*args, **kwargs)

@@ -1,0 +1,54 @@
+"""Copies of kernels for other processes: what ``pickle`` carries of a kernel, a program and a decorated function.
+
+A kernel travels as its key and its artifact: where the receiving process finds the key, in memory or on disk, it takes that
+entry, else it loads the artifact. A decorated function travels by name, as functions do. A program has no other form than the
+compiler's own objects, which cannot leave the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilelang.artifact import KernelArtifact
+from tilelang.cache.kernel_cache import default_cache
+
+if TYPE_CHECKING:
+    from tilelang.jit.kernel import JITKernel
+
+_MEASURED = ("latency", "config", "ref_latency", "source_reason")
+
+
+def packed(kernel: JITKernel) -> tuple:
+    """What ``pickle`` keeps of a kernel."""
+    measured = {name: getattr(kernel, name) for name in _MEASURED}
+    return unpacked, (kernel.cache_key, kernel.artifact, measured)
+
+
+def unpacked(key: str, artifact: KernelArtifact, measured: Mapping[str, Any]) -> JITKernel:
+    """The kernel of :func:`packed`, in whatever process this is."""
+    from tilelang.jit.kernel import JITKernel
+
+    cache = default_cache()
+    entry = cache.lookup(key) if key else None
+    kernel = JITKernel(entry if entry is not None and entry.artifact == artifact else cache.private_entry(key, artifact))
+    for name, value in measured.items():
+        setattr(kernel, name, value)
+    return kernel
+
+
+def by_name(decorated: Any) -> str:
+    """What ``pickle`` keeps of a decorated function: its name, which must lead to it.
+
+    Raises:
+        PicklingError: it is no global of its module.
+    """
+    import pickle
+    import sys
+
+    found: Any = sys.modules.get(decorated.__module__)
+    for part in decorated.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is not decorated:
+        raise pickle.PicklingError(f"{decorated.__qualname__} is no global of {decorated.__module__}: it cannot be found by name")
+    return decorated.__qualname__
