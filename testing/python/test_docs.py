@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "benchmark").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "benchmark").glob("*.md")),
+]
 MAPS = {
     "tilelang/cache": ["design/cache-parts.md"],
     "tilelang/execution": ["execution.md"],
@@ -57,3 +61,9 @@ def test_the_table_of_steps_is_complete(target: str):
     assert steps
     page = (ROOT / "docs" / f"{target}.md").read_text()
     assert [step for step in steps if not re.search(rf"^\|[^|]*\b{step}\b", page, re.MULTILINE)] == []
+
+
+def test_every_page_is_in_the_menu_of_the_site():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert not [page for page in pages if page not in menu]
