@@ -14,6 +14,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.interpreter.numbers import element
+from tilelang.interpreter.survey import differing, element_stores, may_differ, touched
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk
@@ -29,7 +30,7 @@ class Step:
         wait: the same as a generator, where the statement may have to wait.
         sides: of a branch in which threads may wait, ``state -> [(threads, step)]`` where it separates them, else None.
         alone: whether a part of the threads may run it without the others.
-        fragments: of a side of a branch for different threads, the slots of the fragments that it writes.
+        fragments: of a side of a branch for different threads, the slots of the fragments that it uses.
     """
 
     run: Callable[[Any], bool]
@@ -60,6 +61,7 @@ class Compiler:
         cells: buffer -> bits of the smallest element of any view of its memory.
         stored: the memory that statements change element by element.
         in_nest: whether the statement stands in a ``T.Parallel``.
+        loops: how many serial loops stand around it, of those in the ``T.Parallel`` where there is one.
         span: of the statement that is compiled.
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
         differing: variables, and memory of threads, that may differ between threads.
@@ -72,14 +74,13 @@ class Compiler:
         self.cells: dict[Any, int] = {}
         self.stored: set[Any] = set()
         self.reducers: dict[Any, str] = {}
-        self.in_nest: Any = False
+        self.in_nest = False
+        self.loops = 0
         self.span: Any = None
         self.differing: set[Any] = set()
         self._survey(func)
 
     def _survey(self, func: Any) -> None:
-        from tilelang.interpreter.survey import differing, element_stores
-
         for buffer in (*func.params, *(stmt.buffer for stmt in walk(func.body) if isinstance(stmt, ir.AllocBuffer))):
             if ir.is_buffer_var(buffer):
                 self.cells[buffer] = _bits(buffer)
@@ -119,21 +120,24 @@ class Compiler:
 
     def differs(self, expr: Any) -> bool:
         """Whether an expression may differ between threads."""
-        from tilelang.interpreter.survey import may_differ
-
         return may_differ(expr, self.differing, self.root)
 
-    def fragments_written(self, body: Any) -> tuple[int, ...]:
-        """The slots of the fragments that statements write, under all of their names."""
-        from tilelang.interpreter.survey import written_buffers
-
-        roots = {self.root(buffer) for buffer in written_buffers(body) if buffer.scope() == "local.fragment"}
+    def fragments_in(self, body: Any) -> tuple[int, ...]:
+        """The slots of the fragments that statements use, under all of their names."""
+        roots = {self.root(buffer) for buffer in touched(body) if buffer.scope() == "local.fragment"}
         names = [*self.cells, *self.roots]
         return tuple(self.view(buffer) for buffer in names if self.root(buffer) in roots)
 
     def tracks(self, buffer: Any) -> bool:
         """Whether reads of a buffer may race with what lanes write."""
         return self.root(buffer) in self.stored
+
+    def iteration(self, body: Any) -> Step:
+        """The compiled body of a serial loop."""
+        self.loops += 1
+        step = self.step(body)
+        self.loops -= 1
+        return step
 
     def step(self, stmt: Any) -> Step:
         """The compiled statement.

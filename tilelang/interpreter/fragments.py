@@ -1,6 +1,6 @@
 """Fragments below branches for different threads: what some threads fill belongs to them.
 
-The threads that take a side of a branch get a copy of each fragment that the side writes. It is theirs afterwards, too: in the
+The threads that take a side of a branch get a copy of each fragment that the side uses. It is theirs afterwards, too: in the
 next branch that they take, they find it again. A statement of all threads sees what either of them changed; where two of them
 hold different values for an element, it has no meaning.
 """
@@ -16,7 +16,7 @@ from tilelang.interpreter.memory import Storage
 
 
 def enter(x: Any, slots: Sequence[int]) -> list[tuple[Storage, Storage]]:
-    """Gives the threads of a side their own copies of the fragments that it writes; gives pairs of a fragment and its copy."""
+    """Gives the threads of a side their own copies of the fragments that it uses; gives pairs of a fragment and its copy."""
     copies: dict[int, tuple[Storage, Storage]] = {}
     present = [slot for slot in slots if x.views[slot] is not None]
     if not present:

@@ -31,9 +31,10 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     bounds = [(compiled(c, loop.min), compiled(c, loop.extent), c.slot(loop.loop_var)) for loop in loops]
     kinds = [element(str(loop.loop_var.ty)).value for loop in loops]
     inner = loops[-1].body
-    c.in_nest = "body"
+    around = c.loops
+    c.in_nest, c.loops = True, 0
     body = c.step(inner)
-    c.in_nest = False
+    c.in_nest, c.loops = False, around
     private = [c.view(buffer) for buffer in sorted(touched(inner), key=str) if is_private(buffer)]
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]

@@ -19,7 +19,7 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, allocate, extent
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
-from tilelang.interpreter.survey import is_private, touched
+from tilelang.interpreter.survey import evaluated, is_private, touched
 from tilelang.interpreter.together import run_together
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -72,8 +72,8 @@ def _branch(c: Compiler, stmt: Any) -> Step:
     otherwise = Step(lambda x: False) if stmt.else_case is None else c.step(stmt.else_case)
     span, disputed = stmt.span, not _of_threads(c, stmt.condition)
     if c.differs(stmt.condition):
-        then.fragments = c.fragments_written(stmt.then_case)
-        otherwise.fragments = () if stmt.else_case is None else c.fragments_written(stmt.else_case)
+        then.fragments = c.fragments_in(stmt.then_case)
+        otherwise.fragments = () if stmt.else_case is None else c.fragments_in(stmt.else_case)
 
     begin = _beginning(span, stmt.condition)
 
@@ -177,7 +177,8 @@ def _loop(c: Compiler, stmt: Any) -> Step:
 
         return parallel(c, stmt)
     low, extent, slot = compiled(c, stmt.min), compiled(c, stmt.extent), c.slot(stmt.loop_var)
-    kind, body, begin = element(str(stmt.loop_var.ty)).value.type, c.step(stmt.body), _beginning(stmt.span, stmt.min, stmt.extent)
+    kind, body = element(str(stmt.loop_var.ty)).value.type, c.iteration(stmt.body)
+    begin = _beginning(stmt.span, stmt.min, stmt.extent)
 
     def run(x: Lanes) -> bool:
         begin(x)
@@ -267,7 +268,7 @@ def _differing_loop_waiting(x: Lanes, slot: int, first: Any, count: Any, body: S
 
 @statement(ir.While)
 def _while(c: Compiler, stmt: Any) -> Step:
-    test, body, span = compiled(c, stmt.condition), c.step(stmt.body), stmt.span
+    test, body, span = compiled(c, stmt.condition), c.iteration(stmt.body), stmt.span
 
     def turns(x: Lanes, frame: Loop) -> Iterator[None]:
         """One step an iteration; the consumer runs the body."""
@@ -319,8 +320,6 @@ def _while(c: Compiler, stmt: Any) -> Step:
 
 def _spins(stmt: Any) -> bool:
     """Whether a loop may wait for what other blocks do: its condition or body reads memory of the whole grid."""
-    from tilelang.interpreter.survey import evaluated
-
     exprs = (stmt.condition, *evaluated(stmt.body))
     loads = (node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
     return any(load.source.scope() in ("", "global") for load in loads)
@@ -337,7 +336,7 @@ def _break(c: Compiler, stmt: Any) -> Step:
 
 @statement(ir.Continue)
 def _continue(c: Compiler, stmt: Any) -> Step:
-    if c.in_nest == "body":
+    if c.in_nest and not c.loops:
         return Step(lambda x: True)
 
     def run(x: Lanes) -> bool:
@@ -456,7 +455,7 @@ def _warp_groups(c: Compiler, stmt: Any) -> Step:
     """``T.ws``: a branch for the threads of some warp groups."""
     groups = int(stmt.value.value)
     body, nothing = c.step(stmt.body), Step(lambda x: False)
-    body.fragments = c.fragments_written(stmt.body)
+    body.fragments = c.fragments_in(stmt.body)
 
     def chosen(x: Lanes) -> Any:
         return (groups >> (x.lane_ids // 128)) & 1 == 1

@@ -140,7 +140,7 @@ class _Groups:
 
 
 def _side(step: Step, x: Lanes) -> Iterator[None]:
-    """The threads of a side of a branch, with their own copies of the fragments that it writes."""
+    """The threads of a side of a branch, with their own copies of the fragments that it uses."""
     mask, views = x.mask, x.views
     copies = fragments.enter(x, step.fragments)
     stopped = yield from _as_task(step, x)

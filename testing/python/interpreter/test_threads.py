@@ -1,0 +1,396 @@
+"""Programs that name threads: barriers, asynchronous work, clusters, the grid; each fault beside its fixed twin."""
+
+import pytest
+import torch
+
+import tilelang.language as T
+
+from .support import kinds, run
+
+X = torch.randn(128, generator=torch.Generator().manual_seed(0))
+
+
+def test_whose_statement_it_is():
+    """What mentions no thread happens once; below a condition on the thread everything is the thread's."""
+
+    @T.prim_func
+    def main(C: T.Tensor((6,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            n = T.alloc_var("int32", init=0)
+            n += 1
+            T.atomic_add(C[0], n)
+            T.atomic_add(C[1], tx)
+            if tx < 128:
+                T.atomic_add(C[2], 1)
+            with T.ws(0):
+                T.atomic_add(C[3], 1)
+            for _ in T.Parallel(8):
+                T.atomic_add(C[4], 1)
+            if tx % 2 == 0:
+                for _ in T.Parallel(8):
+                    T.atomic_add(C[5], 1)
+
+    c = torch.zeros(6, dtype=torch.int32)
+    run(main, c)
+    assert c.tolist() == [1, 127 * 64, 128, 128, 8, 8]
+
+
+def test_warps():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((8, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            v = A[tx]
+            B[0, tx] = T.shfl_xor(v, 1)
+            B[1, tx] = T.shfl_up(v, 3)
+            B[2, tx] = T.shfl_down(v, 3, 8)
+            B[3, tx] = T.shfl_sync(v, 5)
+            B[4, tx] = T.warp_reduce_sum(v) + T.get_lane_idx() + 100 * T.get_warp_idx()
+            B[5, tx] = T.cast(T.ballot_sync(v > 0), "int32")
+            B[6, tx] = T.any_sync(v > 90) + 2 * T.all_sync(v > -99)
+            B[7, tx] = T.syncthreads_count(v > 0)
+
+    a = torch.randint(-99, 99, (64,), generator=torch.Generator().manual_seed(1), dtype=torch.int32)
+    b = torch.zeros(8, 64, dtype=torch.int32)
+    run(main, a, b)
+    lane, warps = torch.arange(64) % 32, a.reshape(2, 32)
+    assert torch.equal(b[0], a[torch.arange(64) ^ 1])
+    assert torch.equal(b[1], torch.where(lane < 3, a, a.roll(3)))
+    assert torch.equal(b[2], torch.where(lane % 8 > 4, a, a.roll(-3)))
+    assert torch.equal(b[3], warps[:, 5:6].expand(2, 32).flatten())
+    assert torch.equal(b[4], (warps.sum(1, keepdim=True) + torch.tensor([[0], [100]])).expand(2, 32).flatten() + lane)
+    ballots = ((warps > 0).long() << torch.arange(32)).sum(1, keepdim=True)
+    assert torch.equal(b[5].long() & 0xFFFFFFFF, ballots.expand(2, 32).flatten())
+    flags = (warps > 90).any(1, keepdim=True).int() + 2 * (warps > -99).all(1, keepdim=True).int()
+    assert torch.equal(b[6], flags.expand(2, 32).flatten())
+    assert (b[7] == (a > 0).sum()).all()
+
+
+def handed_over(synchronised):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((128,), "float32")
+            if tx < 128:
+                tile[tx] = A[tx]
+            if synchronised:
+                T.sync_threads()
+            if tx >= 128:
+                B[tx - 128] = tile[255 - tx]
+
+    return main
+
+
+@pytest.mark.parametrize(("synchronised", "found"), [(True, []), (False, ["race"])])
+def test_branches_for_different_threads_run_side_by_side(synchronised, found):
+    b = torch.zeros(128)
+    assert kinds(handed_over(synchronised), X, b) == found
+    assert torch.equal(b, X.flip(0))
+
+
+def exchanged(distance):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((128,), "float32")
+            tile[tx] = A[tx]
+            tile[tx] = tile[(tx + distance) % 128]
+            B[tx] = tile[127 - tx]
+
+    return main
+
+
+@pytest.mark.parametrize(("distance", "found"), [(0, []), (1, ["race"])])
+def test_statements_are_in_order_and_their_threads_are_not(distance, found):
+    assert kinds(exchanged(distance), X, torch.zeros(128)) == found
+
+
+def counted(atomic):
+    @T.prim_func
+    def main(A: T.Tensor((100,), "int32"), B: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            bins = T.alloc_shared((8,), "int32")
+            if tx < 8:
+                bins[tx] = 0
+            T.sync_threads()
+            for i in T.serial(tx, 100, 64):
+                if atomic:
+                    T.atomic_add(bins[A[i]], 1)
+                else:
+                    bins[A[i]] += 1
+            T.sync_threads()
+            if tx < 8:
+                B[tx] = bins[tx]
+
+    return main
+
+
+@pytest.mark.parametrize(("atomic", "found"), [(True, []), (False, ["race"])])
+def test_loops_that_threads_leave_at_different_times(atomic, found):
+    a, b = torch.arange(100, dtype=torch.int32) % 8, torch.zeros(8, dtype=torch.int32)
+    assert kinds(counted(atomic), a, b) == found
+    assert not atomic or torch.equal(b, torch.bincount(a, minlength=8).int())
+
+
+def piped(released):
+    """A producer and a consumer of a ring of two slots; the consumer gives slots back, or does not."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 64), "float32"), B: T.Tensor((8, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            ring = T.alloc_shared((2, 64), "float32")
+            full, empty = T.alloc_barrier([128, 128]), T.alloc_barrier([128, 128])
+            with T.ws(0):
+                for k in T.serial(8):
+                    T.mbarrier_wait_parity(empty[k % 2], (k // 2 % 2) ^ 1)
+                    T.copy(A[k, 0], ring[k % 2, 0:64])
+                    T.mbarrier_arrive(full[k % 2])
+            with T.ws(1):
+                for k in T.serial(8):
+                    T.mbarrier_wait_parity(full[k % 2], k // 2 % 2)
+                    for j in T.Parallel(64):
+                        B[k, j] = ring[k % 2, j] * 2
+                    if released:
+                        T.mbarrier_arrive(empty[k % 2])
+
+    return main
+
+
+@pytest.mark.parametrize(("released", "found"), [(True, []), (False, ["deadlock"])])
+def test_warp_groups_wait_for_each_other(released, found):
+    a, b = torch.randn(8, 64), torch.zeros(8, 64)
+    assert kinds(piped(released), a, b) == found
+    assert not released or torch.equal(b, a * 2)
+
+
+def test_warp_groups_hold_fragments_of_their_own():
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((2, 64), "float32")):
+        with T.Kernel(1, threads=256):
+            part = T.alloc_fragment((64,), "float32")
+            with T.ws(0):
+                T.copy(A[0, 0:64], part)
+            with T.ws(1):
+                T.copy(A[1, 0:64], part)
+            with T.ws(0):
+                T.copy(part, B[0, 0:64])
+            with T.ws(1):
+                T.copy(part, B[1, 0:64])
+
+    a, b = torch.randn(2, 64), torch.zeros(2, 64)
+    run(main, a, b)
+    assert torch.equal(a, b)
+
+
+def copied_ahead(waits):
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((2, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            tiles = T.alloc_shared((2, 64), "float32")
+            for k in T.serial(2):
+                T.async_copy(A[k, 0:64], tiles[k, 0:64])
+                T.ptx_commit_group()
+            T.ptx_wait_group(1)
+            T.copy(tiles[0, 0:64], B[0, 0:64])
+            if waits:
+                T.ptx_wait_group(0)
+            T.copy(tiles[1, 0:64], B[1, 0:64])
+
+    return main
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_data_is_used_after_its_wait(waits):
+    a, b = torch.randn(2, 64), torch.zeros(2, 64)
+    found = kinds(copied_ahead(waits), a, b)
+    assert not found and torch.equal(a, b) if waits else "async" in found
+
+
+def loaded_by_threads(waits):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((256,), "float32")
+            T.ptx_cp_async(tile[tx * 4], A[tx * 4], 4)
+            T.ptx_commit_group()
+            if waits:
+                T.ptx_wait_group(0)
+            T.sync_threads()
+            for k in T.serial(4):
+                B[k * 64 + tx] = tile[255 - k * 64 - tx]
+
+    return main
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_copies_of_threads(waits):
+    a, b = torch.randn(256), torch.zeros(256)
+    found = kinds(loaded_by_threads(waits), a, b)
+    assert not found and torch.equal(b, a.flip(0)) if waits else "async" in found
+
+
+def loaded_by_tma(expected):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            tile, full = T.alloc_shared((64, 64), "float16"), T.alloc_barrier(1)
+            source = T.create_tma_descriptor(6, 2, A, 64, 64, 2, 128, 64, 64, 1, 1, 0, 3, 2, 0)
+            if T.get_thread_binding() == 0:
+                T.mbarrier_arrive_expect_tx(full, expected)
+                T.tma_load(source, full[0], tile[0, 0], 0, 0)
+            T.mbarrier_wait_parity(full, 0)
+            T.copy(tile, B)
+
+    return main
+
+
+@pytest.mark.parametrize(("expected", "found"), [(8192, []), (8190, ["deadlock"])])
+def test_bytes_that_a_barrier_expects(expected, found):
+    a, b = torch.randn(64, 64).half(), torch.zeros(64, 64).half()
+    assert kinds(loaded_by_tma(expected), a, b) == found
+    assert bool(found) or torch.equal(a, b)
+
+
+def multiplied(waits):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            tile, total = T.alloc_shared((64, 64), "float16"), T.alloc_fragment((64, 64), "float32")
+            T.copy(A, tile)
+            T.wgmma_gemm(tile, tile, total, clear_accum=True)
+            T.wgmma_gemm(tile, tile, total)
+            if waits:
+                T.wait_wgmma(0)
+            T.copy(total, C)
+
+    return main
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_products_in_flight(waits):
+    a, c = torch.randn(64, 64).half(), torch.zeros(64, 64)
+    assert kinds(multiplied(waits), a, c) == ([] if waits else ["async"])
+    torch.testing.assert_close(c, 2 * (a.float() @ a.float()), rtol=1e-5, atol=1e-4)
+
+
+def met(together):
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32"), C: T.Tensor((4, 64), "float32")):
+        with T.Kernel(4, threads=64) as b:
+            tile = T.alloc_shared((64,), "float32")
+            T.copy(A[b, 0:64], tile)
+            T.copy(tile, B[b, 0:64])
+            if together:
+                T.sync_grid()
+            T.copy(B[(b + 1) % 4, 0:64], tile)
+            T.copy(tile, C[b, 0:64])
+
+    return main
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_blocks_that_use_each_others_results(together):
+    a, c = torch.randn(4, 64), torch.zeros(4, 64)
+    found = kinds(met(together), a, torch.zeros(4, 64), c)
+    assert set(found) == (set() if together else {"race"})
+    assert not together or torch.equal(c, a.roll(-1, 0))
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_a_block_spins_until_another_has_released(first):
+    """Block ``first`` publishes; the other waits for it, whichever of the two runs first. Nobody publishes for 2."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64,), "float32"),
+        B: T.Tensor((64,), "float32"),
+        ready: T.Tensor((1,), "int32"),
+        C: T.Tensor((64,), "float32"),
+    ):
+        with T.Kernel(2, threads=64) as b:
+            if b == first:
+                T.copy(A, B)
+                T.atomic_add(ready[0], 1, memory_order="release")
+            else:
+                while T.atomic_load(ready[0], memory_order="acquire") == 0:
+                    pass
+                T.copy(B, C)
+
+    a, c = torch.randn(64), torch.zeros(64)
+    assert kinds(main, a, torch.zeros(64), torch.zeros(1, dtype=torch.int32), c) == ([] if first < 2 else ["deadlock"])
+    assert first == 2 or torch.equal(a, c)
+
+
+def test_two_blocks_that_write_one_element():
+    @T.prim_func
+    def main(B: T.Tensor((1,), "int32")):
+        with T.Kernel(2, threads=32) as b:
+            B[0] = b
+
+    assert kinds(main, torch.zeros(1, dtype=torch.int32)) == ["race"]
+
+
+def test_tiles_travel_in_a_cluster():
+    @T.prim_func
+    def main(A: T.Tensor((4, 32), "float32"), B: T.Tensor((4, 32), "float32")):
+        with T.ClusterKernel(4, threads=32, cluster_dims=2) as b:
+            own, other = T.alloc_shared((32,), "float32"), T.alloc_shared((32,), "float32")
+            T.copy(A[b, 0:32], own)
+            T.cluster_sync()
+            T.copy_cluster(own, other, dst_block=1 - T.block_rank_in_cluster())
+            T.cluster_sync()
+            T.copy(other, B[b, 0:32])
+
+    a, b = torch.randn(4, 32), torch.zeros(4, 32)
+    run(main, a, b)
+    assert torch.equal(b, a[[1, 0, 3, 2]])
+
+
+def test_a_barrier_that_some_threads_do_not_come_to():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            if tx < 32:
+                T.sync_threads()
+            A[tx] = 1.0
+
+    assert kinds(main, torch.zeros(64)) == ["deadlock"]
+
+
+def test_more_arrivals_than_a_phase_takes():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            full = T.alloc_barrier(48)
+            T.mbarrier_arrive(full)
+            A[T.get_thread_binding()] = 1.0
+
+    assert kinds(main, torch.zeros(64)) == ["barrier"]
+
+
+def test_matrix_instructions_of_a_warp():
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "float16"), B: T.Tensor((8, 16), "float16"), C: T.Tensor((16, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            lane = T.get_lane_idx()
+            left, right = T.alloc_shared((16, 16), "float16"), T.alloc_shared((8, 16), "float16")
+            a, b = T.alloc_local((8,), "float16"), T.alloc_local((4,), "float16")
+            c = T.alloc_local((4,), "float32")
+            T.copy(A, left)
+            T.copy(B, right)
+            T.clear(c)
+            T.ptx_ldmatrix(0, 4, left[lane % 16, lane // 16 * 8], a[0])
+            T.ptx_ldmatrix(0, 2, right[lane % 8, lane // 8 % 2 * 8], b[0])
+            T.ptx_mma("m16n8k16", "float16", "float16", "float32", a[0], b[0], c[0])
+            for i in T.serial(4):
+                C[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = c[i]
+
+    a, b, c = torch.randn(16, 16).half(), torch.randn(8, 16).half(), torch.zeros(16, 8)
+    run(main, a, b, c)
+    torch.testing.assert_close(c, a.float() @ b.float().T, rtol=1e-5, atol=1e-5)
