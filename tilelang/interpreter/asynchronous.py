@@ -114,6 +114,40 @@ def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Ca
             slot, index = barrier
             x.views[slot].at(x, index(x)).copies.append((complete, x.strand.frozen()))
 
+    return effect if record.cluster_mask is None or barrier is None else _multicast(record, source, target, barrier, effect)
+
+
+def _multicast(record: Any, source: Any, target: Any, barrier: tuple[int, Evaluate], alone: Effect) -> Effect:
+    """A load that the lowest block of a set makes for all of them; each waits at its own barrier."""
+    from tilelang.interpreter.operators.copy import moved
+
+    mask, (slot, index) = record.cluster_mask, barrier
+    receivers = [rank for rank in range(mask.bit_length()) if mask >> rank & 1]
+
+    def effect(x: Lanes) -> None:
+        rank = x.block.rank
+        if rank not in receivers:
+            return alone(x)
+        src, dst = source(x), target(x)
+        if rank == receivers[0]:
+            for other in receivers:
+                x.block.cluster.send(other, moved(x, src, dst))
+        signal, state = x.views[slot].at(x, index(x)), x.fork(x.mask)
+        state.strand = x.strand.frozen()
+        arrived = pend(dst.view, 0, positions(x, dst)[0])
+        signal.bytes += 1
+
+        def receive(value: np.ndarray) -> None:
+            def complete() -> None:
+                arrived()
+                write(state, dst, value)
+                signal.bytes -= 1
+
+            signal.copies.append((complete, state.strand))
+            x.run.progress += 1
+
+        return x.block.cluster.receive(rank, receive)
+
     return effect
 
 

@@ -118,3 +118,9 @@ def watch_tensors(views: Mapping[int, View], order: Order) -> None:
     for view in views.values():
         storage: Storage = view.storage
         storage.blocks = BlockAccess(storage.cell_count, order) if order.size > 1 else None
+
+
+def forget_tensors(views: Mapping[int, View]) -> None:
+    """Ends a launch: the next one comes after all that its blocks did."""
+    for view in views.values():
+        view.storage.blocks = None

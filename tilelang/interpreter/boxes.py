@@ -44,7 +44,7 @@ class Box:
     @property
     def is_whole(self) -> bool:
         """Whether it is the whole of a compact buffer."""
-        return self.extents == self.view.shape and not any(map(np.any, self.mins)) and self.view.base == 0
+        return self.extents == self.view.shape and self.view.base == 0 and all(type(low) is int and low == 0 for low in self.mins)
 
     @property
     def differs(self) -> bool:

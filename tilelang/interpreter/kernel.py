@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.interpreter.asynchronous import Queue
-from tilelang.interpreter.blocks import Order, watch_tensors
+from tilelang.interpreter.blocks import Order, forget_tensors, watch_tensors
 from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View
@@ -74,6 +74,7 @@ def launch(c: Compiler, stmt: Any) -> Step:
         written = {slot: x.views[slot] for slot in tensors if x.views[slot] is not None}
         grid = Grid(x, sizes, {tag: slot for tag, (slot, _) in axes.items()}, written)
         run_blocks(x.run, grid.begin, grid.size, inner)
+        forget_tensors(written)
         return False
 
     return Step(run)

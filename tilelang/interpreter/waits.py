@@ -206,6 +206,23 @@ class Blocks:
         self.count = count
         self.arrived = 0
         self.turn = 0
+        self._sent: dict[int, list[Any]] = {}
+        self._asked: dict[int, list[Callable[[Any], None]]] = {}
+
+    def send(self, rank: int, value: Any) -> None:
+        """Gives a block a tile that was loaded for it."""
+        self._sent.setdefault(rank, []).append(value)
+        self._deliver(rank)
+
+    def receive(self, rank: int, take: Callable[[Any], None]) -> None:
+        """Has ``take`` called with the next tile that is sent to a block."""
+        self._asked.setdefault(rank, []).append(take)
+        self._deliver(rank)
+
+    def _deliver(self, rank: int) -> None:
+        sent, asked = self._sent.get(rank), self._asked.get(rank)
+        while sent and asked:
+            asked.pop(0)(sent.pop(0))
 
     def come(self, x: Lanes) -> int:
         """Counts a block; gives the turn that it waits for the end of."""

@@ -326,6 +326,19 @@ def test_a_block_spins_until_another_has_released(first):
     assert first == 2 or torch.equal(a, c)
 
 
+def test_a_kernel_comes_after_the_one_before():
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32"), C: T.Tensor((4, 64), "float32")):
+        with T.Kernel(4, threads=64) as b:
+            T.copy(A[b, 0:64], B[b, 0:64])
+        with T.Kernel(4, threads=64) as b:
+            T.copy(B[3 - b, 0:64], C[b, 0:64])
+
+    a, c = torch.randn(4, 64), torch.zeros(4, 64)
+    run(main, a, torch.zeros(4, 64), c)
+    assert torch.equal(c, a.flip(0))
+
+
 def test_two_blocks_that_write_one_element():
     @T.prim_func
     def main(B: T.Tensor((1,), "int32")):
@@ -349,6 +362,21 @@ def test_tiles_travel_in_a_cluster():
     a, b = torch.randn(4, 32), torch.zeros(4, 32)
     run(main, a, b)
     assert torch.equal(b, a[[1, 0, 3, 2]])
+
+
+def test_one_load_for_the_blocks_of_a_cluster():
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float16"), C: T.Tensor((4, 64), "float16")):
+        with T.ClusterKernel(4, cluster_dims=4, threads=128) as b:
+            tile, full = T.alloc_shared((64,), "float16"), T.alloc_barrier(128)
+            T.tma_copy(A[b, 0:64], tile, barrier=full, cluster_mask=0b1110)
+            T.barrier_arrive(full)
+            T.mbarrier_wait_parity(full, 0)
+            T.copy(tile, C[b, 0:64])
+
+    a, c = torch.randn(4, 64).half(), torch.zeros(4, 64).half()
+    run(main, a, c)
+    assert torch.equal(c, a[[0, 1, 1, 1]])
 
 
 def test_a_barrier_that_some_threads_do_not_come_to():
