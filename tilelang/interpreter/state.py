@@ -119,13 +119,31 @@ class Lanes:
 
 
 class Loop:
-    """The lanes that left a running loop (by ``break``), or its iteration (by ``continue``)."""
+    """A running loop.
 
-    __slots__ = ("broken", "continued")
+    Attributes:
+        broken: the lanes that left it by ``break``.
+        continued: the lanes that left this iteration by ``continue``.
+        mask: the lanes that began this iteration.
+        returned: the lanes that had ended before the loop.
+        parted: whether its lanes leave it at different times, so that nothing orders them in it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("broken", "continued", "mask", "parted", "returned")
+
+    def __init__(self, mask: Any = True, returned: Any = False) -> None:
         self.broken: Any = False
         self.continued: Any = False
+        self.mask = mask
+        self.returned = returned
+        self.parted = False
+
+    def part(self, x: Lanes, mask: Any) -> None:
+        """Goes on with some of the lanes."""
+        x.mask = self.mask = mask
+        if not self.parted:
+            self.parted = True
+            x.unordered += 1
 
 
 def union(a: Any, b: Any) -> Any:

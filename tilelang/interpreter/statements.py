@@ -211,7 +211,7 @@ def _loop(c: Compiler, stmt: Any) -> Step:
 
 
 def _enter(x: Lanes) -> Loop:
-    frame = Loop()
+    frame = Loop(x.mask, x.returned)
     x.loops.append(frame)
     return frame
 
@@ -219,27 +219,33 @@ def _enter(x: Lanes) -> Loop:
 def _ended(x: Lanes, frame: Loop, stopped: bool) -> bool:
     """After an iteration: whether no lane runs another."""
     if frame.continued is not False:
-        x.mask = union(frame.continued, False if stopped else x.mask)
+        rest = union(frame.continued, False if stopped else x.mask)
         frame.continued = False
-        return False
+        if frame.broken is False and x.returned is frame.returned:
+            x.mask = frame.mask
+            return False
+        x.mask, stopped = rest, not some(rest)
+    if not stopped and x.mask is not frame.mask:
+        frame.part(x, x.mask)
     return stopped
 
 
 def _leave(x: Lanes, outer: Any, frame: Loop) -> bool:
     """After a loop: whether no lane goes on."""
     x.loops.pop()
-    if x.returned is False:
+    x.unordered -= frame.parted
+    if x.returned is frame.returned:
         x.mask = outer
         return False
     x.mask = both(outer, np.logical_not(x.returned)) if x.returned is not True else np.zeros(x.lanes, bool)
     return not some(x.mask)
 
 
-def _lane_loop(x: Lanes, slot: int, first: Any, count: Any) -> Iterator[bool]:
+def _lane_loop(x: Lanes, frame: Loop, slot: int, first: Any, count: Any) -> Iterator[bool]:
     """The iterations of a loop whose bounds differ between lanes; each yields once its lanes are set."""
     first, count = np.broadcast_to(first, (x.lanes,)), np.broadcast_to(count, (x.lanes,))
     for turn in range(int(count.max(initial=0)) if x.mask is True else int(count[x.mask].max(initial=0))):
-        x.mask = both(x.mask, turn < count)
+        frame.part(x, both(x.mask, turn < count))
         if not some(x.mask):
             return
         x.values[slot] = (first + first.dtype.type(turn)).astype(first.dtype)
@@ -248,21 +254,17 @@ def _lane_loop(x: Lanes, slot: int, first: Any, count: Any) -> Iterator[bool]:
 
 def _differing_loop(x: Lanes, slot: int, first: Any, count: Any, body: Callable) -> bool:
     outer, frame = x.mask, _enter(x)
-    x.unordered += 1
-    for _ in _lane_loop(x, slot, first, count):
+    for _ in _lane_loop(x, frame, slot, first, count):
         if _ended(x, frame, body(x)):
             break
-    x.unordered -= 1
     return _leave(x, outer, frame)
 
 
 def _differing_loop_waiting(x: Lanes, slot: int, first: Any, count: Any, body: Step) -> Iterator[None]:
     outer, frame = x.mask, _enter(x)
-    x.unordered += 1
-    for _ in _lane_loop(x, slot, first, count):
+    for _ in _lane_loop(x, frame, slot, first, count):
         if _ended(x, frame, (yield from waiting(body, x))):
             break
-    x.unordered -= 1
     return _leave(x, outer, frame)
 
 
@@ -270,49 +272,27 @@ def _differing_loop_waiting(x: Lanes, slot: int, first: Any, count: Any, body: S
 def _while(c: Compiler, stmt: Any) -> Step:
     test, body, span = compiled(c, stmt.condition), c.iteration(stmt.body), stmt.span
 
-    def turns(x: Lanes, frame: Loop) -> Iterator[None]:
-        """One step an iteration; the consumer runs the body."""
-        x.unordered += 1
-        differs = False
-        while True:
-            x.span = span
-            if not x.checks or not differs:
-                x.unordered -= 1
-                x.begin(span)
-                x.unordered += 1
-            chosen = test(x)
-            if not np.ndim(chosen):
-                if not chosen:
-                    break
-            else:
-                differs = True
-                x.mask = both(x.mask, chosen)
-                if not some(x.mask):
-                    break
-            x.unordered -= not differs
-            yield None
-            x.unordered += not differs
-        x.unordered -= 1
+    def goes_on(x: Lanes, frame: Loop) -> bool:
+        """Whether some lanes run another iteration; these are then those that take part."""
+        x.begin(span)
+        chosen = test(x)
+        if not np.ndim(chosen):
+            return bool(chosen)
+        frame.part(x, both(x.mask, chosen))
+        return some(x.mask)
 
     def run(x: Lanes) -> bool:
         outer, frame = x.mask, _enter(x)
-        before = x.unordered
-        for _ in turns(x, frame):
-            if _ended(x, frame, body.run(x)):
-                break
-        x.unordered = before
+        while goes_on(x, frame) and not _ended(x, frame, body.run(x)):
+            pass
         return _leave(x, outer, frame)
 
     def wait(x: Lanes) -> Iterator[None]:
         outer, frame = x.mask, _enter(x)
-        before = x.unordered
-        for _ in turns(x, frame):
-            if _ended(x, frame, (yield from waiting(body, x))):
-                break
+        while goes_on(x, frame) and not _ended(x, frame, (yield from waiting(body, x))):
             if x.block is not None:
                 x.block.waiting = None
                 yield None
-        x.unordered = before
         return _leave(x, outer, frame)
 
     return Step(run, wait if body.wait is not None or _spins(stmt) else None, alone=body.alone)
