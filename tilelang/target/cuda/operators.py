@@ -6,6 +6,8 @@ class. The steps of the pipeline ask :func:`rule_of` and name no operator themse
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +17,7 @@ _RULES: dict[type, OperatorRule] = {}
 
 
 class OperatorRule:
-    """What the CUDA target does with a tile operator. Every method has the meaning of an operator that is one call.
+    """What the CUDA target does with a tile operator. The methods here are those of an operator that is one call.
 
     Attributes:
         scoped: the threads of the scope that it stands in run it together, as they do all but remarks to the hardware.
@@ -33,12 +35,21 @@ class OperatorRule:
         Args:
             op: the decoded operator.
             span: where it stands in the program.
-            reader: makes nodes and temporary fragments (``reader.operator``, ``reader.temporary``, ``reader.copy``).
+            reader: makes nodes and temporaries (``operator``, ``parallel``, ``copy``, ``temporary``, ``shared``, ``hint``).
         """
         return [reader.operator(op, span)]
 
-    def demand(self, node: Any, context: Any) -> None:
-        """Tells layout inference which layouts the operator demands of its operands, or offers for them; none by default."""
+    def destination(self, op: Any) -> Any:
+        """The region that the operator writes element by element; None where it is no copy."""
+        return None
+
+    def overwritten(self, op: Any) -> Any:
+        """The region that the operator overwrites as a whole, whatever was there; None where there is none."""
+        return None
+
+    def may_run_ahead(self, op: Any) -> bool:
+        """Whether a pipeline may issue the operator iterations before its data is used."""
+        return False
 
     def lower(self, node: Any, generator: Any) -> list[Any]:
         """The device code of the operator, from its node and the layouts that inference chose.
@@ -47,6 +58,10 @@ class OperatorRule:
             CompileError: the architecture cannot do it.
         """
         raise CompileError(f"{type(node.op).__name__} is not supported on CUDA")
+
+    def lower_nest(self, node: Any, generator: Any) -> list[Any]:
+        """The device code of the nest that the operator was read as."""
+        return generator.nest(node)
 
 
 def implements(*operators: type) -> Callable[[type[OperatorRule]], type[OperatorRule]]:
@@ -67,13 +82,16 @@ def implements(*operators: type) -> Callable[[type[OperatorRule]], type[Operator
     return register
 
 
-def rule_of(op: Any) -> OperatorRule:
-    """The rule of an operator.
+@functools.cache
+def _load() -> None:
+    """Reads the rules: they are above this interface, which every step below them asks."""
+    importlib.import_module("tilelang.target.cuda.ops")
 
-    Raises:
-        CompileError: there is none.
-    """
-    rule = _RULES.get(type(op))
-    if rule is None:
-        raise CompileError(f"{type(op).__name__} is not supported on CUDA")
-    return rule
+
+_ANY = OperatorRule()
+
+
+def rule_of(op: Any) -> OperatorRule:
+    """The rule of an operator; of one that has none, the one that refuses it where it would be lowered."""
+    _load()
+    return _RULES.get(type(op), _ANY)

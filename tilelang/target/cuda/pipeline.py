@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
-import tilelang.target.cuda.ops  # noqa: F401  (registers the operators)
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import kernel as codegen
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_state
-from tilelang.target.cuda.hopper.rules import HopperRules
+from tilelang.target.cuda.hopper.descriptors import Descriptors
 from tilelang.target.cuda.hopper.warp_specialize import specialize
-from tilelang.target.cuda.inference.products import takes_sparse
 from tilelang.target.cuda.reading.early_exit import branch_early_exits
 from tilelang.target.cuda.reading.local_arrays import as_fragments
 from tilelang.target.cuda.reading.program import check_strides, split_kernels
@@ -80,8 +77,7 @@ def _specialize(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _read(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        sparse = functools.partial(takes_sparse, threads=state.kernel.thread_count, target=state.target)
-        state.tree = read_tree(state.kernel.body, sparse)
+        state.tree = read_tree(state.kernel.body, state.kernel.thread_count, state.target)
         branch_early_exits(state.tree, dict(state.kernel.threads))
         split_threads(state.tree.root, state.kernel)
     return kernels
@@ -95,9 +91,9 @@ def _infer(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _generate(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        rules = HopperRules(context.options.tma) if arch_of(state.target).uses(Feature.TMA) else None
-        state.emitter.descriptors = None if rules is None else rules.descriptors
-        state.generator = Generator(state.emitter, rules)
+        state.emitter.descriptors = Descriptors() if arch_of(state.target).uses(Feature.TMA) else None
+        state.emitter.bulk_stores = context.options.tma
+        state.generator = Generator(state.emitter)
         state.code = state.generator.block(state.tree.root)
     return kernels
 

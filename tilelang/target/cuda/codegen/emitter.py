@@ -45,7 +45,7 @@ class Emitter:
         tree, layouts, facts: what is known about it.
         safe_values: what an out-of-bounds read of a buffer gives, where not zero.
         guarded: whether accesses that may leave a global buffer are guarded.
-        fast_math, use_async: options.
+        fast_math, use_async, bulk_stores: options.
         names: identifiers.
         values: what each variable is.
         array_names: name of each buffer's pointer, array or variable.
@@ -73,6 +73,7 @@ class Emitter:
     guarded: bool = True
     fast_math: bool = False
     use_async: bool = True
+    bulk_stores: bool = False
     names: Names = field(default_factory=Names)
     values: dict[Any, Value] = field(default_factory=dict)
     array_names: dict[Any, str] = field(default_factory=dict)

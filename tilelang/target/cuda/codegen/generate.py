@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout import row_major
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.codegen.in_flight import ProductsInFlight
 from tilelang.target.cuda.codegen.intrinsics import named_barrier
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import statement
@@ -23,16 +26,16 @@ from tilelang.target.cuda.codegen.structure import (
     emit_loop,
     emit_repeat,
     emit_scope,
+    emit_single_thread,
     orders_threads,
 )
 from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under
-from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Define, Evaluate, Return
+from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.reading.nest import READ, is_memory
-from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of
+from tilelang.target.cuda.reading.nest import READ, UPDATE, WRITE, is_memory
+from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
 from tilelang.target.cuda.reading.uniformity import is_atomic
-from tilelang.tileop.copy import Copy
 from tilelang.tileop.thread import intrinsic_name
 
 
@@ -41,16 +44,18 @@ class Generator:
 
     Attributes:
         emitter: the kernel's names and places.
-        hopper: rules of what only sm_90a has, or None.
+        in_flight: products that warp groups have started.
         max_registers: whether the kernel moves registers between its warps.
+        single: whether one thread alone runs what is being generated.
         divergent: whether only some threads run what is being generated.
         by_thread: whether statements outside of tile operators are each thread's own.
         barriers: the hardware barriers of scopes.
     """
 
-    def __init__(self, emitter: Emitter, hopper: Any = None):
+    def __init__(self, emitter: Emitter):
         self.emitter = emitter
-        self.hopper = hopper
+        self.in_flight = ProductsInFlight(emitter)
+        self.single = False
         self.max_registers = False
         self.divergent = False
         self.by_thread = False
@@ -86,8 +91,8 @@ class Generator:
 
     def _scope(self, node: Scope) -> list[Code]:
         if node.threads is None:
-            if self.hopper is not None and node.stmt.attr_key == "tl.single_thread":
-                return self.hopper.single_thread(self, node)
+            if self.emitter.descriptors is not None and node.stmt.attr_key == "tl.single_thread":
+                return emit_single_thread(self, node)
             return self.block(node.body).items
         return emit_scope(self, node)
 
@@ -104,8 +109,8 @@ class Generator:
             return [Jump("break" if isinstance(stmt, ir.Break) else "continue")]
         if name == "thread_return":
             return [leaf([Return()])]
-        if name in PRODUCT_WAITS and self.hopper is not None:
-            return self.hopper.wait(self, constant_argument(stmt.value, 0))
+        if name in PRODUCT_WAITS and e.descriptors is not None:
+            return self.in_flight.wait(constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         if self.divergent or self.by_thread or e.is_own(node):
@@ -157,17 +162,31 @@ class Generator:
         e = self.emitter
         if _is_shared_out(node, e.layouts.loops[node]):
             self._refuse_divergence()
-        special = self.hopper.copy(self, node) if self.hopper is not None else None
-        if special is not None:
-            return special
         if self.divergent and node in e.layouts.conversions:
             raise e.layouts.conversions[node]
-        code = emit_nest(e, node, e.layouts.loops[node])
-        if isinstance(node.op, Copy) and node.op.kind == "async":
-            for group in code:
-                group.body.append(CommitCopies())
-                group.detached = True
-        return code
+        return self.nest(node) if node.op is None else rule_of(node.op).lower_nest(node, self)
+
+    def nest(self, node: Parallel, filled: Region | None = None, asynchronous: bool = False) -> list[Code]:
+        """The code of a nest that each thread runs its share of.
+
+        Args:
+            filled: what it overwrites as a whole.
+            asynchronous: whether it is a copy that may be made by cp.async.
+        """
+        return emit_nest(self.emitter, node, self.emitter.layouts.loops[node], filled, asynchronous)
+
+    @cached_property
+    def read_tensors(self) -> set[Any]:
+        """Tensors that the kernel reads anywhere, updates that name them as their destination aside."""
+        found: set[Any] = set()
+        for node in walk(self.emitter.tree.root):
+            if isinstance(node, Parallel):
+                updated = node.op is not None and rule_of(node.op).destination(node.op) is not None
+                own = (WRITE, UPDATE) if updated else (WRITE,)
+                found |= {access.buffer for access in node.nest.accesses if access.kind not in own}
+            elif isinstance(node, Operator):
+                found |= {region.buffer for region, access in node.op.regions() if "r" in access}
+        return found
 
     def shared_scratch(self, shape: list[int], dtype: str, name: str) -> Any:
         """A shared buffer that the program does not know of."""

@@ -213,7 +213,7 @@ def write_text(state: KernelState) -> None:
     indices = _index_definitions(state, printer.names)
     if RNG_STATE.text in printer.names:
         indices.append(f"  {RNG_DECLARATION}")
-    maps = list(state.generator.hopper.descriptors.specs) if state.generator.hopper is not None else []
+    maps = list(state.emitter.descriptors.specs) if state.emitter.descriptors is not None else []
     params, args, dtypes = _parameters(state, printer.names, maps)
     head = f'extern "C" __global__ void {_launch_bounds(state)} {kernel.name}({", ".join(params)}) {{'
     state.text = "\n".join([head, *indices, *declared, *body, "}", ""])
@@ -349,7 +349,7 @@ def _arrivals(state: KernelState) -> dict[Any, list[int]]:
 def _barriers(state: KernelState) -> list[Any]:
     e = state.emitter
     found = [(e.array(buffer), counts) for buffer, counts in _arrivals(state).items()]
-    maps = [Name(spec.name) for spec in state.generator.hopper.descriptors.specs] if state.generator.hopper is not None else []
+    maps = [Name(spec.name) for spec in e.descriptors.specs] if e.descriptors is not None else []
     if not found and not maps:
         return []
     clusters = state.kernel.cluster_dims != (1, 1, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces
@@ -21,35 +22,29 @@ from tilelang.target.cuda.ir.instructions import CopyAsync, Move
 from tilelang.target.cuda.ir.values import Value, both
 from tilelang.target.cuda.reading.nest import is_memory, mentions
 from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
-from tilelang.tileop.copy import Copy, Fill
 
 
-def emit_nest(emitter: Emitter, node: Parallel, layout: LoopLayout) -> list[Code]:
-    """The code of a nest under a distribution."""
+def emit_nest(
+    emitter: Emitter, node: Parallel, layout: LoopLayout, filled: Region | None = None, asynchronous: bool = False
+) -> list[Code]:
+    """The code of a nest under a distribution.
+
+    Args:
+        filled: what it overwrites as a whole.
+        asynchronous: whether it is a copy that may be made by cp.async.
+    """
     with emitter.names.scope():
         loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.own)
         loops.open()
-        async_bytes = _async_bytes(node, loops)
-        code = leaf(loops.around(_body(loops, async_bytes)), _filled(emitter, node))
+        async_bytes = _async_bytes(loops) if asynchronous else 0
+        storages = set() if filled is None else {emitter.array(filled.buffer).storage} - {None}
+        code = leaf(loops.around(_body(loops, async_bytes)), storages)
         return [emitter.annotated(code, node.nest.accesses, loops.thread_map)]
 
 
-def _filled(e: Emitter, node: Parallel) -> set[Any]:
-    """What a nest overwrites as a whole."""
-    whole = isinstance(node.op, (Copy, Fill)) and node.op.dst.is_whole
-    return {e.array(node.op.dst.buffer).storage} - {None} if whole else set()
-
-
-def _async_bytes(node: Parallel, loops: NestLoops) -> int:
-    """Bytes that one cp.async of the nest copies; 0 where it is no such copy."""
-    e, op = loops.e, node.op
-    if not isinstance(op, Copy) or op.kind not in ("copy", "async") or not e.use_async:
-        return 0
-    if op.src.scope != "global" or not op.dst.scope.startswith("shared") or op.src.dtype != op.dst.dtype:
-        return 0
-    if e.safe_values.get(op.src.buffer) is not None:
-        return 0
-    size = byte_count(loops.width, op.src.dtype)
+def _async_bytes(loops: NestLoops) -> int:
+    """Bytes that one cp.async of a copy moves; 0 where there is no such instruction."""
+    size = byte_count(loops.width, str(loops.nest.body.buffer.dtype))
     return size if size in (4, 8, 16) else 0
 
 

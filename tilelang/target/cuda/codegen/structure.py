@@ -16,7 +16,7 @@ from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
-from tilelang.target.cuda.ir.values import Call, Literal, Unary, Value, both
+from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.reading.thread_scopes import ThreadConditions
 from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.target.cuda.reading.uniformity import is_atomic
@@ -24,6 +24,7 @@ from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
+_WARP = 32
 
 _ORDERING = frozenset(
     "barrier_wait mbarrier_wait_parity barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
@@ -113,6 +114,27 @@ def emit_scope(generator: Any, node: Scope) -> list[Code]:
     orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
     barrier = None if orders_itself else generator.barriers.of(scope.first, scope.count)
     return [ScopeCode(_membership(scope, outer), body, scope.first, scope.count, barrier)]
+
+
+def emit_single_thread(generator: Any, node: Scope) -> list[Code]:
+    """The statements of one thread of the scope."""
+    outer, generator.single = generator.single, True
+    body = generator.block(node.body)
+    generator.single = outer
+    scope = generator.emitter.scope
+    return [BranchCode(_elected_in(scope), body, divergent=True, threads=(scope.first, 1))]
+
+
+def elected(scope: Any, code: list[Any]) -> list[Any]:
+    """Code that one thread of a scope runs."""
+    if scope.count % _WARP:
+        return [BranchCode(TID.is_("==", scope.first), Block(code))]
+    return [BranchCode(_elected_in(scope), Block(code))]
+
+
+def _elected_in(scope: Any) -> Value:
+    """Whether this is the one thread that the hardware elects in the first warp of a scope."""
+    return Binary("&&", Call("tl::warp_rank").is_("==", scope.first // _WARP), Call("tl::elect_one"))
 
 
 class NamedBarriers:

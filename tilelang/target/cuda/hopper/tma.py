@@ -25,7 +25,6 @@ from tilelang.target.cuda.hopper.wgmma_layout import panel_bytes_of, panel_layou
 from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk
 from tilelang.target.cuda.ir.values import Array, Name, Value
 from tilelang.tensor_maps import TRANSPORTS
-from tilelang.tileop.atomic import AtomicTile
 
 MAX_RANK = 5
 MAX_BOX = 256
@@ -273,8 +272,3 @@ def _operations(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value]) -> It
     for start, offset in plan.boxes:
         at = [lower(as_int(constant(low) + step)) for low, step in zip(plan.global_region.mins, start)]
         yield tile.to(lower(as_int(base + offset))), tuple(reversed(at))
-
-
-def reduction_of(operator: AtomicTile) -> str | None:
-    """The accelerator's name of an atomic tile's operation, where the user asked for it by ``use_tma``."""
-    return operator.op if operator.use_tma and operator.op in _REDUCTIONS else None

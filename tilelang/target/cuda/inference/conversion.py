@@ -19,7 +19,7 @@ from tilelang.target.cuda.inference.loop_layout import LoopLayout, loop_from_fra
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import SHARED, ConvertLayout, spliced
 from tilelang.target.cuda.reading.nest import Access
-from tilelang.target.cuda.reading.tiles import nest_of
+from tilelang.target.cuda.reading.tiles import copy_nest
 from tilelang.target.cuda.reading.tree import Operator, Parallel, TileTree
 from tilelang.tileop.copy import Copy
 
@@ -66,7 +66,7 @@ def _copies(
 
 def _copy(source: Region, target: Region, span: Any) -> Parallel:
     op = Copy(source, target)
-    return Parallel(nest_of(op, span), op)
+    return Parallel(copy_nest(op, span), op)
 
 
 def _tile_layout(tile: Any, uses: list[tuple[Access, LoopLayout]]) -> Any:

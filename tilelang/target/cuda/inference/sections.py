@@ -22,7 +22,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.target.cuda.reading.nest import READ, WRITE, Nest
-from tilelang.target.cuda.reading.tiles import nest_of
+from tilelang.target.cuda.reading.tiles import copy_nest
 from tilelang.target.cuda.reading.tree import (
     FRAGMENT,
     Branch,
@@ -178,7 +178,7 @@ def _move(source: Any, target: Any, section: Section) -> Any:
     if source.scope() == target.scope() == FRAGMENT:
         return Operator(ConvertLayout(*regions), span)
     op = Copy(*regions)
-    return Parallel(nest_of(op, span), op)
+    return Parallel(copy_nest(op, span), op)
 
 
 # What a section does with a fragment -----------------------------------------------------------------------------------

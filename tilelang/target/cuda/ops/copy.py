@@ -1,22 +1,98 @@
-"""Copies that are one operator: ``T.tma_copy``."""
+"""Copies: by threads, by matrices of registers, or by the tensor memory accelerator; transposed, and of image patches."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.span import location_of
 from tilelang.target.cuda.ir.code import Code
+from tilelang.target.cuda.ir.instructions import CommitCopies
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.tileop.copy import Copy
+from tilelang.target.cuda.ops.copy_bulk import bulk_store, emit_bulk_copy
+from tilelang.target.cuda.ops.copy_matrix import emit_matrix_store
+from tilelang.target.cuda.reading.nest import Nest
+from tilelang.target.cuda.reading.tiles import axes_of, copy_nest, load_at, store_at
+from tilelang.tileop.copy import Copy, Im2Col, Transpose
 
 
 @implements(Copy)
-class BulkCopy(OperatorRule):
-    """``T.tma_copy``; every other copy is a nest."""
+class CopyRule(OperatorRule):
+    """``T.copy`` and ``T.async_copy`` are nests, ``T.tma_copy`` is one instruction of the accelerator."""
 
     collective = False
 
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        return [reader.operator(op, span) if op.kind == "tma" else reader.parallel(copy_nest(op, span), op)]
+
+    def destination(self, op: Any) -> Any:
+        return op.dst
+
+    def overwritten(self, op: Any) -> Any:
+        return op.dst if op.dst.is_whole else None
+
+    def may_run_ahead(self, op: Any) -> bool:
+        return op.kind == "copy"
+
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        if generator.hopper is None:
+        if generator.emitter.descriptors is None:
             raise CompileError("T.tma_copy needs sm_90a", hint="T.copy works everywhere")
-        return generator.hopper.bulk_copy(generator, node)
+        return [emit_bulk_copy(generator, node)]
+
+    def lower_nest(self, node: Any, generator: Any) -> list[Code]:
+        e, op = generator.emitter, node.op
+        stored = emit_matrix_store(e, op)
+        if stored is not None:
+            return stored
+        bulk = bulk_store(generator, node) if op.kind == "copy" and not op.disable_tma else None
+        if bulk is not None:
+            return [bulk]
+        code = generator.nest(node, self.overwritten(op), _may_be_asynchronous(e, op))
+        if op.kind == "async":  # the program waits for it itself
+            for group in code:
+                group.body.append(CommitCopies())
+                group.detached = True
+        return code
+
+
+def _may_be_asynchronous(e: Any, op: Copy) -> bool:
+    """Whether threads may copy by cp.async, which moves bytes as they are and fills with zeros."""
+    between = op.src.scope == "global" and op.dst.scope.startswith("shared") and op.src.dtype == op.dst.dtype
+    return between and op.kind in ("copy", "async") and e.use_async and e.safe_values.get(op.src.buffer) is None
+
+
+@implements(Transpose)
+class TransposeRule(OperatorRule):
+    """``T.transpose`` is element-wise."""
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        axes, offsets = axes_of([op.dst])
+        body = store_at(op.dst, offsets, load_at(op.src, op.source_offsets(offsets)), span)
+        return [reader.parallel(Nest.build(axes, body, span, "T.transpose"), op)]
+
+
+@implements(Im2Col)
+class Im2ColRule(OperatorRule):
+    """``T.c2d_im2col`` is element-wise."""
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        return [reader.parallel(_im2col(op, span), op)]
+
+
+def _im2col(op: Im2Col, span: Any) -> Nest:
+    axes, offsets = axes_of([op.col])
+    if len(offsets) != 2:
+        raise CompileError("T.c2d_im2col writes a two-dimensional tile", location_of(span))
+    _, height, width, channels = (as_int(size) for size in op.img.buffer.shape)
+    reach = (op.kernel - 1) * op.dilation + 1
+    out_height = (height + 2 * op.pad - reach) // op.stride + 1
+    out_width = (width + 2 * op.pad - reach) // op.stride + 1
+    rows, columns = op.col.shape
+    place, part = op.nhw_step * rows + offsets[0], op.c_step * columns + offsets[1]
+    column = part % channels
+    y = place % (out_height * out_width) // out_width * op.stride + part // (op.kernel * channels) * op.dilation - op.pad
+    x = place % out_width * op.stride + part // channels % op.kernel * op.dilation - op.pad
+    load = ir.BufferLoad(op.img.buffer, [place // (out_height * out_width), y, x, column])
+    return Nest.build(axes, store_at(op.col, offsets, load, span), span, "T.c2d_im2col")

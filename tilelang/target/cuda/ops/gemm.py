@@ -9,22 +9,18 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.hopper.wgmma import COMPLETE
-from tilelang.target.cuda.inference.products import Product
+from tilelang.target.cuda.inference.products import Product, takes_sparse
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, nested
 from tilelang.target.cuda.ir.instructions import Assign, Define, Multiply
 from tilelang.target.cuda.ir.values import Array, Convert, Number
 from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.ops.gemm_expansion import expansion_nest
 from tilelang.target.cuda.ops.gemm_metadata import MetadataLoader
 from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader
 from tilelang.target.cuda.ops.gemm_scalar import emit_scalar
-from tilelang.target.cuda.reading.tree import Operator
+from tilelang.target.cuda.ops.gemm_wgmma import emit_warp_group_product
+from tilelang.target.cuda.reading.tree import FRAGMENT, Operator, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
-
-
-def emit_product(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
-    """The code of a product."""
-    with emitter.names.scope():
-        return PRODUCTS[plan.kind](emitter, node, plan)
 
 
 def clear_code(e: Emitter, op: Any, count: int) -> list[Any]:
@@ -125,16 +121,53 @@ PRODUCTS: Mapping[str, Callable[[Emitter, Operator, Product], list[Code]]] = {"m
 """Rules by the kind of plan."""
 
 
-@implements(Gemm, GemmSparse)
 class ProductRule(OperatorRule):
     """``T.gemm``, ``T.gemm_sp`` and their forms for warp groups."""
 
     in_warps = True
 
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        """A product whose operands in fragments are whole matrices, and whose result is one."""
+        if getattr(op, "kind", "gemm") != "gemm" and op.c.scope == FRAGMENT:
+            return [reader.operator(op, span)]
+        before, after = [], []
+        for name, region in (("a", op.a), ("b", op.b)):
+            if region.scope == FRAGMENT and not is_matrix(region):
+                part = reader.temporary(region, "part", matrix=True)
+                before.append(reader.copy(region, part, span))
+                op = op.replace(**{name: part})
+        if not is_matrix(op.c):
+            wide = reader.temporary(op.c, "accum", matrix=True)
+            if op.clear_accum not in (True, 1):
+                before.append(reader.copy(op.c, wide, span))
+            after.append(reader.copy(wide, op.c, span))
+            op = op.replace(c=wide)
+        return [*before, reader.operator(op, span), *after]
+
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        plan = generator.emitter.layouts.products[node]
+        e, plan = generator.emitter, generator.emitter.layouts.products[node]
         if plan.wgmma is not None:
-            return generator.hopper.product(generator, node)
+            generator.in_flight.start(node)
+            return [emit_warp_group_product(e, node)]
         if node.op.wg_wait <= COMPLETE:
             return []  # only warp groups leave products in flight
-        return emit_product(generator.emitter, node, plan)
+        with e.names.scope():
+            return PRODUCTS[plan.kind](e, node, plan)
+
+
+@implements(Gemm)
+class DenseProduct(ProductRule):
+    """``T.gemm``."""
+
+
+@implements(GemmSparse)
+class SparseProduct(ProductRule):
+    """``T.gemm_sp``, by ``mma.sp`` where the tensor cores read the operand as it is."""
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        if reader.target is not None and takes_sparse(op, reader.threads, reader.target):
+            return super().read(op, span, reader)
+        dense = reader.shared([as_int(op.m), as_int(op.k)], op.a.dtype, f"{op.a.buffer.name}_dense")
+        product = Gemm(dense, op.b, op.c, op.clear_accum, transpose_b=op.transpose_b, policy=op.policy, wg_wait=op.wg_wait)
+        expansion = expansion_nest(op, dense.buffer, span)
+        return [reader.parallel(expansion), *super().read(product, span, reader)]

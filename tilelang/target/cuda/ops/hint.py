@@ -1,4 +1,4 @@
-"""Hints that are code: registers moved between warps. All others are read before (``TileTree.hints``)."""
+"""Remarks about the kernel (``TileTree.hints``), of which one is an instruction: registers moved between warps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,26 @@ from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code, leaf
 from tilelang.target.cuda.ir.instructions import SetRegisters
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.tileop.hint import MaxRegisters
+from tilelang.tileop.hint import (
+    AnnotateLayout,
+    L2HitRatio,
+    MaxRegisters,
+    MinBlocksPerSM,
+    RestrictBuffers,
+    SafeValue,
+    UseSwizzle,
+)
+
+
+@implements(AnnotateLayout, L2HitRatio, MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle)
+class Remark(OperatorRule):
+    """Nothing to run: later steps read it among the hints."""
+
+    scoped = collective = False
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        reader.hint(op, span)
+        return []
 
 
 @implements(MaxRegisters)
@@ -16,6 +35,10 @@ class Registers(OperatorRule):
     """``T.set_max_nreg`` and its relatives; without effect where the architecture has no such instruction."""
 
     scoped = collective = False
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        reader.hint(op, span)
+        return [reader.operator(op, span)]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         op = node.op

@@ -18,6 +18,7 @@ from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.reading.tree import FRAGMENT
 from tilelang.tileop.reduce import FinalizeReducer, Reduce
 
 _WARP = 32
@@ -306,6 +307,20 @@ class ReduceRule(OperatorRule):
     """``T.reduce_*`` from a fragment to a fragment."""
 
     in_warps = True
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        before, after = [], []
+        if op.src.scope != FRAGMENT or not op.src.is_whole:
+            source = reader.temporary(op.src, "tile")
+            before.append(reader.copy(op.src, source, span))
+            op = op.replace(src=source)
+        if op.dst.scope != FRAGMENT or not op.dst.is_whole:
+            result = reader.temporary(op.dst, "result")
+            if not op.clear:
+                before.append(reader.copy(op.dst, result, span))
+            after.append(reader.copy(result, op.dst, span))
+            op = op.replace(dst=result)
+        return [*before, reader.operator(op, span), *after]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op

@@ -14,6 +14,7 @@ from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Call, Convert, Name, Number, Select, Type, Value
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce import Reduction
+from tilelang.target.cuda.reading.tree import SHARED
 from tilelang.tileop.reduce import Scan
 
 _WARP = 32
@@ -24,6 +25,17 @@ class ScanRule(OperatorRule):
     """``T.cumsum`` and the like, between shared tiles, which may be the same."""
 
     in_warps = True
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        """A scan works in shared memory; fragments and global tiles go through a shared one."""
+        if op.src.scope in SHARED and op.dst.scope in SHARED:
+            return [reader.operator(op, span)]
+        if op.dst.scope in SHARED:
+            return [reader.copy(op.src, op.dst, span), reader.operator(op.replace(src=op.dst), span)]
+        shape = [as_int(extent) for extent in op.src.extents]
+        tile = reader.shared(shape, op.dst.dtype, f"{op.dst.buffer.name}_scan")
+        work = reader.operator(op.replace(src=tile, dst=tile), span)
+        return [reader.copy(op.src, tile, span), work, reader.copy(tile, op.dst, span)]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op

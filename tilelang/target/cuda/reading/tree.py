@@ -5,7 +5,7 @@ Later steps walk this tree several times; it is far cheaper to walk than the IR 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -13,21 +13,11 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, statement_exprs
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.nest import Nest
-from tilelang.target.cuda.reading.tiles import chunked, expansion_nest, is_elementwise, nest_of, parallel_nest
+from tilelang.target.cuda.reading.tiles import chunked, copy_nest, parallel_nest
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
-from tilelang.tileop.gemm import Gemm, GemmSparse
-from tilelang.tileop.hint import (
-    AnnotateLayout,
-    L2HitRatio,
-    MaxRegisters,
-    MinBlocksPerSM,
-    RestrictBuffers,
-    SafeValue,
-    UseSwizzle,
-)  # fmt: skip
-from tilelang.tileop.reduce import Reduce, Scan
 
 FRAGMENT = "local.fragment"
 PIPELINE_NOTES = (
@@ -36,7 +26,6 @@ PIPELINE_NOTES = (
 )  # fmt: skip
 """Annotations of a ``T.Pipelined`` loop; the last two are what ``T.serial(annotations=)`` says."""
 SHARED = ("shared", "shared.dyn")
-_HINTS = (AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle)
 
 
 @dataclass(eq=False, slots=True)
@@ -167,14 +156,21 @@ def accesses_of(node: Any) -> tuple[Any, ...]:
     return ()
 
 
-def read_tree(body: Any, takes_sparse: Callable[[GemmSparse], bool] = lambda op: False) -> TileTree:
-    """The tree of a kernel's body; ``takes_sparse`` says which sparse products need no dense operand."""
-    return _Reader(takes_sparse).read(body)
+def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
+    """The tree of a kernel's body; what depends on the number of threads and the target is as if there were none by default."""
+    return Reader(threads, target).read(body)
 
 
-class _Reader:
-    def __init__(self, takes_sparse: Callable[[GemmSparse], bool]) -> None:
-        self.takes_sparse = takes_sparse
+class Reader:
+    """Reads a kernel; operators make their nodes with it.
+
+    Attributes:
+        threads, target: what the kernel is for.
+        tree: what has been read.
+    """
+
+    def __init__(self, threads: int = 0, target: Any = None) -> None:
+        self.threads, self.target = threads, target
         self.tree = TileTree(Sequence([]))
 
     def read(self, body: Any) -> TileTree:
@@ -237,24 +233,23 @@ class _Reader:
         if not is_tile_op(stmt.value):
             return [Scalar(stmt)]
         op, span = decode(stmt.value), stmt.span
-        if isinstance(op, _HINTS):
-            self.tree.hints.append((op, span))
-            return [Operator(op, span)] if isinstance(op, MaxRegisters) else []
-        if isinstance(op, Copy) and op.kind == "tma":
-            return [Operator(op, span)]
-        if is_elementwise(op):
-            return [self.parallel(nest_of(op, span), op)]
-        if isinstance(op, GemmSparse) and not self.takes_sparse(op):
-            return self.sparse_product(op, span)
-        if isinstance(op, (Gemm, GemmSparse)) and (getattr(op, "kind", "gemm") == "gemm" or op.c.scope != FRAGMENT):
-            return self.product(op, span)
-        if isinstance(op, Reduce):
-            return self.reduction(op, span)
-        if isinstance(op, Scan):
-            return self.scan(op, span)
-        return [Operator(op, span)]
+        return rule_of(op).read(op, span, self)
 
-    # Operators on shared memory, on fragments --------------------------------------------------------------------------
+    # What operators are made of -----------------------------------------------------------------------------------------
+
+    def operator(self, op: Any, span: Any) -> Operator:
+        """An operator as it is."""
+        return Operator(op, span)
+
+    def hint(self, op: Any, span: Any) -> None:
+        """Notes a remark about the kernel."""
+        self.tree.hints.append((op, span))
+
+    def shared(self, shape: list[int], dtype: str, name: str) -> Region:
+        """A shared tile that the program does not know of."""
+        buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
+        self.tree.allocations[buffer] = {}
+        return Region.whole(buffer)
 
     def temporary(self, like: Region, name: str, dtype: str | None = None, matrix: bool = False) -> Region:
         """A fragment of the extents of a region; of its last two with ``matrix``."""
@@ -266,61 +261,9 @@ class _Reader:
         return Region.whole(buffer)
 
     def copy(self, src: Region, dst: Region, span: Any) -> Parallel:
+        """A copy between regions."""
         op = Copy(src, dst)
-        return Parallel(nest_of(op, span), op)
-
-    def product(self, op: Any, span: Any) -> list[Any]:
-        """A product whose operands in fragments are whole matrices, and whose result is one."""
-        before, after = [], []
-        for name, region in (("a", op.a), ("b", op.b)):
-            if region.scope == FRAGMENT and not is_matrix(region):
-                part = self.temporary(region, "part", matrix=True)
-                before.append(self.copy(region, part, span))
-                op = op.replace(**{name: part})
-        if not is_matrix(op.c):
-            wide = self.temporary(op.c, "accum", matrix=True)
-            if op.clear_accum not in (True, 1):
-                before.append(self.copy(op.c, wide, span))
-            after.append(self.copy(wide, op.c, span))
-            op = op.replace(c=wide)
-        return [*before, Operator(op, span), *after]
-
-    def sparse_product(self, op: GemmSparse, span: Any) -> list[Any]:
-        """The sparse operand expanded to a dense tile, then an ordinary product."""
-        shape = [as_int(op.m), as_int(op.k)]
-        dense = ir.decl_buffer(shape, op.a.dtype, f"{op.a.buffer.name}_dense", scope="shared.dyn", layout=None)
-        self.tree.allocations[dense] = {}
-        product = Gemm(
-            Region.whole(dense), op.b, op.c, op.clear_accum, transpose_b=op.transpose_b, policy=op.policy, wg_wait=op.wg_wait
-        )
-        return [Parallel(expansion_nest(op, dense, span)), *self.product(product, span)]
-
-    def reduction(self, op: Reduce, span: Any) -> list[Any]:
-        before, after = [], []
-        if op.src.scope != FRAGMENT or not op.src.is_whole:
-            source = self.temporary(op.src, "tile")
-            before.append(self.copy(op.src, source, span))
-            op = op.replace(src=source)
-        if op.dst.scope != FRAGMENT or not op.dst.is_whole:
-            target = self.temporary(op.dst, "result")
-            if not op.clear:
-                before.append(self.copy(op.dst, target, span))
-            after.append(self.copy(target, op.dst, span))
-            op = op.replace(dst=target)
-        return [*before, Operator(op, span), *after]
-
-    def scan(self, op: Scan, span: Any) -> list[Any]:
-        """A scan works in shared memory; fragments and global tiles go through a shared one."""
-        if op.src.scope in SHARED and op.dst.scope in SHARED:
-            return [Operator(op, span)]
-        if op.dst.scope in SHARED:
-            return [self.copy(op.src, op.dst, span), Operator(op.replace(src=op.dst), span)]
-        shape = [as_int(extent) for extent in op.src.extents]
-        buffer = ir.decl_buffer(shape, op.dst.dtype, f"{op.dst.buffer.name}_scan", scope="shared.dyn", layout=None)
-        self.tree.allocations[buffer] = {}
-        tile = Region.whole(buffer)
-        work = op.replace(src=tile, dst=tile)
-        return [self.copy(op.src, tile, span), Operator(work, span), self.copy(tile, op.dst, span)]
+        return Parallel(copy_nest(op, span), op)
 
 
 def warp_groups(mask: int) -> tuple[int, int]:

@@ -8,11 +8,10 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.nest import READ, UPDATE, WRITE, Nest
 from tilelang.target.cuda.reading.tree import Branch, Loop, Parallel, Repeat, Scalar, TileTree, walk
 from tilelang.target.cuda.schedule.disjointness import Iterations
-from tilelang.tileop.atomic import AtomicTile
-from tilelang.tileop.copy import Copy
 
 
 def communicating_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:
@@ -67,11 +66,15 @@ def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:
     """Whether a statement may change what another one, or another iteration, changes by other threads; atomic updates may."""
     repeated = (isinstance(node, Scalar) and WRITE in changes[node] and iterations.is_repeated(node) for node in changes)
     return any(repeated) or any(
-        WRITE in changes[one] | changes[other]
-        and not (_is_copy(one) and _is_copy(other) and iterations.are_disjoint(one.op.dst, other.op.dst))
+        WRITE in changes[one] | changes[other] and not _are_disjoint(_destination(one), _destination(other), iterations)
         for one, other in combinations(changes, 2)
     )
 
 
-def _is_copy(node: Any) -> bool:
-    return isinstance(node, Parallel) and isinstance(node.op, (AtomicTile, Copy))
+def _are_disjoint(one: Any, other: Any, iterations: Iterations) -> bool:
+    """Whether two copies certainly write different elements."""
+    return one is not None and other is not None and iterations.are_disjoint(one, other)
+
+
+def _destination(node: Any) -> Any:
+    return rule_of(node.op).destination(node.op) if isinstance(node, Parallel) and node.op is not None else None

@@ -20,9 +20,9 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Access, Nest
 from tilelang.target.cuda.reading.tree import SHARED, Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
-from tilelang.tileop.copy import Copy, Fill
 from tilelang.transform.substitute import substitute
 
 Position = tuple[int, int]
@@ -159,7 +159,7 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Touch]:
     accesses = _accesses(node)
     updated = {access.buffer for access in accesses if access.kind == UPDATE}
     for region, access in regions:
-        whole = isinstance(node.op, (Copy, Fill)) and "r" not in access and region.is_whole
+        whole = region is rule_of(node.op).overwritten(node.op)
         atomic = region.buffer in updated
         mins, extents = tuple(region.mins), tuple(region.extents)
         yield Touch(tree.root_of(region.buffer), "r" in access or atomic, "w" in access, mins, extents, whole, atomic)
@@ -252,7 +252,7 @@ def may_run_ahead(statement: Statement, body: Body) -> bool:
     if len(statement.nodes) > 1 or not isinstance(node, Parallel):
         return False
     op = node.op
-    if not isinstance(op, Copy) or op.kind != "copy":
+    if op is None or not rule_of(op).may_run_ahead(op):
         return False
     buffer = op.dst.buffer
     if op.src.scope != "global" or op.dst.scope not in SHARED or not op.dst.is_whole:

@@ -14,6 +14,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
@@ -41,8 +42,8 @@ _COLUMNS = (on_register(2, 1), on_thread(4, 1))
 
 
 def emit_matrix_store(e: Emitter, op: Any) -> list[Code] | None:
-    """The code of a copy; None where it is no copy of whole accumulators to rows of aligned chunks."""
-    if not isinstance(op, Copy) or not _is_plain(op) or (op.src.dtype, op.dst.dtype) not in _PACKED:
+    """The code of a copy; None where it is no copy of whole accumulators to rows of aligned chunks, or there is no stmatrix."""
+    if not arch_of(e.target).uses(Feature.STMATRIX) or not _is_plain(op) or (op.src.dtype, op.dst.dtype) not in _PACKED:
         return None
     layout = e.layouts.fragments.get(op.src.buffer)
     if layout is None or not _is_accumulator(layout, e.scope) or not _has_chunks(e, op.dst):
