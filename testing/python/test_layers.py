@@ -9,6 +9,7 @@ from pathlib import Path
 import tilelang
 
 PACKAGE = Path(tilelang.__file__).parent
+CUDA_FOLDER = PACKAGE / "target" / "cuda"
 
 BELOW = {
     # part -> the parts that it may import
@@ -45,6 +46,22 @@ BELOW = {
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 
+CUDA = {
+    # the same for the parts of target/cuda; what is above the steps of the pipeline (compile, pipeline) may import all of them
+    "arch": "",
+    "operators": "",
+    "ir": "",
+    "toolchain": "",
+    "host": "toolchain",
+    "reading": "ir operators",
+    "hopper": "reading ir arch",
+    "inference": "hopper reading ir operators arch",
+    "schedule": "inference reading ir operators arch",
+    "headers": "hopper toolchain",
+    "codegen": "schedule inference hopper reading ir operators arch",
+    "ops": "codegen schedule inference hopper reading ir operators arch",
+}
+
 UPWARDS = {
     ("frontend", "language"): "operators, builtins and annotations of rewritten code mean the language's functions",
     ("dtypes", "language"): "T.float16(x) is a conversion",
@@ -67,6 +84,27 @@ def imported(path: Path) -> Iterator[str]:
             part = rest.partition(".")[0]
             if package == "tilelang" and ((PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").exists()):
                 yield part
+
+
+def imported_of_cuda(path: Path) -> Iterator[str]:
+    """The parts of target/cuda that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilelang.target.cuda"):
+            found = [f"{node.module}.{alias.name}".split(".")[3] for alias in node.names]
+            yield from (part for part in found if (CUDA_FOLDER / part).is_dir() or (CUDA_FOLDER / f"{part}.py").exists())
+
+
+def test_the_parts_of_the_cuda_target_import_one_way():
+    known: set[str] = set()
+    for part, below in CUDA.items():
+        home = CUDA_FOLDER / part
+        for path in sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]:
+            assert set(imported_of_cuda(path)) <= {part, *below.split()}, path
+        assert set(below.split()) <= known, f"{part} stands above what it imports"
+        known.add(part)
+    top = {"__init__", "compile", "pipeline"}
+    parts = {path.stem for path in CUDA_FOLDER.iterdir() if path.is_dir() or path.suffix == ".py"} - {"__pycache__"}
+    assert parts == known | top
 
 
 def test_imports_go_one_way():

@@ -12,13 +12,12 @@ from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
-from tilelang.layout import from_text, make_swizzled_layout, row_major
+from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.target.cuda.hopper.tma import is_candidate, natural_layout
 from tilelang.target.cuda.hopper.wgmma_layout import panel_bytes_of
 from tilelang.target.cuda.inference.products import Product, shared_operand_layouts
 from tilelang.target.cuda.reading.tree import Operator, Parallel, TileTree
 from tilelang.tileop.copy import Copy
-from tilelang.tileop.hint import AnnotateLayout
 
 _PRODUCT_TILE = 64
 """Elements; the instructions of a warp group read operands from multiples of this."""
@@ -27,13 +26,6 @@ _PRODUCT_TILE = 64
 def is_panels(layout: Any, buffer: Any) -> bool:
     """Whether a layout is one that warp group products and the tensor memory accelerator address."""
     return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).bits) is not None
-
-
-def asks_for_a_swizzle(hint: Any) -> bool:
-    """Whether a hint gives a tile the swizzle that any compiler would choose, and no layout in particular."""
-    if not isinstance(hint, AnnotateLayout) or not hint.buffer.scope.startswith("shared"):
-        return False
-    return from_text(hint.layout) == make_swizzled_layout(hint.buffer.buffer)
 
 
 def allows_panels(op: Any, chosen: Mapping[Any, Any], viewed: set[Any], facts: Facts) -> bool:

@@ -34,9 +34,10 @@ from tilelang.target.cuda.inference.loop_layout import (
 )
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.products import plan_product
-from tilelang.target.cuda.inference.shared_layouts import allows_panels, asks_for_a_swizzle, choose_shared, is_panels
+from tilelang.target.cuda.inference.shared_layouts import allows_panels, choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.worklist import Worklist
+from tilelang.target.cuda.reading.hints import asks_for_a_swizzle
 from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.reading.scratch import ARRAY
 from tilelang.target.cuda.reading.tiles import describe
