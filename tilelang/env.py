@@ -102,6 +102,23 @@ VARIABLES: dict[str, Variable] = {
 }
 
 
+INCLUDE_PATHS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+"""Variables of C compilers with directories of headers."""
+
+_HOST_TOOLS = (*INCLUDE_PATHS, "COMPILER_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", "SOURCE_DATE_EPOCH", "CCC_OVERRIDE_OPTIONS")
+_DEVICE_TOOLS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH")
+FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+"""Variables with flags for a compiler."""
+
+TOOLS = {"c": _HOST_TOOLS, "cuda": (*_HOST_TOOLS, *_DEVICE_TOOLS)}
+"""Kind of target -> variables that its tools read and that change what they make."""
+
+
+def of_tools(kind: str) -> dict[str, str]:
+    """The set variables that the tools of a kind of target read, by name; part of the kernel key."""
+    return {name: os.environ[name] for name in TOOLS.get(kind, ()) if name in os.environ}
+
+
 def get(name: str) -> Any:
     """The parsed value of a variable, or its default where it is unset or malformed (with a warning)."""
     variable = VARIABLES[name]
@@ -198,9 +215,10 @@ def raw_key(name: str) -> bytes:
     return os.environ.encodekey(name)  # type: ignore[attr-defined]
 
 
-def code_changing_keys() -> list[bytes]:
-    """Keys of :func:`raw_table` for the variables that change generated code."""
-    return [raw_key(name) for name, variable in VARIABLES.items() if variable.changes_code]
+def code_changing_keys(kind: str = "") -> list[bytes]:
+    """Keys of :func:`raw_table` for the variables that change generated code, with those of the tools of a kind of target."""
+    own = (name for name, variable in VARIABLES.items() if variable.changes_code)
+    return [raw_key(name) for name in (*own, *TOOLS.get(kind, ()))]
 
 
 @functools.cache

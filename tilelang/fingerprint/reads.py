@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -31,8 +30,7 @@ class Import(NamedTuple):
         return ".".join(("." * self.level + self.module, *self.chain)).replace("..", ".")
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """One thing that code reads.
 
     Attributes:
@@ -52,8 +50,7 @@ class Read:
     use: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeReads:
+class CodeReads(NamedTuple):
     """Everything that code and the code inside it can read.
 
     Attributes:

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tilelang import env
 from tilelang.artifact import KernelArtifact
+from tilelang.cache import warn
 from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
 from tilelang.ir.text import program_text
+from tilelang.jit.includes import user_files
 from tilelang.jit.interpreted import interpreted
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
@@ -23,6 +26,7 @@ from tilelang.keywords import near_keywords
 from tilelang.target import enclosing
 from tilelang.target.request import CompileRequest, compile_program
 from tilelang.tileop.base import plain
+from tilelang.transform.config import PassConfigKey
 
 
 @near_keywords
@@ -204,9 +208,34 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: 
         out_idx=request.out_idx,
         pass_configs=request.pass_configs,
         compile_flags=request.compile_flags,
-        toolchain=toolchain(options.target.kind),
-        options={"dump_ir": options.dump_ir, "space": options.space, **(metadata or {})},
+        toolchain={**toolchain(options.target.kind), **env.of_tools(options.target.kind)},
+        options={"dump_ir": options.dump_ir, "space": options.space, **_files_of_user(func, options), **(metadata or {})},
     )
+
+
+def without_files(source: SourceKey | None, func: Any, options: CompileOptions) -> SourceKey | None:
+    """The source key as far as it stands for the kernel: the files that the toolchain will read are not part of it."""
+    if source is None or source.here is None or not is_program(func):
+        return source
+    found = _files_of_user(func, annotated_options(func, options))
+    return SourceKey(None, source.function, f"the toolchain reads {next(iter(found))}") if found else source
+
+
+def _files_of_user(func: Any, options: CompileOptions) -> dict[str, Any]:
+    """The user's files that the toolchain reads for a program, by content."""
+    if options.target.kind not in env.TOOLS:
+        return {}
+    text = str(func.attrs["tl.import_source"]) if func.attrs and "tl.import_source" in func.attrs else ""
+    extra = options.pass_configs.get(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, ())
+    flags = (*options.compile_flags, *(extra.split() if isinstance(extra, str) else extra or ()))
+    variables = env.of_tools(options.target.kind)
+    flags = (*flags, *(word for name in env.FLAG_VARIABLES for word in variables.get(name, "").split()))
+    found = user_files(text, flags, variables)
+    files: dict[str, Any] = {f"file {name}": digest for name, digest in sorted(found.digests.items())}
+    if found.problem:
+        warn.once("files", f"{func.attrs['global_symbol']} is compiled at every call: {found.problem}")
+        files["file unknown"] = os.urandom(16).hex()
+    return files
 
 
 def _program(func: Any) -> Any:

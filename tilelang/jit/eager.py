@@ -183,10 +183,11 @@ class EagerFunction:
         self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int], source: SourceKey | None
     ) -> tuple[JITKernel, SourceKey | None]:
         from tilelang.frontend import program as front_end
-        from tilelang.jit.compiler import kernel_of
+        from tilelang.jit.compiler import kernel_of, without_files
 
         options, _ = self.owner.resolved()
         program, source = trace(source, functools.partial(front_end.trace, self.owner.function, fixed, sizes))
+        source = without_files(source, program, options)
         kernel = kernel_of(program, options, default_cache(), source, {_SIGNATURE: _plain_signature(signature)})
         kernel.source_reason = source.reason if source is not None else ""
         return kernel, source

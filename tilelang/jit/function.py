@@ -123,9 +123,10 @@ class JitFunction:
         self, args: tuple, kwargs: dict, options: CompileOptions, source: SourceKey | None
     ) -> tuple[JITKernel, SourceKey | None]:
         """The kernel of the traced program, and the source key as far as it stands for what the trace did."""
-        from tilelang.jit.compiler import kernel_of
+        from tilelang.jit.compiler import kernel_of, without_files
 
         program, source = trace(source, functools.partial(self.get_tir, *args, **kwargs))
+        source = without_files(source, program, options)
         kernel = kernel_of(program, options, default_cache(), source)
         kernel.source_reason = source.reason if source is not None else ""
         return kernel, source
@@ -182,7 +183,7 @@ class JitFunction:
         known = self._resolved.get(state)
         if known is None:
             options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
-            known = self._resolved[state] = (options, FunctionTracker(self.function, options.plain()))
+            known = self._resolved[state] = (options, FunctionTracker(self.function, options.plain(), options.target.kind))
         return known
 
     def pinned(self) -> JitFunction:

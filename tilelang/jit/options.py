@@ -12,7 +12,7 @@ from typing import Any
 
 from tilelang import env, option
 from tilelang.cache.keys.installed import package_version
-from tilelang.cache.keys.versions import executable_version
+from tilelang.cache.keys.versions import executable_content, executable_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.target.info import TargetInfo, parse_target
@@ -141,10 +141,12 @@ def toolchain(kind: str) -> Mapping[str, str]:
     tools = {"apache-tvm": package_version("apache-tvm")}
     if kind in ("c", "cuda"):  # the host code of a CUDA kernel is C too
         tools["cc"] = executable_version(c_compiler(), "--version")
+        tools["cc file"] = executable_content(c_compiler())
     if kind == "cuda":
         tools["nvrtc"] = package_version("nvidia-cuda-nvrtc")
         tools["cuda-headers"] = package_version("nvidia-cuda-runtime")
         tools["nvcc"] = executable_version("nvcc", "--version")
+        tools["nvcc file"] = executable_content("nvcc")
     return tools
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang import env
 from tilelang.cache import warn
@@ -24,8 +24,11 @@ from tilelang.fingerprint.canonical import canonical, digest
 from tilelang.fingerprint.functions import results_are_current
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.plain import NotPlain
-from tilelang.fingerprint.recorder import Touched, recording
 from tilelang.fingerprint.watch import Recall, Watch
+
+if TYPE_CHECKING:
+    from tilelang.cache.fingerprint import Fingerprint
+    from tilelang.fingerprint.recorder import Touched
 
 FORMAT = "tilelang-source-2"
 
@@ -40,6 +43,7 @@ class SourceKey:
         reason: why the shortcut is off; empty where it is on.
         here: the same for this process alone, where more can be told; None where nothing can.
         problem: tells after the trace, given what the trace touched, why the key does not stand for it; empty where it does.
+        state: the function as it was described for the key.
     """
 
     digest: str | None
@@ -47,6 +51,7 @@ class SourceKey:
     reason: str = ""
     here: str | None = field(default=None, repr=False, compare=False)
     problem: Callable[[Touched | None], str] | None = field(default=None, repr=False, compare=False)
+    state: Any = field(default=None, repr=False, compare=False)
 
     def traced(self, touched: Touched | None) -> SourceKey:
         """This key after the trace, when it is about to be recorded: still the same, made from the text that the front end
@@ -71,11 +76,13 @@ class FunctionTracker:
         function: the kernel factory as the user wrote it.
         extra: whatever else decides the kernel, as plain values: target, backend, out_idx, pass configurations, flags,
             versions of the toolchain.
+        kind: the kind of target, whose tools may read environment variables.
     """
 
-    def __init__(self, function: FunctionType, extra: tuple = ()):
+    def __init__(self, function: FunctionType, extra: tuple = (), kind: str = ""):
         self.function = function
         self.extra = extra
+        self.kind = kind
         self._known: _Known | None = None
         self._refused: tuple[str, Any] | None = None
         self._get: Callable[[tuple, dict], Any] | None = None
@@ -101,7 +108,7 @@ class FunctionTracker:
     def remember(self, args: tuple, kwargs: dict, result: Any, source: SourceKey) -> None:
         """Lets :meth:`recall` return ``result``, which was made under ``source``; does nothing where it is off, where the
         function is no longer what it was, or where a change could go unnoticed."""
-        if source.here is None or self.source_key(args, kwargs).here != source.here:
+        if source.here is None or not (self._is_as_in(source) or self.source_key(args, kwargs).here == source.here):
             return
         try:
             self._known.recall.rows()[self._row(args, kwargs)] = result
@@ -109,6 +116,9 @@ class FunctionTracker:
             warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
             return
         self._get = self._known.recall.get
+
+    def _is_as_in(self, source: SourceKey) -> bool:
+        return source.state is not None and source.state is self._known and self._known.recall.holds()
 
     def forget(self) -> None:
         """Empties the memory."""
@@ -125,11 +135,12 @@ class FunctionTracker:
             return SourceKey(None, name, f"looking at what it reads raises {warn.describe(error)}")
 
     def _key(self, name: str, args: tuple, kwargs: dict) -> SourceKey:
-        known = self._function_part()
+        headers = header_watch.records()  # from before the headers are read
+        compiler = compiler_fingerprint(location.memo_file())
+        known = self._function_part(compiler, headers)
         arguments = _describe_arguments(args, kwargs)
         arguments.finish(known.description)
         known.description.finish(arguments)
-        compiler = compiler_fingerprint(location.memo_file())
         if not compiler.loaded_is_on_disk:
             return SourceKey(None, name, "tilelang's own files changed after this process had started")
         parts = (
@@ -138,12 +149,12 @@ class FunctionTracker:
             known.digest,
             arguments.digest(),
             canonical(self.extra),
-            canonical(env.code_changing()),
+            self._variables(),
         )
         key = digest(*parts, canonical(compiler.parts))
         local = known.description.local or arguments.local
         problem = functools.partial(self._problem, args, kwargs, key, (known.description, arguments))
-        return SourceKey(None if local else key, name, local, key, problem)
+        return SourceKey(None if local else key, name, local, key, problem, known)
 
     def _problem(self, args: tuple, kwargs: dict, key: str, described: tuple[Describer, ...], touched: Touched | None) -> str:
         """Why what was traced is not what ``key`` says; empty where it is."""
@@ -155,16 +166,16 @@ class FunctionTracker:
         if uncovered:
             return uncovered
         results_are_current([cached for describer in described for cached in describer.cached])
-        now = FunctionTracker(self.function, self.extra).source_key(args, kwargs)
+        now = FunctionTracker(self.function, self.extra, self.kind).source_key(args, kwargs)
         return "" if now.here == key else now.reason or "the function changes what it reads"
 
-    def _function_part(self) -> _Known:
+    def _function_part(self, compiler: Fingerprint, headers: list) -> _Known:
         known = self._known
         if known is not None and known.recall.holds():
             return known
         if self._refused is not None and self._refused[1].holds():
             raise Unfaithful(self._refused[0])
-        fresh = self._describe()
+        fresh = self._describe(compiler, headers)
         if known is not None and fresh.digest == known.digest:
             # Other objects with the same content: what is remembered stays right.
             fresh.recall.rows().update(known.recall.rows())
@@ -172,10 +183,9 @@ class FunctionTracker:
         self._get = fresh.recall.get if fresh.recall.rows() else None
         return known
 
-    def _describe(self) -> _Known:
+    def _describe(self, compiler: Fingerprint, headers: list) -> _Known:
         describer = Describer()
-        describer.records += header_watch.records()
-        describer.records += _environment_records()
+        describer.records += [*headers, *self._variable_records()]
         try:
             describer.value(self.function)
             describer.finish()
@@ -183,9 +193,15 @@ class FunctionTracker:
             self._refused = str(error), Watch(describer.records)
             raise
         # What is remembered must not be carried over a change of the environment or of a device header either.
-        headers = dict(compiler_fingerprint(location.memo_file()).parts).get("headers")
-        content = digest(describer.digest(), canonical(env.code_changing()), str(headers))
+        content = digest(describer.digest(), self._variables(), str(dict(compiler.parts).get("headers")))
         return _Known(content, describer, Recall(Watch(describer.records)))
+
+    def _variables(self) -> str:
+        return canonical((env.code_changing(), env.of_tools(self.kind)))
+
+    def _variable_records(self) -> list[tuple[int, Any, Any, Any]]:
+        table = env.raw_table()
+        return [(watch.ITEM, table, key, table.get(key, MISSING)) for key in env.code_changing_keys(self.kind)]
 
     def _row(self, args: tuple, kwargs: dict) -> bytes:
         try:
@@ -204,6 +220,8 @@ def trace(source: SourceKey | None, work: Callable[[], Any]) -> tuple[Any, Sourc
     """What ``work`` traces, and the source key as far as it covers what the trace touched."""
     if source is None or source.here is None:
         return work(), source
+    from tilelang.fingerprint.recorder import recording  # only a miss needs it
+
     with recording() as touched:
         result = work()
     return result, source.traced(touched)
@@ -216,11 +234,6 @@ def _describe_arguments(args: tuple, kwargs: dict) -> Describer:
             describer.text(f"argument {name}")
             describer.value(value)
     return describer
-
-
-def _environment_records() -> list[tuple[int, Any, Any, Any]]:
-    table = env.raw_table()
-    return [(watch.ITEM, table, key, table.get(key, MISSING)) for key in env.code_changing_keys()]
 
 
 def python_tag() -> str:

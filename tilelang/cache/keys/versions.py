@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 from tilelang.cache.keys import state_memo
 from tilelang.cache.places import location
@@ -19,6 +21,14 @@ def executable_version(program: str, *arguments: str) -> str:
         return ""
     found = os.stat(path)
     return _version(path, arguments or ("--version",), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def executable_content(program: str) -> str:
+    """SHA-256 of the program's file, which may be a script around another one; empty where it cannot be read."""
+    try:
+        return hashlib.sha256(Path(shutil.which(program) or "").read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 @functools.cache

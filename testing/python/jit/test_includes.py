@@ -1,0 +1,98 @@
+"""Files of the user that the toolchain reads are part of the kernel key."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import CacheWarning
+from tilelang.jit.includes import user_files
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A directory with a header that includes another, and a cache of its own."""
+    (tmp_path / "outer.h").write_text('#pragma once\n#  include "deep/inner.h"\n')
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "inner.h").write_text("#define FACTOR 2\n")
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def digests(*arguments):
+    return user_files(*arguments).digests
+
+
+@pytest.mark.parametrize(
+    ("source", "flags", "variables"),
+    [
+        ('#include "outer.h"', ["-I{0}"], {}),
+        ('#include "outer.h"', ["-I", "{0}"], {}),
+        ("#include <outer.h>", ["-isystem", "{0}"], {}),
+        ("#include <outer.h>", ["--include-path={0}"], {}),
+        ('#if 0\n#include "outer.h"\n#endif', [], {"CPATH": "/nowhere:{0}"}),
+        ('#include "{0}/outer.h"', [], {}),
+        ("", ["-include", "{0}/outer.h"], {}),
+        ("", ["-Xcompiler", "-include,{0}/outer.h"], {}),
+        ('#include \\\n "outer.h"', ["-Xcompiler", "-I{0}"], {}),
+    ],
+)
+def test_the_closure_of_includes_counts_by_content(folder, source, flags, variables):
+    def here(text):
+        return text.format(folder) if "{0}" in text else text
+
+    arguments = here(source), [here(flag) for flag in flags], {name: here(text) for name, text in variables.items()}
+    before = digests(*arguments)
+    assert len(before) == 2
+    (folder / "deep" / "inner.h").write_text("#define FACTOR 3\n")
+    assert digests(*arguments) != before
+
+
+def test_what_cannot_be_followed_is_told(folder):
+    assert "names no file" in user_files("#include NAME", [], {}).problem
+    (folder / "flags.txt").write_text("-DA")
+    assert "file of flags" in user_files("", [f"@{folder}/flags.txt"], {}).problem
+    assert digests("#include <math.h>", [], {}) == {}
+
+
+def make(text, folder):
+    @tilelang.jit(out_idx=[-1], target="c", compile_flags=[f"-I{folder}"])
+    def scaled(n):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+            T.import_source(text)
+            with T.Kernel(1, threads=1):
+                for i in T.serial(n):
+                    B[i] = A[i] * T.call_extern("float32", "factor")
+
+        return main
+
+    return scaled
+
+
+def test_a_changed_header_compiles_again_within_the_process(folder):
+    factory = make('#include "outer.h"\nstatic float factor(void) { return FACTOR; }\n', folder)
+    ones = torch.ones(8)
+    assert torch.equal(factory(8)(ones), 2 * ones)
+    assert "the toolchain reads file" in factory(8).source_reason
+    (folder / "deep" / "inner.h").write_text("#define FACTOR 3\n")
+    assert torch.equal(factory(8)(ones), 3 * ones)
+
+
+def test_a_header_under_a_computed_name_is_compiled_at_every_call(folder):
+    factory = make('#define NAME "outer.h"\n#include NAME\nstatic float factor(void) { return FACTOR; }\n', folder)
+    ones = torch.ones(8)
+    with pytest.warns(CacheWarning, match="compiled at every call"):
+        assert torch.equal(factory(8)(ones), 2 * ones)
+    (folder / "deep" / "inner.h").write_text("#define FACTOR 3\n")
+    assert torch.equal(factory(8)(ones), 3 * ones)
+
+
+def test_variables_of_the_tools_are_part_of_the_key(folder, monkeypatch):
+    factory = make("static float factor(void) { return 2; }\n", folder)
+    first = factory(8)
+    assert factory(8) is first
+    monkeypatch.setenv("CPATH", str(folder))
+    assert factory(8).cache_key != first.cache_key
