@@ -14,6 +14,7 @@ CUDA_FOLDER = PACKAGE / "target" / "cuda"
 BELOW = {
     # part -> the parts that it may import
     "env": "",
+    "log": "",
     "errors": "env",
     "policy": "",
     "refusals": "errors",
@@ -39,8 +40,8 @@ BELOW = {
     "utils": "target frontend ir refusals artifact dtypes errors",
     "profiler": "refusals keywords utils artifact",
     "jit": (
-        "refusals keywords cache fingerprint execution target interpreter transform language frontend tileop ir profiler option"
-        " artifact dtypes env errors"
+        "refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop ir profiler"
+        " option artifact dtypes env errors"
     ),
     "autotuner": "refusals keywords jit cache fingerprint profiler utils errors",
 }

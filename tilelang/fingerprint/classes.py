@@ -207,6 +207,9 @@ def _forward(describer: Describer, value: typing.ForwardRef) -> None:
     describer.text(f"forward {value.__forward_arg__}")
 
 
-@describes(*_typing("_SpecialForm", "_SpecialGenericAlias", "_CallableType", "_TupleType", "_AnyMeta"))
+@describes(
+    *_typing("_SpecialForm", "_LiteralSpecialForm", "_TypedCacheSpecialForm", "_SpecialGenericAlias"),
+    *_typing("_CallableType", "_TupleType", "_AnyMeta"),
+)
 def _form(describer: Describer, value: Any) -> None:
     describer.text(f"form {value!r}")

@@ -26,7 +26,7 @@ from tilelang.fingerprint.annotations import annotation_reads
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.containers import hash_order
 from tilelang.fingerprint.reads import CodeReads, Read, code_reads, code_tree
-from tilelang.fingerprint.walk import Describer, describes
+from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 
 _SAFE_SPECIAL_NAMES = frozenset(
     name for kind in (int, float, complex, str, tuple, list, dict, set, type(len)) for name in dir(kind)
@@ -76,6 +76,13 @@ def labelled(describer: Describer, value: Any) -> bool:
         hash_order(describer)
     _ambient(describer, label, value)
     return True
+
+
+def _listed_object(describer: Describer, value: Any) -> bool:
+    return libraries.is_listed_object(value) and labelled(describer, value)
+
+
+OTHERWISE.append(_listed_object)
 
 
 def _ambient(describer: Describer, label: str, value: Any) -> None:
@@ -262,8 +269,12 @@ _known_results: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKe
 
 @describes(type(functools.cache(len)))
 def _cached_function(describer: Describer, value: Any) -> None:
+    if id(value) in describer.in_progress:
+        describer.text("again")
+        return
     inner = value.__wrapped__
     alone = Describer(describer.trusting)
+    alone.in_progress = describer.in_progress | {id(value)}
     with describer.at(f"the cached {getattr(inner, '__qualname__', 'function')}()"):
         alone.value(inner)
         computed, known = value.cache_info(), _known_results.get(value)

@@ -38,6 +38,7 @@ TRUSTED_NAMES = {
     # module -> names of it that depend on their arguments alone
     "posixpath": frozenset("basename commonpath commonprefix dirname isabs join normpath split splitext".split()),
     "posix": frozenset(("fspath",)),
+    "argparse": frozenset(("Namespace",)),
     "logging": frozenset("getLogger getLevelName debug info warning error critical exception log".split()),
     "torch": frozenset("finfo iinfo Size dtype".split()),
     "numpy": frozenset(
@@ -198,6 +199,19 @@ def _is_of_package(package: str, name: str, value: Any) -> bool:
         return value.types != ["O->O"]  # that is what numpy.frompyfunc makes of a Python function
     inner = getattr(value, "_implementation", None)
     return genuine.is_compiled(kind) and (type(inner) is not FunctionType or _is_of_package(package, name, inner))
+
+
+def is_own_function(value: Any) -> bool:
+    """Whether a function is one of ours, listed or not."""
+    if type(value) is not FunctionType:
+        return False
+    home = genuine.home_of(value.__code__, OWN_PACKAGES)
+    return home is not None and home.package in OWN_PACKAGES and genuine.is_genuine_code(value.__code__, home)
+
+
+def is_listed_object(value: Any) -> bool:
+    """Whether ``value`` is a listed object of compiled code, one of numpy's functions for instance."""
+    return _name_of(value) is not None
 
 
 def own_module(home: genuine.Home) -> str:

@@ -185,7 +185,7 @@ def _is_pristine(describer: Describer, module: ModuleType, name: str, value: Any
     home = _home_of_name(module, name)
     if value is MISSING:
         maker = module.__dict__.get("__getattr__")
-        if home is None or type(maker) is not FunctionType or not _is_ours(maker):
+        if home is None or not libraries.is_own_function(maker):
             raise describer.refuse(f"{module.__name__} has no {name!r}")
     elif home is None or value is not _made_on_demand(module, name, home):
         return False

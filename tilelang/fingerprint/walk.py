@@ -49,6 +49,7 @@ class Describer:
         names: attributes that the described code reads.
         environment: names of the environment variables that count.
         cached: functions with a cache of results, and the digest of what computes them.
+        in_progress: identities of the cached functions that are being described.
         local: why the digest means nothing to another process; empty where it does.
     """
 
@@ -68,6 +69,7 @@ class Describer:
         self.computes_names = False
         self.environment: set[str] = set()
         self.local = ""
+        self.in_progress: frozenset[int] = frozenset()
         self.cached: list[tuple[Any, str]] = []
 
     def digest(self) -> str:

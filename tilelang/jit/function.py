@@ -22,6 +22,7 @@ from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
 from tilelang.keywords import near_keywords
+from tilelang.log import logger
 from tilelang.target import enclosing
 
 _DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
@@ -117,6 +118,8 @@ class JitFunction:
         if kernel is None:
             kernel, source = self._from_program(args, kwargs, options, source)
         tracker.remember(args, kwargs, kernel, source)
+        if source.reason:
+            _say(source)
         return kernel
 
     def _from_program(
@@ -205,6 +208,13 @@ class JitFunction:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _say(source: SourceKey) -> None:
+    """Tells, once, that a function cannot be found in the cache before it is traced."""
+    how_often = "in every process" if source.here is not None else "at every call"
+    logger.warning("%s is traced %s: %s", source.function, how_often, source.reason)
 
 
 def _job(function: JitFunction, config: Any) -> Callable[[], JITKernel]:

@@ -1,4 +1,4 @@
-"""Device headers that change under a running process.
+"""Device headers, and other files of the compiler, that change under a running process.
 
 A header is read at every compilation, so that a kernel in memory is stale once one has changed. The kernel tells: inotify
 queues an event before the write returns, and asking whether the queue is empty takes a tenth of a microsecond, where a
@@ -10,9 +10,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tilelang.cache.keys import fingerprint
+from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.fingerprint import watch
 
 _IN_NONBLOCK, _IN_CLOEXEC = 0o4000, 0o2000000
@@ -65,10 +68,28 @@ def _stats() -> tuple:
     return tuple((file.path, file.stat) for file in _headers())
 
 
+_steady: tuple[Callable, int, Fingerprint] | None = None
+
+
+def steady(fingerprint_of: Callable[[Path | None], Fingerprint], memo_file: Path | None) -> Fingerprint:
+    """``fingerprint_of(memo_file)``, which looks at hundreds of files; read again only after one of them has changed."""
+    global _steady
+    if _steady is not None and _steady[0] is fingerprint_of and watch.nothing_pending(_steady[1], None, None):
+        return _steady[2]
+    if _steady is not None:
+        os.close(_steady[1])
+        _steady = None
+    queue = _open(sorted({os.path.dirname(file.path) for file in fingerprint.files()}))
+    found = fingerprint_of(memo_file)
+    if queue is not None:
+        _steady = fingerprint_of, queue, found
+    return found
+
+
 def _after_fork() -> None:
-    # The queue is shared with the parent: what one of them takes out, the other never sees.
-    global generation, _queue
-    generation, _queue = object(), None
+    # The queues are shared with the parent: what one of them takes out, the other never sees.
+    global generation, _queue, _steady
+    generation, _queue, _steady = object(), None, None
 
 
 os.register_at_fork(after_in_child=_after_fork)

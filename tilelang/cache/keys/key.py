@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang import env
+from tilelang.cache.keys import header_watch
 from tilelang.cache.keys.fingerprint import Fingerprint, compiler_fingerprint
 from tilelang.cache.locks.forks import computed
 from tilelang.cache.places import location
@@ -52,7 +53,7 @@ class KernelKey:
     @computed
     def compiler(self) -> Fingerprint:
         """The compiler's fingerprint at the time when the key was first asked for it."""
-        return self.fingerprint or compiler_fingerprint(location.memo_file())
+        return self.fingerprint or header_watch.steady(compiler_fingerprint, location.memo_file())
 
     @computed
     def inputs(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang import env
 from tilelang.cache import warn
 from tilelang.cache.keys import header_watch
-from tilelang.cache.keys.fingerprint import compiler_fingerprint
+from tilelang.cache.keys.fingerprint import Fingerprint, compiler_fingerprint
 from tilelang.cache.places import location
 from tilelang.fingerprint import Describer, Unfaithful, source_text, watch
 from tilelang.fingerprint.canonical import canonical, digest
@@ -27,7 +27,6 @@ from tilelang.fingerprint.plain import NotPlain
 from tilelang.fingerprint.watch import Recall, Watch
 
 if TYPE_CHECKING:
-    from tilelang.cache.fingerprint import Fingerprint
     from tilelang.fingerprint.recorder import Touched
 
 FORMAT = "tilelang-source-2"
@@ -135,8 +134,10 @@ class FunctionTracker:
             return SourceKey(None, name, f"looking at what it reads raises {warn.describe(error)}")
 
     def _key(self, name: str, args: tuple, kwargs: dict) -> SourceKey:
+        if self._refused is not None and self._refused[1].holds():
+            raise Unfaithful(self._refused[0])
         headers = header_watch.records()  # from before the headers are read
-        compiler = compiler_fingerprint(location.memo_file())
+        compiler = header_watch.steady(compiler_fingerprint, location.memo_file())
         known = self._function_part(compiler, headers)
         arguments = _describe_arguments(args, kwargs)
         arguments.finish(known.description)
@@ -173,8 +174,6 @@ class FunctionTracker:
         known = self._known
         if known is not None and known.recall.holds():
             return known
-        if self._refused is not None and self._refused[1].holds():
-            raise Unfaithful(self._refused[0])
         fresh = self._describe(compiler, headers)
         if known is not None and fresh.digest == known.digest:
             # Other objects with the same content: what is remembered stays right.
