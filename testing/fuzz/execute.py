@@ -14,10 +14,10 @@ import torch
 
 import tilelang
 from testing.fuzz import dtypes
-from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, REFUSED, RIGHT, Outcome
+from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, LIMIT, REFUSED, RIGHT, Outcome
 from testing.fuzz.tree import Program
 from tilelang import interpreter
-from tilelang.errors import LayoutProofError, PassFailedError, SimulatorError, TileLangError
+from tilelang.errors import LayoutProofError, PassFailedError, SharedMemoryError, SimulatorError, TileLangError
 
 TARGETS = ("cpu", "c", "sm_80", "sm_90a")
 CPU = ("cpu", "c")
@@ -95,6 +95,8 @@ def attempt(program: Program, target: str) -> tuple[Outcome, list[torch.Tensor]]
         return interpreted(program)
     try:
         return Outcome(RIGHT), run(program, target)
+    except SharedMemoryError as error:
+        return Outcome(LIMIT, str(error)), []
     except SimulatorError as error:
         return Outcome(FINDING, str(error)), []
     except (PassFailedError, LayoutProofError) as error:

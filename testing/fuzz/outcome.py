@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 RIGHT, REFUSED, INTERNAL, FINDING, DIFFERENT, CRASH = "right", "refused", "internal error", "finding", "different", "crash"
+LIMIT = "too large"
+"""A program that needs more memory than the target has: no failure."""
 BAD = (INTERNAL, FINDING, DIFFERENT, CRASH, REFUSED)
 
 
