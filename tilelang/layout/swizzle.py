@@ -16,7 +16,7 @@ _GROUPS = 8
 """16-byte bank groups in one pass over the 128 bytes of banks."""
 
 
-def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, apart: int = 0) -> TileLayout:
+def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, row_step: int = 0) -> TileLayout:
     """Rows of a tile with their 16-byte chunks XORed by the row, so that columns of chunks have no bank conflict.
 
     Args:
@@ -24,7 +24,7 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, apart: int 
         element_bits: bits of one element.
         step: ``log2`` of how many neighbouring chunks one row of the access covers: 0 for ``ldmatrix``, 1 where eight
             4-byte elements of one row are read together.
-        apart: ``log2`` of the distance of the rows of one access, 0 or 1. Rows of less than 128 bytes then trade places, too:
+        row_step: ``log2`` of the distance of the rows of one access, 0 or 1. Rows of less than 128 bytes then trade places, too:
             otherwise the rows of one access would have half of the banks.
 
     Returns:
@@ -40,10 +40,10 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, apart: int 
     reach = min(chunks & -chunks, _GROUPS)
     bits = reach.bit_length() - 1 - step
     if reach == chunks < _GROUPS and shape[-2] * chunks % _GROUPS == 0:
-        bits += apart
+        bits += row_step
     if bits <= 0:
         return plain
-    shift = 3 + apart - bits if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
+    shift = 3 + row_step - bits if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
     position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1 + step
     return TileLayout(plain.shape, plain.modes, Swizzle(len(shape) - 2, bits, shift, position))
 

@@ -175,7 +175,7 @@ def test_swizzle_is_a_permutation_without_conflicts(columns, bits):
 
 @pytest.mark.parametrize("columns", [16, 32, 64, 128, 256])
 def test_swizzle_for_every_second_row(columns):
-    layout = swizzled((32, columns), 8, apart=1)
+    layout = swizzled((32, columns), 8, row_step=1)
     places = [layout.offset(index) for index in itertools.product(range(32), range(columns))]
     assert sorted(places) == list(range(32 * columns))
     for first, column in itertools.product((0, 1, 16), range(0, columns, 16)):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 
 ARCHES = ("sm_80", "sm_90a")
 
@@ -71,6 +71,30 @@ def test_rows_that_two_serial_loops_name(arch):
     a, x, y = _numbers(4, 4), _numbers(4, 256, seed=1), torch.zeros(4, 256)
     simulate(main, a, x, y, arch=arch)
     assert torch.equal(y, a @ x)
+    text = source(main, arch)
+    assert "pool" not in text and "__shfl" not in text  # every thread holds the rows that it needs, and all of ``a``
+
+
+def test_a_matrix_too_large_for_every_thread_is_shared_before_the_loops():
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "float32"), X: T.Tensor((32, 256), "float32"), Y: T.Tensor((32, 256), "float32")):
+        with T.Kernel(1, threads=128):
+            a, x = T.alloc_fragment((32, 32), "float32"), T.alloc_fragment((32, 256), "float32")
+            y = T.alloc_fragment((32, 256), "float32")
+            T.copy(A, a)
+            T.copy(X, x)
+            T.clear(y)
+            for i in T.serial(32):
+                for o in T.serial(32):
+                    for j in T.Parallel(256):
+                        y[i, j] += a[i, o] * x[o, j]
+            T.copy(y, Y)
+
+    a, x, y = _numbers(32, 32), _numbers(32, 256, seed=1), torch.zeros(32, 256)
+    simulate(main, a, x, y)
+    assert torch.equal(y, a @ x)
+    before, _, loops = source(main).partition("for (int i = 0;")
+    assert before.count("_staged + ") == 1 and loops.count("_staged") == loops.count("_staged[") == 1
 
 
 @pytest.mark.parametrize("arch", ARCHES)

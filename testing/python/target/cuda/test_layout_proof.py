@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -11,6 +11,7 @@ from testing.python.target.cuda.support import cuda, source
 from tilelang.errors import LayoutProofError
 from tilelang.layout import FragmentLayout, on_register, on_thread, replicated
 from tilelang.target.cuda.inference import loop_layout, solver
+from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import Dimension, LoopLayout
 from tilelang.target.cuda.inference.verify import is_bijective, reaches_copies, verify
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
@@ -21,10 +22,11 @@ from tilelang.transform.pipeline import run
 
 
 def inferred(program):
-    """The tree and the layouts of a program's kernel."""
+    """The tree of a program's kernel, and its layouts to be changed."""
     request = CompileRequest(parse_target(cuda()))
     state = run(PIPELINE, program, CudaContext(request, options_of(request)), stop_after="infer_layouts").value.states[0]
-    return state.tree, state.emitter.layouts
+    found = state.emitter.layouts
+    return state.tree, Layouts(**{each.name: dict(getattr(found, each.name)) for each in fields(found) if each.name != "own"})
 
 
 def named(layouts, name):
@@ -181,3 +183,11 @@ def test_a_fault_in_a_rule_of_the_solver_makes_no_code(monkeypatch, fault):
 )
 def test_layouts_that_number_wrongly(layout):
     assert not is_bijective(layout)
+
+
+def test_the_table_of_layouts_cannot_be_changed():
+    request = CompileRequest(parse_target(cuda()))
+    state = run(PIPELINE, rows, CudaContext(request, options_of(request)), stop_after="infer_layouts").value.states[0]
+    layouts = state.emitter.layouts
+    with pytest.raises(TypeError):
+        layouts.fragments[named(layouts, "x")] = None

@@ -12,7 +12,6 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
-from tilelang.layout import row_major
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -192,7 +191,6 @@ class Generator:
         """A shared buffer that the program does not know of."""
         e = self.emitter
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
-        e.layouts.memory[buffer] = row_major(shape)
         e.array_names[buffer] = e.names.declare(name).text
         e.shared_buffers.append(buffer)
         return buffer

@@ -1,8 +1,13 @@
-"""What layout inference finds: where every tile of a kernel lives, and which threads run what."""
+"""What layout inference finds: where every tile of a kernel lives, and which threads run what.
+
+The solver fills such a table; :meth:`Layouts.frozen` is what all later steps see.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 from tilelang.errors import LayoutConflictError
@@ -20,7 +25,7 @@ class ThreadScope:
     count: int
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Layouts:
     """Layouts of a kernel.
 
@@ -37,12 +42,21 @@ class Layouts:
         origins: span of the statement that fixed a fragment.
     """
 
-    fragments: dict[Any, FragmentLayout] = field(default_factory=dict)
-    memory: dict[Any, Any] = field(default_factory=dict)
-    loops: dict[Parallel, LoopLayout] = field(default_factory=dict)
-    products: dict[Operator, Product] = field(default_factory=dict)
-    scopes: dict[Any, ThreadScope] = field(default_factory=dict)
-    reducers: dict[Any, str] = field(default_factory=dict)
-    origins: dict[Any, Any] = field(default_factory=dict)
-    own: set[Any] = field(default_factory=set)
-    conversions: dict[Any, LayoutConflictError] = field(default_factory=dict)
+    fragments: Mapping[Any, FragmentLayout] = field(default_factory=dict)
+    memory: Mapping[Any, Any] = field(default_factory=dict)
+    loops: Mapping[Parallel, LoopLayout] = field(default_factory=dict)
+    products: Mapping[Operator, Product] = field(default_factory=dict)
+    scopes: Mapping[Any, ThreadScope] = field(default_factory=dict)
+    reducers: Mapping[Any, str] = field(default_factory=dict)
+    origins: Mapping[Any, Any] = field(default_factory=dict)
+    own: Set[Any] = field(default_factory=set)
+    conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
+
+    def frozen(self) -> Layouts:
+        """The same table, which nobody can change."""
+        tables = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Layouts(**{name: _frozen(table) for name, table in tables.items()})
+
+
+def _frozen(table: Any) -> Any:
+    return frozenset(table) if isinstance(table, Set) else MappingProxyType(dict(table))

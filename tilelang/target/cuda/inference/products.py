@@ -169,4 +169,4 @@ def operand_layout(buffer: Any, along_k: bool) -> Any:
     bits = canonical(str(buffer.dtype)).bits
     if bits == 64 or (bits == 32 and not along_k):
         return swizzled(shape, bits, step=1)
-    return swizzled(shape, bits, apart=0 if along_k or bits != 8 else 1) if bits >= 4 else row_major(shape)
+    return swizzled(shape, bits, row_step=0 if along_k or bits != 8 else 1) if bits >= 4 else row_major(shape)

@@ -76,7 +76,7 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
     state = _cheapest(_State(problem))
     tree, layouts, copies = carried_out(state.problem, state.layouts)
     conversions = {copy: error for node, error in state.conversions.items() for copy in copies.get(node, [node])}
-    layouts = replace(layouts, conversions=conversions)
+    layouts = replace(layouts, conversions=conversions).frozen()
     verify(tree, layouts)
     return tree, layouts
 

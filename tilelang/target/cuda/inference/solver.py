@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -98,9 +98,10 @@ class _Solver:
         self._annotations()
         for node in problem.products:
             self._product(node)
-        self.out.memory = choose_shared(
+        memory = choose_shared(
             self.tree, self.out.memory, self.wished, self.out.products, problem.nests, problem.bulk, problem.swizzle
         )
+        self.out = replace(self.out, memory=memory)
         for buffer, threads in self.choices.whole:
             self._fix(buffer, replicated([as_int(extent) for extent in buffer.shape], threads), None)
         pending = {node for node in problem.nests if self._touches_fragment(node)}

@@ -12,8 +12,8 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
+from tilelang.target.cuda.reading.if_conversion import without_continue
 from tilelang.target.cuda.reading.nest import Axis, Nest
-from tilelang.target.cuda.reading.skips import without_continue
 from tilelang.tileop.copy import Copy
 from tilelang.transform.substitute import substitute
 
