@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from tilelang.cache import warn
 from tilelang.cache.command.catalog import Catalog
-from tilelang.cache.command.cli import human_age, human_bytes
+from tilelang.cache.command.units import human_age, human_bytes
 from tilelang.cache.database.index import Index
 from tilelang.cache.entries import store
 from tilelang.cache.kernel_cache import KernelCache

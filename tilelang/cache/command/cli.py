@@ -7,7 +7,6 @@ import functools
 import json
 import shutil
 import sqlite3
-import time
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from tilelang import env
 from tilelang.cache.command import explain, maintenance, output, precompile, report
 from tilelang.cache.command.catalog import LISTED, SORT_ORDERS, Catalog, Filter
 from tilelang.cache.command.output import Column, say
+from tilelang.cache.command.units import human_age, human_bytes, moment, parse_age, parse_size, target_name
 from tilelang.cache.database import journal
 from tilelang.cache.database.index import FILE_NAME, Index
 from tilelang.cache.disk import DiskCache
@@ -35,8 +35,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Root = Annotated[Path | None, typer.Option("--root", help="The cache's directory, instead of the one in force.")]
 Key = Annotated[str, typer.Argument(help="A kernel key, the beginning of one, or a kernel's name.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-_AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def _disk(root: Path | None, changes: bool = False, makes: bool = False) -> DiskCache:
@@ -77,55 +75,6 @@ def _copied_index(root: Path) -> Index:
         except OSError:
             break
     return Index(root, copy)
-
-
-def human_bytes(count: float) -> str:
-    """``1536`` as ``1.5 KiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
-@functools.cache
-def target_name(target: str, arch: str) -> str:
-    """A kernel's kind of target and architecture: ``c x86-64-v4`` and ``cpu x86-64-v4`` are different programs."""
-    try:
-        return f"{json.loads(target)['kind']} {arch}".rstrip()
-    except (ValueError, TypeError, KeyError):
-        return target[:24]
-
-
-def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
-
-
-def human_age(then: float) -> str:
-    """Time since ``then`` (seconds since 1970) in its largest unit."""
-    seconds = max(0.0, time.time() - then)
-    for unit, size in reversed(_AGE_UNITS.items()):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit}"
-    return "now"
-
-
-def parse_age(text: str | None) -> float | None:
-    """``90m``, ``2d``: the moment that long ago."""
-    if text is None:
-        return None
-    try:
-        return time.time() - float(text[:-1]) * _AGE_UNITS[text[-1:]]
-    except (KeyError, ValueError):
-        raise CacheError(f"{text!r} is not an age; write for example 90m, 12h, 2d") from None
-
-
-def parse_size(text: str | None) -> int | None:
-    """``10M``, ``2GiB``: a number of bytes."""
-    try:
-        return None if text is None else env.byte_size(text)
-    except ValueError:
-        raise CacheError(f"{text!r} is not a size; write for example 500K, 10M, 2G") from None
 
 
 @app.command("ls")
@@ -169,7 +118,7 @@ _KERNELS = (
     Column("target", lambda row: target_name(row["target"], row["arch"]), cut=True),
     Column("backend", lambda row: row["backend"], spare=True),
     Column("size", lambda row: row["bytes"], lambda row: human_bytes(row["bytes"]), right=True),
-    Column("created", lambda row: _moment(row["created"]), lambda row: human_age(row["created"]), right=True, spare=True),
+    Column("created", lambda row: moment(row["created"]), lambda row: human_age(row["created"]), right=True, spare=True),
     Column("hits", lambda row: row["hits"], right=True),
     Column(
         "seconds",
@@ -195,7 +144,7 @@ def show(key: Key, as_json: Json = False, root: Root = None) -> None:
     if as_json:
         output.as_json({**details, "files": files})
         return
-    details["created"] = _moment(row["created"])
+    details["created"] = moment(row["created"])
     details["compile_seconds"] = round(row["compile_seconds"], 6)
     details["functions"] = ", ".join(details["functions"])
     details["shortcut"] = f"off: {row['shortcut']}" if row["shortcut"] else "on"
@@ -268,7 +217,7 @@ def stats(
             "compile time": f"{found['compile_seconds']:.1f}s spent, {found['saved_seconds']:.1f}s saved",
             "shortcut off": f"{found['without_shortcut']} kernels, found after tracing only",
             **{_COUNTED[event]: times for event, times in found["counters"].items()},
-            "counted since": _moment(since) if since else "the beginning",
+            "counted since": moment(since) if since else "the beginning",
         }
     )
     output.table(_PROGRAMS, sorted(found["by_name"], key=lambda row: -row["saved_seconds"]))

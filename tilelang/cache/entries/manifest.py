@@ -17,6 +17,7 @@ from tilelang.cache.entries.files import MANIFEST_PATH, PARAMS_PATH, is_safe_nam
 
 MAX_BYTES = 16 << 20
 _LARGEST = 1 << 60
+_LAST_MOMENT = 10**11  # seconds since 1970: what calendars can still show
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -81,6 +82,10 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < _LARGEST and math.isfinite(value)
 
 
+def _is_moment(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < _LAST_MOMENT
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(_is_text(name) and _is_text(text) for name, text in value.items())
 
@@ -97,7 +102,8 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "key": is_key,
     **dict.fromkeys(("name", "target", "arch", "backend", "reason", "shortcut"), _is_text),
     **dict.fromkeys(("format", "space"), _is_size),
-    **dict.fromkeys(("created", "compile_seconds"), _is_number),
+    "created": _is_moment,
+    "compile_seconds": _is_number,
     "inputs": _are_texts,
     "files": _are_files,
 }
