@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tilelang.errors import HELD_BY_PYTHON, CarriedValueError, CompileError, StaleValueError
@@ -22,7 +22,7 @@ from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
-from tilelang.frontend.values import BufferLike, LocalVar, Unusable, as_operand, is_symbolic
+from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
 from tilelang.tileop.thread import intrinsic_call
@@ -255,12 +255,24 @@ class Hooks:
     modulo = staticmethod(operators.modulo)
     power = staticmethod(operators.power)
 
+    def formatted(self, value: Any, conversion: int, spec: str) -> Any:
+        """A value in an f-string: its text, or itself where the kernel computes it."""
+        if is_symbolic(value) or is_buffer(value):
+            return value
+        return format(_CONVERSIONS[conversion](value), spec)
+
+    def text(self, *parts: Any) -> str:
+        """An f-string."""
+        return "".join(parts) if all(isinstance(part, str) for part in parts) else Text.of(parts)
+
     def builtin(self, name: str, function: Any) -> Any:
         """A Python builtin, extended to run-time values; a user's own function of that name is left alone."""
         from tilelang.language.builtins import EXTENDED
 
         return EXTENDED[name] if function is getattr(builtins, name) else function
 
+
+_CONVERSIONS: Mapping[int, Callable[[Any], Any]] = {-1: lambda value: value, ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 HOOKS = Hooks()
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
+import sys
 import types
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -96,10 +99,7 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
 
 def _definition(code: types.CodeType) -> ast.FunctionDef:
     """The syntax tree of the function, at its true line and column."""
-    try:
-        lines, first = inspect.getsourcelines(code)
-    except (OSError, TypeError):
-        raise SourceUnavailableError(code.co_name, code.co_filename) from None
+    lines, first = _source_lines(code)
     # A header keeps the original indentation legal, and thereby every column true.
     indented = lines[0][:1].isspace()
     tree = ast.parse(("if True:\n" if indented else "") + "".join(lines))
@@ -108,6 +108,25 @@ def _definition(code: types.CodeType) -> ast.FunctionDef:
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             return node
     raise SourceUnavailableError(code.co_name, code.co_filename)
+
+
+def _source_lines(code: types.CodeType) -> tuple[list[str], int]:
+    """The lines of a function's definition and the number of the first; also of a program that ``python -c`` runs."""
+    with suppress(OSError, TypeError):
+        if code.co_filename != "<string>":
+            return inspect.getsourcelines(code)
+        text = sys.orig_argv[sys.orig_argv.index("-c") + 1] if sys.argv[0] == "-c" else ""
+        if code in _functions_in(compile(text, code.co_filename, "exec", dont_inherit=True)):
+            lines = text.splitlines(keepends=True)
+            linecache.cache[code.co_filename] = (len(text), None, lines, code.co_filename)  # for the excerpts of errors
+            return inspect.getblock(lines[code.co_firstlineno - 1 :]), code.co_firstlineno
+    raise SourceUnavailableError(code.co_name, code.co_filename)
+
+
+def _functions_in(code: types.CodeType) -> list[types.CodeType]:
+    """The code of the functions that are defined in ``code``, however deep."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return inner + [deeper for each in inner for deeper in _functions_in(each)]
 
 
 def _arguments(names: list[str]) -> ast.arguments:
@@ -363,6 +382,16 @@ class _Rewriter(ast.NodeTransformer):
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         node.value = self.hook("assign", self.scope(), ast.Constant(node.target.id), self.visit(node.value), at=node)
         return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        return self.hook("text", *map(self.text_part, node.values), at=node)
+
+    def text_part(self, part: ast.expr) -> ast.expr:
+        """A piece of an f-string."""
+        if not isinstance(part, ast.FormattedValue):
+            return part
+        spec = part.format_spec or ast.Constant("")
+        return self.hook("formatted", self.visit(part.value), ast.Constant(part.conversion), spec, at=part)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) == 1 and not isinstance(node.ops[0], (ast.In, ast.NotIn)):

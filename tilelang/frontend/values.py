@@ -73,6 +73,23 @@ class BufferLike:
     buffer: Any
 
 
+class Text(str):
+    """An f-string of a kernel with run-time values in it: as a string their names, printed their values.
+
+    Attributes:
+        parts: texts and values, in order.
+    """
+
+    parts: tuple[Any, ...]
+
+    @staticmethod
+    def of(parts: tuple[Any, ...]) -> Text:
+        """The string of its parts."""
+        text = Text("".join(map(str, parts)))
+        text.parts = parts
+        return text
+
+
 class Tile:
     """An array of values: a slice of a buffer, or arithmetic on slices; see :mod:`tilelang.frontend.tiles`.
 

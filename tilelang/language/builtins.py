@@ -10,7 +10,7 @@ from typing import Any
 from tilelang.frontend.builder import is_tracing
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import and_, or_
-from tilelang.frontend.values import is_symbolic
+from tilelang.frontend.values import Text, is_symbolic
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
@@ -69,18 +69,10 @@ def _sum(iterable: Any, /, start: Any = 0) -> Any:
 
 def _print(*args: Any, **kwargs: Any) -> None:
     """``print``: by the running kernel for run-time values and buffers, while it is compiled for Python values."""
-    if kwargs or not is_tracing() or not any(is_symbolic(arg) or is_tile(arg) for arg in args):
+    if kwargs or not is_tracing() or not any(is_symbolic(arg) or is_tile(arg) or isinstance(arg, Text) for arg in args):
         builtins.print(*args, **kwargs)
         return
-    label = ""
-    for arg in args:
-        if isinstance(arg, str):
-            label = f"{label}{arg} "
-        else:
-            debug.print(arg, label)
-            label = ""
-    if label:
-        debug.print(None, label)
+    debug.print(*(part for arg in args for part in ((arg, " ") if isinstance(arg, str) else (arg,))))
 
 
 def _range(*bounds: Any) -> Any:

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
-from tilelang.frontend.values import as_expr, is_symbolic
+from tilelang.frontend.values import Text, as_expr, is_symbolic
 from tilelang.language.calls import is_tile
 from tilelang.language.math import condition
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 
 
-def print(obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) -> None:
-    """Prints a value, every element of a buffer, or only a message, while the kernel runs.
+def print(*values: Any, obj: Any = None, msg: str = "", warp_group_id: int = 0, warp_id: int = 0) -> None:
+    """Prints values, every element of buffers, and texts, while the kernel runs; each value on a line of its own.
 
     Args:
-        obj: a scalar, a buffer or slice, a string, or None.
-        msg: text before the value; the two may also come in the other order. Two texts are printed in the order given.
+        values: scalars, buffers, slices, texts (f-strings of run-time values too), in order; a value and one text may come in
+            either order, followed by ``warp_group_id`` and ``warp_id``.
+        obj, msg: a value and the text before it, by name.
         warp_group_id, warp_id: accepted for compatibility; the first thread of the block prints buffers.
     """
-    builder = require_kernel("T.print")
-    if isinstance(obj, str):
-        obj, msg = (None, f"{obj}{msg}") if isinstance(msg, str) else (msg, obj)
-    if is_tile(obj):
-        operator = PrintBuffer(as_region(obj, "T.print"), str(msg))
-    else:
-        operator = PrintValue(None if obj is None else as_expr(obj), str(msg))
-    builder.perform(operator)
+    if len(values) > 2 and isinstance(values[1], str) and all(isinstance(number, int) for number in values[2:]):
+        values = values[:2]
+    values = (*((msg,) if msg else ()), *(() if obj is None else (obj,)), *values)
+    if len(values) == 2 and isinstance(values[1], str) and not isinstance(values[0], str):
+        values = values[::-1]
+    label = ""
+    for piece in _pieces(values):
+        if isinstance(piece, str):
+            label += piece
+        else:
+            _perform(piece, label)
+            label = ""
+    if label.strip() or not values:
+        _perform(None, label)
+
+
+def _pieces(values: tuple[Any, ...]) -> Iterator[Any]:
+    """The values, with texts that hold values taken apart."""
+    for value in values:
+        yield from value.parts if isinstance(value, Text) else (value,)
+
+
+def _perform(value: Any, text: str) -> None:
+    operator = PrintBuffer(as_region(value, "T.print"), text) if is_tile(value) else None
+    require_kernel("T.print").perform(operator or PrintValue(None if value is None else as_expr(value), text))
 
 
 def device_assert(test: Any, msg: str = "") -> None:

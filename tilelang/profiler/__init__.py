@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tilelang.artifact import KernelParam
+from tilelang.artifact import KernelParam, dim_names
 from tilelang.keywords import near_keywords
 from tilelang.profiler.bench import do_bench
 from tilelang.refusals import attributes
@@ -17,6 +17,10 @@ from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_ass
 __getattr__ = attributes(__name__, {"tilelang.profiler.bench": "bench_with_wall suppress_stdout_stderr"})
 
 __all__ = ["Profiler", "TensorSupplyType", "do_bench"]
+
+
+DEFAULT_SIZE = 128
+"""Dynamic sizes of made-up inputs that nothing gives."""
 
 
 @dataclass
@@ -44,8 +48,14 @@ class Profiler:
         return Profiler(kernel, kernel.artifact.params, kernel.artifact.out_idx, supply_type, "cuda" if on_gpu else "cpu")
 
     def inputs(self, sizes: Mapping[str, int] | None = None, with_output: bool = False) -> list[Any]:
-        """One argument for each parameter that a caller passes; ``sizes`` gives the dynamic variables."""
-        supply = get_tensor_supply(self.supply_type, self.device, sizes)
+        """One argument for each parameter that a caller passes.
+
+        Args:
+            sizes: the dynamic variables; what is left out is :data:`DEFAULT_SIZE`.
+            with_output: also one for each parameter that a call allocates.
+        """
+        names = dim_names(dim for param in self.params for dim in (*param.shape, *(param.strides or ())))
+        supply = get_tensor_supply(self.supply_type, self.device, {**dict.fromkeys(names, DEFAULT_SIZE), **(sizes or {})})
         return [supply(p) for i, p in enumerate(self.params) if with_output or i not in self.result_idx]
 
     @near_keywords
@@ -56,16 +66,24 @@ class Profiler:
         atol: float = 1e-2,
         rtol: float = 1e-2,
         max_mismatched_ratio: float = 0.01,
+        dynamic_symbolic_constraints: Mapping[str, int] | None = None,
     ) -> None:
         """Asserts that the kernel's results agree with those of ``reference_program`` on the same inputs.
 
         A kernel without outputs is compared by the tensors that it changed, against copies that the reference changed or
         against what the reference returns.
 
+        Args:
+            reference_program: a function of the kernel's inputs.
+            input_tensors: what is passed, instead of made-up inputs.
+            atol, rtol: an element agrees where it is that close.
+            max_mismatched_ratio: share of elements that may disagree.
+            dynamic_symbolic_constraints: dynamic sizes of made-up inputs.
+
         Raises:
             AssertionError: they differ; see :func:`~tilelang.utils.tensor.torch_assert_close`.
         """
-        inputs = list(input_tensors) if input_tensors is not None else self.inputs()
+        inputs = list(input_tensors) if input_tensors is not None else self.inputs(dynamic_symbolic_constraints)
         copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
         wanted = _as_list(reference_program(*copies))
         results = _as_list(self.kernel(*inputs))

@@ -78,7 +78,7 @@ def get_tensor_supply(
 
     def supply(param: KernelParam) -> Any:
         if param.kind != "tensor":
-            return 1.0 if canonical(param.dtype).is_float else 1
+            return 1.0 if canonical(param.dtype).is_float else (sizes or {}).get(param.name, 1)
         try:
             shape = tuple(evaluate_dim(dim, sizes or {}) for dim in param.shape)
         except KeyError as missing:

@@ -77,3 +77,31 @@ def test_an_assertion_that_is_always_false():
         def main(A: T.Tensor((4,), "int32")):
             with T.Kernel(1):
                 T.device_assert(2 > 3, "tile too small")
+
+
+def test_several_arguments_and_f_strings_print_each_value_after_its_text(capfd):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32) as bx:
+            width = 3
+            print(f"block {bx} of {width:02d}: {A[1]!r}")
+            T.print(f"a={A[2]}, b")
+            T.print("two", A[3], bx)
+            print("x", A[2] + 1, "y")
+            name = f"{width}"
+            assert name == "3" and f"{bx}" == "bx"
+            B[0] = 0
+
+    run(main, torch.arange(4, dtype=torch.int32) * 10, out_idx=-1)
+    said = [line.split() for line in capfd.readouterr().out.splitlines()]
+    want = ["block 0", "of 03: 10", "a= 20", ", b", "two 30", "0", "x 21", "y"]
+    assert said == [line.split() for line in want]
+
+
+def test_a_program_of_the_command_line_has_its_source():
+    program = (
+        "import tilelang, tilelang.language as T\n\n"
+        "@T.prim_func\ndef main(A: T.Tensor((8,), 'float32')):\n    with T.Kernel(1):\n        A[9] = 0\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stderr
+    assert "index 9 is out of range for axis 0 of A" in said and "6 |         A[9] = 0" in said

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-import tilelang
 from testing.python.jit import programs
-from tilelang.profiler import Profiler, do_bench
+from tilelang.profiler import DEFAULT_SIZE, Profiler, do_bench
 from tilelang.utils.tensor import TensorSupplyType, get_tensor_supply, torch_assert_close
 
 
@@ -55,9 +54,11 @@ def test_every_supply_makes_every_dtype(kind: TensorSupplyType, dtype: str):
     assert tensor.shape == (3, 6) and str(tensor.dtype) == f"torch.{dtype}"
 
 
-def test_a_dynamic_size_without_a_value_is_an_error():
-    with pytest.raises(tilelang.errors.ExecutionError, match="'m' is not known"):
-        programs.dynamic_copy().get_profiler().run_once()
+def test_dynamic_sizes_are_given_or_made_up():
+    dynamic = programs.dynamic_copy().get_profiler()
+    assert dynamic.run_once().shape[0] == DEFAULT_SIZE
+    dynamic.assert_allclose(lambda a: a, dynamic_symbolic_constraints={"m": 7})
+    assert dynamic.do_bench(n_warmup=1, n_repeat=1, dynamic_symbolic_constraints={"m": 7}) > 0
 
 
 def test_close_enough_allows_a_share_of_outliers_only():
