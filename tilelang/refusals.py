@@ -104,9 +104,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
     "tilelang.dtypes": {SM_100: "is_float4_e2m1_unpacked", BY_HAND: "validate_gemm_ab_dtypes"},
     "tilelang.engine": {VENDOR: "register_hip_postproc", PASSES: "is_device_call"},
     "tilelang.engine.callback": {
-        VENDOR: (
-            "register_hip_postproc register_hip_postproc_callback register_metal_postproc register_metal_postproc_callback"
-        ),
+        VENDOR: ("register_hip_postproc register_hip_postproc_callback register_metal_postproc register_metal_postproc_callback"),
     },
     "tilelang.engine.param": {LOADING: "dump_kernel_params load_kernel_params"},
     "tilelang.layout": {

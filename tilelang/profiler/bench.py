@@ -14,9 +14,7 @@ import torch
 from tilelang.keywords import near_keywords
 from tilelang.refusals import attributes
 
-__getattr__ = attributes(
-    __name__, {"tilelang.utils.device": "Event IS_CUDA device=get_current_device device_synchronize"}
-)
+__getattr__ = attributes(__name__, {"tilelang.utils.device": "Event IS_CUDA device=get_current_device device_synchronize"})
 
 _REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "min": torch.min,

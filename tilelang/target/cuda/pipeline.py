@@ -11,6 +11,7 @@ from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_state
 from tilelang.target.cuda.hopper.descriptors import Descriptors
 from tilelang.target.cuda.hopper.warp_specialize import specialize
+from tilelang.target.cuda.ir.verify import names_are_defined
 from tilelang.target.cuda.reading.early_exit import branch_early_exits
 from tilelang.target.cuda.reading.local_arrays import as_fragments
 from tilelang.target.cuda.reading.program import check_strides, split_kernels
@@ -110,6 +111,11 @@ def _synchronise(kernels: Kernels, context: CudaContext) -> Kernels:
     return kernels
 
 
+def _check_names(kernels: Kernels) -> None:
+    for state in kernels.states:
+        names_are_defined(state.code, codegen.defined_names(state))
+
+
 def _write(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
         codegen.write_text(state)
@@ -125,7 +131,7 @@ PIPELINE = (
     Step("infer_layouts", _infer, "where each tile lives decides the loops, so it comes before any code"),
     Step("generate", _generate, "each node becomes device code once, which says itself what memory it touches"),
     Step("plan_shared", _plan, "liveness needs the order of the final code, scratch of reductions included"),
-    Step("place_barriers", _synchronise, "buffers that share bytes conflict, so offsets must be known"),
+    Step("place_barriers", _synchronise, "buffers that share bytes conflict, so offsets must be known", _check_names),
     Step("write_text", _write, "declarations and parameters are those that the code mentions"),
 )
 """Every step of the CUDA target."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,11 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
+from tilelang.target.cuda.codegen.dump import dumped
 from tilelang.target.cuda.codegen.emitter import TID, Emitter
 from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.codegen.generate import Generator
-from tilelang.target.cuda.codegen.intrinsics import RNG_DECLARATION, RNG_STATE
+from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_STATE
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.layouts import ThreadScope
 from tilelang.target.cuda.inference.problem import Problem
@@ -84,15 +86,7 @@ class KernelState:
 
     def script(self) -> str:
         """What a dump of the pipeline shows."""
-        if self.text:
-            return self.text
-        if self.code is not None:
-            return "\n".join(Printer().lines(self.code)) + "\n"
-        if self.emitter is not None:
-            fragments = self.emitter.layouts.fragments.items()
-            memory = self.emitter.layouts.memory.items()
-            return "".join(f"{buffer.name}: {layout.to_text()}\n" for buffer, layout in [*fragments, *memory])
-        return f"{self.kernel.name}\n"
+        return dumped(self)
 
 
 def new_state(kernel: Kernel, target: Any, options: KernelOptions) -> KernelState:
@@ -232,6 +226,27 @@ def write_text(state: KernelState) -> None:
 
 
 _KEPT = "  const int {} = tl::kept({});"
+
+
+def defined_names(state: KernelState) -> set[str]:
+    """The names that a kernel defines around its code: parameters, indices, arrays, and what every kernel has."""
+    e = state.emitter
+    maps = [] if e.descriptors is None else [spec.name for spec in e.descriptors.specs]
+    kept = [name.text for name in e.kept.values()]
+    variables = [e.values[var].text for var in _kernel_variables(state.kernel)]
+    return {*variables, *e.array_names.values(), *maps, *kept, *BUILTINS}
+
+
+BUILTINS = frozenset(
+    {TID.text, WARP_GROUP_NUMBER.text, RNG_STATE.text, GRID_STATE.text, "blockDim.x", "blockDim.y", "blockDim.z"}
+)
+"""Names that every kernel has, or declares where it uses them."""
+
+
+def _kernel_variables(kernel: Kernel) -> Iterator[Any]:
+    yield from (param for param in kernel.func.params if not ir.is_buffer_var(param))
+    yield from dimension_variables(kernel.func)
+    yield from (var for var, _ in (*kernel.blocks, *kernel.cluster, *kernel.threads))
 
 
 def _grid(kernel: Kernel) -> tuple:
