@@ -317,3 +317,20 @@ def test_threads_write_two_halves_and_pairs_in_loops_of_different_lengths(arch):
     y, z = torch.zeros(200, dtype=torch.int32), torch.zeros(200, dtype=torch.int32)
     simulate(main, x, y, z, arch=arch)
     assert torch.equal(y, torch.cat([x, -x])) and torch.equal(z, torch.stack([x, -x], 1).flatten())
+
+
+def test_a_thread_that_the_program_elects_starts_a_bulk_copy():
+    @T.prim_func
+    def main(X: T.Tensor((64, 64), "float16"), Y: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            s, ready = T.alloc_shared((64, 64), "float16"), T.alloc_barrier([1])
+            if T.shuffle_elect(128):
+                T.tma_copy(X, s, barrier=ready[0])
+                T.barrier_arrive(ready[0])
+            T.barrier_wait(ready[0], 0)
+            for i, j in T.Parallel(64, 64):
+                Y[i, j] = s[j, i]
+
+    x, y = torch.randn(64, 64).half(), torch.zeros(64, 64).half()
+    simulate(main, x, y, arch="sm_90a")
+    assert torch.equal(y, x.T)

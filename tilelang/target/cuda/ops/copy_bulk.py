@@ -32,7 +32,8 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> tma.Tm
 def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     """The code of ``T.tma_copy``: started, and completed by the program's own waits.
 
-    Where one thread runs it already, the barrier expects the bytes.
+    Where one thread runs it already, the barrier expects the bytes. Below a condition of the program's own the threads that come
+    start it: no other is there to be elected.
 
     Raises:
         CompileError: the accelerator cannot do this copy.
@@ -47,12 +48,16 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     plan = emitter.descriptors.take(plan)
     tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
-        return leaf(elected(emitter.scope, tma.stores(plan, tile, emitter.index)))
+        stores = tma.stores(plan, tile, emitter.index)
+        return leaf(stores if generator.divergent else elected(emitter.scope, stores))
     if op.barrier is None:
         raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
     code = _load_code(emitter, op, plan, tile, barrier)
-    return leaf(code if generator.single else elected(emitter.scope, [ExpectBytes(barrier, plan.bytes), *code]))
+    if generator.single:
+        return leaf(code)
+    code = [ExpectBytes(barrier, plan.bytes), *code]
+    return leaf(code if generator.divergent else elected(emitter.scope, code))
 
 
 def _load_code(emitter: Emitter, op: Any, plan: tma.TmaPlan, tile: Array, barrier: Value) -> list[Any]:
