@@ -334,3 +334,42 @@ def test_a_thread_that_the_program_elects_starts_a_bulk_copy():
     x, y = torch.randn(64, 64).half(), torch.zeros(64, 64).half()
     simulate(main, x, y, arch="sm_90a")
     assert torch.equal(y, x.T)
+
+
+# Warps -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_warps_exchange_values_in_loops_of_their_own_lengths(arch):
+    @T.prim_func
+    def main(L: T.Tensor((4,), "int32"), X: T.Tensor((4, 8, 32), "int32"), Y: T.Tensor((4, 32), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            warp, lane = tx // 32, tx % 32
+            s = T.alloc_shared((4, 32), "int32")
+            total = T.alloc_var("int32", init=0)
+            for k in T.serial(L[warp]):
+                s[warp, lane] = X[warp, k, lane]
+                total = total + s[warp, 31 - lane]
+            Y[warp, lane] = total
+
+    lengths, x = torch.tensor([1, 8, 0, 5], dtype=torch.int32), torch.randint(-9, 9, (4, 8, 32), dtype=torch.int32)
+    y = torch.zeros(4, 32, dtype=torch.int32)
+    simulate(main, lengths, x, y, arch=arch)
+    assert torch.equal(y, torch.stack([x[i, :n].sum(0).flip(0) for i, n in enumerate(lengths.tolist())]).int())
+    text = source(main, arch)
+    assert text.count("__syncwarp") == 2 and "__syncthreads" not in text
+
+
+def test_warps_that_meet_in_such_a_loop_are_refused():
+    @T.prim_func
+    def main(L: T.Tensor((4,), "int32"), Y: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((128,), "int32")
+            for k in T.serial(L[tx // 32]):
+                s[tx] = k
+                Y[tx] = s[127 - tx]
+
+    with pytest.raises(CompileError, match="threads run this at different times, and one may touch an element of s that another"):
+        source(main)

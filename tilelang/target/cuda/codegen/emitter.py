@@ -19,6 +19,7 @@ from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
 from tilelang.target.cuda.reading.tree import TileTree
+from tilelang.target.cuda.reading.uniformity import WARP
 
 TID = Name("tid")
 """The thread's number in the block."""
@@ -199,3 +200,8 @@ class Emitter:
     def agrees(self, node: Any) -> bool:
         """Whether the threads of the scope agree on how often the body of a loop or branch runs."""
         return self.uniformity.agrees(node, range(self.scope.first, self.scope.first + self.scope.count))
+
+    def warps_agree(self, node: Any) -> bool:
+        """Whether the threads of each warp of the scope, all of them whole, agree on how often a body runs."""
+        whole = self.scope.first % WARP == 0 and self.scope.count % WARP == 0
+        return whole and self.uniformity.agrees(node, range(WARP))

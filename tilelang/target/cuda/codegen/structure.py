@@ -45,6 +45,7 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
     loop = loop_of(e, node.stmt)
     loop.unroll, loop.span = 1 if loop.unroll is None else loop.unroll, node.stmt.span
     loop.divergent, loop.body = generator.below(node, node.body)
+    loop.by_warps = e.warps_agree(node)
     return [*_reading(*(first for _, first in loop.counters), loop.condition), loop]
 
 
@@ -59,7 +60,7 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
         return [LoopCode(Literal(1, "bool"), Block([*tests, leave, *body.items]), span=node.stmt.span)]
     waits = orders_threads([condition]) or any(map(is_atomic, walk_expr(condition)))
     body.items += [*_reading(value), *([Leaf([], synchronises=True)] if waits else [])]
-    return [*_reading(value), LoopCode(value, body, divergent=divergent, span=node.stmt.span)]
+    return [*_reading(value), LoopCode(value, body, divergent=divergent, by_warps=e.warps_agree(node), span=node.stmt.span)]
 
 
 def emit_branch(generator: Any, node: Branch) -> list[Code]:
@@ -73,7 +74,7 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
     divergent, then = generator.below(node, node.then)
     otherwise = None if node.otherwise is None else generator.below(node, node.otherwise)[1]
     threads = _takers(e, condition) if divergent else None
-    return [*before, BranchCode(value, then, otherwise, divergent, threads, node.stmt.span)]
+    return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
 
 
 def _takers(emitter: Any, condition: Any) -> tuple[int, int] | None:

@@ -39,11 +39,11 @@ class ThreadMap:
     threads: int
     place: int | None = None
 
-    def separates(self, other: ThreadMap) -> bool:
-        """Whether an element that two threads touch, one by each map, does not exist."""
+    def separates(self, other: ThreadMap, group: int = 1) -> bool:
+        """Whether an element that threads of two aligned groups of ``group`` touch, one by each map, does not exist."""
         if self.first != other.first or (self.buffer != other.buffer and max(self.threads, other.threads) > 1):
             return False
-        told = 1
+        told = group
         for low, extent in sorted((low, extent) for _, _, low, extent, _ in self.digits & other.digits):
             if low <= told:
                 told = max(told, low * extent)
@@ -84,22 +84,23 @@ class Access:
             return self.operation == other.operation != ""
         return self.kind == other.kind == READ
 
-    def is_disjoint_from(self, other: Access) -> bool:
-        """Whether no two threads touch the same element of one storage, one by each access."""
+    def is_disjoint_from(self, other: Access, group: int = 1) -> bool:
+        """Whether no threads of two aligned groups touch the same element of one storage, one by each access."""
         if self.maps is None or other.maps is None or self.storage != other.storage:
             return False
-        return all(one.separates(two) for one in self.maps for two in other.maps)
+        return all(one.separates(two, group) for one in self.maps for two in other.maps)
 
 
-def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any) -> tuple[Access, Access] | None:
+def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any, group: int = 1) -> tuple[Access, Access] | None:
     """Two accesses, one of each collection, that different threads must not make in another order.
 
     Args:
         overlap: whether two storages share bytes.
+        group: the threads of an aligned group of so many are taken to be in order.
     """
     right = list(right)
     for one in left:
         for two in right:
-            if not one.commutes_with(two) and overlap(one.storage, two.storage) and not one.is_disjoint_from(two):
+            if not one.commutes_with(two) and overlap(one.storage, two.storage) and not one.is_disjoint_from(two, group):
                 return one, two
     return None

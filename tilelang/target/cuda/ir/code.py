@@ -130,6 +130,7 @@ class LoopCode:
         dtype: of the counters.
         carried: shared buffers that the loop manages by itself (the rings of a pipeline); they count as read when it is over.
         divergent: whether threads may leave it at different times, so that no barrier can be inside.
+        by_warps: whether those of a warp leave it together even so.
         span: of the statement.
     """
 
@@ -141,6 +142,7 @@ class LoopCode:
     dtype: str = "int32"
     carried: frozenset[Any] = frozenset()
     divergent: bool = False
+    by_warps: bool = False
     span: Any = None
 
 
@@ -151,6 +153,7 @@ class BranchCode:
     Attributes:
         divergent: whether threads may disagree on its condition, so that no barrier can be inside.
         threads: of a divergent one, the first thread and the number of threads that take it, where they are known neighbours.
+        by_warps: whether the threads of a warp agree even so.
         span: of the statement.
         part: whether it is one of the branches that were one.
     """
@@ -160,6 +163,7 @@ class BranchCode:
     otherwise: Block | None = None
     divergent: bool = False
     threads: tuple[int, int] | None = None
+    by_warps: bool = False
     span: Any = None
     part: bool = False
 
@@ -169,11 +173,12 @@ class ScopeCode:
     """Code for some threads of the block, ``count`` from ``first``.
 
     Attributes:
+        condition: that a thread is one of them; None where all threads run it, and are ordered otherwise than those around.
         barrier: the barrier of these threads; None where they order what they do by themselves.
         in_order: whether code before and after it is ordered with it, as the program has it, even where other threads run that.
     """
 
-    condition: Value
+    condition: Value | None
     body: Block
     first: int
     count: int
@@ -217,7 +222,7 @@ def accesses(code: Any) -> Iterator[Access]:
     elif isinstance(code, LoopCode):
         for value in (code.condition, *(value for _, value in (*code.counters, *code.advance))):
             yield from value_accesses(value)
-    elif isinstance(code, (BranchCode, ScopeCode)):
+    elif isinstance(code, (BranchCode, ScopeCode)) and code.condition is not None:
         yield from value_accesses(code.condition)
     for child in code.body if isinstance(code, Leaf) else children(code):
         yield from accesses(child)

@@ -197,8 +197,11 @@ class Printer:
         yield pad + "}"
 
     def _scope(self, code: ScopeCode, indent: int, barrier: str) -> Iterator[str]:
-        yield f"{_INDENT * indent}if ({self.value(code.condition)}) {{"
         own = "" if code.barrier is None else self.instruction(code.barrier)[0]
+        if code.condition is None:
+            yield from self.lines(code.body, indent, own)
+            return
+        yield f"{_INDENT * indent}if ({self.value(code.condition)}) {{"
         yield from self.lines(code.body, indent + 1, own)
         yield _INDENT * indent + "}"
 

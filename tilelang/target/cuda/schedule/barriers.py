@@ -224,10 +224,10 @@ class _Inserter:
         pending.complete(wait)
         return [Leaf([CommitCopies()]), wait]
 
-    def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access]) -> tuple[Access, Access] | None:
-        """Two accesses that barriers are to order."""
+    def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access], group: int = 1) -> tuple[Access, Access] | None:
+        """Two accesses that barriers are to order, by threads of different groups."""
         ordered = [access for access in earlier if self.is_ordered(owner(access.storage))]
-        return any_conflict((a for a in accesses if self.is_ordered(owner(a.storage))), ordered, self.overlap)
+        return any_conflict((a for a in accesses if self.is_ordered(owner(a.storage))), ordered, self.overlap, group)
 
     def all_ordered(self, accesses: list[Access]) -> bool:
         return all(self.is_ordered(owner(access.storage)) for access in accesses)

@@ -1,8 +1,9 @@
 """Order inside of code that only some threads run, where no barrier of all threads can stand.
 
-What threads exchange there through memory still keeps its order. Where the threads that take a branch are known, they get a
-barrier of their own. Any other branch becomes a sequence of branches on the same condition, which is evaluated once, so that
-barriers of all threads fit between them:
+Where the threads of a warp agree and have to wait for each other only, they get barriers of the warp. What threads exchange
+there through memory still keeps its order. Where the threads that take a branch are known, they get a barrier of their own. Any
+other branch becomes a sequence of branches on the same condition, which is evaluated once, so that barriers of all threads fit
+between them:
 
     if (c) {            const bool taken = c;
       s[tid] = a;       if (taken) { s[tid] = a; }
@@ -36,10 +37,11 @@ from tilelang.target.cuda.ir.code import (
     owner,
     together,
 )
-from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction, Return
+from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction, Return, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
+from tilelang.target.cuda.reading.uniformity import WARP
 
-Conflict = Callable[[Iterable[Access], Iterable[Access]], "tuple[Access, Access] | None"]
+Conflict = Callable[..., "tuple[Access, Access] | None"]
 
 
 class _Inseparable(Exception):
@@ -51,7 +53,7 @@ class Divergence:
     """How the code of a kernel may be rewritten.
 
     Attributes:
-        conflict: two accesses of two collections whose order matters between threads.
+        conflict: two accesses of two collections whose order matters between threads, or groups of so many threads.
         barrier: a barrier of neighbouring threads, from the first of them and their number.
         name: an identifier that is not used yet, like a wanted one.
     """
@@ -66,6 +68,8 @@ class Divergence:
         Raises:
             CompileError: nothing can order what they do.
         """
+        if code.by_warps and self._is_order_of_warps(code):
+            return [ScopeCode(None, Block([_of_warps(code)]), 0, WARP, WarpBarrier((1 << WARP) - 1), in_order=True)]
         if isinstance(code, LoopCode):
             self._check_loop(code)
             return [code]
@@ -78,6 +82,13 @@ class Divergence:
         except _Inseparable:
             self._check_loop(code)
             return [code]
+
+    def _is_order_of_warps(self, code: BranchCode | LoopCode) -> bool:
+        """Whether threads have to wait for others of their warp in some code, and for none else."""
+        accesses = together(code)
+        if self.conflict(accesses, accesses) is None or self.conflict(accesses, accesses, WARP) is not None:
+            return False
+        return self.has_order(_of_warps(code))
 
     # What has to be ordered --------------------------------------------------------------------------------------------
 
@@ -208,6 +219,19 @@ class Divergence:
         if item.otherwise is not None:
             made += self._guarded(Binary("&&", condition, Unary("!", taken)), item.otherwise)
         return made
+
+
+def _of_warps(code: Code) -> Code:
+    """Code as a warp sees it: what its threads agree on diverges no more."""
+    if isinstance(code, Block):
+        return replace(code, items=list(map(_of_warps, code.items)))
+    if isinstance(code, LoopCode):
+        return replace(code, body=_of_warps(code.body), divergent=code.divergent and not code.by_warps)
+    if isinstance(code, BranchCode):
+        otherwise = None if code.otherwise is None else _of_warps(code.otherwise)
+        divergent = code.divergent and not code.by_warps
+        return replace(code, then=_of_warps(code.then), otherwise=otherwise, divergent=divergent)
+    return code
 
 
 def _part(condition: Value, item: Code) -> BranchCode:

@@ -30,6 +30,7 @@ from tilelang.target.cuda.ir.code import (
     roles_at,
     together,
 )
+from tilelang.target.cuda.reading.uniformity import WARP
 
 State = tuple[frozenset[Access], frozenset[Access]]
 """Accesses since the last barrier, and copies in flight."""
@@ -52,6 +53,8 @@ def verify_order(root: Block, overlap: Callable[[Any, Any], bool], is_ordered: C
         graph.add(pending.pop(), [graph.node(_nothing, [])], [])
         graph.check(overlap, is_ordered)
         pending += [scope.body for scope in graph.scopes if scope.barrier is not None]
+        for scope in graph.scopes:
+            _check_warps(scope, overlap, is_ordered)
 
 
 def _check_control(code: Code, divergent: bool) -> None:
@@ -62,6 +65,15 @@ def _check_control(code: Code, divergent: bool) -> None:
         divergent = divergent or code.divergent
     for child in children(code):
         _check_control(child, divergent)
+
+
+def _check_warps(scope: ScopeCode, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
+    """In code that each warp runs at its own pace, warps do not meet."""
+    if scope.condition is None:
+        accesses = [access for access in together(scope) if is_ordered(owner(access.storage))]
+        found = any_conflict(accesses, accesses, overlap, WARP)
+        if found is not None:
+            raise OrderProofError(_name(found[0]), "warps meet in it that nothing orders")
 
 
 @dataclass
