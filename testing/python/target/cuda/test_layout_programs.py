@@ -188,3 +188,19 @@ def test_an_element_of_a_fragment_ends_a_loop(arch):
     x, y = torch.arange(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, x + 1)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_elements_that_share_a_byte_are_stored_by_one_thread(arch):
+    """More threads than elements of four bits: one that stored half a byte would need what nothing has written yet."""
+
+    @T.prim_func
+    def main(Y: T.Tensor((4, 16), "float32")):
+        with T.Kernel(1, threads=256):
+            s = T.alloc_shared((4, 16), "float4_e2m1fn")
+            T.fill(s, 2)
+            T.copy(s, Y)
+
+    y = torch.zeros(4, 16)
+    simulate(main, y, arch=arch)
+    assert (y == 2).all() and "atomic" not in source(main, arch)

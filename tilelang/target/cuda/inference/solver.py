@@ -35,7 +35,7 @@ from tilelang.target.cuda.inference.loop_layout import (
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.products import plan_product
 from tilelang.target.cuda.inference.shared_layouts import allows_panels, choose_shared, is_panels
-from tilelang.target.cuda.inference.vectors import contiguous_axis, shrink_to_threads, vector_width
+from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.worklist import Worklist
 from tilelang.target.cuda.reading.hints import asks_for_a_swizzle
 from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
@@ -299,7 +299,7 @@ class _Solver:
         place = contiguous_axis(nest)
         extents = [axis.extent for axis in nest.axes]
         width = vector_width(nest, place, extents[place], self.out.memory, self.facts, self.tree.root_of)
-        width = shrink_to_threads(width, extents, threads) if not self._prefers_wide(nest) else width
+        width = width if self._prefers_wide(nest) else shrink_to_threads(width, extents, threads, least_width(nest))
         order = [place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place)]
         return free_loop(nest.axes, threads, width, order)
 

@@ -148,11 +148,18 @@ def rows_aligned(buffer: Any, width: int, layouts: Mapping[Any, Any], facts: Fac
     return layout is not None and layout.vector >= width
 
 
-def shrink_to_threads(width: int, extents: Sequence[int], threads: int) -> int:
-    """A narrower vector where the wide one would leave threads idle."""
+def least_width(nest: Nest) -> int:
+    """How many elements one thread should store together at the least: elements of four bits share a byte, which two threads can
+    only store by atomic operations."""
+    stored = (access.buffer for access in nest.accesses if is_memory(access.buffer) and access.kind != READ)
+    return max((8 // canonical(str(buffer.dtype)).bits for buffer in stored if canonical(str(buffer.dtype)).bits < 8), default=1)
+
+
+def shrink_to_threads(width: int, extents: Sequence[int], threads: int, least: int = 1) -> int:
+    """A narrower vector, but no less than ``least`` elements, where the wide one would leave threads idle."""
     total = 1
     for extent in extents:
         total *= extent
-    while width > 1 and total // width < threads:
+    while width > least and total // width < threads:
         width //= 2
     return width
