@@ -41,7 +41,7 @@ BELOW = {
     "profiler": "refusals keywords utils artifact",
     "jit": (
         "refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop ir profiler"
-        " option artifact dtypes env errors"
+        " option artifact storage dtypes env errors"
     ),
     "autotuner": "refusals keywords jit cache fingerprint profiler utils errors",
 }

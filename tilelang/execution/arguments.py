@@ -30,7 +30,7 @@ def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, 
         _PREPARE[signature.params[index].kind](_Place(signature, signature.params[index], position), value)
         for position, (index, value) in enumerate(zip(signature.inputs, values))
     ]
-    known = _check_sizes(signature, prepared)
+    known = known_sizes(signature, prepared)
     device = next((value.device for value in prepared if hasattr(value, "device")), signature.device)
     return [
         _stand_in(signature, signature.params[index], known, device) if value is None else value
@@ -256,7 +256,7 @@ _PREPARE = {"tensor": _tensor, "scalar": _scalar, "pointer": _pointer}
 # Sizes that several arguments share ----------------------------------------------------------------------------------
 
 
-def _check_sizes(signature: CallSignature, values: Sequence[Any]) -> dict[str, int]:
+def known_sizes(signature: CallSignature, values: Sequence[Any]) -> dict[str, int]:
     """Dynamic sizes agree, and sizes that are arithmetic of them too; all tensors are on one device. Gives the sizes by name."""
     tensors = [
         (signature.params[index], position, value)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.dtypes import canonical
-from tilelang.errors import ArgumentCountError, ArgumentValueError
+from tilelang.errors import ArgumentCountError, ArgumentValueError, PassFailedError, TileLangError
 from tilelang.interpreter import asynchronous, atomics, matrices, scalars, statements, threads  # noqa: F401  (each registers what it knows)
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
@@ -17,7 +17,8 @@ from tilelang.interpreter.memory import Storage, View, extent
 from tilelang.interpreter.numbers import constant, element
 from tilelang.interpreter.state import Lanes
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import statement_exprs, variables, walk
+from tilelang.ir.span import location_of
+from tilelang.ir.visit import children, statement_exprs, variables, walk
 
 Watch = Callable[[Lanes, Any], None]
 
@@ -32,7 +33,8 @@ class Run:
         clock: the number of the interval of accesses that began last.
         progress: counts what others may wait for.
         strands: how many groups of threads there were that went apart.
-        watches: called at each statement.
+        watches: called at each statement; ``watching`` is set while they are.
+        span: of the statement that began last.
     """
 
     def __init__(self, name: str, checks: bool, watches: Sequence[Watch]):
@@ -43,11 +45,15 @@ class Run:
         self.progress = 0
         self.strands = 0
         self.watches = watches
+        self.watching = False
+        self.span: Any = None
 
     def observe(self, x: Lanes, span: Any) -> None:
         """Shows a statement that begins to those who watch."""
+        self.watching = True
         for watch in self.watches:
             watch(x, span)
+        self.watching = False
 
 
 class Program:
@@ -78,11 +84,19 @@ class Program:
         """Variable -> where its value is."""
         return self._compiler._slots
 
-    @property
-    def loop_variables(self) -> Mapping[Any, int]:
-        """Variable of a loop -> where its value is."""
-        loops = (stmt.loop_var for stmt in walk(self._func.body) if isinstance(stmt, ir.For))
-        return {var: self.variables[var] for var in loops}
+    def loop_variables(self, line: int) -> Mapping[Any, int]:
+        """The variables of the loops around the statements of a line, and where their values are."""
+        found: dict[Any, int] = {}
+
+        def visit(stmt: Any, around: tuple[Any, ...]) -> None:
+            if stmt.span is not None and int(stmt.span.line) == line and not isinstance(stmt, ir.AttrStmt):
+                found.update((var, self.variables[var]) for var in around)
+            inner = (*around, stmt.loop_var) if isinstance(stmt, ir.For) else around
+            for child in children(stmt):
+                visit(child, inner)
+
+        visit(self._func.body, ())
+        return found
 
     def lines_that_mention(self, name: str) -> set[int]:
         """The lines of the statements that read or write a buffer or variable."""
@@ -128,8 +142,18 @@ class Program:
         x = Lanes(run, None, 1, [None] * c.slots, [None] * c.views)
         with np.errstate(all="ignore"):
             self._bind(x, arguments, set(fresh))
-            self._body.run(x)
+            self._execute(x)
         return run.findings.all()
+
+    def _execute(self, x: Lanes) -> None:
+        try:
+            self._body.run(x)
+        except TileLangError as error:
+            raise error.at(location_of(x.run.span)) from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            if x.run.watching:
+                raise
+            raise PassFailedError("interpret", error).at(location_of(x.run.span)) from error
 
     def _bind(self, x: Lanes, arguments: Sequence[Any], fresh: set[int]) -> None:
         for param, slot, argument in zip(self.params, self._slots, arguments):

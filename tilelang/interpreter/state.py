@@ -86,7 +86,7 @@ class Lanes:
 
     def enter(self, span: Any) -> None:
         """Begins a statement."""
-        self.span = span
+        self.span = self.run.span = span
         if not self.unordered:
             self.run.clock += 1
             self.interval = self.run.clock

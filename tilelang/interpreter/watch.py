@@ -36,7 +36,7 @@ class Moment:
     @property
     def iteration(self) -> dict[str, Any]:
         """The values of the loop variables that have one, by name."""
-        found = {str(var.name): self._x.values[slot] for var, slot in self._program.loop_variables.items()}
+        found = {str(var.name): self._x.values[slot] for var, slot in self._program.loop_variables(self.line).items()}
         return {name: value if np.ndim(value) else int(value) for name, value in found.items() if value is not None}
 
     def names(self) -> list[str]:

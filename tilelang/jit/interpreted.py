@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilelang.artifact import evaluate_dim
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.errors import InterpreterError
 from tilelang.execution import Executor
-from tilelang.execution.arguments import prepare
-from tilelang.execution.signature import CallSignature
-from tilelang.execution.wrapper import packed_call
+from tilelang.execution.arguments import known_sizes, prepare
+from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.ir.text import program_text
 from tilelang.jit.kernel import JITKernel
+from tilelang.storage import storage_shape
 from tilelang.target.assemble import assemble
 from tilelang.target.request import CompileRequest
 
@@ -45,10 +46,24 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
             raise InterpreterError(found)
 
     signature = CallSignature.of(artifact, "cpu")
-    launch = packed_call(signature, run)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return launch(*prepare(signature, args, kwargs))
+        arguments = _with_outputs(signature, prepare(signature, args, kwargs))
+        run(*arguments)
+        returned = [arguments[index] for index in signature.returned]
+        return tuple(returned) if len(returned) > 1 else returned[0] if returned else None
 
     executor = Executor(artifact, request.backend, call)
     return JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor)
+
+
+def _with_outputs(signature: CallSignature, inputs: Sequence[Any]) -> list[Any]:
+    """An argument for each parameter: the inputs, and fresh tensors for those that the call allocates."""
+    import torch
+
+    sizes = known_sizes(signature, inputs)
+    given = dict(zip(signature.inputs, inputs))
+    for index in signature.allocated:
+        param = signature.params[index]
+        given[index] = torch.empty([evaluate_dim(dim, sizes) for dim in storage_shape(param)], dtype=torch_dtypes(param)[0])
+    return [given[index] for index in range(len(signature.params))]
