@@ -12,7 +12,8 @@ from tilelang.cache import warn
 from tilelang.cache.kernel_cache import KernelCache
 from tilelang.cache.keys.source_key import SourceKey
 from tilelang.cache.places import layers, location
-from tilelang.errors import CacheWarning
+from tilelang.cache.travel import bake
+from tilelang.errors import CacheError, CacheWarning
 
 from . import fakes
 from .needs import as_nobody
@@ -131,6 +132,27 @@ def test_the_container_recipe(tmp_path, monkeypatch):
         places = {"TILELANG_CACHE_LAYERS": str(layer), "TILELANG_CACHE_DIR": str(home / "own" / "cache")}
         assert home.run(use, **places) == "layer False"
         assert sorted(os.listdir(layer)) == ["kernels", "sources"]
+
+
+@pytest.mark.parametrize("name", ["kernels", "sources"])
+def test_a_layer_whose_parts_others_may_write_to_is_left_out(tmp_path, monkeypatch, name):
+    baked = tmp_path / "baked"
+    KernelCache(baked).lookup_or_compile(fakes.key(), fakes.artifact)
+    (baked / name).chmod(0o770)
+    monkeypatch.setenv("TILELANG_CACHE_LAYERS", str(baked))
+    with pytest.warns(CacheWarning, match="left out: its group may write to it"):
+        assert layers.roots() == ()
+
+
+def test_a_layer_is_not_written_over_other_files(cache, tmp_path):
+    key = cache.lookup_or_compile(fakes.key(), fakes.artifact).key
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "letter").write_text("")
+    with pytest.raises(CacheError, match="neither empty nor a layer"):
+        bake.write(cache.root, [key], home)
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert [bake.write(cache.root, [key], tmp_path / "layer") for _ in range(2)] == [1, 1]
 
 
 def test_cache_dir_of_the_options(tmp_path, monkeypatch):

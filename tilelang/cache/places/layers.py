@@ -25,7 +25,8 @@ def roots() -> tuple[Path, ...]:
 def _admit(path: Path) -> bool:
     # An administrator may provide a layer for everyone, so root's directories are trusted too.
     owners = (os.geteuid(), 0)
-    problem = location.distrust(path, owners) or location.distrust(path / "kernels", owners)
+    below = [path / name for name in ("kernels", "sources") if name == "kernels" or os.path.exists(path / name)]
+    problem = next(filter(None, (location.distrust(folder, owners) for folder in (path, *below))), None)
     if problem is not None:
         warn.once("layer", f"the cache layer {path} is left out: {problem}")
     return problem is None

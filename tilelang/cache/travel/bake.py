@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tilelang.cache.entries import sources, store
 from tilelang.cache.entries.files import MANIFEST_PATH
+from tilelang.errors import CacheError
 
 Progress = Callable[[Iterable], Iterable]
 
@@ -16,9 +17,12 @@ def write(root: Path, keys: Iterable[str], layer: Path, progress: Progress = ite
     """Copies the entries of ``keys``, each verified, and the links that lead to them; returns how many entries.
 
     Raises:
+        CacheError: the directory holds something else.
         store.BadEntry: an entry is damaged.
         OSError: the layer cannot be written.
     """
+    if layer.is_dir() and any(layer.iterdir()) and not (layer / "kernels").is_dir():
+        raise CacheError(f"{layer} is neither empty nor a layer")  # its permissions are about to change
     wanted = dict.fromkeys(sorted(keys))
     for name in ("kernels", "sources", "staging"):
         (layer / name).mkdir(mode=0o755, parents=True, exist_ok=True)
