@@ -24,8 +24,12 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.interval import Interval, interval_of, is_exact
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
-from tilelang.ir.visit import any_statement, children, operands, statement_exprs
+from tilelang.ir.visit import any_statement, children, flattened, operands, statement_exprs
 from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.thread import intrinsic_name
+
+_WARP_GROUPS = "tl.warp_group"
+"""The attribute of code that only some of the threads run."""
 
 _SECOND_WHERE = {ir.And: (True,), ir.Or: (False,)}
 _CHOICE = (True, False)
@@ -73,10 +77,22 @@ class _Checker:
             conditional = not self._ranges_over(node, low, extent) or conditional or _leaves_early(node.body)
         elif isinstance(node, ir.AttrStmt) and isinstance(node.node, ir.IterVar):
             self._bind_range(node.node.var, 0, as_int(node.value))
-        elif isinstance(node, ir.While):
+        elif isinstance(node, ir.While) or (isinstance(node, ir.AttrStmt) and node.attr_key == _WARP_GROUPS):
             conditional = True
-        for child in children(node):
-            self.stmt(child, conditional)
+        self._sequence(children(node), conditional)
+
+    def _sequence(self, stmts: list[Any], conditional: bool) -> None:
+        """Judges statements in order; those after a thread's return run only where it did not."""
+        for position, stmt in enumerate(stmts):
+            self.stmt(stmt, conditional)
+            if not any_statement(stmt, _is_return):
+                continue
+            rest = stmts[position + 1 :]
+            if isinstance(stmt, ir.IfThenElse) and stmt.else_case is None and _is_return(flattened(stmt.then_case)[-1]):
+                self._under(stmt.condition, False, lambda guarded, rest=rest: self._sequence(rest, guarded), conditional)
+            else:
+                self._sequence(rest, True)
+            return
 
     def _ranges_over(self, loop: Any, low: Any, extent: Any) -> bool:
         """Notes the range of a loop's variable; whether the loop takes every value of it."""
@@ -144,6 +160,11 @@ def _evaluated_where(expr: Any) -> tuple[bool, ...]:
     if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name == "prim.if_then_else":
         return _CHOICE
     return _SECOND_WHERE.get(type(expr), ())
+
+
+def _is_return(stmt: Any) -> bool:
+    """Whether a statement ends the thread."""
+    return isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return"
 
 
 def _leaves_early(body: Any) -> bool:

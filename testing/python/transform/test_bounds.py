@@ -190,3 +190,42 @@ def test_and_evaluates_its_second_operand_under_the_first():
                 B[k] = tile[k - 1] if k > 0 else 0
 
     checked(main)
+
+
+def test_code_after_a_return_and_of_a_warp_group_runs_for_some_threads():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=256):
+            tile = T.alloc_shared((64,), "float32")
+            tx = T.get_thread_binding()
+            with T.ws(0):
+                if tx < 64:
+                    tile[tx] = X[tx]
+            if tx >= 64:
+                T.thread_return()
+            Y[tx] = tile[tx]
+
+    checked(main)
+
+    @T.prim_func
+    def grouped(X: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            tile = T.alloc_shared((128,), "float32")
+            with T.ws(0):
+                tile[T.get_thread_binding()] = X[T.get_thread_binding()]
+
+    checked(grouped)
+
+
+def test_code_that_no_thread_comes_to_is_not_judged_and_the_rest_is():
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_local((4,), "float32")
+            tx = T.get_thread_binding()
+            if tx >= 32:
+                T.thread_return()
+            tile[tx + 4] = X[tx]
+
+    with pytest.raises(BufferIndexError, match="index 4 is out of range for axis 0 of tile"):
+        checked(main)
