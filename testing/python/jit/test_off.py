@@ -1,0 +1,71 @@
+"""Functions that cannot be found before they are traced: said once, right at every call."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.jit.function import _say
+
+LOCK = threading.Lock()
+FACTORS = {"own": 2.0}
+NAME = "FACTOR"
+
+
+def program(n: int, factor: float):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(n):
+                B[i] = A[i] * factor
+
+    return main
+
+
+@tilelang.jit(out_idx=[-1], target="cpu")
+def locked(n):
+    with LOCK:
+        return program(n, FACTORS["own"])
+
+
+@tilelang.jit(out_idx=[-1], target="cpu")
+def computed_name(n):
+    return program(n, float(os.environ.get(f"KERNEL_{NAME}", "2")))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """A cache of the test's own, and nothing said yet."""
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    _say.cache_clear()
+    for function in (locked, computed_name):
+        function.clear_memory()
+
+
+def times(kernel) -> float:
+    return kernel(torch.ones(4))[0].item()
+
+
+def test_what_cannot_be_told_is_traced_at_every_call_and_said_once(caplog, monkeypatch):
+    with caplog.at_level(logging.WARNING, "tilelang"):
+        first = locked(4)
+        assert times(first) == 2 and locked(4) is first
+        monkeypatch.setitem(FACTORS, "own", 3.0)
+        assert times(locked(4)) == 3
+    assert len(caplog.records) == 1 and "locked is traced at every call" in caplog.text and "lock" in first.source_reason
+
+
+def test_what_can_be_told_here_is_traced_once_in_a_process(caplog, monkeypatch):
+    with caplog.at_level(logging.WARNING, "tilelang"):
+        first = computed_name(4)
+        _, tracker = computed_name.resolved()
+        assert times(first) == 2 and tracker.recall((4,), {}) is first
+        monkeypatch.setenv("KERNEL_FACTOR", "3")
+        assert tracker.recall((4,), {}) is None and times(computed_name(4)) == 3
+    assert "computed_name is traced in every process" in caplog.text
