@@ -1,0 +1,117 @@
+"""Programs in the style of hand-written kernels, whose threads and blocks order themselves: queues, locks, scans, compaction."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate
+
+ARCHES = ("sm_80", "sm_90a")
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_blocks_take_tiles_from_a_queue(arch):
+    @T.prim_func
+    def main(N: T.Tensor((1,), "int32"), X: T.Tensor((10, 64), "float32"), Y: T.Tensor((10, 64), "float32")):
+        with T.Kernel(3, threads=64):
+            s = T.alloc_shared((64,), "float32")
+            tile = T.alloc_var("int32", init=0)
+            tile = T.atomic_add(N[0], 1, return_prev=True)
+            while tile < 10:
+                T.copy(X[tile, :], s)
+                for i in T.Parallel(64):
+                    Y[tile, i] = s[63 - i]
+                tile = T.atomic_add(N[0], 1, return_prev=True)
+
+    n, x, y = torch.zeros(1, dtype=torch.int32), torch.randn(10, 64), torch.zeros(10, 64)
+    simulate(main, n, x, y, arch=arch)
+    assert torch.equal(y, x.flip(1)) and n.item() == 13
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_blocks_accumulate_in_turns(arch):
+    @T.prim_func
+    def main(turn: T.Tensor((1,), "int32"), X: T.Tensor((4, 64), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(4, threads=64) as bx:
+            part, total = T.alloc_fragment((64,), "float32"), T.alloc_fragment((64,), "float32")
+            T.copy(X[bx, :], part)
+            while T.atomic_load(turn[0], memory_order="acquire") != bx:
+                T.evaluate(0)
+            T.copy(Y, total)
+            for i in T.Parallel(64):
+                total[i] = total[i] * 2 + part[i]
+            T.copy(total, Y)
+            T.atomic_store(turn[0], bx + 1, memory_order="release")
+
+    turn, x, y = torch.zeros(1, dtype=torch.int32), torch.randint(-9, 9, (4, 64)).float(), torch.zeros(64)
+    simulate(main, turn, x, y, arch=arch)
+    assert torch.equal(y, ((x[0] * 2 + x[1]) * 2 + x[2]) * 2 + x[3])
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_append_what_they_choose_to_a_list(arch):
+    @T.prim_func
+    def main(X: T.Tensor((256,), "int32"), N: T.Tensor((1,), "int32"), Y: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            n, chosen = T.alloc_shared((1,), "int32"), T.alloc_shared((256,), "int32")
+            if tx == 0:
+                n[0] = 0
+            for i in T.serial(tx, 256, 64):
+                if X[i] > 0:
+                    place = T.atomic_add(n[0], 1, return_prev=True)
+                    chosen[place] = X[i]
+            N[0] = n[0]
+            for i in T.serial(tx, n[0], 64):
+                Y[i] = chosen[i]
+
+    x = torch.randint(-30, 100, (256,), dtype=torch.int32)
+    n, y = torch.zeros(1, dtype=torch.int32), torch.zeros(256, dtype=torch.int32)
+    simulate(main, x, n, y, arch=arch)
+    want = x[x > 0].sort().values
+    assert n.item() == len(want) and torch.equal(y[: len(want)].sort().values, want)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_block_repeats_while_its_tile_says_so(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((65,), "float32")):
+        with T.Kernel(1, threads=64):
+            s, n = T.alloc_shared((64,), "float32"), T.alloc_shared((1,), "int32")
+            T.copy(X, s)
+            n[0] = 0
+            while s[0] < 100:
+                for i in T.Parallel(64):
+                    s[i] = s[i] * 2
+                n[0] = n[0] + 1
+            for i in T.Parallel(64):
+                Y[i] = s[63 - i]
+            Y[64] = T.cast(n[0], "float32")
+
+    x, y = torch.rand(64) + 1, torch.zeros(65)
+    simulate(main, x, y, arch=arch)
+    steps = int(y[64])
+    assert x[0] * 2**steps >= 100 > x[0] * 2 ** (steps - 1) and torch.equal(y[:64], (x * 2**steps).flip(0))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_scan_a_tile_by_doubling_steps(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "int32")
+            before = T.alloc_var("int32", init=0)
+            s[tx] = X[tx]
+            for k in T.serial(6):
+                before = 0
+                if tx >= (1 << k):
+                    before = s[tx - (1 << k)]
+                s[tx] = s[tx] + before
+            Y[tx] = s[tx]
+
+    x, y = torch.randint(-9, 9, (64,), dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, x.cumsum(0).int())
