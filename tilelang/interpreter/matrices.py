@@ -7,7 +7,6 @@ Fragments of a warp are (32, registers): lane ``l`` of an 8 x 8 matrix of 16-bit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -172,6 +171,3 @@ def _multiply(x: Lanes, warp: int, views: list[Any], sizes: tuple[int, int], at:
     source = element("float64") if target.kind.kind == "float" else element("int64")
     target.write(*registers, convert(result[at[2]], source, target.kind))
     mark_written(target, *registers)
-
-
-__all__ = ["Callable"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.interpreter.access import both, load, store
+from tilelang.interpreter.access import load, store
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.elementary import FUNCTIONS, fma
 from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic, type_of
@@ -222,6 +222,3 @@ def _rng_rand_float(c: Compiler, call: Any) -> Evaluate:
         return radius * np.cos(uniform(x) * kind(2.0 * math.pi))
 
     return gaussian if normal else uniform
-
-
-__all__ = ["both", "philox"]
