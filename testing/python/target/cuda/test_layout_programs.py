@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
+from tilelang import interpreter
+from tilelang.target.cuda.inference import search
 
 ARCHES = ("sm_80", "sm_90a")
 
@@ -204,3 +208,62 @@ def test_elements_that_share_a_byte_are_stored_by_one_thread(arch):
     y = torch.zeros(4, 16)
     simulate(main, y, arch=arch)
     assert (y == 2).all() and "atomic" not in source(main, arch)
+
+
+def _limit_solves(monkeypatch, most):
+    """From here on, one solve more than so many fails."""
+    left, solve = itertools.count(most, -1), search.solve
+
+    def counted(*arguments):
+        assert next(left) > 0, f"more than {most} solves"
+        return solve(*arguments)
+
+    monkeypatch.setattr(search, "solve", counted)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_copy_that_every_thread_holds_whole_is_not_copied_again_and_again(arch, monkeypatch):
+    """A copy for the reduction that every thread holds whole suits the statements around it, but not the reduction itself."""
+
+    @T.prim_func
+    def main(X: T.Tensor((2, 2), "float32"), Y: T.Tensor((5,), "float32")):
+        with T.Kernel(1, threads=32):
+            s, f = T.alloc_shared((2, 2), "float32"), T.alloc_fragment((5,), "float32")
+            T.copy(X, s)
+            T.clear(f)
+            for _ in T.serial(30):
+                T.reduce_sum(s, f[1:3], dim=0, clear=False)
+            T.copy(f, Y)
+
+    _limit_solves(monkeypatch, 60)
+    x, y, right = _numbers(2, 2), torch.zeros(5), torch.zeros(5)
+    simulate(main, x, y, arch=arch)
+    assert interpreter.run(main, x, right) == []
+    assert torch.equal(y, right) and y.tolist() == [0, *(30 * x.sum(0)).tolist(), 0, 0]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_slice_that_is_reduced_beside_a_fragment_on_its_way_through_memory(arch, monkeypatch):
+    G = T.dynamic("G")
+
+    @T.prim_func
+    def main(M: T.Tensor((G, 5), "float32"), Y: T.Tensor((5,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            f, g = T.alloc_fragment((5,), "float32"), T.alloc_fragment((5,), "float32")
+            s = T.alloc_shared((2, 2), "float32")
+            T.fill(f, -3)
+            T.fill(s, 2)
+            T.clear(g)
+            for _ in T.serial(G):
+                T.copy(f, M[bx, 0])
+                for i in T.Parallel(5):
+                    f[i] = M[bx, i] - 1
+                T.reduce_sum(s, g[1:3], dim=0, clear=False)
+            T.copy(g, Y)
+
+    _limit_solves(monkeypatch, 60)
+    found, right = ((torch.zeros(3, 5), torch.zeros(5)) for _ in range(2))
+    simulate(main, *found, arch=arch)
+    assert interpreter.run(main, *right) == []
+    assert torch.equal(found[0], right[0]) and torch.equal(found[1], right[1])
+    assert found[0][0].tolist() == [-5] * 5 and found[1].tolist() == [0, 12, 12, 0, 0]

@@ -9,6 +9,19 @@ what the whole kernel costs then (:mod:`tilelang.target.cuda.inference.cost`), c
   the layout that suits the section, or in shared memory.
 
 The search goes on from the cheapest kernel that it knows, until that one has no conflict.
+
+It ends. Let U be the kernel's uses (a statement and a fragment that it touches) and F its fragments. A way out never repeats a
+choice, and every copy makes some number smaller that no other way out makes larger:
+
+* a copy in shared memory, of a view, or by a conversion takes at least one use from the fragments, or from their views;
+* a copy in registers takes its section's uses from the fragment. One that is a copy itself keeps another use
+  (:func:`_only_renames`), so that each copy either divides a group of uses, of which there are at most U, or is the first to
+  take all uses of a fragment, which happens at most F times. A conversion adds no use: where one has a conflict itself, the
+  state is given up.
+
+So there are at most 3 U + F copies in a state, and at most U nests and 3 U + 2 F fragments, at each number of threads, to choose;
+no state lies deeper than the sum. Past the first states the search goes straight down, so that states are at most that depth
+times the dead ends allowed (:data:`_DEAD_ENDS`), and each has a few ways out at every level of the nesting around a statement.
 """
 
 from __future__ import annotations
@@ -61,7 +74,10 @@ _CONFLICT, _ELEMENT = 40, 8
 """Cycles that a fragment with conflicts will cost at the least: a barrier, and those for each of its elements in a thread."""
 
 _STATES = 12
-"""States whose ways out are all kept; then the search goes straight on."""
+"""States whose ways out are compared with each other; then the search goes straight on."""
+
+_DEAD_ENDS = 32
+"""States without any way out, after which the conflict is reported."""
 
 
 def infer(problem: Problem) -> tuple[TileTree, Layouts]:
@@ -84,24 +100,26 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
 def _cheapest(start: _State) -> _State:
     """The best state without conflicts: the cheapest one is looked at first, and its first conflict resolved in every way.
 
-    After a number of states only the ways out of the last one are followed.
+    After a number of states the ways out of the last one go before all others.
 
     Raises:
         LayoutConflictError: a conflict without any way out.
     """
-    number, waiting = itertools.count(), [(0.0, 0, start)]
-    seen, refused = 0, None
-    while waiting:
-        _, _, state = heapq.heappop(waiting)
+    waiting = [(0, 0.0, 0, start)]
+    number, seen, dead_ends, refused = itertools.count(1), 0, 0, None
+    while waiting and dead_ends < _DEAD_ENDS:
+        _, _, _, state = heapq.heappop(waiting)
         if not state.conflicts:
             return state
         node, found = next(iter(state.conflicts.items()))
         buffer, error = next(iter(found.items()))
         refused, seen = refused or error, seen + 1
-        ways = [(way.score, next(number), way) for way in _ways_out(state, node, buffer, error)]
-        ways = [way for way in ways if not math.isinf(way[0])]
-        waiting = [*(waiting if seen < _STATES or not ways else ()), *ways]
-        heapq.heapify(waiting)
+        rank = 0 if seen < _STATES else -seen
+        ways = [(rank, way.score, next(number), way) for way in _ways_out(state, node, buffer, error)]
+        ways = [way for way in ways if not math.isinf(way[1])]
+        dead_ends += not ways
+        for way in ways:
+            heapq.heappush(waiting, way)
     raise refused
 
 
@@ -111,11 +129,13 @@ class _State:
 
     Attributes:
         conversions: nodes that fill copies and bring them back, with the conflict that each resolves.
+        copies: what stands for a fragment in a section.
     """
 
     problem: Problem
     choices: Choices = Choices()
     conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
+    copies: frozenset[Any] = frozenset()
 
     @cached_property
     def _solved(self) -> tuple[Layouts, Conflicts]:
@@ -155,7 +175,8 @@ class _State:
         firsts = tuple(new.renewed.get(node, node) for node in self.choices.first)
         conversions = {new.renewed.get(node, node): error for node, error in self.conversions.items()}
         conversions.update(dict.fromkeys(new.conversions, reason))
-        return _State(self.problem.with_tree(new.tree), Choices(firsts, self.choices.whole), conversions)
+        copies = self.copies.union(new.copies.values())
+        return _State(self.problem.with_tree(new.tree), Choices(firsts, self.choices.whole), conversions, copies)
 
 
 # Ways out of a conflict ------------------------------------------------------------------------------------------------
@@ -198,11 +219,20 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
             yield with_copy_for_head(tree, section, buffer)
             continue
         if buffer in state.layouts.fragments:
-            yield with_copy(tree, section, buffer, FRAGMENT)
+            if not _only_renames(state, uses, family):
+                yield with_copy(tree, section, buffer, FRAGMENT)
         elif alone:
             yield with_copy_of_view(tree, section, buffer)
         if all(_works_on_shared(use, family) for use in uses) and (alone or not is_written(section.nodes, family)):
             yield with_copy(tree, section, buffer, SHARED)
+
+
+def _only_renames(state: _State, uses: list[Any], family: set[Any]) -> bool:
+    """Whether a copy of a fragment would take all uses of one that is a copy itself, so that it has nothing else to suit."""
+    if not family & state.copies:
+        return False
+    others = (node for node in walk(state.problem.tree.root) if node not in uses and node not in state.conversions)
+    return not any(buffer in family for node in others for buffer, _ in touched(node))
 
 
 def _bits(buffer: Any) -> int:
