@@ -38,6 +38,45 @@ def test_write_after_read_across_iterations():
     assert _kinds(body) == ["Barrier", "Leaf", "Barrier", "Leaf"]
 
 
+def test_what_loops_only_read_is_waited_for_before_the_outermost():
+    body = Block([leaf_of(["r"], reads="s", writes="t")])
+    inner = LoopCode("for (;;)", Block([leaf_of(["r"], reads="s"), BranchCode("n > 0", Block([leaf_of(["r"], reads="s")]))]))
+    block = Block([leaf_of(["w"], writes="s"), LoopCode("for (;;)", Block([inner])), LoopCode("for (;;)", body)])
+    insert_barriers(block, _same)
+    assert _kinds(block) == ["Leaf", "Barrier", "LoopCode", "LoopCode"]
+    assert _kinds(inner.body) == ["Leaf", "BranchCode"] and _kinds(body) == ["Barrier", "Leaf"]
+
+
+def test_a_copy_that_a_loop_reads_is_complete_before_it():
+    body = Block([leaf_of(["r"], reads="s")])
+    block = Block([leaf_of(["c"], copies="s"), LoopCode("for (;;)", body)])
+    insert_barriers(block, _same)
+    assert _kinds(block) == ["Leaf", "Leaf", "Wait", "Barrier", "LoopCode"] and _kinds(body) == ["Leaf"]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_tile_that_serial_loops_only_read_costs_one_barrier(arch):
+    @T.prim_func
+    def main(A: T.Tensor((32, 32), "float32"), X: T.Tensor((32, 64), "float32"), Y: T.Tensor((32, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((32, 32), "float32")
+            x, y = T.alloc_fragment((32, 64), "float32"), T.alloc_fragment((32, 64), "float32")
+            T.copy(A, a)
+            T.copy(X, x)
+            T.clear(y)
+            for i in T.serial(32):
+                for o in T.serial(32):
+                    for j in T.Parallel(64):
+                        y[i, j] += a[i, o] * x[o, j]
+            T.copy(y, Y)
+
+    before, loops = source(main, arch).split("#pragma unroll 1\n", 1)
+    assert "__sync" not in loops and before.count("__sync") == 1
+    a, x, y = torch.randint(-4, 5, (32, 32)).float(), torch.randint(-4, 5, (32, 64)).float(), torch.zeros(32, 64)
+    simulate(main, a, x, y, arch=arch)
+    assert torch.equal(y, a @ x)
+
+
 def test_asynchronous_copy_gets_a_wait():
     block = Block([leaf_of(["c"], copies="s"), leaf_of(["r"], reads="s")])
     insert_barriers(block, _same)

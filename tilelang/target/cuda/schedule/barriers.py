@@ -5,7 +5,8 @@ accesses conflicts with one of those (:func:`any_conflict`: one of them writes, 
 different threads may make them of the same element); one that touches a buffer which an asynchronous copy fills gets a wait as
 well, and so does one that tells other threads to go on. Buffers conflict where their bytes overlap, so memory that liveness
 gave to two buffers is covered too. Loops are walked twice: what is pending at the end of an iteration, or where one is left, is
-pending at the start of the next. What threads wrote and an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence
+pending at the start of the next. A loop whose iterations need no barrier among themselves is one leaf: what it needs stands
+before it, and not in every iteration. What threads wrote and an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence
 before the first barrier that follows, one for it alone where there is none; where threads of another scope wrote it, the
 program's own barrier orders the two, and the readers fence after it.
 
@@ -30,6 +31,7 @@ from tilelang.target.cuda.ir.code import (
     LoopCode,
     ScopeCode,
     Wait,
+    children,
     leaves,
     owner,
     roles_at,
@@ -172,7 +174,7 @@ class _Inserter:
             self.jumps[-1][code.keyword].append(pending.leave())
         elif isinstance(code, Block):
             self.block(code, pending)
-        elif isinstance(code, (LoopCode, BranchCode)) and code.divergent:
+        elif isinstance(code, (LoopCode, BranchCode)) and (code.divergent or self.is_unordered(code)):
             return self.together(code, pending)
         elif isinstance(code, LoopCode):
             self.loop(code, pending)
@@ -186,6 +188,13 @@ class _Inserter:
         detached = all(leaf.detached for leaf in found if leaf.copies)
         whole = Leaf([], detached=detached, hands_over=any(leaf.hands_over for leaf in found))
         return self.leaf(whole, together(code), pending)
+
+    def is_unordered(self, code: LoopCode | BranchCode) -> bool:
+        """Whether code is a loop of threads' own accesses that need no barrier between any of them."""
+        if not isinstance(code, LoopCode) or not _is_plain(code):
+            return False
+        touched = together(code)
+        return self.conflict(touched, touched) is None
 
     def leaf(self, code: Leaf, accesses: list[Access], pending: _Pending) -> list[Code]:
         added: list[Code] = []
@@ -270,3 +279,15 @@ class _Inserter:
         if code.otherwise is not None:
             self.block(code.otherwise, other)
         pending.join(other)
+
+
+def _is_plain(code: Code) -> bool:
+    """Whether code has nothing but accesses of threads themselves, to whole buffers, that all threads come to."""
+    if isinstance(code, Leaf):
+        own = all(access.synchronous and owner(access.storage) is access.storage for access in code.accesses)
+        return own and not code.hands_over and not code.synchronises
+    if isinstance(code, LoopCode):
+        plain = not (code.divergent or code.carried)
+    else:
+        plain = isinstance(code, (Block, Jump)) or (isinstance(code, BranchCode) and not code.divergent)
+    return plain and all(map(_is_plain, children(code)))
