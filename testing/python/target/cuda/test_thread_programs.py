@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate
 
@@ -115,3 +116,67 @@ def test_threads_scan_a_tile_by_doubling_steps(arch):
     x, y = torch.randint(-9, 9, (64,), dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
     simulate(main, x, y, arch=arch)
     assert torch.equal(y, x.cumsum(0).int())
+
+
+def _agrees_with_the_definition(program, arch, shape):
+    """Runs a program that counts, by the interpreter and on the simulator; gives what both counted."""
+    defined, counted = torch.zeros(shape), torch.zeros(shape)
+    tilelang.compile(program, target="interpret")(defined)
+    simulate(program, counted, arch=arch)
+    assert torch.equal(counted, defined)
+    return defined.tolist()
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_conditions_that_name_threads_make_statements_the_threads_even_where_all_agree(arch):
+    @T.prim_func
+    def main(N: T.Tensor((7,), "float32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            n = T.alloc_var("float32", init=1)
+            s = T.alloc_shared((32,), "float32")
+            for _ in T.serial(tx // 32 + 1):
+                T.atomic_add(N[0], 1.0)
+            if tx // 32 == 0:
+                T.atomic_add(N[1], 1.0)
+                n = n + 1
+            T.atomic_add(N[2], n)
+            if tx < 32:  # all threads share the tile operator; the update is each one's
+                T.clear(s)
+                T.atomic_add(N[3], 1.0)
+            if tx >= 32:
+                T.clear(s)
+            else:
+                T.atomic_add(N[4], 1.0)
+            if tx // 32 == 0:
+                for _ in T.serial(2):
+                    T.atomic_add(N[5], 1.0)
+            T.atomic_add(N[6], 1.0)
+
+    assert _agrees_with_the_definition(main, arch, 7) == [32, 32, 64, 32, 32, 64, 1]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_what_an_operator_puts_into_an_array_of_one_element_is_the_blocks(arch):
+    @T.prim_func
+    def main(N: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            filled, copied, sums, own = (
+                T.alloc_local((1,), "float32"),
+                T.alloc_local((1,), "float32"),
+                T.alloc_local((1,), "float32"),
+                T.alloc_local((1,), "float32"),
+            )
+            s = T.alloc_shared((64,), "float32")
+            T.fill(s, 3)
+            T.fill(filled, 2)
+            T.copy(s[5:6], copied)
+            T.reduce_sum(s, sums, dim=0)
+            T.copy(s[tx : tx + 1], own)
+            T.atomic_add(N[0], filled[0])
+            T.atomic_add(N[1], copied[0])
+            T.atomic_add(N[2], sums[0])
+            T.atomic_add(N[3], own[0])
+
+    assert _agrees_with_the_definition(main, arch, 4) == [2, 3, 192, 192]

@@ -193,9 +193,9 @@ class Emitter:
         return leaf
 
     def is_own(self, node: Any) -> bool:
-        """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands where they
-        may disagree."""
-        return node in self.uniformity.divergent or self.uniformity.varies(statement_exprs(node.stmt))
+        """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands below a
+        condition that does."""
+        return node in self.uniformity.by_thread or self.uniformity.varies(statement_exprs(node.stmt))
 
     def agrees(self, node: Any) -> bool:
         """Whether the threads of the scope agree on how often the body of a loop or branch runs."""

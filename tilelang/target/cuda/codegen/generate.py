@@ -47,7 +47,6 @@ class Generator:
         max_registers: whether the kernel moves registers between its warps.
         single: whether one thread alone runs what is being generated.
         divergent: whether only some threads run what is being generated.
-        by_thread: whether statements outside of tile operators are each thread's own.
         barriers: the hardware barriers of scopes.
     """
 
@@ -57,7 +56,6 @@ class Generator:
         self.single = False
         self.max_registers = False
         self.divergent = False
-        self.by_thread = False
         self.barriers = NamedBarriers(emitter.tree.root)
 
     def block(self, sequence: Sequence) -> Block:
@@ -90,7 +88,8 @@ class Generator:
 
     def _scope(self, node: Scope) -> list[Code]:
         if node.threads is None:
-            if self.emitter.descriptors is not None and node.stmt.attr_key == "tl.single_thread":
+            key = getattr(node.stmt, "attr_key", None)  # none where a branch is of all threads
+            if self.emitter.descriptors is not None and key == "tl.single_thread":
                 return emit_single_thread(self, node)
             return self.block(node.body).items
         return emit_scope(self, node)
@@ -112,7 +111,7 @@ class Generator:
             return self.in_flight.wait(constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
-        if self.divergent or self.by_thread or e.is_own(node):
+        if self.divergent or e.is_own(node):
             code = leaf(statement(e, stmt), hands_over=name in _HANDING_OVER)
             code.synchronises = orders_threads(statement_exprs(stmt))
             code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)

@@ -108,9 +108,7 @@ def emit_scope(generator: Any, node: Scope) -> list[Code]:
     """Statements of some threads of the block."""
     e = generator.emitter
     outer, e.scope = e.scope, e.layouts.scopes[node]
-    by_thread, generator.by_thread = generator.by_thread, generator.by_thread or node.by_thread
     body = generator.block(node.body)
-    generator.by_thread = by_thread
     scope, e.scope = e.scope, outer
     orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
     barrier = None if orders_itself else generator.barriers.of(scope.first, scope.count)

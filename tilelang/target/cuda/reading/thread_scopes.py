@@ -188,9 +188,12 @@ class _Splitter:
         first, count = chosen[0], len(chosen)
         _check(node, body, first, count, chosen[-1])
         self.sequence(body, (first, count))
-        if count == threads[1] or all(isinstance(each, Scope) and each.threads for each in body.items):
+        if all(isinstance(each, Scope) and each.threads for each in body.items):
             return body.items
-        return [Scope(node.stmt, body, (first, count), by_thread=True)]
+        if count < threads[1]:
+            return [Scope(node.stmt, body, (first, count), by_thread=True)]
+        own = any(isinstance(inner, Scalar) for inner in walk(body))
+        return [Scope(node.stmt, body, by_thread=True)] if own else body.items
 
 
 def _conjuncts(condition: Any) -> list[Any]:

@@ -70,7 +70,8 @@ class Uniformity:
         partial: the nodes that only some threads of the block run.
         divergent: those of them below a condition that the threads around it may disagree on, or in a loop that they leave at
             different times.
-        by_thread: the nodes that each thread runs for itself, whatever they mention.
+        by_thread: the nodes that each thread runs for itself, whatever they mention: those below a condition that names threads,
+            even one that is the same in all of them (``tx < 32`` in a block of 32).
         definitions: the value of each name that the program binds.
     """
 
@@ -207,8 +208,8 @@ class Uniformity:
         """
         if by_thread:
             self.by_thread.add(node)
-        if isinstance(node, Scope) and node.threads is not None:
-            threads = range(node.threads[0], sum(node.threads))
+        if isinstance(node, Scope):
+            threads = range(node.threads[0], sum(node.threads)) if node.threads is not None else threads
             by_thread = by_thread or node.by_thread
         elif isinstance(node, (Branch, Loop, Repeat)):
             self._note_reads(statement_exprs(node.stmt), threads)
@@ -228,7 +229,7 @@ class Uniformity:
             for buffer in filter(_is_local, operands(node)):
                 self._lower(buffer, 1)
         for child in inside(node):
-            self._visit(child, threads, control, by_thread or divergent)
+            self._visit(child, threads, control, by_thread or control < BLOCK)
 
     def _control(self, node: Any) -> int:
         """The group that agrees on how often the body of a loop or branch runs; an iteration may also be left early."""
@@ -247,7 +248,8 @@ class Uniformity:
                 continue
             if _is_local(access.buffer):
                 self._stored.setdefault(buffer, set()).add(threads)
-                self._lower(buffer, 1 if varies or not self.moves(node, access) else _within(control, threads))
+                alike = not varies and (_runs_once(node.nest) or self.moves(node, access))
+                self._lower(buffer, control if alike else 1)
             elif varies and access.buffer.scope() == FRAGMENT:
                 self._lower(buffer, 1)
 
@@ -259,7 +261,7 @@ class Uniformity:
         elif isinstance(stmt, ir.BufferStore) and _is_local(stmt.buffer):
             buffer = self.tree.root_of(stmt.buffer)
             self._stored.setdefault(buffer, set()).add(threads)
-            self._lower(buffer, min(_within(control, threads), self._kept_group(exprs, node)))
+            self._lower(buffer, min(control, self._kept_group(exprs, node)))
         elif isinstance(stmt, ir.Evaluate):  # CUDA source and instructions may store to what they are given
             for buffer in self._locals(_place(stmt.value)):
                 self._lower(buffer, 1)
@@ -307,8 +309,9 @@ def _agree(group: int, threads: range) -> bool:
     return group >= BLOCK or threads.start // group == (threads.stop - 1) // group
 
 
-def _within(control: int, threads: range) -> int:
-    return BLOCK if _agree(control, threads) else control
+def _runs_once(nest: Nest) -> bool:
+    """Whether a nest has one iteration, as that of an operator on one element."""
+    return all(axis.extent == 1 for axis in nest.axes)
 
 
 def _power_of_two(number: int) -> int:
