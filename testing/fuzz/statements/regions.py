@@ -18,12 +18,12 @@ def shapes(draw: Draw) -> list[str]:
 
 
 def a_shape(draw: Draw, rank: int, most: int = LARGEST) -> tuple[str, ...]:
-    """A shape of a tile."""
+    """A shape of a tile: sizes of the program, and ones at its end where these are too large."""
     for _ in range(20):
         shape = tuple(draw.pick(shapes(draw)) for _ in range(rank))
         if draw.elements(shape) <= most:
             return shape
-    return a_shape(draw, rank - 1, most)
+    return (*a_shape(draw, rank - 1, most), "1")
 
 
 def operand(
