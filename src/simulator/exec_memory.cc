@@ -12,13 +12,15 @@ namespace tilelang {
 namespace simulator {
 namespace {
 
+constexpr int kWidest = 32;  // bytes of an access
+
 struct MemorySpec {
   MemoryOrder order;
   Space space = Space::kGeneric;
   Address address;
   uint8_t element = 4;  // bytes
   uint8_t count = 1;    // vector elements
-  uint8_t used = 1;     // of a load: elements up to the last one that something reads
+  uint8_t used = 0;     // of a load: bytes up to the last one that something reads
   uint8_t width = 4;    // register bytes
   bool sign = false;    // sign-extend into wider registers
 };
@@ -142,23 +144,27 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   return s.order.strong && good ? w.polled(poll_of(w, in, addresses, good, s)) : Step::kNext;
 }
 
-/// A vector load whose last elements nothing reads: a compiler made one access of fewer (three floats become .v4). Memory is
-/// allocated in larger units than that, so the elements that nobody wants are neither checked nor touched.
+/// A vector load whose last bytes nothing reads: a compiler made one access of fewer (three floats become .v4). Memory is
+/// allocated in larger units than that, so the bytes that nobody wants are neither checked nor touched.
 Step run_load_partly(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& access = *static_cast<const Access*>(in.extra);
   const MemorySpec& s = access.spec;
   uint64_t addresses[kLanes];
   uint8_t* pointers[kLanes];
+  alignas(16) uint8_t values[kLanes][kWidest];
   lane_addresses(w, s.address, addresses);
   const uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
   if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, false);
   LaneMask good = 0;
+  std::memset(values, kPoison, sizeof values);
   for_lanes(exec, [&](int l) {
-    pointers[l] = access_aligned(w, in, l, s.space, addresses[l], static_cast<uint32_t>(s.element) * s.used, bytes,
-                                 AccessKind::kRead);
-    if (pointers[l]) good |= 1u << l;
+    const uint8_t* memory = access_aligned(w, in, l, s.space, addresses[l], s.used, bytes, AccessKind::kRead);
+    if (!memory) return;
+    std::memcpy(values[l], memory, s.used);
+    pointers[l] = values[l];
+    good |= 1u << l;
   });
-  access.move(w, in, pointers, good, s.used);
+  access.move(w, in, pointers, good, s.count);
   if (good != exec) poison_lanes(w, in, s, exec & ~good);
   return Step::kNext;
 }
@@ -173,7 +179,7 @@ void store_checked(Warp& w, const Instruction& in, const Access& access, const u
   const LaneMask clean = access_clean_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
   access.move(w, in, pointers, clean, s.count);
   for_lanes(exec & ~clean, [&](int l) {
-    alignas(16) uint8_t value[32];
+    alignas(16) uint8_t value[kWidest];
     pointers[l] = value;
     access.move(w, in, pointers, 1u << l, s.count);
     const uint8_t* present = peek(w, s.space, addresses[l], bytes);
@@ -262,7 +268,7 @@ void decode_elements(Decoder& d, MemorySpec& s, const TypeInfo* type, size_t ind
   for (size_t i = 0; i < items.size(); ++i) {
     uint32_t width;
     const bool read = items[i].kind == Operand::Kind::kRegister && !d.function().is_named_once(items[i].index);
-    if (read) s.used = static_cast<uint8_t>(i + 1);
+    if (read) s.used = static_cast<uint8_t>(s.element * (i + 1));
     slots.push_back(store ? d.source_wide(items[i], type, &width) : d.destination_wide(items[i], type->bytes, &width));
     if (i > 0 && width != s.width) d.fail("vector elements must be registers of one width");
     s.width = static_cast<uint8_t>(width);
@@ -287,14 +293,15 @@ void decode_access(Decoder& d, bool store) {
   if (type->bytes == 0) d.fail("predicates cannot be in memory");
   s.element = type->bytes;
   s.sign = type->kind == 's';
-  if (s.element * s.count > 32) d.fail("the vector is too wide");
+  if (s.element * s.count > kWidest) d.fail("the vector is too wide");
   decode_elements(d, s, type, store ? 1 : 0, store);
+  while (s.used && !(d.statement.used_bytes >> (s.used - 1) & 1)) --s.used;
   access.move = store ? find_storer(s) : find_loader(s);
   int64_t offset = 0;
   if (const Symbol* symbol = parameter_symbol(d, store ? 0 : 1, &offset))
     return decode_param(d, access, *symbol, offset, store);
   s.address = d.address(store ? 0 : 1);
-  const bool partly = !store && !s.order.strong && s.used < s.count;
+  const bool partly = !store && !s.order.strong && s.used > 0 && s.used < s.element * s.count;
   d.out.run = store ? run_store : partly ? run_load_partly : run_load;
 }
 

@@ -58,6 +58,7 @@ struct Statement {
   std::string opcode;                  // "ld"
   std::vector<std::string> modifiers;  // "global", "nc", "v4", "f32"
   std::vector<Operand> operands;
+  uint32_t used_bytes = ~0u;  // of a load: bit n says whether anything uses its byte n
   uint32_t line = 0;
   SourceLocation location;  // in the outermost function: where inlined code was called from
   SourceLocation inner;     // in the function the code was written in

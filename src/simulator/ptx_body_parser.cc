@@ -1,4 +1,6 @@
 // Function bodies of PTX: scopes, declarations, statements, operands.
+#include <cstdlib>
+
 #include "ptx_parser.h"
 
 namespace tilelang {
@@ -47,10 +49,7 @@ void Parser::parse_body_directive() {
   if (take_directive(".reg")) return parse_register_declaration();
   if (at_directive(".loc")) return parse_location();
   if (at_directive(".file")) return parse_file();
-  if (take_directive(".pragma")) {
-    while (token().kind == Token::Kind::kString || token().is(',')) lexer_.next();
-    return expect(';');
-  }
+  if (take_directive(".pragma")) return parse_pragma();
   Space space;
   if (take_directive(".local"))
     space = Space::kLocal;
@@ -75,6 +74,17 @@ void Parser::parse_body_directive() {
     else
       function_->variables.push_back(std::move(variable));
   } while (take(','));
+  expect(';');
+}
+
+/// Hints have no effect, but "used_bytes_mask N" says which bytes of the next load are used.
+void Parser::parse_pragma() {
+  static const std::string kUsedBytes = "used_bytes_mask ";
+  while (token().kind == Token::Kind::kString || token().is(',')) {
+    const Token item = lexer_.next();
+    if (item.text.compare(0, kUsedBytes.size(), kUsedBytes) == 0)
+      used_bytes_ = static_cast<uint32_t>(std::strtoul(item.text.c_str() + kUsedBytes.size(), nullptr, 0));
+  }
   expect(';');
 }
 
@@ -177,6 +187,8 @@ void Parser::parse_statement() {
   }
   statement.location = location_;
   statement.inner = inner_;
+  statement.used_bytes = used_bytes_;
+  used_bytes_ = ~0u;
   if (!token().is(';')) {
     do {
       statement.operands.push_back(parse_operand());

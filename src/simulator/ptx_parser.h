@@ -47,6 +47,7 @@ class Parser {
   void parse_body(Function& function);
   void parse_block_item();
   void parse_body_directive();
+  void parse_pragma();
   void parse_register_declaration();
   void parse_location();
   void parse_label_list(const std::string& label);
@@ -80,6 +81,7 @@ class Parser {
   int scope_ = -1;
   uint32_t unique_ = 0;
   SourceLocation location_, inner_;
+  uint32_t used_bytes_ = ~0u;  // of the next instruction
   std::map<LocationKey, SourceLocation> inlined_at_;
 };
 

@@ -220,3 +220,21 @@ extern "C" __global__ void k(float* out, const float4* in) {
     assert (out == 6).all()
     report = cuda.run(source.replace("USE", "+ w"), [out, np.zeros(4, np.float32)], 32)
     assert cuda.kinds(report) & {"uninitialised", "out-of-bounds"}
+
+
+def test_bytes_that_a_load_says_nothing_uses_are_no_access():
+    source = """
+extern "C" __global__ void k(int* out) {
+  __shared__ __align__(16) unsigned short s[7];
+  if (threadIdx.x < 7) s[threadIdx.x] = threadIdx.x + 1;
+  __syncthreads();
+  unsigned x, y, z, w;
+  asm volatile("{ .pragma \\"used_bytes_mask MASK\\"; ld.shared.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+    : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"((unsigned)__cvta_generic_to_shared(s)));
+  out[threadIdx.x] = (x & 65535) + (x >> 16) + (y & 65535) + (y >> 16) + (z & 65535) + (z >> 16) + (w & 65535);
+}"""
+    out = np.zeros(32, np.int32)
+    kernels.clean(cuda.run(source.replace("MASK", "0x3fff"), [out], 32))
+    assert (out == 28).all()
+    report = cuda.run(source.replace("MASK", "0xffff"), [out], 32)
+    assert cuda.kinds(report) & {"uninitialised", "out-of-bounds"}
