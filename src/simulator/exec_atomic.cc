@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "exec_remote.h"
+#include "function_decoder.h"
 #include "lanes.h"
 #include "memory.h"
 #include "memory_operands.h"
@@ -27,6 +28,7 @@ struct AtomicSpec {
   bool returns = false;  // atom
   uint8_t count = 1;     // elements of a vector form
   std::vector<uint32_t> result, value, compare;
+  bool discards = false;  // nothing reads the result
 };
 
 template <class T>
@@ -147,6 +149,47 @@ Step run_atomic(Warp& w, const Instruction& in, LaneMask exec) {
   return w.polled({in.pc, addresses[first], load_bits(w, s.result[0], first, s.type->bytes)});
 }
 
+/// The byte of a bitwise operation's operand that leaves a byte as it is.
+uint8_t neutral_byte(Atomic operation) { return operation == Atomic::kAnd ? 0xff : 0; }
+
+void combine_byte(Atomic operation, uint8_t* place, uint8_t value) {
+  if (operation == Atomic::kAnd)
+    __atomic_fetch_and(place, value, __ATOMIC_SEQ_CST);
+  else if (operation == Atomic::kOr)
+    __atomic_fetch_or(place, value, __ATOMIC_SEQ_CST);
+  else
+    __atomic_fetch_xor(place, value, __ATOMIC_SEQ_CST);
+}
+
+/// A bitwise operation whose result nobody reads touches only the bytes that its operand can change: how kernels store parts
+/// of a word, also at the end of a tensor whose size is no multiple of it.
+Step run_bitwise(Warp& w, const Instruction& in, LaneMask exec) {
+  const auto& s = *static_cast<const AtomicSpec*>(in.extra);
+  uint64_t addresses[kLanes];
+  lane_addresses(w, s.address, addresses);
+  count_atomic(w, in, s, addresses, exec);
+  LaneMask good = 0;
+  const uint32_t bytes = s.type->bytes;
+  for_lanes(exec, [&](int l) {
+    uint8_t value[8];
+    const uint64_t bits = load_bits(w, s.value[0], l, bytes);
+    std::memcpy(value, &bits, sizeof bits);
+    uint32_t first = 0, end = bytes;
+    while (first < end && value[first] == neutral_byte(s.operation)) ++first;
+    while (end > first && value[end - 1] == neutral_byte(s.operation)) --end;
+    if (first == end) return;
+    const bool aligned = (addresses[l] & (bytes - 1)) == 0;
+    uint8_t* place = aligned ? access_aligned(w, in, l, s.space, addresses[l] + first, end - first, 1, AccessKind::kAtomic)
+                             : access(w, in, l, s.space, addresses[l], bytes, AccessKind::kAtomic);
+    if (!place || !aligned) return;
+    good |= 1u << l;
+    synchronise(w, s.space, addresses, 1u << l, s.order, false, true);
+    for (uint32_t i = first; i < end; ++i) combine_byte(s.operation, place + (i - first), value[i]);
+  });
+  if (good) ++w.cluster().progress;
+  return Step::kNext;
+}
+
 /// 128-bit exchange and compare-and-swap.
 Step run_atomic_wide(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& s = *static_cast<const AtomicSpec*>(in.extra);
@@ -216,6 +259,7 @@ void decode_atomic(Decoder& d, bool returns) {
   if (!supported(s)) d.fail("the operation does not have this type");
   if (s.count > 1 && s.type->bytes * s.count > 16) d.fail("the vector is too wide");
   size_t index = 0;
+  const std::vector<Operand> results = returns ? d.elements(0) : std::vector<Operand>();
   if (returns) s.result = d.destination_vector(index++, s.type->bytes);
   s.address = d.address(index++);
   if (s.operation == Atomic::kCas) {
@@ -227,7 +271,12 @@ void decode_atomic(Decoder& d, bool returns) {
   d.expect_operands(index, index + 1);
   if (s.value.size() != s.count || (returns && s.result.size() != s.count))
     d.fail("expected " + std::to_string(s.count) + " vector elements");
-  d.out.run = s.type->bytes == 16 ? run_atomic_wide : run_atomic;
+  s.discards = !returns || std::none_of(results.begin(), results.end(), [&](const Operand& item) {
+    return item.kind == Operand::Kind::kRegister && !d.function().is_named_once(item.index);
+  });
+  const bool bitwise = s.operation == Atomic::kAnd || s.operation == Atomic::kOr || s.operation == Atomic::kXor;
+  const bool parts = bitwise && s.discards && s.count == 1;
+  d.out.run = s.type->bytes == 16 ? run_atomic_wide : parts ? run_bitwise : run_atomic;
 }
 
 }  // namespace

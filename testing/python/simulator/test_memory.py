@@ -238,3 +238,19 @@ extern "C" __global__ void k(int* out) {
     assert (out == 28).all()
     report = cuda.run(source.replace("MASK", "0xffff"), [out], 32)
     assert cuda.kinds(report) & {"uninitialised", "out-of-bounds"}
+
+
+def test_a_bitwise_atomic_touches_the_bytes_that_it_can_change():
+    source = """
+extern "C" __global__ void k(unsigned char* out, unsigned* all) {
+  unsigned* word = (unsigned*)(out - ((unsigned long long)out & 3));
+  unsigned shift = 8 * ((unsigned long long)out & 3);
+  atomicAnd(word, ~(0xfu << shift));
+  atomicOr(word, threadIdx.x == 0 ? 5u << shift : 0);
+  USE
+}"""
+    out, whole = np.array([0xff, 0xff], np.uint8), np.zeros(1, np.uint32)
+    kernels.clean(cuda.run(source.replace("USE", ""), [out, whole], 32))
+    assert list(out) == [0xf5, 0xff]
+    report = cuda.run(source.replace("USE", "all[0] = atomicOr(word, 0);"), [out, whole], 1)
+    assert "out-of-bounds" in cuda.kinds(report)
