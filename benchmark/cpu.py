@@ -1,0 +1,92 @@
+"""Every CPU row of docs/numbers.md, torch beside it, with what the machine allows and our share of that.
+
+    python benchmark/cpu.py [--only attention] [--target c] [--seconds 0.4] [--threads 1]
+
+Both sides take turns in one process. One thread is measured in processor time, so that a busy machine disturbs little, two are
+measured by the clock; times are the best of each side, and the ratio of the medians stands beside the ratio of the best. The
+limit of a row is the machine's rate of multiply-adds or dot products on registers, or the bandwidth of the memory that holds what
+both sides touch, both measured in the run; a share compares the row's operations, or bytes, a second with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from cpu_programs import attention, images, limits, products, rows
+from cpu_programs.case import Case
+
+import tilelang
+
+FAMILIES = (products, rows, attention, images)
+SAMPLE = 1e-4
+"""Seconds that one sample takes at least, by repetition."""
+
+
+def samples(functions: list[Callable[[], Any]], seconds: float, threads: int) -> list[list[float]]:
+    """The times of each function, in seconds; they take turns for about ``seconds`` each."""
+    torch.set_num_threads(threads)
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    start = time.perf_counter()
+    for function in functions:
+        function()
+    repetitions = max(1, int(SAMPLE * len(functions) / (time.perf_counter() - start)))
+    times: list[list[float]] = [[] for _ in functions]
+    end = time.perf_counter() + seconds * len(functions)
+    while time.perf_counter() < end:
+        for function, own in zip(functions, times):
+            start = clock()
+            for _ in range(repetitions):
+                function()
+            own.append((clock() - start) / repetitions)
+    return times
+
+
+def share(case: Case, seconds: float) -> str:
+    """The part of the row's limit that so many seconds reach."""
+    # What one side leaves in a cache the other displaces, so that the memory of both counts.
+    limit = limits.limit(case.resource, 2 * case.amount)
+    if limit is None:
+        return ""
+    return f"{case.amount / seconds / limit:.0%} of {limit / 1e9:.0f} G{_UNITS.get(case.resource, 'op')}/s"
+
+
+_UNITS = {"read": "B", "copy": "B"}
+
+
+def line(case: Case, kernel: Callable[..., Any], threads: int, seconds: float) -> str:
+    """One measurement as text."""
+    theirs, ours = samples([case.theirs, lambda: kernel(*case.tensors)], seconds, threads)
+    best = min(theirs), min(ours)
+    medians = statistics.median(theirs) / statistics.median(ours)
+    numbers = f"{best[0] * 1e6:>9.1f} {best[1] * 1e6:>9.1f} {best[0] / best[1]:>6.2f} {medians:>7.2f}"
+    return f"{case.name:<32} {case.size:>15} {threads:>7} {numbers}   {share(case, best[1]) if threads == 1 else ''}"
+
+
+def main() -> None:
+    """Prints one line for each row and number of threads."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="rows whose name or family has this text")
+    parser.add_argument("--target", default="cpu", help="cpu (LLVM) or c")
+    parser.add_argument("--seconds", type=float, default=0.4, help="for each side of each line")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2], help="numbers of threads")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    print(f"{'operation':<32} {'size':>15} {'threads':>7} {'torch us':>9} {'ours us':>9} {'ratio':>6} {'medians':>7}   share")
+    for family in FAMILIES:
+        for make in family.cases():
+            case = make()
+            if options.only not in f"{case.name} {case.size} {family.__name__}":
+                continue
+            kernel = tilelang.compile(case.program, target=options.target)
+            case.check(kernel)
+            for threads in options.threads:
+                print(line(case, kernel, threads, options.seconds).rstrip(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

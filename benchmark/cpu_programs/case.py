@@ -1,0 +1,51 @@
+"""One row of the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, what torch does in its place, and what bounds both.
+
+    Attributes:
+        name: the operation, with its type.
+        size: the shapes, as text.
+        program: the tile program.
+        tensors: its arguments; the last one is the result.
+        theirs: torch's own, which returns the result.
+        resource: what the row needs most of: operations (``float32``, ``bfloat16``, ``int8``) or memory (``read``, ``copy``).
+        amount: how many operations, or bytes.
+        tolerance: the relative error allowed, and the absolute one relative to the largest element.
+    """
+
+    name: str
+    size: str
+    program: Any
+    tensors: tuple[torch.Tensor, ...]
+    theirs: Callable[[], torch.Tensor]
+    resource: str
+    amount: float
+    tolerance: float = 1e-5
+
+    def check(self, kernel: Callable[..., Any]) -> None:
+        """Compares the results once.
+
+        Raises:
+            AssertionError: they differ.
+        """
+        kernel(*self.tensors)
+        want, got = self.theirs(), self.tensors[-1]
+        want = want.to(got.dtype).reshape(got.shape)
+        largest = float(want.float().abs().max())
+        torch.testing.assert_close(got, want, rtol=self.tolerance, atol=self.tolerance * largest)
+
+
+def nbytes(*tensors: torch.Tensor) -> int:
+    """The bytes of all tensors."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -1,0 +1,161 @@
+"""What one core of this machine can do: fused multiply-adds, dot products, memory of a given size.
+
+The loops are C, built with the system's compiler for this machine. A loop of operations keeps as many sums as hide an
+instruction's latency and touches registers alone; a loop over memory is run again and again over the same bytes, so that a size
+that fits a cache gives that cache's bandwidth.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+from tilelang.target.toolchain import c_compiler
+
+SOURCE = """
+#include <stdint.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+#if defined(__AVX512F__)
+#define BYTES 64
+#define SUMS 24
+#define EACH EACH_24
+#define REGISTER "+v"
+#elif defined(__AVX__)
+#define BYTES 32
+#define SUMS 12
+#define EACH EACH_12
+#define REGISTER "+x"
+#else
+#define BYTES 16
+#define SUMS 12
+#define EACH EACH_12
+#define REGISTER "+w"
+#endif
+typedef float vector __attribute__((vector_size(BYTES), aligned(4)));
+typedef int32_t words __attribute__((vector_size(BYTES)));
+
+#define EACH_12(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+#define EACH_24(DO) EACH_12(DO) DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) DO(19) DO(20) DO(21) DO(22) DO(23)
+#define ZERO(I) register_type s##I = {0};
+#define NEXT(I) s##I = STEP(s##I, a, b); __asm__ volatile("" : REGISTER(s##I));
+#define TOTAL(I) + (float)s##I[0]
+#define OPERATIONS(NAME, TYPE) \\
+  float NAME(long steps, void* unused, float start) { \\
+    typedef TYPE register_type; \\
+    TYPE a, b; \\
+    for (unsigned i = 0; i < sizeof a / 4; ++i) ((float*)&a)[i] = ((float*)&b)[i] = start; \\
+    EACH(ZERO) \\
+    for (long step = 0; step < steps; ++step) { EACH(NEXT) } \\
+    return 0 EACH(TOTAL); \\
+  }
+
+#define STEP(S, A, B) (S) + (A) * (B)
+OPERATIONS(peak_float32, vector)
+#undef STEP
+#ifdef __AVX512BF16__
+#define STEP(S, A, B) _mm512_dpbf16_ps(S, (__m512bh)A, (__m512bh)B)
+OPERATIONS(peak_bfloat16, __m512)
+#undef STEP
+#endif
+#ifdef __AVX512VNNI__
+#define STEP(S, A, B) _mm512_dpbusd_epi32(S, A, B)
+OPERATIONS(peak_int8, __m512i)
+#undef STEP
+#endif
+
+float pass_read(long count, vector* data, float start) {
+  vector sums[8] = {0};
+  for (long i = 0; i + 8 <= count; i += 8) {
+    __builtin_prefetch((char*)(data + i) + 2048);
+    _Pragma("GCC unroll 8")
+    for (int j = 0; j < 8; ++j) sums[j] += data[i + j];
+  }
+  float total = 0;
+  for (int j = 0; j < 8; ++j) total += sums[j][0];
+  return total;
+}
+
+float pass_copy(long count, vector* data, float start) {
+  vector* target = data + count / 2;
+  for (long i = 0; i + 4 <= count / 2; i += 4) {
+    __builtin_prefetch((char*)(data + i) + 2048);
+    for (int j = 0; j < 4; ++j) target[i + j] = data[i + j];
+  }
+  return 0;
+}
+
+float pass_stream(long count, vector* data, float start) {
+  vector* target = data + count / 2;
+#ifdef __AVX512F__
+  for (long i = 0; i + 4 <= count / 2; i += 4) {
+    __builtin_prefetch((char*)(data + i) + 2048);
+    for (int j = 0; j < 4; ++j) _mm512_stream_ps((float*)(target + i + j), (__m512)data[i + j]);
+  }
+  _mm_sfence();
+#else
+  memcpy(target, data, count / 2 * sizeof(vector));
+#endif
+  return 0;
+}
+
+int vector_bytes(void) { return BYTES; }
+int sums(void) { return SUMS; }
+"""
+_STEPS = 200_000
+_PER_WORD = {"float32": 2, "bfloat16": 4, "int8": 8}
+"""Operations of one step on 32 bits of a register."""
+_PASSES = {"read": ("pass_read",), "copy": ("pass_copy", "pass_stream")}
+_REPETITIONS = 40
+
+
+@cache
+def _library() -> tuple[ctypes.CDLL, int, int]:
+    """The loops, the bytes of the registers that they use, and of how many."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "limits.c", Path(folder) / "limits.so"
+        source.write_text(SOURCE)
+        flags = ["-O3", "-march=native", "-ffp-contract=fast", "-w", "-flax-vector-conversions", "-shared", "-fPIC"]
+        subprocess.run([c_compiler(), *flags, str(source), "-o", str(library)], check=True)
+        loaded = ctypes.CDLL(str(library))
+    return loaded, loaded.vector_bytes(), loaded.sums()
+
+
+def _best(function: ctypes._CFuncPtr, count: int, data: int) -> float:
+    """Seconds of processor time of the best of many runs."""
+    function.argtypes, function.restype = (ctypes.c_long, ctypes.c_void_p, ctypes.c_float), ctypes.c_float
+    best = float("inf")
+    for _ in range(_REPETITIONS):
+        start = time.thread_time()
+        function(count, data, 0.5)
+        best = min(best, time.thread_time() - start)
+    return best
+
+
+@cache
+def operations(dtype: str) -> float | None:
+    """Operations a second on registers; None where the machine has no such instruction."""
+    library, width, sums = _library()
+    function = getattr(library, f"peak_{dtype}", None)
+    return function and _PER_WORD[dtype] * (width // 4) * sums * _STEPS / _best(function, _STEPS, 0)
+
+
+@cache
+def memory(kind: str, size: int) -> float:
+    """Bytes a second that are read, or read and written, of a working set of ``size`` bytes."""
+    library, width, _ = _library()
+    data = ctypes.create_string_buffer(size + width)
+    aligned = -(-ctypes.addressof(data) // width) * width
+    ctypes.memset(aligned, 0, size)
+    return max(size / _best(getattr(library, name), size // width, aligned) for name in _PASSES[kind])
+
+
+def limit(resource: str, size: float) -> float | None:
+    """What a row that needs ``size`` of a resource can get of it in a second."""
+    return memory(resource, int(size)) if resource in _PASSES else operations(resource)
