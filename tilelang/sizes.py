@@ -1,17 +1,77 @@
-"""Sizes that only stand inside arithmetic: the value of ``n`` where an axis of ``n * 4 + 1`` elements has 33.
+"""Where the tensors of a call give its sizes, and sizes that stand only inside arithmetic: the value of ``n`` where an axis of
+``n * 4 + 1`` elements has 33.
 
-Plain data, as :data:`tilelang.artifact.Dim`: the front end and the execution backends solve alike.
+Plain data, as :data:`tilelang.artifact.Dim`: the front end, the hosts of the targets and the execution backends solve alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from tilelang.artifact import Dim, dim_names, evaluate_dim
+from tilelang.artifact import Dim, KernelParam, dim_names, evaluate_dim
+from tilelang.storage import storage_shape
+
+AXIS = ""
+"""Stands in :attr:`Binding.value` for the size of the axis itself."""
 
 
-def inverse(dim: Dim, known: frozenset[str] | set[str]) -> tuple[str, Dim] | None:
-    """The only unknown variable of ``dim``, and its value as a size over the known ones and ``""``, the size of the axis.
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A dynamic size that an axis of a tensor gives.
+
+    Attributes:
+        name: of the size.
+        tensor: name of the tensor parameter.
+        axis: of the tensor as it is stored; strides count on after the shape.
+        value: the size, over :data:`AXIS` and the sizes that come before it; where it is not :data:`AXIS` itself, a call must
+            find it non-negative and compare the declared size of the axis with the actual one, as divisions round down.
+    """
+
+    name: str
+    tensor: str
+    axis: int
+    value: Dim = AXIS
+
+    @property
+    def solved(self) -> bool:
+        """Whether the size stands inside arithmetic, so that its value must be computed."""
+        return self.value != AXIS
+
+
+def stored_dims(param: KernelParam) -> tuple[Dim, ...]:
+    """Sizes and declared strides of the tensor that holds ``param``, in the order of :attr:`Binding.axis`."""
+    return (*storage_shape(param), *(param.strides or ()))
+
+
+def bindings(params: Iterable[KernelParam], known: Iterable[str]) -> tuple[Binding, ...]:
+    """How the tensors among ``params`` give their dynamic sizes, each in order of need; sizes that they cannot give are missing.
+
+    Args:
+        params: parameters that a caller passes.
+        known: sizes that are given otherwise.
+    """
+    axes = [(param.name, axis, dim) for param in params if param.kind == "tensor" for axis, dim in enumerate(stored_dims(param))]
+    found: dict[str, Binding] = {}
+    for tensor, axis, dim in axes:
+        if isinstance(dim, str) and dim not in known:
+            found.setdefault(dim, Binding(dim, tensor, axis))
+    have = {*known, *found}
+    while (step := next(_solvable(axes, have), None)) is not None:
+        found[step.name] = step
+        have.add(step.name)
+    return tuple(found.values())
+
+
+def _solvable(axes: Iterable[tuple[str, int, Dim]], known: set[str]) -> Iterator[Binding]:
+    for tensor, axis, dim in axes:
+        step = inverse(dim, known)
+        if step is not None:
+            yield Binding(step[0], tensor, axis, step[1])
+
+
+def inverse(dim: Dim, known: Iterable[str]) -> tuple[str, Dim] | None:
+    """The only unknown variable of ``dim``, and its value as a size over the known ones and :data:`AXIS`.
 
     None where ``dim`` has no unknown variable or several, or uses it otherwise than in sums, differences and products. A
     product is turned around by a division that rounds down: the caller compares ``dim`` with the axis afterwards.
@@ -19,7 +79,7 @@ def inverse(dim: Dim, known: frozenset[str] | set[str]) -> tuple[str, Dim] | Non
     unknown = [name for name in dim_names((dim,)) if name not in known]
     if len(unknown) != 1:
         return None
-    value: Dim | None = ""
+    value: Dim | None = AXIS
     while isinstance(dim, tuple) and value is not None:
         name, left, right = dim
         on_left = unknown[0] in dim_names((left,))
@@ -37,6 +97,14 @@ def _turned(operator: str, value: Dim, other: Dim, on_left: bool) -> Dim | None:
     return ("floordiv", value, other) if operator == "mul" else None
 
 
+def divisors(value: Dim) -> Iterator[Dim]:
+    """What a :attr:`Binding.value` divides by, without the numbers: the value exists where none of them is zero."""
+    if isinstance(value, tuple):
+        yield from divisors(value[1])
+        if value[0] == "floordiv" and not isinstance(value[2], int):
+            yield value[2]
+
+
 def solved(dim: Dim, size: int, known: Mapping[str, int]) -> tuple[str, int] | None:
     """The unknown variable of ``dim`` and its value where the axis has ``size`` elements; None as :func:`inverse`, or where no
     value gives that size."""
@@ -45,7 +113,7 @@ def solved(dim: Dim, size: int, known: Mapping[str, int]) -> tuple[str, int] | N
         return None
     name, value = found
     try:
-        number = evaluate_dim(value, {**known, "": size})
+        number = evaluate_dim(value, {**known, AXIS: size})
     except ZeroDivisionError:
         return None
     return (name, number) if number >= 0 and evaluate_dim(dim, {**known, name: number}) == size else None

@@ -40,9 +40,17 @@ def storage_dtypes(param: KernelParam) -> tuple[str, ...]:
 def storage_shape(param: KernelParam) -> tuple[Dim, ...]:
     """The shape of the torch tensor that holds ``param``: half-byte types are stored two in one element."""
     if param.dtype in PACKED_DTYPES and param.shape:
-        last = param.shape[-1]
-        return (*param.shape[:-1], (last + 1) // 2 if isinstance(last, int) else ("ceildiv", last, 2))
+        return (*param.shape[:-1], _halved(param.shape[-1]))
     return param.shape
+
+
+def _halved(size: Dim) -> Dim:
+    """How many bytes hold ``size`` elements of half a byte."""
+    if isinstance(size, int):
+        return (size + 1) // 2
+    if isinstance(size, tuple) and size[0] == "mul" and isinstance(size[2], int) and size[2] % 2 == 0:
+        return size[1] if size[2] == 2 else ("mul", size[1], size[2] // 2)
+    return ("ceildiv", size, 2)
 
 
 def logical_shape(dtype: str, shape: Sequence[int]) -> tuple[int, ...]:

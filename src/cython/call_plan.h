@@ -104,6 +104,12 @@ struct Binding {
   int tensor, axis, slot;
 };
 
+// Binds variable `slot` to a value over the variables bound before; it must not be negative.
+struct Derived {
+  int slot;
+  Size value;
+};
+
 inline bool same_type(DLDataType a, DLDataType b) { return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes; }
 
 inline bool is_compact(const DLTensor& t) {
@@ -123,6 +129,7 @@ inline uint64_t address(const DLTensor& t) { return reinterpret_cast<uint64_t>(t
 struct CallPlan {
   std::vector<TensorPlan> tensors;  // inputs in order
   std::vector<Binding> bindings;
+  std::vector<Derived> derived;  // after all bindings, in order
   int32_t device_type = kDLCPU;
 
   // Checks everything but the sizes' agreement: type, rank, device.
@@ -134,11 +141,16 @@ struct CallPlan {
            address(t) % plan.alignment == 0;
   }
 
-  void bind(const DLTensor* given, int64_t* variables) const {
+  bool bind(const DLTensor* given, int64_t* variables) const {
     for (const Binding& binding : bindings) {
       const DLTensor& t = given[binding.tensor];
       variables[binding.slot] = binding.axis < t.ndim ? t.shape[binding.axis] : t.strides[binding.axis - t.ndim];
     }
+    for (const Derived& size : derived) {
+      int64_t* value = variables + size.slot;
+      if (!evaluate(size.value, variables, value) || *value < 0) return false;
+    }
+    return true;
   }
 
   bool sizes_agree(const DLTensor* given, const int64_t* variables) const {

@@ -53,12 +53,16 @@ cdef extern from "call_plan.h" namespace "tilelang::cython" nogil:
         int tensor
         int axis
         int slot
+    cdef cppclass Derived:
+        int slot
+        Size value
     cdef cppclass CallPlan:
         vector[TensorPlan] tensors
         vector[Binding] bindings
+        vector[Derived] derived
         int32_t device_type
         cbool accepts(int, const DLTensor&)
-        void bind(const DLTensor*, int64_t*)
+        cbool bind(const DLTensor*, int64_t*)
         cbool sizes_agree(const DLTensor*, const int64_t*)
     cbool evaluate(const Size&, const int64_t*, int64_t*)
     int32_t call_entry(void*, const double*, const int64_t*, size_t)
@@ -149,6 +153,7 @@ cdef class EntryAdapter:
         inputs: a tuple an input: ``(kind, target, slot, low, high)``.
         tensors: of each tensor input ``(dtypes, shape, strides or None, alignment)``.
         bindings: ``(tensor, axis, slot)`` each.
+        derived: ``(slot, size)`` of each size that is computed from those before it.
         outputs: of each allocated tensor ``(target, shape, dtype)``.
         returned: which outputs are returned, as indices into ``outputs``.
         dynamic: ``(slot, target)`` of each size that the entry takes.
@@ -178,10 +183,11 @@ cdef class EntryAdapter:
     cdef object failure
     cdef object slow
 
-    def __init__(self, *, entry, device_type, inputs, tensors, bindings, outputs, returned, dynamic, counts, stream_target,
-                 on_stream, allocate, device, failure, slow):
+    def __init__(self, *, entry, device_type, inputs, tensors, bindings, derived, outputs, returned, dynamic, counts,
+                 stream_target, on_stream, allocate, device, failure, slow):
         cdef Input row
         cdef Binding binding
+        cdef Derived computed
         cdef pair[int, int] place
         self.entry = <void*> <uint64_t> entry
         self.plan.device_type = device_type
@@ -199,6 +205,9 @@ cdef class EntryAdapter:
         for tensor, axis, slot in bindings:
             binding.tensor, binding.axis, binding.slot = tensor, axis, slot
             self.plan.bindings.push_back(binding)
+        for slot, size in derived:
+            computed.slot, computed.value = slot, as_size(size)
+            self.plan.derived.push_back(computed)
         for _, shape, _ in outputs:
             self.output_ranks.push_back(len(shape))
             for size in shape:
@@ -256,8 +265,7 @@ cdef class EntryAdapter:
                 integers[row.target] = self.whole_number(args[i], row)
                 if row.slot >= 0:
                     variables[row.slot] = integers[row.target]
-        self.plan.bind(tensors, variables)
-        if not self.plan.sizes_agree(tensors, variables):
+        if not self.plan.bind(tensors, variables) or not self.plan.sizes_agree(tensors, variables):
             raise Refused
         made = self.allocate_outputs(args, tensors, tensor_count, variables, integers) if self.outputs else None
         for i in range(self.dynamic.size()):

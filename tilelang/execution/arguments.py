@@ -16,6 +16,7 @@ from tilelang.artifact import KernelParam, dim_names, evaluate_dim
 from tilelang.dtypes import canonical
 from tilelang.errors import ON_THE_SIMULATOR, ArgumentCountError, ArgumentError, ArgumentValueError
 from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.sizes import Binding, solved, stored_dims
 from tilelang.storage import storage_shape
 
 
@@ -263,13 +264,11 @@ def known_sizes(signature: CallSignature, values: Sequence[Any]) -> dict[str, in
         for position, (index, value) in enumerate(zip(signature.inputs, values))
         if signature.params[index].kind == "tensor" and value is not None
     ]
-    given = [(signature.params[index], value) for index, value in zip(signature.inputs, values)]
-    known = {param.name: value for param, value in given if param.kind == "scalar"}
+    given = {signature.params[index].name: value for index, value in zip(signature.inputs, values)}
+    known = {name: given[name] for name in signature.scalars()}
     origin = {name: f"the argument {name}" for name in known}
-    for param, _, value in tensors:
-        for dim, size in zip((*param.shape, *(param.strides or ())), (*value.shape, *value.stride())):
-            if isinstance(dim, str) and dim not in known and not _is_packed_last(param, dim):
-                known[dim], origin[dim] = size, param.name
+    for binding in signature.bindings(absent=[name for name, value in given.items() if value is None]):
+        known[binding.name], origin[binding.name] = _given_size(signature, binding, given, known), binding.tensor
     for param, position, value in tensors:
         place = _Place(signature, param, position)
         _compare(place, "shape", storage_shape(param), value.shape, known, origin)
@@ -279,8 +278,22 @@ def known_sizes(signature: CallSignature, values: Sequence[Any]) -> dict[str, in
     return known
 
 
-def _is_packed_last(param: KernelParam, dim: str) -> bool:
-    return storage_shape(param) is not param.shape and param.shape[-1] == dim
+def _given_size(signature: CallSignature, binding: Binding, given: Mapping[str, Any], known: Mapping[str, int]) -> int:
+    """The size that a tensor gives; one that stands inside arithmetic must give the axis its size again."""
+    tensor = given[binding.tensor]
+    size = (*tensor.shape, *tensor.stride())[binding.axis]
+    if not binding.solved:
+        return size
+    position = list(given).index(binding.tensor)
+    place = _Place(signature, signature.params[signature.inputs[position]], position)
+    declared = stored_dims(place.param)[binding.axis]
+    found = solved(declared, size, known)
+    if found is None:
+        raise place.error(
+            "shape", _dims_text(storage_shape(place.param)),
+            f"{_shape_text(tensor.shape)} (no {binding.name} makes {dim_text(declared)} = {size})",
+        )  # fmt: skip
+    return found[1]
 
 
 def _compare(
@@ -306,13 +319,18 @@ def _dims_text(dims: Sequence[Any]) -> str:
     return _shape_text([dim_text(dim) for dim in dims])
 
 
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
+
+
 def dim_text(dim: Any) -> str:
     """A size as a user would write it: ``m``, ``(m + 127) // 128``."""
     if not isinstance(dim, tuple):
         return str(dim)
-    name, left, right = dim[0], dim_text(dim[1]), dim_text(dim[2])
-    symbol = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}.get(name)
-    return f"({left} {symbol} {right})" if symbol else f"{name}({left}, {right})"
+    if dim[0] not in _SYMBOLS:
+        return f"{dim[0]}({dim_text(dim[1])}, {dim_text(dim[2])})"
+    return f" {_SYMBOLS[dim[0]]} ".join(
+        f"({dim_text(part)})" if isinstance(part, tuple) and part[0] in _SYMBOLS else dim_text(part) for part in dim[1:]
+    )
 
 
 def _shape_text(sizes: Sequence[Any]) -> str:

@@ -19,6 +19,7 @@ from tilelang.execution.arguments import integer_range
 from tilelang.execution.entry import FILE, entry_kinds, entry_name, failure_text, open_library
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings, give_up, slow_path
+from tilelang.sizes import AXIS
 from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _plan(module: Any, signature: CallSignature, artifact: KernelArtifact) -> di
     slots = _Slots()
     params = signature.params
     scalar_slots = {i: slots.of(params[i].name) for i in signature.inputs if _scalar_kind(params[i]) in (_INTEGER, _UNSIGNED)}
-    bindings = _bindings(signature, slots)
+    bindings, derived = _bindings(signature, slots)
     tensors = [i for i in signature.inputs if params[i].kind == "tensor"]
     if len(tensors) > _MOST_TENSORS:
         raise ExecutionError(f"{signature.kernel}: the cython backend passes at most {_MOST_TENSORS} tensors")
@@ -120,6 +121,7 @@ def _plan(module: Any, signature: CallSignature, artifact: KernelArtifact) -> di
         "inputs": [_input(params[i], targets[i], scalar_slots.get(i, -1)) for i in signature.inputs],
         "tensors": [_tensor(params[i], signature, slots) for i in tensors],
         "bindings": bindings,
+        "derived": derived,
         "outputs": [
             (targets[i], [slots.size(dim) for dim in storage_shape(params[i])], torch_dtypes(params[i])[0])
             for i in signature.allocated
@@ -198,13 +200,20 @@ def _tensor(param: KernelParam, signature: CallSignature, slots: _Slots) -> tupl
     return [DLPACK_TYPES[name] for name in storage_dtypes(param)], shape, strides, alignment
 
 
-def _bindings(signature: CallSignature, slots: _Slots) -> list[tuple[int, int, int]]:
-    """First places of bare variables: tensor, axis, slot."""
+def _bindings(signature: CallSignature, slots: _Slots) -> tuple[list[tuple[int, int, int]], list[tuple[int, tuple]]]:
+    """The axes that are read: tensor, axis, slot; and the sizes that are computed from them: slot, size."""
     tensors = [signature.params[i].name for i in signature.inputs if signature.params[i].kind == "tensor"]
-    found: dict[str, tuple[int, int, int]] = {}
-    scalars = {signature.params[i].name for i in signature.inputs if signature.params[i].kind == "scalar"}
-    for param, axis, name in signature.binding_axes():
-        if name in scalars or storage_shape(param) is not param.shape and axis == len(param.shape) - 1:
-            continue
-        found.setdefault(name, (tensors.index(param.name), axis, slots.of(name)))
-    return list(found.values())
+    read, derived = [], []
+    for binding in signature.bindings():
+        axis = f"{binding.tensor}:{binding.axis}" if binding.solved else binding.name
+        read.append((tensors.index(binding.tensor), binding.axis, slots.of(axis)))
+        if binding.solved:
+            derived.append((slots.of(binding.name), slots.size(_over(binding.value, axis))))
+    return read, derived
+
+
+def _over(value: Dim, axis: str) -> Dim:
+    """The value of a binding, with the name of a slot for its axis."""
+    if isinstance(value, tuple):
+        return (value[0], _over(value[1], axis), _over(value[2], axis))
+    return axis if value == AXIS else value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tilelang.artifact import KernelArtifact, KernelParam, dim_names
 from tilelang.errors import ExecutionError
+from tilelang.sizes import Binding, bindings
 from tilelang.storage import storage_dtypes
 
 
@@ -53,7 +54,7 @@ class CallSignature:
             device,
             tuple(artifact.metadata.get("unused", ())),
         )  # fmt: skip
-        bound = signature.bound_names()
+        bound = {*signature.scalars(), *(binding.name for binding in signature.bindings())}
         for param in artifact.params:
             for name in dim_names((*param.shape, *(param.strides or ()))):
                 if name not in bound:
@@ -67,18 +68,14 @@ class CallSignature:
         """The inputs as a call's arguments: ``A, B, scale``."""
         return ", ".join(self.params[i].name for i in self.inputs)
 
-    def bound_names(self) -> set[str]:
-        """The dynamic variables and integer scalars whose value the inputs give."""
-        names = {name for _, _, name in self.binding_axes()}
-        return names | {self.params[i].name for i in self.inputs if self.params[i].kind == "scalar"}
+    def scalars(self) -> set[str]:
+        """Names of the scalars that the caller passes."""
+        return {self.params[i].name for i in self.inputs if self.params[i].kind == "scalar"}
 
-    def binding_axes(self) -> Iterator[tuple[KernelParam, int, str]]:
-        """Where a bare variable stands in an input: the parameter, the axis (strides count on after the shape), the name."""
-        for index in self.inputs:
-            param = self.params[index]
-            for axis, dim in enumerate((*param.shape, *(param.strides or ()))):
-                if isinstance(dim, str):
-                    yield param, axis, dim
+    def bindings(self, absent: Collection[str] = ()) -> tuple[Binding, ...]:
+        """Where the inputs, without the tensors ``absent``, give the dynamic sizes."""
+        given = [self.params[i] for i in self.inputs if self.params[i].name not in absent]
+        return bindings(given, self.scalars())
 
 
 def torch_dtypes(param: KernelParam) -> tuple:

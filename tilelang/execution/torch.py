@@ -20,6 +20,7 @@ from tilelang.execution.arguments import prepare
 from tilelang.execution.entry import FILE, entry_call, open_library
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings
+from tilelang.sizes import AXIS
 from tilelang.storage import storage_shape
 
 if TYPE_CHECKING:
@@ -180,15 +181,14 @@ def _meta_function(signature: CallSignature) -> Callable[..., Any]:
 def _given_sizes(signature: CallSignature, given: Sequence[tuple[KernelParam, Any]]) -> dict[str, Any]:
     """The value of each dynamic size and scalar, from the arguments; torch's symbolic integers among them."""
     sizes = {param.name: value for param, value in given if param.kind == "scalar"}
+    tensors = {param.name: value for param, value in given if param.kind == "tensor"}
     for param, value in given:
-        if param.kind != "tensor":
-            continue
-        stored = storage_shape(param)
-        if value.dim() != len(stored):
-            raise ArgumentError(f"{signature.kernel}: {param.name} has {value.dim()} axes, expected {len(stored)}")
-        for dim, size in zip((*stored, *(param.strides or ())), (*value.shape, *value.stride())):
-            if isinstance(dim, str):
-                sizes.setdefault(dim, size)
+        if param.kind == "tensor" and value.dim() != len(param.shape):
+            raise ArgumentError(f"{signature.kernel}: {param.name} has {value.dim()} axes, expected {len(param.shape)}")
+    for binding in signature.bindings():
+        tensor = tensors[binding.tensor]
+        sizes[AXIS] = (*tensor.shape, *tensor.stride())[binding.axis]
+        sizes[binding.name] = _symbolic(binding.value, sizes)
     return sizes
 
 

@@ -21,6 +21,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import as_float, as_integer, integer_range, prepare
 from tilelang.execution.signature import CallSignature, torch_dtypes
+from tilelang.sizes import AXIS, Binding
 from tilelang.storage import storage_shape
 
 
@@ -256,27 +257,32 @@ class _Text:
         """Reads shapes and strides; binds each variable where it first stands alone, and checks every other size."""
         for index in self._inputs("scalar"):
             self.sizes[self.signature.params[index].name] = f"v{index}"
+        bindings = self.signature.bindings()
+        places = {(binding.tensor, binding.axis): binding for binding in bindings}
         checks: list[tuple[str, Dim]] = []
         for index in self._inputs("tensor"):
             param = self.signature.params[index]
-            stored = storage_shape(param)
-            wanted = [("s", "shape", stored), ("t", "stride()", param.strides)]
-            for letter, attribute, dims in wanted:
-                if dims is None or not (check or any(isinstance(dim, str) for dim in dims)):
-                    continue
-                locals_ = [f"{letter}{index}_{axis}" for axis in range(len(dims))]
-                self._emit(f"({''.join(name + ', ' for name in locals_)}) = v{index}.{attribute}")
-                for name, dim in zip(locals_, dims):
-                    if isinstance(dim, str) and dim not in self.sizes:
-                        self.sizes[dim] = name
-                    elif check:
-                        checks.append((name, dim))
-            if stored is not param.shape and isinstance(param.shape[-1], str) and param.shape[-1] not in self.sizes:
-                raise ExecutionError(
-                    f"{self.signature.kernel}: {param.name} cannot give the size {param.shape[-1]}: it holds two values a byte"
-                )
-        if checks:
+            at = 0
+            for attribute, dims in (("shape", storage_shape(param)), ("stride()", param.strides or ())):
+                locals_ = [f"s{index}_{at + axis}" for axis in range(len(dims))]
+                of = [places.get((param.name, at + axis)) for axis in range(len(dims))]
+                at += len(dims)
+                if locals_ and (check or any(of)):
+                    self._emit(f"({''.join(name + ', ' for name in locals_)}) = v{index}.{attribute}")
+                checks += [(name, dim) for name, dim, binding in zip(locals_, dims, of) if binding is None or binding.solved]
+        for number, binding in enumerate(bindings):
+            self._bind(number, binding)
+        if check and checks:
             self._refuse_unless(" and ".join(f"{name} == {self._size(dim)}" for name, dim in checks))
+
+    def _bind(self, number: int, binding: Binding) -> None:
+        """The local that holds a size: that of its axis, or a new one."""
+        index = next(i for i in self._inputs("tensor") if self.signature.params[i].name == binding.tensor)
+        self.sizes[AXIS] = self.sizes[binding.name] = f"s{index}_{binding.axis}"
+        if binding.solved:
+            self._emit(f"n{number} = {self._size(binding.value)}")
+            self._refuse_unless(f"n{number} >= 0")
+            self.sizes[binding.name] = f"n{number}"
 
     def _size(self, dim: Dim) -> str:
         return dim_source(self._renamed(dim))

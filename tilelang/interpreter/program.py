@@ -17,8 +17,10 @@ from tilelang.interpreter.memory import Storage, View, extent
 from tilelang.interpreter.numbers import constant, element
 from tilelang.interpreter.state import Lanes
 from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import children, statement_exprs, variables, walk
+from tilelang.sizes import solved
 
 Watch = Callable[[Lanes, Any], None]
 
@@ -162,21 +164,40 @@ class Program:
         for position, (param, argument) in enumerate(zip(self.params, arguments)):
             if ir.is_buffer_var(param) and argument is not None:
                 self._bind_sizes(x, position, argument)
+        self._solve_sizes(x, arguments)
         for position, (param, argument) in enumerate(zip(self.params, arguments)):
             if ir.is_buffer_var(param) and argument is not None:
                 x.views[self._slots[position]] = self._view(x, position, argument, position in fresh)
 
     def _bind_sizes(self, x: Lanes, position: int, tensor: Any) -> None:
         sizes, strides = self._sizes[position]
-        packed = element(str(self.params[position].dtype)).bits == 4
-        shape = [*tensor.shape[:-1], tensor.shape[-1] * 2] if packed and tensor.dim() else list(tensor.shape)
-        if len(shape) != len(sizes):
+        if tensor.dim() != len(sizes):
             name = str(self.params[position].name)
-            raise ArgumentValueError(self.name, name, position, "rank", str(len(sizes)), str(len(shape)))
-        steps = [step * 2 for step in tensor.stride()[:-1]] + [1] if packed else list(tensor.stride())
-        for (var, slot), given in zip([*sizes, *strides], [*shape, *steps]):
+            raise ArgumentValueError(self.name, name, position, "rank", str(len(sizes)), str(tensor.dim()))
+        for (var, slot), given in zip([*sizes, *strides], self._given(position, tensor)):
             if var is not None and x.values[slot] is None:
                 x.values[slot] = element(str(var.ty)).value.type(given)
+
+    def _given(self, position: int, tensor: Any) -> list[int]:
+        """The sizes and strides of an argument, in elements of its parameter."""
+        if element(str(self.params[position].dtype)).bits != 4 or not tensor.dim():
+            return [*tensor.shape, *tensor.stride()]
+        return [*tensor.shape[:-1], tensor.shape[-1] * 2, *(step * 2 for step in tensor.stride()[:-1]), 1]
+
+    def _solve_sizes(self, x: Lanes, arguments: Sequence[Any]) -> None:
+        """Binds the sizes that stand only inside arithmetic."""
+        buffers = [(position, param) for position, param in enumerate(self.params) if ir.is_buffer_var(param)]
+        declared = {position: [*param.shape, *param.strides] for position, param in buffers if arguments[position] is not None}
+        slots = {str(v.name): (v, self._compiler.slot(v)) for dims in declared.values() for dim in dims for v in variables(dim)}
+        known = {name: int(x.values[slot]) for name, (_, slot) in slots.items() if x.values[slot] is not None}
+        axes = [pair for position, dims in declared.items() for pair in zip(dims, self._given(position, arguments[position]))]
+        while len(known) < len(slots):
+            found = next((found for dim, size in axes if (found := solved(to_dim(dim), size, known))), None)
+            if found is None:
+                return
+            var, slot = slots[found[0]]
+            known[found[0]] = found[1]
+            x.values[slot] = element(str(var.ty)).value.type(found[1])
 
     def _view(self, x: Lanes, position: int, tensor: Any, fresh: bool) -> View:
         param = self.params[position]

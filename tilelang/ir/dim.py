@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tilelang.artifact import Dim
@@ -21,6 +22,7 @@ _OPERATORS = {
     ir.Min: "min",
     ir.Max: "max",
 }
+_EXPRESSIONS = {name: kind for kind, name in _OPERATORS.items() if kind not in (ir.Div, ir.Mod)}
 
 
 def to_dim(expr: Any) -> Dim:
@@ -42,3 +44,15 @@ def to_dim(expr: Any) -> Dim:
     if name is None:
         raise CompileError(f"{expr_text(expr)} is not a size")
     return (name, to_dim(expr.a), to_dim(expr.b))
+
+
+def to_expr(dim: Dim, variables: Mapping[str, Any]) -> Any:
+    """The expression of a size, of type int64; ``variables`` gives its dynamic variables in that type."""
+    if isinstance(dim, int):
+        return ir.IntImm("int64", dim)
+    if isinstance(dim, str):
+        return variables[dim]
+    left, right = (to_expr(part, variables) for part in dim[1:])
+    if dim[0] == "ceildiv":
+        return ir.FloorDiv(left + right - 1, right)
+    return _EXPRESSIONS[dim[0]](left, right)

@@ -26,7 +26,7 @@ def assemble(
         launches: device kernels in launch order.
 
     Raises:
-        CompileError: a dynamic size stands alone in no argument.
+        CompileError: a dynamic size that no argument gives.
     """
     params = kernel_params(func)
     about = {"dynamic": dynamic_names(params), "unused": unused_names(func, params)}

@@ -9,20 +9,21 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
+from tilelang.sizes import bindings
 
 
 def kernel_params(func: Any) -> tuple[KernelParam, ...]:
     """One record a parameter of a ``PrimFunc``, in order.
 
     Raises:
-        CompileError: a dynamic size stands alone in no argument, so that no call could give it.
+        CompileError: a dynamic size that no call could give, as no sum or product in a shape has it.
     """
     params = tuple(_param(param) for param in func.params)
-    alone = {dim for param in params for dim in (*param.shape, *(param.strides or ())) if isinstance(dim, str)}
+    given = {binding.name for binding in bindings(params, scalar_names(params))}
     for name in dynamic_names(params):
-        if name not in alone:
+        if name not in given:
             raise CompileError(
-                f"no argument gives the size {name}: it is only a part of other sizes",
+                f"no argument gives the size {name}: it cannot be computed from the sizes that have it",
                 hint=f"make it an argument ({name}: T.int32), or declare the whole size by T.dynamic",
             )
     return params
@@ -37,9 +38,14 @@ def _param(param: Any) -> KernelParam:
     return KernelParam(str(param.name), "scalar", str(canonical(str(param.ty))))
 
 
+def scalar_names(params: tuple[KernelParam, ...]) -> set[str]:
+    """The scalar parameters."""
+    return {param.name for param in params if param.kind == "scalar"}
+
+
 def dynamic_names(params: tuple[KernelParam, ...]) -> tuple[str, ...]:
     """The dynamic variables of the parameters' shapes and strides, in order of first occurrence, scalar parameters left out."""
-    scalars = {param.name for param in params if param.kind == "scalar"}
+    scalars = scalar_names(params)
     found: dict[str, None] = {}
     for param in params:
         for name in dim_names((*param.shape, *(param.strides or ()))):

@@ -613,9 +613,9 @@ def test_a_size_that_no_argument_gives_is_an_error(target):
     n = T.dynamic("n")
 
     @T.prim_func
-    def main(A: T.Tensor((n * 4,), "int32")):
+    def main(A: T.Tensor((n // 4,), "int32")):
         with T.Kernel(1, threads=32):
-            for i in T.serial(n * 4):
+            for i in T.serial(n // 4):
                 A[i] = 0
 
     with pytest.raises(CompileError, match="no argument gives the size n"):

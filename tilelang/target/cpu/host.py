@@ -12,8 +12,10 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.visit import variables
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.host_sizes import solve_sizes
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.transform.in_place import are_distinct
@@ -35,14 +37,14 @@ def plain_part(func: Any) -> Any:
 
 def packed_entry(func: Any, name: str, failed: Any) -> Any:
     """The checked entry: calls ``<name>_call``; ``failed(code)`` are the statements that report its return code."""
-    params = [_as_bytes(param) for param in func.params]
-    arguments = [ir.StringImm(f"{name}_call"), *map(_passed, params)]
     sizes = _dynamic_vars(func)
+    params, solve = solve_sizes(func, [_as_bytes(param) for param in func.params], sizes)
+    arguments = [ir.StringImm(f"{name}_call"), *map(_passed, params)]
     arguments += [ir.Cast("int64", sizes[dynamic]) for dynamic in dynamic_names(kernel_params(func))]
     arguments.append(ir.Call(ir.Op.get("tirx.reinterpret"), [ir.IntImm("uint64", 0)], ret_ty="handle"))
     code = ir.Var("code", "int32")
     call = ir.Call(ir.Op.get("tirx.call_extern"), arguments, ret_ty="int32")
-    return ir.PrimFunc(params, seq(ir.Bind(code, call), failed(code))).with_attr("global_symbol", name)
+    return ir.PrimFunc(params, seq(solve, ir.Bind(code, call), failed(code))).with_attr("global_symbol", name)
 
 
 def _as_bytes(param: Any) -> Any:
@@ -102,11 +104,6 @@ def _converted(value: Any, dtype: str) -> Any:
 
 
 def _dynamic_vars(func: Any) -> dict[str, Any]:
-    """The shape and stride variables of the parameters, by name."""
-    found: dict[str, Any] = {}
-    for param in func.params:
-        if ir.is_buffer_var(param):
-            for size in (*param.shape, *param.strides):
-                if isinstance(size, ir.Var):
-                    found.setdefault(size.name, size)
-    return found
+    """The variables in the parameters' shapes and strides, by name."""
+    sizes = [size for param in func.params if ir.is_buffer_var(param) for size in (*param.shape, *param.strides)]
+    return {str(var.name): var for size in sizes for var in variables(size)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilelang.artifact import Dim, KernelLaunch, KernelParam
@@ -18,6 +19,9 @@ _RESERVED = (
 ).split()
 
 _OPERATORS = {"add": "({a} + {b})", "sub": "({a} - {b})", "mul": "({a} * {b})"}
+
+_NO_SIZE = "INT64_MIN / 4"
+"""What division by zero gives: no tensor has that size, and no launch that extent."""
 
 _DECLARATIONS = """\
 #include <stdint.h>
@@ -56,9 +60,14 @@ EXPORT const char* tilelang_last_error(void) {
 """
 
 _HELPERS = {
-    "floordiv": "static int64_t floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }",
-    "floormod": "static int64_t floormod(int64_t a, int64_t b) { return ((a % b) + b) % b; }",
-    "ceildiv": "static int64_t ceildiv(int64_t a, int64_t b) { return a / b + (a % b != 0 && (a < 0) == (b < 0)); }",
+    **{
+        name: f"static int64_t {name}(int64_t a, int64_t b) {{ return b ? {value} : {_NO_SIZE}; }}"
+        for name, value in {
+            "floordiv": "a / b - (a % b != 0 && (a < 0) != (b < 0))",
+            "floormod": "((a % b) + b) % b",
+            "ceildiv": "a / b + (a % b != 0 && (a < 0) == (b < 0))",
+        }.items()
+    },
     "min": "static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }",
     "max": "static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }",
     "extent": "static uint32_t extent(int64_t size) { return size < 0 ? 0 : size > 0x7fffffff ? 0x7fffffff : (uint32_t)size; }",
@@ -152,8 +161,8 @@ class _Entry:
         return ", ".join(str(dim) if isinstance(dim, int) else f"extent({c_size(dim, self.names)})" for dim in dims)
 
 
-def c_size(dim: Dim, names: Names) -> str:
-    """A size as a C expression of type int64_t."""
+def c_size(dim: Dim, names: Callable[[str], str]) -> str:
+    """A size as a C expression of type int64_t; ``names`` gives the identifier of each dynamic size."""
     if isinstance(dim, int):
         return str(dim)
     if isinstance(dim, str):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilelang.artifact import KernelParam
 from tilelang.dtypes import canonical
+from tilelang.sizes import AXIS, Binding, bindings, stored_dims
 from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
 from tilelang.target.cuda.host.c import c_size
 
@@ -135,27 +136,28 @@ class _Packed:
             self._emit(f"int64_t v{index} = {value}.i;")
             self.sizes[param.name] = f"v{index}"
 
-    def _axes(self, index: int, param: KernelParam):
-        shape = storage_shape(param)
-        for axis, dim in enumerate(shape):
-            yield f"t{index}->shape[{axis}]", dim
-        for axis, dim in enumerate(param.strides or ()):
-            yield f"t{index}->strides[{axis}]", dim
+    def _place(self, index: int, axis: int) -> str:
+        """An axis of a tensor; strides count on after the shape."""
+        rank = len(self.program.params[index].shape)
+        return f"t{index}->shape[{axis}]" if axis < rank else f"t{index}->strides[{axis - rank}]"
 
     def _bind_sizes(self) -> None:
-        for index, param in enumerate(self.program.params):
-            if param.kind == "tensor":
-                for place, dim in self._axes(index, param):
-                    if isinstance(dim, str):
-                        self.sizes.setdefault(dim, place)
+        numbers = {param.name: index for index, param in enumerate(self.program.params)}
+        for binding in bindings(self.program.params, self.sizes):
+            place = self._place(numbers[binding.tensor], binding.axis)
+            self.sizes[binding.name] = self._solved(binding, place) if binding.solved else place
+
+    def _solved(self, binding: Binding, place: str) -> str:
+        """A local variable with a size that stands inside arithmetic."""
+        local = f"n{len(self.sizes)}"
+        names = {**self.sizes, AXIS: place}
+        self._emit(f"const int64_t {local} = {c_size(binding.value, names.__getitem__)};")
+        self._refuse_unless(f"{local} >= 0", f"{binding.tensor} has the wrong sizes")
+        return local
 
     def _check_sizes(self) -> None:
-        def named(name: str) -> str:
-            return self.sizes[name]
-
         for index, param in enumerate(self.program.params):
-            if param.kind != "tensor":
-                continue
-            for place, dim in self._axes(index, param):
+            for axis, dim in enumerate(stored_dims(param) if param.kind == "tensor" else ()):
+                place = self._place(index, axis)
                 if not (isinstance(dim, str) and self.sizes[dim] == place):
-                    self._refuse_unless(f"{place} == {c_size(dim, named)}", f"{param.name} has the wrong sizes")
+                    self._refuse_unless(f"{place} == {c_size(dim, self.sizes.__getitem__)}", f"{param.name} has the wrong sizes")

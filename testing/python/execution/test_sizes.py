@@ -1,0 +1,144 @@
+"""Sizes that stand only inside arithmetic: solved at the call, under every backend, and errors where they have no solution."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.artifact import KernelParam
+from tilelang.errors import ArgumentError
+from tilelang.execution import supported
+from tilelang.sizes import AXIS, Binding, bindings, solved
+
+TARGETS = {"cpu": "cpu", "c": "c", "interpret": "interpret", "cuda": {"kind": "cuda", "arch": "sm_80"}}
+PLACES = [(target, backend) for target in TARGETS for backend in (supported(target) if target != "interpret" else ["auto"])]
+everywhere = pytest.mark.parametrize("place", PLACES, ids="-".join)
+
+
+@contextlib.contextmanager
+def kernel(place, program, **options):
+    """The kernel of ``program`` for a place; CUDA runs on the simulator."""
+    target, backend = place
+    made = tilelang.compile(program, target=TARGETS[target], execution_backend=backend, **options)
+    with tilelang.simulator() if target == "cuda" else contextlib.nullcontext():
+        yield made
+
+
+def fours_and_their_number():
+    """The sum of each four elements, and after them how many there are."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def program(A: T.Tensor((n * 4,), "float32"), B: T.Tensor((n + 1,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n):
+                B[i] = A[i * 4] + A[i * 4 + 1] + A[i * 4 + 2] + A[i * 4 + 3]
+            B[n] = T.float32(n)
+
+    return program
+
+
+def chained():
+    """``n`` stands beside ``m``, which another axis gives."""
+    n, m = T.dynamic("n, m")
+
+    @T.prim_func
+    def program(A: T.Tensor((m, n * m + 3), "float32"), B: T.Tensor((n - 2,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n - 2):
+                B[i] = A[m - 1, i]
+
+    return program
+
+
+@everywhere
+@pytest.mark.parametrize("out_idx", [None, [1]])
+def test_a_product_gives_its_size(place, out_idx):
+    a = torch.randn(28)
+    want = torch.cat([a.view(7, 4).sum(1), torch.tensor([7.0])])
+    with kernel(place, fours_and_their_number(), out_idx=out_idx) as call:
+        out = call(a) if out_idx else torch.zeros(8)
+        if not out_idx:
+            call(a, out)
+        torch.testing.assert_close(out, want)
+        with pytest.raises(ArgumentError, match=r"expected \(n \* 4,\), got \(27,\) \(no n makes n \* 4 = 27\)"):
+            call(torch.zeros(27), *([] if out_idx else [out]))
+
+
+@everywhere
+def test_other_axes_must_agree_with_the_solution(place):
+    with kernel(place, fours_and_their_number()) as call:
+        with pytest.raises(ArgumentError, match=r"expected \(n \+ 1,\), got \(9,\) \(axis 0 is 9, not 8; n is 7 by A\)"):
+            call(torch.zeros(28), torch.zeros(9))
+
+
+@everywhere
+def test_sizes_are_solved_one_after_the_other(place):
+    a = torch.randn(3, 3 * 5 + 3)
+    with kernel(place, chained(), out_idx=[1]) as call:
+        assert torch.equal(call(a), a[2, :3])
+        for shape in ((3, 19), (0, 3)):
+            with pytest.raises(ArgumentError, match="no n makes"):
+                call(torch.zeros(shape))
+
+
+@everywhere
+def test_a_negative_solution_is_refused(place):
+    with kernel(place, fours_and_their_number(), out_idx=[0]) as call:
+        with pytest.raises(ArgumentError, match=r"no n makes n \+ 1 = 0"):
+            call(torch.zeros(0))
+
+
+@pytest.mark.parametrize("backend", supported("cuda"))
+def test_pairs_of_half_bytes_give_their_number(backend):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def program(A: T.Tensor((n * 2,), "uint4"), B: T.Tensor((n * 2,), "uint8")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n * 2):
+                B[i] = T.cast(A[i], "uint8")
+
+    with kernel(("cuda", backend), program, out_idx=[1]) as call:
+        assert call(torch.tensor([0x21, 0x43, 0x65], dtype=torch.uint8)).tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_traced_call_solves_with_symbolic_sizes():
+    call = tilelang.compile(fours_and_their_number(), target="cpu", execution_backend="torch", out_idx=[1])
+    traced = torch.compile(lambda a: call(a) + 1, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n in (7, 12):
+        a = torch.randn(4 * n)
+        torch.testing.assert_close(traced(a), torch.cat([a.view(n, 4).sum(1), torch.tensor([float(n)])]) + 1)
+
+
+def test_bindings_prefer_sizes_that_stand_alone():
+    params = [
+        KernelParam("A", "tensor", "float32", (("mul", "n", 4), ("add", "m", "n"))),
+        KernelParam("B", "tensor", "float32", ("n",)),
+        KernelParam("s", "scalar", "int32"),
+    ]
+    assert bindings(params, {"s"}) == (Binding("n", "B", 0), Binding("m", "A", 1, ("sub", AXIS, "n")))
+
+
+def test_a_size_that_divides_is_not_solved():
+    assert bindings([KernelParam("A", "tensor", "float32", (("floordiv", "n", 4),))], ()) == ()
+    assert bindings([KernelParam("A", "tensor", "float32", (("mul", "n", "n"),))], ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("dim", "size", "value"),
+    [
+        (("add", ("mul", "n", 4), 1), 33, 8),
+        (("add", ("mul", "n", 4), 1), 32, None),
+        (("sub", 10, "n"), 3, 7),
+        (("sub", 10, "n"), 11, None),
+        (("mul", "k", "n"), 12, None),
+        (("mul", "m", "n"), 12, 4),
+    ],
+)
+def test_solved(dim, size, value):
+    assert solved(dim, size, {"m": 3, "k": 0}) == (None if value is None else ("n", value))

@@ -1,0 +1,61 @@
+"""Sizes that stand only inside arithmetic, in the entry of TVM's convention: TVM itself binds bare variables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_expr
+from tilelang.sizes import AXIS, Binding, bindings, divisors, stored_dims
+from tilelang.target.params import kernel_params, scalar_names
+
+
+def solve_sizes(func: Any, params: list[Any], variables: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The parameters as TVM can check them, and the statements that bind and check what it cannot.
+
+    Args:
+        func: the program.
+        params: its parameters as they are stored.
+        variables: its dynamic sizes by name.
+    """
+    records = kernel_params(func)
+    found = bindings(records, scalar_names(records))
+    if not any(binding.solved for binding in found):
+        return params, []
+    axes: dict[tuple[str, int], Any] = {}
+    fresh = [_with_own_sizes(param, axes) if ir.is_buffer_var(param) else param for param in params]
+    known = {name: ir.Cast("int64", variable) for name, variable in variables.items()}
+    binds = [stmt for binding in found if binding.solved for stmt in _bound(binding, axes, variables, known)]
+    declared = {(param.name, axis): dim for param in records for axis, dim in enumerate(stored_dims(param))}
+    return fresh, [*binds, *(_checked(place, to_expr(declared[place], known) == size) for place, size in axes.items())]
+
+
+def _with_own_sizes(param: Any, axes: dict[tuple[str, int], Any]) -> Any:
+    """A tensor whose sizes are numbers, bare variables, or variables of their own, which are noted in ``axes``."""
+
+    def own(axis: int, size: Any) -> Any:
+        if isinstance(size, (ir.Var, ir.IntImm, int)):
+            return size
+        return axes.setdefault((str(param.name), axis), ir.Var(f"{param.name}_{axis}", "int64"))
+
+    rank = len(param.shape)
+    shape = [own(axis, size) for axis, size in enumerate(param.shape)]
+    strides = [own(rank + axis, stride) for axis, stride in enumerate(param.strides)] or None
+    alignment = param.data_alignment
+    return ir.decl_buffer(shape, str(param.dtype), name=param.name, strides=strides, layout=None, data_alignment=alignment)
+
+
+def _bound(
+    binding: Binding, axes: Mapping[tuple[str, int], Any], variables: Mapping[str, Any], known: Mapping[str, Any]
+) -> Iterable[Any]:
+    place = (binding.tensor, binding.axis)
+    variable = variables[binding.name]
+    for divisor in divisors(binding.value):
+        yield _checked(place, to_expr(divisor, known) != 0)
+    yield ir.Bind(variable, ir.Cast(str(variable.ty), to_expr(binding.value, {**known, AXIS: axes[place]})))
+    yield _checked(place, variable >= 0)
+
+
+def _checked(place: tuple[str, int], condition: Any) -> Any:
+    return ir.AssertStmt(condition, ir.StringImm("ValueError"), [ir.StringImm(f"{place[0]} has the wrong sizes")])
