@@ -54,13 +54,15 @@ CUDA = {
     "ir": "",
     "toolchain": "",
     "host": "toolchain",
-    "reading": "ir operators",
-    "hopper": "reading ir arch",
-    "inference": "hopper reading ir operators arch",
-    "schedule": "inference reading ir operators arch",
+    "tile": "operators",
+    "analysis": "tile ir operators",
+    "normalise": "analysis tile operators",
+    "hopper": "tile ir arch",
+    "inference": "hopper analysis tile ir operators arch",
+    "schedule": "analysis tile ir operators arch",
     "headers": "hopper toolchain",
-    "codegen": "schedule inference hopper reading ir operators arch",
-    "ops": "codegen schedule inference hopper reading ir operators arch",
+    "codegen": "schedule inference hopper analysis tile ir operators arch",
+    "ops": "codegen schedule inference hopper analysis tile ir operators arch",
 }
 
 UPWARDS = {

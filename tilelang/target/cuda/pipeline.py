@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.target.cuda.analysis.local_arrays import as_fragments
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import kernel as codegen
 from tilelang.target.cuda.codegen.generate import Generator
@@ -12,12 +13,11 @@ from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_
 from tilelang.target.cuda.hopper.descriptors import Descriptors
 from tilelang.target.cuda.hopper.warp_specialize import specialize
 from tilelang.target.cuda.ir.verify import names_are_defined
-from tilelang.target.cuda.reading.early_exit import branch_early_exits
-from tilelang.target.cuda.reading.local_arrays import as_fragments
-from tilelang.target.cuda.reading.program import check_strides, split_kernels
-from tilelang.target.cuda.reading.thread_scopes import split_threads
-from tilelang.target.cuda.reading.tree import read_tree
-from tilelang.target.cuda.reading.unroll import unroll_choices
+from tilelang.target.cuda.normalise.early_exit import branch_early_exits
+from tilelang.target.cuda.normalise.thread_scopes import split_threads
+from tilelang.target.cuda.normalise.unroll import unroll_choices
+from tilelang.target.cuda.tile.program import check_strides, split_kernels
+from tilelang.target.cuda.tile.tree import read_tree
 from tilelang.target.request import CompileRequest
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.config import PassConfigKey

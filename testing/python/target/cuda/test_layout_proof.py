@@ -15,7 +15,7 @@ from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import Dimension, LoopLayout
 from tilelang.target.cuda.inference.verify import is_bijective, reaches_copies, verify
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
-from tilelang.target.cuda.reading.tree import Branch, Parallel, walk
+from tilelang.target.cuda.tile.tree import Branch, Parallel, walk
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest
 from tilelang.transform.pipeline import run

@@ -13,7 +13,7 @@ from testing.python.target.cuda.support import simulate, source
 from tilelang.ir.facts import Facts
 from tilelang.target.cuda.hopper.overlap import Overlap, find_overlap
 from tilelang.target.cuda.hopper.ring import find_rings
-from tilelang.target.cuda.reading.program import split_kernels
+from tilelang.target.cuda.tile.program import split_kernels
 
 
 def chain(

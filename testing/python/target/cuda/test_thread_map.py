@@ -10,9 +10,9 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.reading.program import split_kernels
-from tilelang.target.cuda.reading.thread_map import ThreadMaps
-from tilelang.target.cuda.reading.tree import Scalar, read_tree, walk
+from tilelang.target.cuda.analysis.thread_map import ThreadMaps
+from tilelang.target.cuda.tile.program import split_kernels
+from tilelang.target.cuda.tile.tree import Scalar, read_tree, walk
 
 ARCHES = ("sm_80", "sm_90a")
 

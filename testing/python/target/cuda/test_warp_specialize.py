@@ -17,7 +17,7 @@ from tilelang.ir.visit import walk
 from tilelang.target.cuda.hopper.ring import find_rings
 from tilelang.target.cuda.hopper.warp_specialize import specialize
 from tilelang.target.cuda.hopper.wgmma import COMPLETE, IN_FLIGHT
-from tilelang.target.cuda.reading.program import Kernel, split_kernels
+from tilelang.target.cuda.tile.program import Kernel, split_kernels
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm

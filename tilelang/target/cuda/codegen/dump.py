@@ -9,8 +9,8 @@ from tilelang.ir.text import expr_text
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Leaf, Slot, owner
 from tilelang.target.cuda.ir.printer import Printer
-from tilelang.target.cuda.reading.tiles import describe
-from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Scalar, inside
+from tilelang.target.cuda.tile.build import describe
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Scalar, inside
 
 
 def dumped(state: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import statement_exprs
+from tilelang.target.cuda.analysis.uniformity import WARP
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.names import Names
 from tilelang.target.cuda.codegen.places import Places
@@ -18,8 +19,7 @@ from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
-from tilelang.target.cuda.reading.tree import TileTree
-from tilelang.target.cuda.reading.uniformity import WARP
+from tilelang.target.cuda.tile.tree import TileTree
 
 TID = Name("tid")
 """The thread's number in the block."""

@@ -9,7 +9,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk
-from tilelang.target.cuda.reading.program import Kernel
+from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.tileop.thread import intrinsic_name
 

@@ -13,6 +13,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout.fragment import THREAD
+from tilelang.target.cuda.analysis.uniformity import is_atomic
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.in_flight import ProductsInFlight
@@ -32,9 +33,8 @@ from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.reading.nest import READ, UPDATE, WRITE, is_memory
-from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
-from tilelang.target.cuda.reading.uniformity import is_atomic
+from tilelang.target.cuda.tile.nest import READ, UPDATE, WRITE, is_memory
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
 from tilelang.tileop.thread import intrinsic_name
 
 

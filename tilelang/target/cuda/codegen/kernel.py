@@ -14,6 +14,10 @@ from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.cuda.analysis.communication import changing_tensors, communicating_tensors
+from tilelang.target.cuda.analysis.disjointness import Iterations
+from tilelang.target.cuda.analysis.thread_map import ThreadMaps
+from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.dump import dumped
 from tilelang.target.cuda.codegen.emitter import TID, Emitter
@@ -21,24 +25,19 @@ from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_STATE
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
-from tilelang.target.cuda.inference.layouts import ThreadScope
+from tilelang.target.cuda.inference.layouts import ThreadScope, check_fragments
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.search import infer
 from tilelang.target.cuda.ir.code import Block
 from tilelang.target.cuda.ir.cpp_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Name
-from tilelang.target.cuda.reading.nest import Nest
-from tilelang.target.cuda.reading.program import Kernel
-from tilelang.target.cuda.reading.thread_map import ThreadMaps
-from tilelang.target.cuda.reading.thread_scopes import check_fragments
-from tilelang.target.cuda.reading.tree import Parallel, TileTree, walk
-from tilelang.target.cuda.reading.uniformity import Uniformity
 from tilelang.target.cuda.schedule.barriers import insert_barriers
-from tilelang.target.cuda.schedule.communication import changing_tensors, communicating_tensors
-from tilelang.target.cuda.schedule.disjointness import Iterations
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
+from tilelang.target.cuda.tile.nest import Nest
+from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.tree import Parallel, TileTree, walk
 from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
 from tilelang.transform.in_place import late_tensors
 
@@ -68,7 +67,7 @@ class KernelState:
     Attributes:
         kernel: the statements.
         facts: bounds of its variables.
-        tree, emitter, code, plan: after reading, inference, generation, planning.
+        tree, emitter, code, plan: after the tree is read, inference, generation, planning.
         text, launch: the result.
     """
 

@@ -20,8 +20,8 @@ from tilelang.target.cuda.ir.code import Code, leaf, under
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count
 from tilelang.target.cuda.ir.instructions import CopyAsync, Move
 from tilelang.target.cuda.ir.values import Value, both
-from tilelang.target.cuda.reading.nest import is_memory, mentions
-from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
+from tilelang.target.cuda.tile.nest import is_memory, mentions
+from tilelang.target.cuda.tile.tree import FRAGMENT, Parallel
 
 
 def emit_nest(

@@ -10,6 +10,8 @@ from typing import Any
 
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER
+from tilelang.target.cuda.analysis.thread_map import is_aligned
+from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vectorised
@@ -17,9 +19,7 @@ from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Block, nested, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
-from tilelang.target.cuda.reading.nest import Nest
-from tilelang.target.cuda.reading.thread_map import is_aligned
-from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
+from tilelang.target.cuda.tile.nest import Nest
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:

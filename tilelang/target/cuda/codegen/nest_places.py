@@ -11,8 +11,8 @@ from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.loop_layout import register_form
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.ir.values import Array, Value
-from tilelang.target.cuda.reading.nest import is_memory
-from tilelang.target.cuda.reading.tree import FRAGMENT
+from tilelang.target.cuda.tile.nest import is_memory
+from tilelang.target.cuda.tile.tree import FRAGMENT
 
 StageKey = tuple[str, Any]
 """The kind of a staged access, and the element that it is at the base of the vector."""

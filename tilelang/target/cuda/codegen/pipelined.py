@@ -17,8 +17,8 @@ from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf, leaves
 from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Declare
 from tilelang.target.cuda.ir.values import Name, Number, Select, Value
-from tilelang.target.cuda.reading.tree import Loop
 from tilelang.target.cuda.schedule.plan import Part, Schedule
+from tilelang.target.cuda.tile.tree import Loop
 
 
 def emit_pipeline(generator: Any, loop: Loop, schedule: Schedule) -> list[Code]:

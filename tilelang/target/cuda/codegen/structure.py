@@ -10,6 +10,8 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
+from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
+from tilelang.target.cuda.analysis.uniformity import is_atomic
 from tilelang.target.cuda.codegen.emitter import TID
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
@@ -17,10 +19,8 @@ from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
-from tilelang.target.cuda.reading.thread_scopes import ThreadConditions
-from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
-from tilelang.target.cuda.reading.uniformity import is_atomic
 from tilelang.target.cuda.schedule.plan import plan_schedule
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
@@ -46,7 +46,7 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
     loop.unroll, loop.span = 1 if loop.unroll is None else loop.unroll, node.stmt.span
     loop.divergent, loop.body = generator.below(node, node.body)
     loop.by_warps = e.warps_agree(node)
-    return [*_reading(*(first for _, first in loop.counters), loop.condition), loop]
+    return [*_guarded_reads(*(first for _, first in loop.counters), loop.condition), loop]
 
 
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
@@ -59,8 +59,8 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
         leave = BranchCode(Unary("!", value), Block([Jump("break")]))
         return [LoopCode(Literal(1, "bool"), Block([*tests, leave, *body.items]), span=node.stmt.span)]
     waits = orders_threads([condition]) or any(map(is_atomic, walk_expr(condition)))
-    body.items += [*_reading(value), *([Leaf([], synchronises=True)] if waits else [])]
-    return [*_reading(value), LoopCode(value, body, divergent=divergent, by_warps=e.warps_agree(node), span=node.stmt.span)]
+    body.items += [*_guarded_reads(value), *([Leaf([], synchronises=True)] if waits else [])]
+    return [*_guarded_reads(value), LoopCode(value, body, divergent=divergent, by_warps=e.warps_agree(node), span=node.stmt.span)]
 
 
 def emit_branch(generator: Any, node: Branch) -> list[Code]:
@@ -70,7 +70,7 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
         before, value = decide_once(generator, condition)
     else:
         value = e.value(condition)
-        before = _reading(value)
+        before = _guarded_reads(value)
     divergent, then = generator.below(node, node.then)
     otherwise = None if node.otherwise is None else generator.below(node, node.otherwise)[1]
     threads = _takers(e, condition) if divergent else None
@@ -167,7 +167,7 @@ def _barriers_of_program(root: Sequence) -> set[int]:
     return {number for number in found if isinstance(number, int)}
 
 
-def _reading(*values: Value) -> list[Code]:
+def _guarded_reads(*values: Value) -> list[Code]:
     """A place where a condition reads what other threads may have written, or the program's own code may write it."""
     touched = leaf([Evaluate(value) for value in values])
     return [replace(touched, body=[])] if touched.reads or touched.writes else []

@@ -15,8 +15,8 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, counted, under
 from tilelang.target.cuda.ir.cpp_types import byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Move
 from tilelang.target.cuda.ir.values import AddressOf, Array, Call, Name, Value, Word, both
-from tilelang.target.cuda.reading.nest import Access, is_memory, is_movable, mentions
-from tilelang.target.cuda.reading.tree import FRAGMENT
+from tilelang.target.cuda.tile.nest import Access, is_memory, is_movable, mentions
+from tilelang.target.cuda.tile.tree import FRAGMENT
 
 _PAIR_CONVERSIONS = {
     ("float32", "float16"): "tl::cvt_f16x2_f32",

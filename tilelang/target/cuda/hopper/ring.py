@@ -16,7 +16,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import any_statement, children, statement_exprs, walk, walk_expr
 from tilelang.target.cuda.hopper import tma
-from tilelang.target.cuda.reading.hints import asks_for_a_swizzle
+from tilelang.target.cuda.tile.hints import asks_for_a_swizzle
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.hint import MaxRegisters, SafeValue

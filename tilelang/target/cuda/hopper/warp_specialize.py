@@ -27,7 +27,7 @@ from tilelang.target.cuda.hopper.producer import ProducerPart
 from tilelang.target.cuda.hopper.ring import Feed, Ring, Usage, find_rings, is_hint, statements
 from tilelang.target.cuda.hopper.ring_code import Slots, block
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
-from tilelang.target.cuda.reading.program import Kernel
+from tilelang.target.cuda.tile.program import Kernel
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.hint import MaxRegisters
 

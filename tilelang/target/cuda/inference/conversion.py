@@ -18,9 +18,9 @@ from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, loop_from_fragment, register_form
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import SHARED, ConvertLayout, spliced
-from tilelang.target.cuda.reading.nest import Access
-from tilelang.target.cuda.reading.tiles import copy_nest
-from tilelang.target.cuda.reading.tree import Operator, Parallel, TileTree
+from tilelang.target.cuda.tile.build import copy_nest
+from tilelang.target.cuda.tile.nest import Access
+from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree
 from tilelang.tileop.copy import Copy
 
 

@@ -20,8 +20,8 @@ from tilelang.layout.swizzle import conflicts
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.vectors import element_strides, vectorised
-from tilelang.target.cuda.reading.nest import Access, form_of, is_memory, mentions
-from tilelang.target.cuda.reading.tree import Loop, Operator, Parallel, Repeat, TileTree, inside
+from tilelang.target.cuda.tile.nest import Access, form_of, is_memory, mentions
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, TileTree, inside
 from tilelang.tileop.reduce import Reduce
 
 _WARP = 32

@@ -11,10 +11,11 @@ from types import MappingProxyType
 from typing import Any
 
 from tilelang.errors import LayoutConflictError
-from tilelang.layout.fragment import FragmentLayout
+from tilelang.ir.span import location_of
+from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.products import Product
-from tilelang.target.cuda.reading.tree import Operator, Parallel
+from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Sequence, span_of, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +61,35 @@ class Layouts:
 
 def _frozen(table: Any) -> Any:
     return frozenset(table) if isinstance(table, Set) else MappingProxyType(dict(table))
+
+
+def check_fragments(root: Sequence, layouts: Any) -> None:
+    """Checks that the threads of every statement are those that hold the elements of its fragments.
+
+    Threads with numbers of their own, as two warp groups that run the same code, have a copy each.
+
+    Raises:
+        LayoutConflictError: some elements are in threads that do not run the statement.
+    """
+    homes: dict[Any, tuple[Any, Any]] = {}
+    for node in sorted(walk(root), key=lambda node: layouts.scopes[node].count if node in layouts.scopes else 0):
+        for buffer in _fragments(node):
+            layout, scope = layouts.fragments.get(buffer), layouts.scopes[node]
+            if layout is None or all(mode.unit == REGISTER for axis in layout.modes for mode in axis):
+                continue
+            home, origin = homes.setdefault(buffer, (scope, node))
+            if layout.threads > scope.count or (scope.count != home.count and scope.first != home.first):
+                reason = f"{_spoken(scope)} run this, and its elements are in {_spoken(home)}"
+                error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
+                raise error.at(location_of(span_of(node)))
+
+
+def _fragments(node: Any) -> set[Any]:
+    buffers = {access.buffer for access in node.nest.accesses} if isinstance(node, Parallel) else set()
+    if isinstance(node, Operator) and hasattr(node.op, "regions"):
+        buffers = {region.buffer for region, _ in node.op.regions()}
+    return {buffer for buffer in buffers if buffer.scope() == FRAGMENT}
+
+
+def _spoken(scope: Any) -> str:
+    return f"threads {scope.first} to {scope.first + scope.count - 1}"

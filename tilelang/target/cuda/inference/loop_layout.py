@@ -15,7 +15,7 @@ from typing import Any
 from tilelang.ir.expr import as_int
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
-from tilelang.target.cuda.reading.nest import Access, Nest, form_of
+from tilelang.target.cuda.tile.nest import Access, Nest, form_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

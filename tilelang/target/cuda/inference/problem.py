@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from tilelang.ir.facts import Facts
+from tilelang.target.cuda.analysis.local_arrays import private_nests
+from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.inference.layouts import ThreadScope
 from tilelang.target.cuda.inference.shared_layouts import moved_in_bulk
-from tilelang.target.cuda.reading.local_arrays import private_nests
-from tilelang.target.cuda.reading.nest import Access
-from tilelang.target.cuda.reading.tree import FRAGMENT, Operator, Parallel, Scope, TileTree, accesses_of, inside
-from tilelang.target.cuda.reading.uniformity import Uniformity
+from tilelang.target.cuda.tile.nest import Access
+from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Scope, TileTree, accesses_of, inside
 from tilelang.tileop.gemm import Gemm, GemmSparse
 from tilelang.tileop.hint import AnnotateLayout
 from tilelang.tileop.reduce import Reduce

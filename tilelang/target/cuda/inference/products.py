@@ -26,7 +26,7 @@ from tilelang.target.cuda.inference.mma import (
     transposed,
     warp_grid,
 )
-from tilelang.target.cuda.reading.nest import Axis
+from tilelang.target.cuda.tile.nest import Axis
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 _WARP = 32

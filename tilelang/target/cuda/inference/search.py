@@ -55,7 +55,7 @@ from tilelang.target.cuda.inference.sections import (
 )
 from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, solve
 from tilelang.target.cuda.inference.verify import verify
-from tilelang.target.cuda.reading.tree import (
+from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
     Loop,

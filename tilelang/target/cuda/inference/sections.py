@@ -21,9 +21,9 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
-from tilelang.target.cuda.reading.nest import READ, WRITE, Nest
-from tilelang.target.cuda.reading.tiles import copy_nest
-from tilelang.target.cuda.reading.tree import (
+from tilelang.target.cuda.tile.build import copy_nest
+from tilelang.target.cuda.tile.nest import READ, WRITE, Nest
+from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
     Loop,

@@ -16,7 +16,7 @@ from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.target.cuda.hopper.tma import is_candidate, natural_layout
 from tilelang.target.cuda.hopper.wgmma_layout import panel_bytes_of
 from tilelang.target.cuda.inference.products import Product, shared_operand_layouts
-from tilelang.target.cuda.reading.tree import Operator, Parallel, TileTree
+from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree
 from tilelang.tileop.copy import Copy
 
 _PRODUCT_TILE = 64

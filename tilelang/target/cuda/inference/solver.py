@@ -21,6 +21,8 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated
 from tilelang.layout.fragment import REGISTER, FragmentLayout
+from tilelang.target.cuda.analysis.scratch import ARRAY
+from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import (
@@ -37,12 +39,10 @@ from tilelang.target.cuda.inference.products import plan_product
 from tilelang.target.cuda.inference.shared_layouts import allows_panels, choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.worklist import Worklist
-from tilelang.target.cuda.reading.hints import asks_for_a_swizzle
-from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
-from tilelang.target.cuda.reading.scratch import ARRAY
-from tilelang.target.cuda.reading.tiles import describe
-from tilelang.target.cuda.reading.tree import Operator, Parallel, span_of
-from tilelang.target.cuda.reading.uniformity import computes_once, replaces_what_it_reads
+from tilelang.target.cuda.tile.build import describe
+from tilelang.target.cuda.tile.hints import asks_for_a_swizzle
+from tilelang.target.cuda.tile.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
+from tilelang.target.cuda.tile.tree import Operator, Parallel, span_of
 from tilelang.tileop.hint import AnnotateLayout
 from tilelang.tileop.reduce import Reduce
 

@@ -19,8 +19,8 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.reading.nest import READ, Access, form_of
-from tilelang.target.cuda.reading.tree import FRAGMENT, Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
+from tilelang.target.cuda.tile.nest import READ, Access, form_of
+from tilelang.target.cuda.tile.tree import FRAGMENT, Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
 from tilelang.tileop.reduce import Reduce
 
 _REPLICA = "replica"

@@ -8,8 +8,8 @@ from tilelang.ir import nodes as ir
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.copy_bulk import bulk_store
-from tilelang.target.cuda.reading.nest import Nest
-from tilelang.target.cuda.reading.tiles import axes_of, cast_to, load_at
+from tilelang.target.cuda.tile.build import axes_of, cast_to, load_at
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.tileop.atomic import AtomicTile
 from tilelang.tileop.thread import intrinsic_call
 

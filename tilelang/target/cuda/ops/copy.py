@@ -13,8 +13,8 @@ from tilelang.target.cuda.ir.instructions import CommitCopies
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.copy_bulk import bulk_store, emit_bulk_copy
 from tilelang.target.cuda.ops.copy_matrix import emit_matrix_store
-from tilelang.target.cuda.reading.nest import Nest
-from tilelang.target.cuda.reading.tiles import axes_of, copy_nest, load_at, store_at
+from tilelang.target.cuda.tile.build import axes_of, copy_nest, load_at, store_at
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.tileop.copy import Copy, Im2Col, Transpose
 
 

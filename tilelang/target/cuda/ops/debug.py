@@ -16,8 +16,8 @@ from tilelang.target.cuda.ir.instructions import Evaluate
 from tilelang.target.cuda.ir.printer import quoted
 from tilelang.target.cuda.ir.values import Call, Text
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.reading.nest import Axis, Nest
-from tilelang.target.cuda.reading.tree import FRAGMENT, Parallel
+from tilelang.target.cuda.tile.nest import Axis, Nest
+from tilelang.target.cuda.tile.tree import FRAGMENT, Parallel
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.reading.nest import Nest
-from tilelang.target.cuda.reading.tiles import axes_of, store_at, typed
+from tilelang.target.cuda.tile.build import axes_of, store_at, typed
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.tileop.copy import Fill
 
 

@@ -19,7 +19,7 @@ from tilelang.target.cuda.ops.gemm_metadata import MetadataLoader
 from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader
 from tilelang.target.cuda.ops.gemm_scalar import emit_scalar
 from tilelang.target.cuda.ops.gemm_wgmma import emit_warp_group_product
-from tilelang.target.cuda.reading.tree import FRAGMENT, Operator, is_matrix
+from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 

@@ -8,8 +8,8 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
-from tilelang.target.cuda.reading.nest import Axis, Nest
-from tilelang.target.cuda.reading.tiles import typed
+from tilelang.target.cuda.tile.build import typed
+from tilelang.target.cuda.tile.nest import Axis, Nest
 
 
 def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:

@@ -14,7 +14,7 @@ from tilelang.target.cuda.inference.products import Product
 from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Convert, Name, Number, Select, Value, both, total
-from tilelang.target.cuda.reading.tree import Operator
+from tilelang.target.cuda.tile.tree import Operator
 
 
 def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:

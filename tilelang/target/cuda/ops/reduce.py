@@ -18,7 +18,7 @@ from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.reading.tree import FRAGMENT
+from tilelang.target.cuda.tile.tree import FRAGMENT
 from tilelang.tileop.reduce import FinalizeReducer, Reduce
 
 _WARP = 32

@@ -14,7 +14,7 @@ from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Call, Convert, Name, Number, Select, Type, Value
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce import Reduction
-from tilelang.target.cuda.reading.tree import SHARED
+from tilelang.target.cuda.tile.tree import SHARED
 from tilelang.tileop.reduce import Scan
 
 _WARP = 32

@@ -21,8 +21,8 @@ from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.reading.nest import ADDRESS, READ, UPDATE, WRITE, Access, Nest
-from tilelang.target.cuda.reading.tree import SHARED, Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
+from tilelang.target.cuda.tile.nest import ADDRESS, READ, UPDATE, WRITE, Access, Nest
+from tilelang.target.cuda.tile.tree import SHARED, Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
 from tilelang.transform.substitute import substitute
 
 Position = tuple[int, int]

@@ -23,6 +23,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir.span import location_of
+from tilelang.target.cuda.analysis.uniformity import WARP
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import (
     Barrier,
@@ -39,7 +40,6 @@ from tilelang.target.cuda.ir.code import (
 )
 from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction, Return, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Name, Unary, Value
-from tilelang.target.cuda.reading.uniformity import WARP
 
 Conflict = Callable[..., "tuple[Access, Access] | None"]
 

@@ -18,8 +18,8 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
-from tilelang.target.cuda.reading.tree import Loop, TileTree
 from tilelang.target.cuda.schedule.dependence import Body, Statement, may_run_ahead, slots_needed
+from tilelang.target.cuda.tile.tree import Loop, TileTree
 
 ORDER = ("tl.pipeline_order", "software_pipeline_order")
 STAGE = ("tl.pipeline_stage", "software_pipeline_stage")

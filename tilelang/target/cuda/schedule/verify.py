@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import OrderProofError
+from tilelang.target.cuda.analysis.uniformity import WARP
 from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
 from tilelang.target.cuda.ir.code import (
     Barrier,
@@ -30,7 +31,6 @@ from tilelang.target.cuda.ir.code import (
     roles_at,
     together,
 )
-from tilelang.target.cuda.reading.uniformity import WARP
 
 State = tuple[frozenset[Access], frozenset[Access]]
 """Accesses since the last barrier, and copies in flight."""

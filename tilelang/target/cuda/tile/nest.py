@@ -246,3 +246,10 @@ def _number(expr: Any) -> Any:
 def stores(body: Any) -> Iterator[Any]:
     """The stores directly in a sequence."""
     yield from body.seq if isinstance(body, ir.SeqStmt) else [body]
+
+
+def conjuncts(condition: Any) -> list[Any]:
+    """The parts of a conjunction, in order."""
+    if isinstance(condition, ir.And):
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
+    return [condition]

@@ -15,8 +15,8 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
-from tilelang.target.cuda.reading.program import Kernel
-from tilelang.target.cuda.reading.tree import FRAGMENT, PIPELINE_NOTES
+from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.tree import FRAGMENT, PIPELINE_NOTES
 from tilelang.transform.substitute import substitute
 
 MOST_ITERATIONS, MOST_STATEMENTS = 16, 64

@@ -8,8 +8,8 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
-from tilelang.target.cuda.reading.nest import READ, Nest
-from tilelang.target.cuda.reading.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, accesses_of, walk
+from tilelang.target.cuda.tile.nest import READ, Nest
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, accesses_of, walk
 
 ARRAY = "local"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.target.cuda.analysis.disjointness import Iterations
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.reading.nest import READ, UPDATE, WRITE, Nest
-from tilelang.target.cuda.reading.tree import Branch, Loop, Parallel, Repeat, Scalar, TileTree, walk
-from tilelang.target.cuda.schedule.disjointness import Iterations
+from tilelang.target.cuda.tile.nest import READ, UPDATE, WRITE, Nest
+from tilelang.target.cuda.tile.tree import Branch, Loop, Parallel, Repeat, Scalar, TileTree, walk
 
 
 def communicating_tensors(tree: TileTree, root: Any, iterations: Iterations) -> set[Any]:

@@ -12,7 +12,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.reading.tree import Loop, Repeat, Scalar, inside
+from tilelang.target.cuda.tile.tree import Loop, Repeat, Scalar, inside
 from tilelang.transform.substitute import substitute
 
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.reading.tree import Branch, Loop, Repeat, Scalar, Scope, Sequence, TileTree, walk
-from tilelang.target.cuda.reading.uniformity import Uniformity
+from tilelang.target.cuda.analysis.uniformity import Uniformity
+from tilelang.target.cuda.tile.tree import Branch, Loop, Repeat, Scalar, Scope, Sequence, TileTree, walk
 from tilelang.tileop.thread import intrinsic_name
 
 

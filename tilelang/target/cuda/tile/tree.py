@@ -14,8 +14,8 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, statement_exprs
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.reading.nest import Nest
-from tilelang.target.cuda.reading.tiles import chunked, copy_nest, parallel_nest
+from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 

@@ -18,9 +18,9 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.reading.nest import READ, WRITE, Nest, is_memory, mentions
-from tilelang.target.cuda.reading.scratch import ARRAY, operands, scratch_arrays
-from tilelang.target.cuda.reading.tree import (
+from tilelang.target.cuda.analysis.scratch import ARRAY, operands, scratch_arrays
+from tilelang.target.cuda.tile.nest import READ, WRITE, Nest, is_memory, mentions
+from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
     Loop,

@@ -19,7 +19,7 @@ from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.reading.tree import Loop, Scalar, TileTree, walk
+from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 from tilelang.tileop.thread import intrinsic_name
 
 _WARP = 32

@@ -12,8 +12,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
-from tilelang.target.cuda.reading.if_conversion import without_continue
-from tilelang.target.cuda.reading.nest import Axis, Nest
+from tilelang.target.cuda.tile.nest import Axis, Nest, conjuncts
 from tilelang.tileop.copy import Copy
 from tilelang.transform.substitute import substitute
 
@@ -30,7 +29,7 @@ def parallel_nest(loop: Any) -> Nest:
             raise CompileError("T.Parallel loops start at 0", location_of(loop.span))
         axes.append(_axis(node.loop_var, node.extent, None))
         node = node.body
-    node = without_continue(node)
+    node = _without_continue(node)
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
     layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
     if layout is None:
@@ -44,7 +43,7 @@ def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
         return axes, body
     bounds: dict[Any, int] = {}
     rest = None
-    for part in _conjuncts(body.condition):
+    for part in conjuncts(body.condition):
         is_bound = isinstance(part, (ir.LT, ir.LE)) and isinstance(part.b, ir.IntImm)
         limit = as_int(part.b) + isinstance(part, ir.LE) if is_bound else 0
         if limit > 0 and any(part.a.same_as(axis.var) and axis.limit is None for axis in axes):
@@ -55,12 +54,6 @@ def _trimmed(axes: list[Axis], body: Any) -> tuple[list[Axis], Any]:
         return axes, body
     axes = [Axis(axis.var, min(axis.extent, bounds.get(axis.var, axis.extent))) if axis.limit is None else axis for axis in axes]
     return axes, body.then_case if rest is None else ir.IfThenElse(rest, body.then_case, None, body.span)
-
-
-def _conjuncts(condition: Any) -> list[Any]:
-    if isinstance(condition, ir.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
 
 
 def _axis(var: Any, extent: Any, bound: int | None) -> Axis:
@@ -162,3 +155,49 @@ def describe(nest: Nest) -> str:
     """A nest in a message: ``T.Parallel(64, 32)``."""
     sizes = ", ".join(str(axis.extent) if axis.limit is None else expr_text(axis.limit) for axis in nest.axes)
     return f"{nest.origin}({sizes})" if nest.origin == "T.Parallel" else nest.origin
+
+
+# If-conversion: ``continue`` in the body of a ``T.Parallel``, as a thread may run an iteration without any loop ------------
+
+
+def _without_continue(body: Any) -> Any:
+    """The body of one iteration with what follows a ``continue`` under the condition that it was not reached."""
+    return _block(_rest([body])) if _continues(body) else body
+
+
+def _rest(stmts: list[Any]) -> list[Any]:
+    """Statements in order, up to a ``continue``; what follows a branch that may reach one moves into its other ways on."""
+    kept: list[Any] = []
+    for place, stmt in enumerate(stmts):
+        if not _continues(stmt):
+            kept.append(stmt)
+            continue
+        following = stmts[place + 1 :]
+        if isinstance(stmt, ir.SeqStmt):
+            return [*kept, *_rest([*stmt.seq, *following])]
+        if isinstance(stmt, ir.IfThenElse):
+            otherwise = [] if stmt.else_case is None else [stmt.else_case]
+            then, otherwise = _rest([stmt.then_case, *following]), _rest([*otherwise, *following])
+            if then:
+                kept.append(ir.IfThenElse(stmt.condition, _block(then), _block(otherwise) if otherwise else None, stmt.span))
+            elif otherwise:
+                kept.append(ir.IfThenElse(ir.Not(stmt.condition), _block(otherwise), None, stmt.span))
+        elif isinstance(stmt, ir.AttrStmt):
+            kept.append(ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, _block(_rest([stmt.body, *following])), stmt.span))
+        return kept
+    return kept
+
+
+def _continues(stmt: Any) -> bool:
+    """Whether a statement may end the iteration that it stands in."""
+    if isinstance(stmt, ir.SeqStmt):
+        return any(map(_continues, stmt.seq))
+    if isinstance(stmt, ir.IfThenElse):
+        return _continues(stmt.then_case) or (stmt.else_case is not None and _continues(stmt.else_case))
+    return isinstance(stmt, ir.Continue) or (isinstance(stmt, ir.AttrStmt) and _continues(stmt.body))
+
+
+def _block(stmts: list[Any]) -> Any:
+    if not stmts:
+        return ir.Evaluate(ir.IntImm("int32", 0))
+    return stmts[0] if len(stmts) == 1 else ir.SeqStmt(stmts)

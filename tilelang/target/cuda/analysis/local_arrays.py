@@ -16,10 +16,11 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.reading.nest import READ
-from tilelang.target.cuda.reading.program import Kernel
-from tilelang.target.cuda.reading.scratch import ARRAY, read_by, scratch_arrays
-from tilelang.target.cuda.reading.tree import (
+from tilelang.target.cuda.analysis.scratch import ARRAY, read_by, scratch_arrays
+from tilelang.target.cuda.analysis.uniformity import Uniformity, evaluated
+from tilelang.target.cuda.tile.nest import READ
+from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
     Loop,
@@ -32,7 +33,6 @@ from tilelang.target.cuda.reading.tree import (
     read_tree,
     walk,
 )  # fmt: skip
-from tilelang.target.cuda.reading.uniformity import Uniformity, evaluated
 from tilelang.transform.substitute import substitute
 
 

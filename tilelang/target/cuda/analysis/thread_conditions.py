@@ -1,0 +1,104 @@
+"""Conditions on the thread's number, evaluated for each thread of a block."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import walk_expr
+from tilelang.target.cuda.tile.nest import conjuncts
+from tilelang.tileop.thread import intrinsic_name
+
+_WARP = 32
+
+_BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
+    ir.Add: operator.add,
+    ir.Sub: operator.sub,
+    ir.Mul: operator.mul,
+    ir.FloorDiv: operator.floordiv,
+    ir.FloorMod: operator.mod,
+    ir.LShift: operator.lshift,
+    ir.RShift: operator.rshift,
+    ir.BitwiseAnd: operator.and_,
+    ir.Min: min,
+    ir.Max: max,
+    ir.LT: operator.lt,
+    ir.LE: operator.le,
+    ir.GT: operator.gt,
+    ir.GE: operator.ge,
+    ir.EQ: operator.eq,
+    ir.NE: operator.ne,
+    ir.And: lambda a, b: a and b,
+    ir.Or: lambda a, b: a or b,
+}
+_INTRINSICS: Mapping[str, Callable[[int], int]] = {
+    "lane_idx": lambda thread: thread % _WARP,
+    "warp_idx": lambda thread: thread // _WARP,
+    "warp_idx_sync": lambda thread: thread // _WARP,
+    "warp_group_idx": lambda thread: thread // 128,
+}
+
+
+class _Unknown(Exception):
+    """The condition depends on more than the thread's number."""
+
+
+class ThreadConditions:
+    """Conditions on the thread's number, evaluated for each thread.
+
+    Args:
+        threads: the variables of the thread's index with their extents.
+        definitions: what the program binds names to.
+    """
+
+    def __init__(self, threads: Any, definitions: Mapping[Any, Any]):
+        self.places: dict[Any, tuple[int, int]] = {}
+        step = 1
+        for var, extent in threads:
+            self.places[var] = (step, extent)
+            step *= extent
+        self.values = definitions
+
+    def members(self, condition: Any, threads: tuple[int, int]) -> tuple[list[bool] | None, Any]:
+        """Which threads meet the part of a condition that is about threads (None if none is), and the rest of it."""
+        mine, rest = [], None
+        for part in conjuncts(condition):
+            if self.names_thread(part):
+                mine.append(part)
+            else:
+                rest = part if rest is None else ir.And(rest, part)
+        if not mine:
+            return None, None
+        try:
+            return [all(self.value(part, thread) for part in mine) for thread in range(threads[0], sum(threads))], rest
+        except _Unknown:
+            return None, None
+
+    def names_thread(self, expr: Any) -> bool:
+        return any(
+            (isinstance(part, ir.Var) and (part in self.places or (part in self.values and self.names_thread(self.values[part]))))
+            or intrinsic_name(part) in _INTRINSICS
+            for part in walk_expr(expr)
+        )
+
+    def value(self, expr: Any, thread: int) -> Any:
+        """The value of an expression in one thread."""
+        if isinstance(expr, ir.IntImm):
+            return int(expr.value)
+        if isinstance(expr, ir.Var) and expr in self.places:
+            step, extent = self.places[expr]
+            return thread // step % extent
+        if isinstance(expr, ir.Var) and expr in self.values:
+            return self.value(self.values[expr], thread)
+        if type(expr) in _BINARY:
+            return _BINARY[type(expr)](self.value(expr.a, thread), self.value(expr.b, thread))
+        if isinstance(expr, ir.Not):
+            return not self.value(expr.a, thread)
+        if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64", "uint32", "uint64", "bool"):
+            return self.value(expr.value, thread)
+        number = _INTRINSICS.get(intrinsic_name(expr) or "")
+        if number is None:
+            raise _Unknown
+        return number(thread)

@@ -1,0 +1,120 @@
+"""Conditions on the thread's number around tile operators: ``if tx < 128: T.gemm(...)`` is work of those 128 threads.
+
+A tile operator is shared out among the threads that run it. Below a condition that only some threads of the block meet these are
+not all, so that such a branch becomes a :class:`~tilelang.target.cuda.tile.tree.Scope` of its threads. The condition is simply
+evaluated for every thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.span import location_of
+from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
+from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.tree import (
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Scalar,
+    Scope,
+    Sequence,
+    walk,
+)
+
+WARP = 32
+
+
+def split_threads(root: Sequence, kernel: Kernel) -> None:
+    """Makes the branches of threads in a tree scopes, in place.
+
+    Raises:
+        CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
+    """
+    _Splitter(kernel).sequence(root, (0, kernel.thread_count))
+
+
+class _Splitter:
+    """Walks a tree with the threads, as (first, count), that run each part of it."""
+
+    def __init__(self, kernel: Kernel):
+        self.values: dict[Any, Any] = {}
+        self.conditions = ThreadConditions(kernel.threads, self.values)
+
+    # The tree ----------------------------------------------------------------------------------------------------------
+
+    def sequence(self, sequence: Sequence, threads: tuple[int, int]) -> None:
+        sequence.items = [new for node in sequence.items for new in self.node(node, threads)]
+
+    def node(self, node: Any, threads: tuple[int, int]) -> list[Any]:
+        """What a node becomes."""
+        if isinstance(node, Branch):
+            return self.branch(node, threads)
+        if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
+            self.values[node.stmt.var] = node.stmt.value
+        elif isinstance(node, Loop) and node.parts is not None:
+            node.parts = [(stmt, [new for each in nodes for new in self.node(each, threads)]) for stmt, nodes in node.parts]
+            node.body = Sequence([each for _, nodes in node.parts for each in nodes])
+        elif isinstance(node, (Loop, Repeat)):
+            self.sequence(node.body, threads)
+        elif isinstance(node, Scope):
+            self.sequence(node.body, node.threads or threads)
+        return [node]
+
+    def branch(self, node: Branch, threads: tuple[int, int]) -> list[Any]:
+        """The scopes that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
+        members = rest = None
+        if any(_is_shared_out(inner) for inner in walk(node)):
+            members, rest = self.conditions.members(node.stmt.condition, threads)
+        if members is None or (rest is not None and node.otherwise is not None):
+            self.sequence(node.then, threads)
+            if node.otherwise is not None:
+                self.sequence(node.otherwise, threads)
+            return [node]
+        then = node.then
+        if rest is not None:
+            then = Sequence([Branch(ir.IfThenElse(rest, node.stmt.then_case, None, node.stmt.span), then, None)])
+        made = self.scope(node, then, members, threads)
+        if node.otherwise is not None:
+            made += self.scope(node, node.otherwise, [not each for each in members], threads)
+        return made
+
+    def scope(self, node: Branch, body: Sequence, members: list[bool], threads: tuple[int, int]) -> list[Any]:
+        """The statements of one side of a branch as work of the threads that take it."""
+        chosen = [threads[0] + place for place, each in enumerate(members) if each]
+        if not chosen or not body.items:
+            return []
+        first, count = chosen[0], len(chosen)
+        _check(node, body, first, count, chosen[-1])
+        self.sequence(body, (first, count))
+        if all(isinstance(each, Scope) and each.threads for each in body.items):
+            return body.items
+        if count < threads[1]:
+            return [Scope(node.stmt, body, (first, count), by_thread=True)]
+        own = any(isinstance(inner, Scalar) for inner in walk(body))
+        return [Scope(node.stmt, body, by_thread=True)] if own else body.items
+
+
+def _is_shared_out(node: Any) -> bool:
+    """Whether the threads that run a node share its work."""
+    return isinstance(node, Parallel) or (isinstance(node, Operator) and rule_of(node.op).scoped)
+
+
+def _check(node: Branch, body: Sequence, first: int, count: int, last: int) -> None:
+    shared = [inner for inner in walk(body) if _is_shared_out(inner)]
+    if not shared:
+        return
+    if last - first + 1 != count:
+        raise CompileError("a tile operator below a condition that only some threads between others meet").at(
+            location_of(node.stmt.span)
+        )
+    whole = first % WARP == 0 and count % WARP == 0
+    if not whole and (first // WARP != last // WARP or any(isinstance(n, Operator) and rule_of(n.op).in_warps for n in shared)):
+        raise CompileError(
+            f"a tile operator below a condition that threads {first} to {last} meet", hint="give it whole warps of 32 threads"
+        ).at(location_of(node.stmt.span))
