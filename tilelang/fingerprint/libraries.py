@@ -14,7 +14,7 @@ import re
 import sys
 import typing
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilelang.fingerprint import genuine
 
@@ -157,7 +157,14 @@ def _other_label(value: Any) -> str | None:
     return None if found is None else f"library {found} {version(found.partition('.')[0])}"
 
 
-_identities: dict[int, tuple[Any, str]] = {}
+class _Named(NamedTuple):
+    """An object and the listed names under which a library has it; whether it is the library's own is asked on look-up."""
+
+    value: Any
+    names: list[tuple[str, str]]  # (module, name)
+
+
+_identities: dict[int, _Named] = {}
 _loaded: list[int] = []
 
 
@@ -166,18 +173,20 @@ def _name_of(value: Any) -> str | None:
     modules = [name for name in ("builtins", "collections", "itertools", "types", *TRUSTED_NAMES) if name in sys.modules]
     if _loaded != [len(modules)]:
         _loaded[:] = [len(modules)]
+        _identities.clear()
         for module in modules:
-            for name, item in vars(sys.modules[module]).items():
-                if _is_listed_object(module, name, item):
-                    _identities.setdefault(id(item), (item, f"{module}.{name}"))
-    found = _identities.get(id(value))
-    return None if found is None else found[1]
+            found = vars(sys.modules[module])
+            # Sorted: an object of two names (numpy.abs, numpy.absolute) has the same label in every process.
+            for name in sorted(TRUSTED_NAMES.get(module, found.keys()) & found.keys()):
+                _identities.setdefault(id(found[name]), _Named(found[name], [])).names.append((module, name))
+    named = _identities.get(id(value))
+    return None if named is None else next((".".join(name) for name in named.names if _is_listed_object(*name, value)), None)
 
 
 def _is_listed_object(module: str, name: str, value: Any) -> bool:
     if module in ("builtins", "collections", "itertools", "types"):
         return genuine.is_compiled(value) and isinstance(value, type) and name not in IMPURE_BUILTINS
-    return name in TRUSTED_NAMES[module] and _is_of_package(module, name, value)
+    return _is_of_package(module, name, value)
 
 
 def _is_of_package(package: str, name: str, value: Any) -> bool:

@@ -14,10 +14,10 @@ import functools
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilelang.cache.keys import installed, state_memo
 
@@ -43,8 +43,7 @@ class Fingerprint:
     loaded_is_on_disk: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(NamedTuple):
     kind: str
     name: str  # relative to its tree
     path: str
@@ -90,24 +89,39 @@ def _is_settled(file: _File) -> bool:
 
 def files() -> Iterator[_File]:
     """The files that make up the compiler."""
+    for kind, name, entry in _entries():
+        yield _File(kind, name, entry.path, _stat_data(entry.stat()))
+    for name, record in _records():
+        yield _File(name, name, record, _stat_data(os.stat(record)))
+
+
+def folders(kinds: Collection[str] | None = None) -> list[str]:
+    """The directories that hold files of the compiler, or only those of some kinds."""
+    found = {os.path.dirname(entry.path) for kind, _, entry in _entries() if kinds is None or kind in kinds}
+    if kinds is None:
+        found |= {os.path.dirname(record) for _, record in _records()}
+    return sorted(found)
+
+
+def _stat_data(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _entries() -> Iterator[tuple[str, str, os.DirEntry]]:
+    """(kind, name, entry) of each file in our own trees."""
     yield from _tree(PACKAGE, "")
     if _HEADERS_IN_TREE.is_dir():
         yield from _tree(_HEADERS_IN_TREE, "tl_templates/")
-    for name, record in _records():
-        found = os.stat(record)
-        yield _File(name, name, record, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
 
 
-def _tree(folder: os.PathLike | str, prefix: str) -> Iterator[_File]:
+def _tree(folder: os.PathLike | str, prefix: str) -> Iterator[tuple[str, str, os.DirEntry]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
                 if entry.name != "__pycache__":
                     yield from _tree(entry.path, f"{prefix}{entry.name}/")
-            elif (kind := _KIND_BY_SUFFIX.get(os.path.splitext(entry.name)[1])) is not None:
-                found = entry.stat()
-                stat = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-                yield _File(kind, prefix + entry.name, entry.path, stat)
+            elif (kind := _KIND_BY_SUFFIX.get(entry.name[entry.name.rfind(".") :])) is not None:
+                yield kind, prefix + entry.name, entry
 
 
 @functools.cache

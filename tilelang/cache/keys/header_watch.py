@@ -43,7 +43,7 @@ def _renew() -> None:
     if _queue is not None:
         os.close(_queue)
     generation = object()
-    _queue = _open(sorted({os.path.dirname(file.path) for file in _headers()}))
+    _queue = _open(fingerprint.folders({"headers"}))
 
 
 def _open(folders: list[str]) -> int | None:
@@ -60,12 +60,8 @@ def _open(folders: list[str]) -> int | None:
     return queue
 
 
-def _headers() -> list[Any]:
-    return [file for file in fingerprint.files() if file.kind == "headers"]
-
-
 def _stats() -> tuple:
-    return tuple((file.path, file.stat) for file in _headers())
+    return tuple((file.path, file.stat) for file in fingerprint.files() if file.kind == "headers")
 
 
 _steady: tuple[Callable, int, Fingerprint] | None = None
@@ -79,7 +75,7 @@ def steady(fingerprint_of: Callable[[Path | None], Fingerprint], memo_file: Path
     if _steady is not None:
         os.close(_steady[1])
         _steady = None
-    queue = _open(sorted({os.path.dirname(file.path) for file in fingerprint.files()}))
+    queue = _open(fingerprint.folders())
     found = fingerprint_of(memo_file)
     if queue is not None:
         _steady = fingerprint_of, queue, found
