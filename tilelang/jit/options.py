@@ -7,7 +7,6 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from tilelang import env, option
@@ -135,9 +134,8 @@ def annotated_options(func: Any, options: CompileOptions) -> CompileOptions:
     )
 
 
-@lru_cache(maxsize=8)
 def toolchain(kind: str) -> Mapping[str, str]:
-    """Versions of the tools that a target kind runs, for the kernel key."""
+    """Versions of the tools that a target kind runs, for the kernel key; a tool that is replaced meanwhile is another one."""
     tools = {"apache-tvm": package_version("apache-tvm")}
     if kind in ("c", "cuda"):  # the host code of a CUDA kernel is C too
         tools["cc"] = executable_version(c_compiler(), "--version")

@@ -19,6 +19,7 @@ from tilelang.cache.keys.versions import executable_version
 from tilelang.errors import CacheError
 from tilelang.fingerprint.canonical import NotCanonical, canonical
 from tilelang.fingerprint.plain import _python_plain_key, plain_key
+from tilelang.jit.options import toolchain
 
 from . import fakes
 
@@ -229,6 +230,18 @@ def test_version_of_an_executable_follows_the_file(tmp_path, monkeypatch):
     assert executable_version("toolx") == "toolx 1.0"
     tool.write_text("#!/bin/sh\necho $0 1.0.1\n")
     assert executable_version("toolx") == "toolx 1.0.1"
+
+
+def test_a_c_compiler_that_is_replaced_in_a_running_process_is_another_one(tmp_path, monkeypatch):
+    compiler = tmp_path / "wrapped-cc"
+    compiler.write_text('#!/bin/sh\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("TILELANG_CC", str(compiler))
+    before = toolchain("c")
+    assert toolchain("c") == before
+    compiler.write_text('#!/bin/sh\nexec cc -O1 "$@"\n')
+    after = toolchain("c")
+    assert (after["cc"], after["cc file"] != before["cc file"]) == (before["cc"], True)
 
 
 def test_version_of_an_executable_is_asked_once_on_a_machine(tmp_path):

@@ -17,18 +17,26 @@ from tilelang.fingerprint.canonical import digest
 def executable_version(program: str, *arguments: str) -> str:
     """What ``program --version`` prints (or with ``arguments`` in its place), asked once for each state of the file."""
     path = shutil.which(program)
-    if path is None:
-        return ""
-    found = os.stat(path)
-    return _version(path, arguments or ("--version",), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return "" if path is None else _version(path, arguments or ("--version",), *_state(path))
 
 
 def executable_content(program: str) -> str:
     """SHA-256 of the program's file, which may be a script around another one; empty where it cannot be read."""
+    path = shutil.which(program)
     try:
-        return hashlib.sha256(Path(shutil.which(program) or "").read_bytes()).hexdigest()
+        return "" if path is None else _content(path, *_state(path))
     except OSError:
         return ""
+
+
+def _state(path: str) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+@functools.lru_cache(maxsize=32)
+def _content(path: str, *state: int) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @functools.cache
