@@ -1,4 +1,4 @@
-"""What a compiler hands over: plain, picklable data and nothing else.
+"""The compiler's output as plain, picklable data.
 
 A :class:`KernelArtifact` is produced by a target, stored by the cache and loaded by an execution backend. It holds
 bytes, strings and numbers only, so that the cache never needs TVM or torch to read one, and a process can run a kernel

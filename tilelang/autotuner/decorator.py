@@ -17,7 +17,7 @@ from tilelang.keywords import near_keywords
 
 
 class AutoTunedFunction:
-    """What :func:`autotune` makes of a ``@tilelang.jit`` function.
+    """A ``@tilelang.jit`` function whose tunable arguments are searched.
 
     Args:
         function: the factory or eager function.

@@ -1,4 +1,4 @@
-"""What a search takes and gives, by the names that programs import it by."""
+"""The records of a search, under the names that programs import."""
 
 from tilelang.autotuner.tuner import AutotuneResult, ProfileArgs
 from tilelang.refusals import attributes

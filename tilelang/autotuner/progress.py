@@ -1,4 +1,4 @@
-"""How far a search is: a bar on a terminal, nothing elsewhere."""
+"""The progress of a search: a bar on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 

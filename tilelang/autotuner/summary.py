@@ -1,4 +1,4 @@
-"""What a search leaves for people: ``scripts/<name>/<hash>/summary.txt``, and links to the kernels that it compiled."""
+"""The readable summary of a search, ``scripts/<name>/<hash>/summary.txt``, and links to its kernels."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class AutoTuner:
             print(f"tilelang: results of tuning {task.name} are not kept: {task.reason}", file=sys.stderr)
         search = _Search(function, args, kwargs, profile, task, early_stop_factor if early_stop else math.inf)
         with records.only_one(task):
-            # Who waited here for another process finds its results now.
+            # After a wait for another process its results are in the index.
             trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state != "timeout"}
             todo = [config for config in candidates if config_digest(config) not in trials]
             search.best = min((t.milliseconds for t in trials.values() if t.state == "measured"), default=math.inf)
@@ -246,7 +246,7 @@ class _Search:
             except AssertionError as error:
                 return Trial(config, "wrong", None, str(error), key)
             latency = self._time(kernel, self.best * self.give_up_factor)
-        except Exception as error:  # whatever a candidate raises, the others are still worth trying
+        except Exception as error:  # a candidate that raises anything at all does not end the search
             return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
         if math.isinf(latency):
             return Trial(config, "stopped", None, f"slower than {self.give_up_factor:g} times the best", key)

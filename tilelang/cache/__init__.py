@@ -1,4 +1,4 @@
-"""The kernel cache: artifacts in immutable directories, an SQLite index beside them, and the keys that find them.
+"""The kernel cache: artifacts in immutable directories, an SQLite index, and the keys of both.
 
 Imports nothing heavy: names are resolved on first use, so that a process that only reads a kernel from disk loads neither
 SQLAlchemy nor a compiler.

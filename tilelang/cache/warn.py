@@ -1,4 +1,4 @@
-"""One warning for one kind of trouble: a full disk met by a thousand kernels is said once."""
+"""Warnings that are given once for each kind of trouble in a process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def guarded(work: Callable[[], Result], otherwise: Result, what: str) -> Result:
     """``work()``; where it raises, a warning that begins with ``what``, and ``otherwise``."""
     try:
         return work()
-    except Exception as error:  # whatever goes wrong in a cache must not fail the call that it was to speed up
+    except Exception as error:  # no failure of the cache may fail the call that it was to speed up
         once(what, f"{what}: {describe(error)}")
         return otherwise
 
@@ -40,5 +40,5 @@ def describe(error: BaseException) -> str:
 
 
 def reset() -> None:
-    """Forgets what was said (for tests)."""
+    """Forgets all warnings given so far (for tests)."""
     _said.clear()

@@ -1,4 +1,4 @@
-"""Hooks on generated code, which this compiler does not have: the text of a kernel is part of what its cache key stands for."""
+"""Hooks on generated code, all refused: the cache key of a kernel determines its code, which a hook would change."""
 
 from __future__ import annotations
 

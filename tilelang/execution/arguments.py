@@ -1,4 +1,4 @@
-"""What a kernel may be called with: the reference check, and the message for each thing that can be wrong.
+"""The reference check of call arguments, with the message for each possible mistake.
 
 Backends check arguments in whatever way is fastest. When their check refuses a call, :func:`prepare` looks again, slowly,
 and either raises the error that names the parameter, what was expected and what came, or returns the arguments in the form

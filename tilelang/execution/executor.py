@@ -1,4 +1,4 @@
-"""What a backend makes of an artifact."""
+"""The result of a backend: a loaded artifact."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _flags(launch: KernelLaunch) -> int:
 
 
 class RuntimeLauncher:
-    """What ``kernel.py`` calls, over the device runtime: the simulator."""
+    """The launcher of ``kernel.py`` over the device runtime: the simulator."""
 
     def __init__(self, artifact: KernelArtifact, directory: Path):
         self._launches = artifact.launches

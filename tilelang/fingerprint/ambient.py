@@ -53,7 +53,7 @@ def _expect_the_environment(describer: Describer) -> None:
 
 @describes(logging.Logger, logging.RootLogger)
 def _logger(describer: Describer, value: logging.Logger) -> None:
-    """A logger tells the user something; what code can decide by is whether it would."""
+    """A logger: its output does not reach the code, but its level does, which ``isEnabledFor`` reads."""
     state = _logger_state(value)
     describer.record_probe(lambda: _logger_state(value), state)
     describer.text(f"logger {value.name} {state}")

@@ -98,7 +98,7 @@ def _ordered_text(value: Any) -> list[str]:
 
 
 def hash_order(describer: Describer) -> None:
-    """Feeds what decides the order of sets that are made while the code runs."""
+    """Feeds the hash seed, which decides the iteration order of sets that the code creates."""
     if sys.flags.hash_randomization:
         describer.only_here("it makes sets, whose order differs between processes (PYTHONHASHSEED fixes it)")
     describer.text(f"hash {hash('tilelang')}")

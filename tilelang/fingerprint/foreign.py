@@ -69,7 +69,7 @@ def _size(describer: Describer, value: Any) -> None:
 
 
 def _path(describer: Describer, value: Any) -> None:
-    """A path is its text, as long as nobody looks at the file."""
+    """A path counts as its text; code that looks at the file is refused elsewhere."""
     describer.text(f"path {type(value).__name__} {value!s}")
     describer.value(type(value))
 

@@ -131,7 +131,7 @@ def _reads(describer: Describer, value: FunctionType) -> None:
     scope = modules.Scope(value)
     for read in (*found.reads, *_annotation_reads(describer, value.__code__)):
         if not (value.__code__.co_name == "__hash__" and modules.is_builtin_hash(read, scope)):
-            # What `__hash__` gives is seen only by `hash`, which is refused, and in the order of sets.
+            # The result of `__hash__` is visible only to `hash`, which is refused, and in the order of sets.
             modules.read(describer, read, scope)
 
 

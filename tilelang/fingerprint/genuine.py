@@ -1,4 +1,4 @@
-"""Is code really a library's? A name or a file name says nothing: both can be set by whoever makes a function.
+"""Tests whether code really belongs to a library. Names prove nothing: a function's module and file name can be set.
 
 A function counts as a library's only if its code is among what the library's own source file compiles to, and a class only if
 all functions in it are.

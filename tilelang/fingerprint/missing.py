@@ -1,4 +1,4 @@
-"""The mark for what is not there."""
+"""The sentinel for a value that does not exist."""
 
 from __future__ import annotations
 

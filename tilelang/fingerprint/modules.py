@@ -175,7 +175,7 @@ def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:
 
 
 def _is_pristine(describer: Describer, module: ModuleType, name: str, value: Any) -> bool:
-    """Feeds an attribute of a module of ours by name, unless somebody put another value there.
+    """Feeds an attribute of one of tilelang's modules by name, unless it was replaced by another value.
 
     What a module of ours makes on demand must not be made here: that would load the compiler. A name that is not there
     yet, and one that holds what the module would put there, are the same.

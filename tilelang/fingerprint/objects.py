@@ -86,7 +86,7 @@ def _is_ours(kind: type) -> bool:
 
 
 def own_dict(value: Any) -> dict[str, Any] | None:
-    """The dictionary of an object, whatever its class makes of ``__dict__``; None where it has none."""
+    """The instance dictionary of an object, also where its class overrides ``__dict__``; None where it has none."""
     for base in type(value).__mro__:
         found = base.__dict__.get("__dict__")
         if type(found) is GetSetDescriptorType:

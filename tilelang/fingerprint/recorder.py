@@ -1,4 +1,4 @@
-"""What a run really touches: the other half of a closed world, which checks the reading of the code.
+"""Dynamic check of the static analysis: records what a run of the code really accesses.
 
 While a program is traced for the first time, all functions of the user that start are noted, with the compiled functions that
 they call, the files that they open and the environment variables that they look at. Python 3.12 and later tell by
@@ -31,7 +31,7 @@ _MODULE = "<module>"
 
 
 class Touched:
-    """What one run touched.
+    """The accesses of one run.
 
     Attributes:
         codes: code of the user that ran.
@@ -94,7 +94,7 @@ _hooked: list[bool] = []
 
 @contextlib.contextmanager
 def recording() -> Iterator[Touched | None]:
-    """What the body touches in this thread; None where a debugger or profiler is at work, which would be disturbed."""
+    """The accesses of the body in this thread; None under a debugger or profiler, which recording would disturb."""
     touched = Touched()
     with _lock:
         end = _begin_monitoring(touched) if sys.version_info >= (3, 12) else _begin_profiling(touched)
@@ -155,7 +155,7 @@ def _begin_monitoring(touched: Touched) -> Any:
 
 
 def _is_frozen_choice(function: Any) -> bool:
-    """Whether a library's call may be left out from now on: it went to nothing that asks the system."""
+    """Whether calls of this function need no further recording: it is no builtin that reads system state."""
     return _system_module(function) is None
 
 

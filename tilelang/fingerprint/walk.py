@@ -25,7 +25,7 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Unfaithful(Exception):
-    """A value that no fingerprint tells from all others; the message says what and where."""
+    """A value that no fingerprint identifies uniquely; the message names the value and its place."""
 
 
 DESCRIBERS: dict[type, Callable[[Describer, Any], None]] = {}
@@ -57,7 +57,7 @@ class Describer:
         self.trusting = trusting
         self._state = hashlib.sha256()
         self._order: dict[int, int] = {}
-        self._alive: list[Any] = []  # what was seen, so that no identity is used twice
+        self._alive: list[Any] = []  # keeps visited objects alive, so that no id() is reused
         self._where: list[str] = []
         self._count = 0
         self._limits: dict[str, frozenset[str]] = {}

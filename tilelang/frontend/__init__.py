@@ -1,4 +1,4 @@
-"""The front end: an annotated Python function becomes a tile program (a ``PrimFunc``).
+"""The front end: traces an annotated Python function into a tile program (a ``PrimFunc``).
 
 The function's syntax tree is rewritten so that control flow, assignments and subscripts go through :mod:`hooks`, then the
 rewritten function simply runs; every language call it makes appends statements to the current :mod:`builder`. Python values

@@ -1,4 +1,4 @@
-"""What a Python name is bound to when a program assigns to it.
+"""Assignment: the value that a Python name is bound to when a traced program assigns to it.
 
 An expression that reads memory is computed where it is assigned, by a ``Bind`` statement: names hold values, not formulas that
 would read something else later. Short index arithmetic over immutable values is repeated instead.
@@ -23,7 +23,7 @@ _INLINE_LIMIT = 24
 
 
 def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
-    """What ``name = value`` binds the name to; ``before`` is what it held."""
+    """The value that ``name = value`` binds; ``before`` is the previous value."""
     if isinstance(value, LocalVar):
         if value.fresh:
             value.fresh = False
@@ -44,7 +44,7 @@ def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
 
 
 def distributed(names: tuple[str, ...], items: list[Any]) -> list[Any]:
-    """One item for each name; the starred name gets a list of what the others leave."""
+    """One item for each name; the starred name gets the list of the remaining items."""
     star = next((position for position, name in enumerate(names) if name.startswith("*")), None)
     if star is None:
         if len(items) != len(names):

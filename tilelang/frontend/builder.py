@@ -39,7 +39,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """What ``T.get_thread_binding`` and its like ask about the enclosing kernel."""
+    """The enclosing kernel's indices and extents, for ``T.get_thread_binding`` and similar functions."""
 
     blocks: tuple[Any, ...]
     block_extents: tuple[Any, ...]
@@ -127,7 +127,7 @@ class Builder:
         return stmt
 
     def apart(self, compute: Callable[[], Any]) -> tuple[Any, list[Any]]:
-        """What ``compute`` gives, and the statements that it would have appended."""
+        """The result of ``compute``, and the statements that it would have appended."""
         frame = Frame("apart", sequence)
         self.frames.append(frame)
         value = compute()
@@ -214,7 +214,7 @@ class Builder:
         return buffer
 
     def dynamic_size(self, name: str, var: Any) -> Any:
-        """The program's variable of a dynamic size; ``var`` becomes it where the name is new.
+        """The program's variable of a dynamic size; a new name is bound to ``var``.
 
         Raises:
             CompileError: the name was used with another type.

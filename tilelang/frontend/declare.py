@@ -1,4 +1,4 @@
-"""What a program declares: its arguments, by annotations, and the tensors that a call allocates."""
+"""Declarations of a program: its arguments, from annotations, and the tensors that a call allocates."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _size(size: Any, name: str) -> Any:
 
 
 def declare_argument(builder: Builder, name: str, present: Any, annotation: Any) -> Any:
-    """What ``name: annotation`` binds in an eager program."""
+    """The argument that ``name: annotation`` declares in an eager program."""
     state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
         if isinstance(annotation, TensorSpec) and present is None:

@@ -1,4 +1,4 @@
-"""What rewritten user code calls while it is traced; each hook has Python's meaning for ordinary values.
+"""The functions that rewritten user code calls while it is traced; for ordinary values each has Python's meaning.
 
 See :mod:`tilelang.frontend.rewrite` for where each call comes from.
 """
@@ -39,7 +39,7 @@ class Hooks:
         return name
 
     def assign(self, scope: dict[str, Any], name: str, value: Any) -> Any:
-        """``name = value``: what the Python name is bound to."""
+        """``name = value``: the value that the Python name is bound to."""
         builder = current()
         builder.pending_name = None
         before = scope.get(name, UNBOUND)
@@ -98,7 +98,7 @@ class Hooks:
         return is_stale(frame, frame.assigned[key], scope.get(name))
 
     def stale(self, scope: dict[str, Any], name: str) -> Any:
-        """What a stale name is bound to."""
+        """The placeholder that a stale name is bound to."""
         frame = current().closed
         kind = "loop" if frame is not None and frame.kind == "loop" else "condition"
         scope[name] = Unusable(StaleValueError(name, kind))
@@ -278,7 +278,7 @@ HOOKS = Hooks()
 
 
 def _items(values: Any) -> list[Any]:
-    """What an assignment to several names unpacks; a scalar is one value."""
+    """The items that an assignment to several names unpacks; a scalar counts as one item."""
     return [values] if isinstance(as_operand(values), ir.PrimExpr) and not is_buffer(values) else list(values)
 
 

@@ -1,4 +1,4 @@
-"""Vector values: every vector is taken apart into its lanes before it becomes a statement.
+"""Scalarisation of vector values: each vector is split into its lanes before a statement is emitted.
 
 ``C[T.Ramp(i, 1, 4)] = A[T.Ramp(j, 1, 4)] * 2`` becomes a vectorised loop over four scalar assignments, so that no later stage
 knows vectors. A vector that a name holds is read when it is bound: its lanes become variables, the vector a ``Shuffle`` of them.

@@ -80,7 +80,7 @@ def carried_names(loop: ast.For | ast.While) -> set[str]:
 
 
 class _FirstUse:
-    """Follows one pass through a block: what is read before every path to it has written it."""
+    """Follows the paths through a block and finds names that are read before every path has written them."""
 
     def __init__(self, written: set[str] | None = None):
         self.written = set(written or ())

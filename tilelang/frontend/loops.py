@@ -1,4 +1,4 @@
-"""Loops of the language as values: what ``T.serial``, ``T.Parallel``, ``T.Pipelined`` … return, and how one is opened."""
+"""Loop objects: the values that ``T.serial``, ``T.Parallel``, ``T.Pipelined`` … return, and how a loop is opened."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LoopSpec:
         )
 
     def open(self, builder: Builder, names: tuple[str, ...]) -> tuple[Any, Any]:
-        """Opens the nest; returns its frame and what the ``for`` target is bound to."""
+        """Opens the nest; returns its frame and the value of the ``for`` target."""
         span = builder.span()
         loops, values = [], []
         for position, (first, extent, step) in enumerate(self.ranges):
@@ -74,7 +74,7 @@ def each_element(
 
 
 def _read_once(builder: Builder, name: str, bound: Any) -> Any:
-    """A bound of the loop; one that reads memory is computed before the loop, whose body may change what it read."""
+    """A loop bound; one that reads memory is evaluated before the loop, since the body may change that memory."""
     bound = as_expr(bound)
     return builder.bind(name, bound) if reads_memory(bound) else bound
 

@@ -1,4 +1,4 @@
-"""Python's operators in a kernel: for ordinary values what they always are, for run-time values expressions.
+"""Python's operators in a kernel: unchanged for ordinary values, expressions for run-time values.
 
 ``and``, ``or``, ``not``, ``in``, chained comparisons and conditional expressions are here because Python does not let an object
 override them; divisions and powers because TVM's operators leave them undefined, or compute them wrongly, for some operands.

@@ -27,7 +27,7 @@ from tilelang.language.tensors import TensorSpec, declared_pointer
 
 
 def _run(function: Callable[..., Any], arguments: Mapping[str, Any], builder: Builder) -> Any:
-    """Runs a rewritten function; whatever goes wrong becomes an error at the user's line."""
+    """Runs a rewritten function; an exception becomes an error located at the user's line."""
     try:
         with activate(builder):
             return rewrite(function, HOOKS)(**arguments)

@@ -91,7 +91,7 @@ class _Check:
     def _error(self, buffer: Any, problem: str, hint: str, span: Any) -> ReducerError:
         return ReducerError(buffer.name, self.reducers[buffer], problem, hint).at(location_of(span))
 
-    # What statements do ----------------------------------------------------------------------------------------------
+    # Uses of a reducer in statements ---------------------------------------------------------------------------------
 
     def _operator(self, record: Any, span: Any) -> None:
         for region, access in record.regions():
@@ -129,7 +129,7 @@ class _Check:
                 if load.source in self.reducers:
                     self._read(load.source, span)
 
-    # What that means -------------------------------------------------------------------------------------------------
+    # Legality of those uses ------------------------------------------------------------------------------------------
 
     def _begin(self, buffer: Any, value: Any, span: Any) -> None:
         if self.reducers[buffer] in _COUNTED and not _is_zero(value):

@@ -39,7 +39,7 @@ def look_up(table: Any, key: Any) -> Any:
 
 
 class _Rows:
-    """A table, or what an index of its first axes leaves of it.
+    """A constant table, or the sub-table that indices of its first axes select.
 
     Attributes:
         shape: sizes of the remaining axes.

@@ -22,7 +22,7 @@ class ExprLike:
     __slots__ = ()
 
     def expr(self) -> Any:
-        """The TVM expression that this value stands for now."""
+        """The TVM expression of this value at the present point of the trace."""
         raise TypeError(f"{type(self).__name__} has no value")
 
     def __tvm_ffi_object__(self) -> Any:
@@ -197,7 +197,7 @@ class DynamicSize(ExprLike):
 
 
 class Unusable:
-    """What a name holds after control flow made its value depend on run-time conditions; any use is an error."""
+    """The placeholder of a name whose value depends on run-time control flow; any use is an error."""
 
     __slots__ = ("_error",)
 

@@ -38,7 +38,7 @@ class VectorArray(BufferLike):
 
     @property
     def name(self) -> str:
-        """What the array is called in messages."""
+        """The array's name in messages."""
         return self.buffer.name
 
     @property
@@ -65,5 +65,5 @@ def declared_sizes(sizes: list[Any], dtype: DType) -> list[Any]:
 
 
 def typed(buffer: Any, dtype: DType) -> Any:
-    """What a program calls a buffer that holds elements of ``dtype``."""
+    """The object by which a program accesses a buffer of elements of ``dtype``."""
     return buffer if dtype.lanes == 1 else VectorArray(buffer)

@@ -41,14 +41,14 @@ def _visit(stmt: Any, known: set) -> None:
 
 
 def _defined(stmt: Any) -> list[Any]:
-    """What a statement defines for the statements after it."""
+    """The variables that a statement defines for the statements after it."""
     if isinstance(stmt, ir.Bind):
         return [stmt.var]
     return [stmt.buffer] if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)) else []
 
 
 def _scoped(stmt: Any) -> list[Any]:
-    """What a statement defines for its own body."""
+    """The variables that a statement defines for its own body."""
     if isinstance(stmt, ir.For):
         return [stmt.loop_var]
     if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar):

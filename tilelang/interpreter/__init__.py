@@ -1,4 +1,4 @@
-"""The interpreter: it executes a tile program as docs/semantics.md defines it, on CPU tensors, and says where it has no meaning.
+"""The interpreter: executes a tile program on CPU tensors as docs/semantics.md defines it, and reports undefined behaviour.
 
 It works on the tile IR as the front end makes it and shares nothing with the targets: what it gives is what every target has to
 give.

@@ -27,7 +27,7 @@ def both(a: Mask, b: Mask) -> Mask:
 
 
 def some(mask: Mask) -> bool:
-    """Whether any lane takes part."""
+    """Whether any lane is active."""
     return mask if isinstance(mask, bool) else bool(mask.any())
 
 
@@ -74,7 +74,7 @@ def row_of(x: Any, storage: Storage) -> Any:
 
 
 def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> Any:
-    """The values of elements; outside of a tensor its safe value."""
+    """The values of elements; reads outside of a tensor give its safe value."""
     at, inside = locate(x, view, indices)
     storage = view.storage
     if inside is False:
@@ -147,7 +147,7 @@ def _cells(view: View, at: Any) -> Any:
 
 
 def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
-    """Sets elements, one a lane that takes part; outside of a tensor nothing."""
+    """Stores one element for each active lane; stores outside of a tensor are dropped."""
     at, inside = locate(x, view, indices)
     if inside is False:
         return

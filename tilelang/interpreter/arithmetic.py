@@ -1,4 +1,4 @@
-"""What each operator computes, as docs/language.md's tables have it: one entry an operator.
+"""The operators' arithmetic, one table entry each, as docs/language.md defines it.
 
 An entry takes the element type of the operands and their values, scalars or arrays over the lanes.
 """
@@ -66,7 +66,7 @@ def shift_left(kind: Element, a: Any, b: Any) -> Any:
 
 
 def shift_right(kind: Element, a: Any, b: Any) -> Any:
-    """What is left where all bits leave is 0, of a negative number -1."""
+    """Shifts by the width or more give 0, and -1 for negative numbers."""
     inside = (b >= 0) & (b < kind.bits)
     count = np.where(inside, b, 0).astype(kind.value)
     beyond = np.where(np.less(a, 0), -1, 0).astype(kind.value) if kind.kind == "int" else np.zeros_like(a)

@@ -64,7 +64,7 @@ def _within(threads: Any, others: Any) -> bool:
 
 
 def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:
-    """Marks elements as still to be written; gives what takes the marks away."""
+    """Marks elements as pending; returns the function that removes the marks."""
     storage = view.storage
     if storage.pending is None:
         storage.pending = np.zeros((storage.data.shape[0], storage.data.shape[1] * 8 // storage.cell_bits), bool)
@@ -81,7 +81,7 @@ def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:
 
 
 def _deferred(x: Lanes, dst: Box, value: np.ndarray) -> Callable[[], None]:
-    """What writes a box later, with the state as it is now."""
+    """A function that writes a box later, with values captured now."""
     state = x.fork(x.mask)
     state.strand = x.strand.frozen()
     at, inside = positions(state, dst)

@@ -1,4 +1,4 @@
-"""Atomic accesses of elements: ``T.atomic_*``, and what tiles of them do."""
+"""Atomic accesses: ``T.atomic_*`` on elements and on tiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AT_ONCE = {"add": np.add, "or": np.bitwise_or}
 
 
 def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False) -> Any:
-    """Updates elements at flat positions one after the other; gives what each held before where it is asked for.
+    """Updates elements at flat positions one after the other; returns their old values on request.
 
     Args:
         at, value: arrays of one length.
@@ -54,7 +54,7 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
 
 
 def synchronise(x: Lanes, view: View) -> None:
-    """An atomic access orders what its block did before with what others do after theirs."""
+    """Orders the block's earlier accesses before those that follow other blocks' atomic accesses."""
     if view.is_tensor:
         x.block.order.synchronise(x.block.number, id(view.storage))
 

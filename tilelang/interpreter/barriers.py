@@ -16,7 +16,7 @@ from tilelang.tileop.base import plain
 
 
 class Barrier:
-    """One mbarrier: a phase is complete when all arrivals came and all expected bytes.
+    """One mbarrier: a phase completes when all arrivals and all expected bytes have come.
 
     Attributes:
         count: arrivals that complete a phase.
@@ -45,12 +45,12 @@ class Barrier:
         self.settle(x)
 
     def expect(self, x: Lanes, count: int) -> None:
-        """Adds bytes to what the phase waits for."""
+        """Adds to the bytes that the phase expects."""
         self.bytes += count
         x.run.progress += 1
 
     def settle(self, x: Lanes) -> None:
-        """Completes the phase where nothing is missing; copies in flight arrive now at the latest."""
+        """Completes the phase if nothing is outstanding; this is the last moment for copies in flight."""
         if self.missing == 0:
             for complete, starter in self.copies:
                 complete()
@@ -63,7 +63,7 @@ class Barrier:
 
 
 class Barriers:
-    """What a buffer of barriers is at run time."""
+    """The run-time state of a buffer of barriers."""
 
     def __init__(self, name: str, counts: list[int]):
         self.name = name

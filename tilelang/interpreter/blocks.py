@@ -1,4 +1,4 @@
-"""Races between blocks: what one writes and another touches, with no atomic access between that orders them.
+"""Races between blocks: conflicting accesses that no atomic access orders.
 
 Every block has a vector clock. Atomic accesses to a tensor hand clocks on: the block that comes later has seen all that those
 before it had done. (One clock a tensor, not one an element: order may be assumed where there is none, never the other way round.)
@@ -18,7 +18,7 @@ _NOBODY, _SEVERAL = -1, -2
 
 
 class Order:
-    """What each block of a launch has seen of the others.
+    """Happens-before between the blocks of a launch, as vector clocks.
 
     Attributes:
         size: how many blocks there are.
@@ -36,12 +36,12 @@ class Order:
         return int(self._clocks[block][block]) if block in self._clocks else 1
 
     def seen(self, block: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Whether what other blocks did at some times comes before what a block does now."""
+        """Whether other blocks' accesses at these times happen before the block's present one."""
         clock = self._clocks.get(block)
         return np.zeros(np.shape(others), bool) if clock is None else clock[others] >= times
 
     def synchronise(self, block: int, place: int) -> None:
-        """A block makes an atomic access to the memory ``place``, or comes to a barrier of that name."""
+        """A block accesses ``place`` atomically, or arrives at the barrier of that name."""
         clock = self._clocks.get(block)
         if clock is None:
             clock = self._clocks[block] = np.zeros(self.size, np.int32)
@@ -77,7 +77,7 @@ class BlockAccess:
             self.reader.fill(_NOBODY)
 
     def note_read(self, x: Any, view: View, at: np.ndarray) -> None:
-        """Notes reads of flat positions, and finds those of what another block wrote."""
+        """Records reads of flat positions and returns those that race with another block's write."""
         self._catch_up()
         cell, block = at * view.cells, x.block.number
         self._find(x, view, at, block, self.writer[cell], self.written[cell], "reads", "wrote")
@@ -86,7 +86,7 @@ class BlockAccess:
         self.read[cell] = self.order.now(block)
 
     def note_write(self, x: Any, view: View, at: np.ndarray, value: Any) -> None:
-        """Notes writes of flat positions, and finds those of what another block touched."""
+        """Records writes of flat positions and returns those that race with another block's access."""
         self._catch_up()
         cell, block = at * view.cells, x.block.number
         if (self.writer[cell] != _NOBODY).any():
@@ -121,6 +121,6 @@ def watch_tensors(views: Mapping[int, View], order: Order) -> None:
 
 
 def forget_tensors(views: Mapping[int, View]) -> None:
-    """Ends a launch: the next one comes after all that its blocks did."""
+    """Ends a launch: all of its accesses happen before those of the next one."""
     for view in views.values():
         view.storage.blocks = None

@@ -161,7 +161,7 @@ def _lanes(x: Lanes, row: Any, box: Box, rank: int) -> Any:
 
 
 def write(x: Lanes, box: Box, value: Any) -> None:
-    """Sets a box to values (of its extents, or with threads before them); what is outside of a tensor is dropped."""
+    """Stores values (of the box's extents, or with a leading axis of threads); stores outside of a tensor are dropped."""
     view, storage = box.view, box.view.storage
     if not some(x.mask):
         return

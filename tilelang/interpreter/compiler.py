@@ -55,7 +55,7 @@ def statement(*types: type) -> Callable[[Callable], Callable]:
 
 
 class Compiler:
-    """What is known while a program is compiled.
+    """The state of a program's compilation to Python functions.
 
     Attributes:
         cells: buffer -> bits of the smallest element of any view of its memory.
@@ -129,7 +129,7 @@ class Compiler:
         return tuple(self.view(buffer) for buffer in names if self.root(buffer) in roots)
 
     def tracks(self, buffer: Any) -> bool:
-        """Whether reads of a buffer may race with what lanes write."""
+        """Whether reads of a buffer may race with writes of other lanes."""
         return self.root(buffer) in self.stored
 
     def iteration(self, body: Any) -> Step:

@@ -1,4 +1,4 @@
-"""Expressions: each becomes a function of the run's state, which gives a scalar or an array over the lanes."""
+"""Expressions: each is compiled to a function of the run's state that returns a scalar or an array over the lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a program meaningless, with the user's line: the interpreter's findings."""
+"""Findings: undefined behaviour of a program, with the user's line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Finding:
 
 
 class Findings:
-    """What was found in one run, one finding for each kind and line."""
+    """The findings of one run, one for each kind and line."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], Finding] = {}

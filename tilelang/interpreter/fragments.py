@@ -1,4 +1,4 @@
-"""Fragments below branches for different threads: what some threads fill belongs to them.
+"""Fragments below divergent branches: each side has a copy of its own.
 
 The threads that take a side of a branch get a copy of each fragment that the side uses. It is theirs afterwards, too: in the
 next branch that they take, they find it again. A statement of all threads sees what either of them changed; where two of them
@@ -16,7 +16,7 @@ from tilelang.interpreter.memory import Storage
 
 
 def enter(x: Any, slots: Sequence[int]) -> list[tuple[Storage, Storage]]:
-    """Gives the threads of a side their own copies of the fragments that it uses; gives pairs of a fragment and its copy."""
+    """Gives the threads of a side private copies of the fragments that it uses; returns (fragment, copy) pairs."""
     copies: dict[int, tuple[Storage, Storage]] = {}
     present = [slot for slot in slots if x.views[slot] is not None]
     if not present:
@@ -31,7 +31,7 @@ def enter(x: Any, slots: Sequence[int]) -> list[tuple[Storage, Storage]]:
 
 
 def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
-    """What some threads hold of a fragment, as a storage of its own."""
+    """A private storage of a fragment for a group of threads."""
     held = base
     for owners, version in base.versions or ():
         if not (threads & ~owners).any():
@@ -43,7 +43,7 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
 
 
 def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray) -> None:
-    """Keeps what the threads of a side hold, for them."""
+    """Saves the private copies of a side for its threads' next branch."""
     for base, copy in copies:
         if copy.touched.any():
             kept = [(owners & ~threads, version) for owners, version in base.versions or ()]
@@ -53,7 +53,7 @@ def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray
 
 
 def meet(x: Any) -> None:
-    """Makes the fragments one again."""
+    """Merges the private copies into the fragments."""
     divided, x.block.divided = x.block.divided, []
     for base in divided:
         versions, base.versions = base.versions, None

@@ -1,4 +1,4 @@
-"""Memory: storages of elements with what is known of each element, and views of them under a shape.
+"""Memory: storages of elements with their shadow state, and views of them under a shape.
 
 A :class:`Storage` is one allocation. Beside its elements it keeps, where the run checks, which elements were written and by whom;
 all of it in *cells*, as large as the smallest element of any view of the storage. A :class:`View` is a shape and an element type
@@ -83,7 +83,7 @@ class Storage:
         return found
 
     def spread(self, lanes: int) -> None:
-        """Gives each of the lanes a row of its own, with what all of them held."""
+        """Gives each lane a row of its own, initialised from the common row."""
         if self.data.shape[0] == lanes:
             return
         self.data = np.repeat(self.data, lanes, axis=0)
@@ -207,6 +207,6 @@ def compact(shape: Sequence[int], kind: Element) -> list[int]:
 
 
 def extent(shape: Sequence[int], kind: Element) -> int:
-    """Elements that a compact array takes, with what fills its rows up."""
+    """The number of elements of a compact array, padding of rows included."""
     size = int(shape[0]) * compact(shape, kind)[0] if len(shape) else 1
     return size + size % 2 if kind.bits == 4 else size

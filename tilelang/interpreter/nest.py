@@ -83,7 +83,7 @@ def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], private: lis
 
 
 def _rows(x: Lanes, slot: int) -> Any:
-    """What threads hold in a buffer of their own, a row a thread; None where there is one row for all."""
+    """The rows of a per-thread buffer; None where all threads share one row."""
     view = x.views[slot]
     return None if view is None or view.storage.rows == 1 else view.storage.data
 
@@ -123,7 +123,7 @@ def _fork_private(x: Lanes, y: Lanes, private: list[int], threads: np.ndarray | 
 
 
 def _own_copy(x: Lanes, base: Storage, lanes: int, threads: np.ndarray | None) -> Storage:
-    """A storage with a row an iteration, which begins as what its thread holds."""
+    """A storage with one row for each iteration, initialised from its thread's row."""
     if base.rows == 1:
         rows = np.zeros(lanes, np.int64)
     elif threads is None:
@@ -136,7 +136,7 @@ def _own_copy(x: Lanes, base: Storage, lanes: int, threads: np.ndarray | None) -
 
 
 def _join(x: Lanes, base: Storage, copy: Storage, threads: np.ndarray | None) -> None:
-    """Puts what iterations stored to their own copies into the memory of their threads."""
+    """Writes the iterations' private copies back to their threads' memory."""
     if not copy.touched.any():
         return
     owners = 1 if threads is None else len(threads)

@@ -46,12 +46,12 @@ class Element:
     memory: np.dtype
 
     def decode(self, stored: Any) -> Any:
-        """Values of what is in memory."""
+        """Decodes memory into values."""
         decoder = _DECODERS.get(self.name)
         return decoder(stored) if decoder is not None else stored
 
     def encode(self, value: Any) -> Any:
-        """What a value is in memory, rounded to nearest even or wrapped around."""
+        """Encodes values for memory, rounded to nearest even or wrapped around."""
         encoder = _ENCODERS.get(self.name)
         return encoder(value) if encoder is not None else np.asarray(value, self.memory)
 
@@ -224,7 +224,7 @@ def convert(value: Any, source: Element, target: Element) -> Any:
 
 
 def _narrowed(value: Any, target: Element) -> Any:
-    """A float for a type of floats, not yet rounded to what is narrower than float32."""
+    """A float value for a floating-point type, not yet rounded to a type narrower than float32."""
     return value if target.bits < 32 else np.asarray(value).astype(target.value)[()]
 
 

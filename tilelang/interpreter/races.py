@@ -46,7 +46,7 @@ def _first_cell(view: View, at: Any) -> Any:
 
 
 def record_reads(x: Any, view: View, at: Any, active: Any) -> None:
-    """Notes reads, and finds those of what another lane writes in the same interval."""
+    """Records reads and returns those that race with another lane's write in the same interval."""
     access = access_of(view)
     at, lane = _taking_part(x, _first_cell(view, at), active)
     conflict = (access.written[at] == x.interval) & (access.writer[at] != lane)
@@ -62,7 +62,7 @@ def record_reads(x: Any, view: View, at: Any, active: Any) -> None:
 
 
 def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
-    """Notes writes, and finds those of what another lane touches in the same interval."""
+    """Records writes and returns those that race with another lane's access in the same interval."""
     if not np.ndim(at) and x.nest is None and active is True:
         return
     access = access_of(view)

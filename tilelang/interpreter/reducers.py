@@ -73,7 +73,7 @@ def _combine(view: Any, at: np.ndarray, given: np.ndarray, combine: Callable[...
 
 
 def without_old(value: Any, buffer: Any, op: str, kind: Element) -> Any:
-    """An expression with the loads of a buffer replaced by what changes nothing."""
+    """An expression with the loads of a buffer replaced by the identity element."""
     number = neutral(op, kind)
     same = ir.FloatImm(kind.name, float(number)) if kind.kind == "float" else ir.IntImm(kind.name, int(number))
 

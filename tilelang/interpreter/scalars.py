@@ -174,7 +174,7 @@ class Generator:
         self.position = np.asarray(position, np.uint64)
 
     def draw(self, x: Lanes) -> Any:
-        """The next number of each lane that takes part."""
+        """The next random number of each active lane."""
         value = philox(self.seed, self.sequence, self.position)
         step = np.uint64(1) if x.mask is True else x.mask.astype(np.uint64)
         self.position = self.position + step

@@ -54,7 +54,7 @@ def _finished(task: Iterator[None]) -> bool:
 
 
 def _report(waiting: list[tuple[Lanes, Any]]) -> None:
-    """A finding at what the first block waits for."""
+    """A finding at the statement that the first waiting block waits in."""
     state, _ = waiting[0]
     what, state.span = state.block.waiting or ("a loop whose condition never changes", state.span)
     state.find("deadlock", f"threads wait for {what}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Session:
-    """How programs run on the interpreter, and what was found.
+    """The settings of interpreter runs, and their findings.
 
     Attributes:
         checks: look for findings.
@@ -51,7 +51,7 @@ _current: ContextVar[Session | None] = ContextVar("tilelang_interpreter_session"
 
 
 def current() -> Session:
-    """The session of the enclosing ``with``; outside of one a new one, which is strict."""
+    """The session of the enclosing ``with``; outside of one a new, strict session."""
     return _current.get() or Session()
 
 

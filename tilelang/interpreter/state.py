@@ -17,7 +17,7 @@ from tilelang.ir.span import location_of
 
 
 class Lanes:
-    """What a statement runs in.
+    """The state that a statement runs in: values, memory and active lanes.
 
     Attributes:
         values: of variables, by slot.
@@ -62,13 +62,13 @@ class Lanes:
         self.apart: list[tuple[Any, Strand]] = []
 
     def begin(self, span: Any) -> None:
-        """Begins a statement that all of the threads run: it comes after what each of them did."""
+        """Begins a statement of all threads, ordered after each thread's earlier accesses."""
         if self.apart:
             self.meet()
         self.enter(span)
 
     def meet(self) -> None:
-        """Orders what branches did apart."""
+        """Joins the clocks of diverged threads."""
         for _, strand in self.apart:
             self.strand.join(strand)
         self.apart = []
@@ -76,7 +76,7 @@ class Lanes:
             fragments.meet(self)
 
     def separate(self, mask: Any) -> Strand:
-        """The strand of the threads that take a side of a branch; it goes on where each of them has come from."""
+        """The strand (clock) of the threads that take a side of a branch, forked from their own."""
         self.run.strands += 1
         child = self.strand.child(self.run.strands)
         for threads, strand in self.apart:

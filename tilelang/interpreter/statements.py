@@ -28,7 +28,7 @@ from tilelang.tileop.base import is_tile_op
 
 
 def leaf(span: Any, effect: Callable[[Lanes], Any], of_memory: bool = True) -> Step:
-    """A statement that holds no others and never ends a lane; ``of_memory`` says whether it touches what threads share."""
+    """A leaf statement that never ends a lane; ``of_memory`` says whether it accesses memory shared between threads."""
 
     def run(x: Lanes) -> bool:
         if of_memory:
@@ -42,7 +42,7 @@ def leaf(span: Any, effect: Callable[[Lanes], Any], of_memory: bool = True) -> S
 
 
 def _reads_memory(*exprs: Any) -> bool:
-    """Whether expressions read what threads share."""
+    """Whether expressions read memory shared between threads."""
     loads = (node for expr in exprs for node in walk_expr(expr))
     return any(isinstance(node, ir.Call) or (isinstance(node, ir.TensorLoad) and not is_private(node.source)) for node in loads)
 
@@ -231,7 +231,7 @@ def _ended(x: Lanes, frame: Loop, stopped: bool) -> bool:
 
 
 def _leave(x: Lanes, outer: Any, frame: Loop) -> bool:
-    """After a loop: whether no lane goes on."""
+    """After a loop: whether no active lane is left."""
     x.loops.pop()
     x.unordered -= frame.parted
     if x.returned is frame.returned:
@@ -299,7 +299,7 @@ def _while(c: Compiler, stmt: Any) -> Step:
 
 
 def _spins(stmt: Any) -> bool:
-    """Whether a loop may wait for what other blocks do: its condition or body reads memory of the whole grid."""
+    """Whether a loop may wait for other blocks: its condition or body reads global memory."""
     exprs = (stmt.condition, *evaluated(stmt.body))
     loads = (node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
     return any(load.source.scope() in ("", "global") for load in loads)

@@ -18,7 +18,7 @@ Times = dict[int, int]
 
 
 def latest(into: Times, other: Times) -> None:
-    """Takes what another clock has seen."""
+    """Joins another clock into this one."""
     for strand, time in other.items():
         if into.get(strand, 0) < time:
             into[strand] = time
@@ -50,18 +50,18 @@ class Strand:
         return Strand(number, dict(self.times))
 
     def frozen(self) -> Strand:
-        """The strand as it is now, for what it has started and another completes."""
+        """A snapshot of the clock, for an asynchronous operation that starts now."""
         return Strand(self.number, dict(self.times), self.time)
 
     def release(self, into: Times) -> None:
-        """Hands on what has been done so far."""
+        """Release: publishes the strand's accesses so far."""
         if not self.is_alone:
             latest(into, self.times)
             latest(into, {self.number: self.time})
             self.time += 1
 
     def acquire(self, clock: Times) -> None:
-        """Sees what others have handed on."""
+        """Acquire: orders this strand after the published accesses."""
         latest(self.times, clock)
 
     def join(self, other: Strand) -> None:
@@ -70,7 +70,7 @@ class Strand:
         latest(self.times, {other.number: other.time})
 
     def has_seen(self, number: int, time: int) -> bool:
-        """Whether what another strand did at a time comes before what this one does now."""
+        """Whether another strand's access at a time happens before this one's present access."""
         return number in (0, self.number) or self.times.get(number, 0) >= time
 
 
@@ -84,7 +84,7 @@ class StrandAccess:
         self.written, self.read = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
 
     def note(self, x: Any, view: View, at: Any, writes: bool) -> None:
-        """Notes accesses to flat positions, and finds those of what another strand touched in no order with this one."""
+        """Records accesses to flat positions and returns those that race with another strand's."""
         cell, strand = np.ravel(at) * view.cells, x.strand
         self._find(x, view, np.ravel(at), self.writer[cell], self.written[cell], "write" if writes else "read", "wrote")
         if writes:

@@ -1,4 +1,4 @@
-"""What a program does, read off its statements before it runs."""
+"""Static analysis before a run: which values, buffers and statements differ between threads."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def differing(body: Any, root: Callable[[Any], Any]) -> set[Any]:
 
 
 def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[[Any], Any]) -> None:
-    """Adds what a statement makes differ; ``below`` says whether only some threads run it."""
+    """Adds what a statement makes thread-dependent; ``below`` says whether it is under a divergent condition."""
 
     def differs(*exprs: Any) -> bool:
         return any(may_differ(expr, found, root) for expr in exprs)

@@ -218,7 +218,7 @@ def _block_rank(c: Compiler, call: Any) -> Evaluate:
 
 
 def _nothing(c: Compiler, call: Any) -> Evaluate:
-    """Orders what is in order here already, or changes only the speed."""
+    """A no-op here: a fence between accesses that are already ordered, or a hint."""
     return lambda x: None
 
 

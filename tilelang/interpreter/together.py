@@ -18,7 +18,7 @@ from tilelang.interpreter.state import Lanes, union
 
 
 def run_together(x: Lanes, steps: list[Step]) -> Iterator[None]:
-    """The statements of a sequence in which threads may wait; gives whether no lane goes on."""
+    """Runs a sequence in which threads may wait; returns whether no active lane is left."""
     index = 0
     while index < len(steps):
         step = steps[index]
@@ -60,7 +60,7 @@ class _Groups:
         self.stopped: list[Lanes] = []
 
     def run(self, index: int, sides: list[tuple[Any, Step]]) -> Iterator[None]:
-        """Runs from a branch until the groups are one again; gives the next statement, and whether none goes on."""
+        """Runs from a divergent branch to the point of reconvergence; returns the next statement, and whether no lane is left."""
         self._split(self.x, index, sides)
         while self.groups:
             before = self.x.run.progress
@@ -140,7 +140,7 @@ class _Groups:
 
 
 def _side(step: Step, x: Lanes) -> Iterator[None]:
-    """The threads of a side of a branch, with their own copies of the fragments that it uses."""
+    """The threads of a side of a branch, with private copies of the fragments that it uses."""
     mask, views = x.mask, x.views
     copies = fragments.enter(x, step.fragments)
     stopped = yield from _as_task(step, x)

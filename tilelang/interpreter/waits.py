@@ -86,7 +86,7 @@ def _thread_return(c: Compiler, call: Any, span: Any) -> Step:
 
 
 class Meeting:
-    """A barrier at which threads meet again and again.
+    """A reusable barrier between threads.
 
     Attributes:
         arrived: the threads that came for this time.
@@ -160,7 +160,7 @@ def _meeting_step(span: Any, meeting: Callable[[Lanes], tuple[Meeting, int | Non
 
 
 def _order(x: Lanes) -> None:
-    """What comes after a barrier is ordered after what came before it."""
+    """Orders all accesses before a barrier before all accesses after it."""
     x.run.clock += 1
     x.interval = x.run.clock
 
@@ -191,7 +191,7 @@ def _sync_warp(c: Compiler, call: Any, span: Any) -> Step:
 
 
 class Blocks:
-    """Blocks that meet: those of the grid, or of a cluster.
+    """A barrier between blocks: of the grid, or of a cluster.
 
     Attributes:
         blocks: by their number in it.
@@ -239,7 +239,7 @@ class Blocks:
         if self.count == self.order.size:
             self.order.turn += 1
             return
-        for _ in range(2):  # once to give what each block has done, once to take what all have
+        for _ in range(2):  # once to release each block's clock, once to acquire all of them
             for block in self.blocks.values():
                 self.order.synchronise(block.number, id(self))
 

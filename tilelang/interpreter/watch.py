@@ -1,4 +1,4 @@
-"""What a callback of ``run.watch`` sees: the program stopped at a statement."""
+"""The argument of a ``run.watch`` callback: the program stopped at a statement."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Moment:
         return {name: value if np.ndim(value) else int(value) for name, value in found.items() if value is not None}
 
     def names(self) -> list[str]:
-        """What :meth:`__getitem__` knows."""
+        """The names that :meth:`__getitem__` accepts."""
         buffers = [str(b.name) for b, slot in self._program.buffers.items() if self._x.views[slot] is not None]
         return sorted(
             {*buffers, *(str(v.name) for v, slot in self._program.variables.items() if self._x.values[slot] is not None)}
@@ -77,7 +77,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 def watcher(program: Program, what: str | int, callback: Callable[[Moment], Any]) -> Callable[[Lanes, Any], None]:
-    """What a run calls at each statement: the callback where the statement is on a line, or mentions a name."""
+    """The function that a run calls at each statement; calls the callback at statements on the line, or that mention the name."""
     lines = {what} if isinstance(what, int) else program.lines_that_mention(what)
 
     def observe(x: Lanes, span: Any) -> None:

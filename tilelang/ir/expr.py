@@ -14,7 +14,7 @@ from tilelang.ir.visit import walk_expr
 
 @cache
 def _analyzer() -> Any:
-    """One for the process: it is told nothing, so that no answer depends on an earlier question."""
+    """One analyzer for the process. No facts are bound in it, so that no answer depends on an earlier query."""
     return ir.Analyzer()
 
 

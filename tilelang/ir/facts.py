@@ -1,4 +1,4 @@
-"""What is known of expressions at a place of a program: ranges of integers, what divides them, conditions that hold there.
+"""Facts about expressions at a place of a program: integer ranges, divisibility, conditions that hold there.
 
 Nothing is concluded from floats, which TVM's analyzer takes for real numbers (``x != x`` would be false, and prove anything).
 """

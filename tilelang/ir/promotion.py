@@ -80,7 +80,7 @@ def _cast(value: Any, dtype: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The expression that a deferred comparison, a variable of the program or a dynamic size stands for."""
+    """The underlying expression of a deferred comparison, a program variable or a dynamic size."""
     if isinstance(value, (Expr, int, float)):
         return value
     resolve = getattr(value, "asobject", None) or getattr(value, "__tvm_ffi_object__", None)

@@ -36,7 +36,7 @@ class Region:
 
     @staticmethod
     def of(expr: Any) -> Region:
-        """The region that a ``TensorRegion`` argument of a tile operator call stands for."""
+        """Decodes a ``TensorRegion`` argument of a tile operator call."""
         ranges = list(expr.region)
         return Region(
             expr.source,

@@ -40,7 +40,7 @@ def frame_location(frame: FrameType, last_instruction: int | None = None, line: 
 
 
 def user_location() -> Location | None:
-    """Where in the user's source the innermost user frame stands, or None outside of one."""
+    """The source location of the innermost user frame, or None outside of user code."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_frame(frame):

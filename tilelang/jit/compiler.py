@@ -101,7 +101,7 @@ def build_kernel(
     execution_backend: str | None = None, verbose: bool | None = None, pass_configs: Any = None, compile_flags: Any = None,
     cache: KernelCache | None = None,
 ) -> JITKernel:  # fmt: skip
-    """What ``KernelCache.cached`` calls on a miss: ``func`` is a program, or a factory of one that takes ``args``."""
+    """Compiles a kernel for ``KernelCache.cached``: ``func`` is a program, or a factory of one that takes ``args``."""
     program = func(*args) if callable(func) and not is_program(func) else func
     options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
     return kernel_of(program, options, cache or default_cache())
@@ -191,7 +191,7 @@ def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> Ker
 
 
 def request_of(func: Any, options: CompileOptions) -> CompileRequest:
-    """What to ask of the target."""
+    """The compile request for the target."""
     own = _positions(func, "tl.out_idx")
     outputs = output_positions(options, len(func.params)) if own is None else own
     return CompileRequest(
@@ -214,7 +214,7 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: 
 
 
 def without_files(source: SourceKey | None, func: Any, options: CompileOptions) -> SourceKey | None:
-    """The source key as far as it stands for the kernel: the files that the toolchain will read are not part of it."""
+    """The source key; it is off where the toolchain will read files of the user's, which it does not cover."""
     if source is None or source.here is None or not is_program(func):
         return source
     found = _files_of_user(func, annotated_options(func, options))

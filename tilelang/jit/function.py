@@ -37,7 +37,7 @@ _DEFAULTS = tuple(
 
 
 class JitFunction:
-    """What ``@tilelang.jit`` makes of a function.
+    """A function decorated with ``@tilelang.jit``.
 
     Args:
         function: a factory that returns a traced program, or an eager program.
@@ -153,7 +153,7 @@ class JitFunction:
         return program
 
     def _made(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-        """What the factory returns; one that fails on a tensor was most likely taken for the kernel."""
+        """Calls the factory; a failure on a tensor argument is most likely a call of the factory in place of the kernel."""
         try:
             return self.function(*args, **kwargs)
         except Exception as error:  # the user's own code runs here and may raise anything
@@ -180,7 +180,7 @@ class JitFunction:
     # Options ---------------------------------------------------------------------------------------------------------
 
     def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
-        """The options in force, and what remembers kernels under them."""
+        """The options in force, and the tracker of kernels under them."""
         table = env.raw_table()
         state = (option.debug.dump_ir(), *map(table.get, _DEFAULTS), enclosing.text() if self._follows else None)
         known = self._resolved.get(state)
@@ -312,7 +312,7 @@ def jit(
 
 
 def _decorated(func: Any, options: Mapping[str, Any], mode: str) -> Any:
-    """What the decorator makes of a function, of one that is tuned already, or of a traced program."""
+    """Applies the decorator to a function, an autotuned function, or a traced program."""
     if inspect.isfunction(func):
         return JitFunction(func, options, mode)
     if hasattr(func, "with_jit"):

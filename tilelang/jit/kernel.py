@@ -21,7 +21,7 @@ def loaded(entry: CacheEntry, verbose: bool) -> JITKernel:
 
 
 class JITKernel:
-    """What the user calls.
+    """A compiled kernel that is loaded and can be called.
 
     ``kernel(A, B)`` takes the parameters that are not outputs, in the order of the signature or by name, and returns the
     output, a tuple of outputs, or None.
@@ -73,7 +73,7 @@ class JITKernel:
 
     @property
     def artifact(self) -> KernelArtifact:
-        """What the compiler made: files, parameters, launch metadata."""
+        """The compiler's output: files, parameters, launch metadata."""
         return self.entry.artifact
 
     @property
@@ -110,7 +110,7 @@ class JITKernel:
 
     @property
     def adapter(self) -> JITKernel:
-        """What runs the kernel: this object, which has ``func``, ``get_kernel_source`` and ``get_host_source``."""
+        """The kernel itself, which has the adapter's ``func``, ``get_kernel_source`` and ``get_host_source``."""
         return self
 
     @property
@@ -158,7 +158,7 @@ class JITKernel:
                 Path(path).write_text(text, encoding="utf-8")
 
     def resource_usage(self) -> dict[str, Any]:
-        """What the toolchain reported: registers, spills and shared memory of each device kernel (empty on a CPU)."""
+        """The toolchain's report: registers, spills and shared memory of each device kernel (empty on a CPU)."""
         return dict(self.artifact.metadata.get("resources", {}))
 
     def get_profiler(self, tensor_supply_type: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Copies of kernels for other processes: what ``pickle`` carries of a kernel, a program and a decorated function.
+"""Pickling of kernels, programs and decorated functions.
 
 A kernel travels as its key and its artifact: where the receiving process finds the key, in memory or on disk, it takes that
 entry, else it loads the artifact. A decorated function travels by name, as functions do. A program has no other form than the
@@ -20,13 +20,13 @@ _MEASURED = ("latency", "config", "ref_latency", "source_reason")
 
 
 def packed(kernel: JITKernel) -> tuple:
-    """What ``pickle`` keeps of a kernel."""
+    """The picklable state of a kernel."""
     measured = {name: getattr(kernel, name) for name in _MEASURED}
     return unpacked, (kernel.cache_key, kernel.artifact, measured)
 
 
 def unpacked(key: str, artifact: KernelArtifact, measured: Mapping[str, Any]) -> JITKernel:
-    """The kernel of :func:`packed`, in whatever process this is."""
+    """The kernel whose state :func:`packed` gave."""
     from tilelang.jit.kernel import JITKernel
 
     cache = default_cache()
@@ -38,7 +38,7 @@ def unpacked(key: str, artifact: KernelArtifact, measured: Mapping[str, Any]) ->
 
 
 def by_name(decorated: Any) -> str:
-    """What ``pickle`` keeps of a decorated function: its name, which must lead to it.
+    """A decorated function by its importable name.
 
     Raises:
         PicklingError: it is no global of its module.

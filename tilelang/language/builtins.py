@@ -1,4 +1,4 @@
-"""Python's builtins inside kernels: what they were for ordinary values, and their run-time counterpart for expressions."""
+"""Python's builtins inside kernels: unchanged for ordinary values, run-time counterparts for expressions."""
 
 from __future__ import annotations
 

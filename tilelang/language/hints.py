@@ -107,7 +107,7 @@ def annotate_min_blocks_per_sm(n: int) -> None:
 
 
 def assume(test: Any) -> None:
-    """Promises that ``test`` holds; what happens where it does not is undefined. Outside of a kernel it says nothing yet."""
+    """Promises that ``test`` holds; otherwise behaviour is undefined. Outside of a kernel it has no effect."""
     builder = current("T.assume")
     if builder.kernel is None:
         return
@@ -141,12 +141,12 @@ def dec_max_nreg(reg_count: int) -> None:
 
 
 def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
-    """What automatic warp specialisation leaves to the threads that load."""
+    """The number of registers that automatic warp specialisation leaves to producer threads."""
     _registers("T.annotate_producer_reg_dealloc", reg_count, "producer")
 
 
 def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
-    """What automatic warp specialisation gives to the threads that compute."""
+    """The number of registers that automatic warp specialisation gives to consumer threads."""
     _registers("T.annotate_consumer_reg_alloc", reg_count, "consumer")
 
 

@@ -1,4 +1,4 @@
-"""Statements around a part of a kernel: warp groups, attributes; and calls to code outside of the language."""
+"""Scopes of a kernel (warp groups, attributes), and calls of foreign code."""
 
 from __future__ import annotations
 

@@ -74,17 +74,17 @@ def Assert(test: Any, message: str = "") -> None:
 
 @contextmanager
 def sblock(name: str = "", no_realize: bool = False) -> Iterator[None]:
-    """A block of statements, which is run as it stands: the compiler finds out what it reads and writes."""
+    """A block of statements; its declared reads and writes are ignored, since the compiler derives them."""
     current("T.sblock")
     yield
 
 
 def reads(*regions: Any) -> None:
-    """What a block reads; a remark, since the compiler finds out."""
+    """The regions that a block reads; ignored, since the compiler derives them."""
 
 
 def writes(*regions: Any) -> None:
-    """What a block writes; a remark, since the compiler finds out."""
+    """The regions that a block writes; ignored, since the compiler derives them."""
 
 
 def sblock_alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a kernel takes: tensors, pointers, and sizes known when it is compiled (``T.const``) or called (``T.dynamic``)."""
+"""Kernel parameters: tensors, pointers, and sizes known at compile time (``T.const``) or at the call (``T.dynamic``)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Swizzle:
 
 
 class _Map:
-    """What programs ask of a layout in memory, and the layouts that they make of it.
+    """The public methods of memory layouts: queries, and derived layouts.
 
     A subclass has ``shape``, the ``extents`` of the places, and ``places(index)``, the indices of the place of an element.
     """

@@ -1,4 +1,4 @@
-"""What a launch found and counted."""
+"""The findings and counters of a launch."""
 
 from __future__ import annotations
 

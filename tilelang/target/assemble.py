@@ -1,4 +1,4 @@
-"""The artifact of a program: what its target made, with what every target says of the program itself."""
+"""Builds the artifact of a program from its target's files and the target-independent records."""
 
 from __future__ import annotations
 

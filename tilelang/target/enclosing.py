@@ -34,7 +34,7 @@ def current() -> Any:
 
 
 def text() -> str | None:
-    """The target in force, as what it is compared by."""
+    """The canonical text of the target in force, by which targets are compared."""
     target = current()
     return None if target is None else str(target)
 

@@ -1,4 +1,4 @@
-"""What the JIT asks of a target."""
+"""The request that the JIT passes to a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tile operators: what a kernel author says, as records in the IR. One family a file; see :mod:`tilelang.tileop.base`."""
+"""Tile operators as records in the IR, one file for each family; see :mod:`tilelang.tileop.base`."""
 
 from tilelang.tileop import atomic, copy, debug, gemm, hint, reduce, thread  # noqa: F401  (each registers its operators)
 from tilelang.tileop.base import OPERATORS, TileOp, decode, is_tile_op

@@ -1,4 +1,4 @@
-"""What a tile operator is: a frozen record that travels through the IR as a call.
+"""The base class of tile operators: frozen records that are encoded as calls in the IR.
 
     @tile_operator("tl.fill")
     class Fill(TileOp):

@@ -1,4 +1,4 @@
-"""What a program costs at least: the operations of its products, the bytes that its copies move, and the time that these take."""
+"""A lower bound of a program's cost: operations of its products, bytes of its copies, and their time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Analyzer:
         return self
 
     def calculate(self) -> AnalysisResult:
-        """The cost of what was counted."""
+        """The cost of the counted operations and bytes."""
         tflops = getattr(self.device, "peak_tflops", None) or peak_tflops(str(self.device.compute_capability))
         bandwidth = float(self.device.bandwidth[0])
         times = [self.total_global_bytes / (bandwidth * 1e9)]

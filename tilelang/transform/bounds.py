@@ -1,4 +1,4 @@
-"""Step ``check_bounds``: an access that leaves its buffer whatever the arguments are is the user's error.
+"""Step ``check_bounds``: an access that is out of bounds for all arguments is an error.
 
 Before and after: the same tile IR. Two kinds of access are refused:
 
@@ -150,7 +150,7 @@ class _Checker:
         raise IndexRangeError(str(buffer.name), axis, outside, size).at(location_of(self.span))
 
     def _exact(self, expr: Any) -> tuple[int, int] | None:
-        """The least and the greatest value that an index takes, or None where they cannot be told exactly."""
+        """The minimum and maximum of an index, or None where they are not known exactly."""
         low, high = interval_of(expr, self.ranges)
         return None if low is None or high is None or not is_exact(expr) else (low, high)
 

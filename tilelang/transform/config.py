@@ -6,7 +6,7 @@ import enum
 
 
 class PassConfigKey(str, enum.Enum):
-    """What ``pass_configs={PassConfigKey.X: value}`` may name; a target ignores the keys that it has no use for."""
+    """The keys of ``pass_configs={PassConfigKey.X: value}``; a target ignores the keys that do not concern it."""
 
     TL_SIMPLIFY = "tl.Simplify"
     TL_DYNAMIC_ALIGNMENT = "tl.dynamic_alignment"

@@ -20,7 +20,7 @@ READ, WRITE = "read", "write"
 
 
 def note_late_tensors(func: Any, context: Any = None) -> Any:
-    """The function, marked where its tensors may not be called distinct."""
+    """The function, marked if compilers may not take its tensors for distinct."""
     return func.with_attr(_LATE, True) if late_tensors(func.body) else func
 
 
@@ -81,7 +81,7 @@ class Order:
 
 
 def _accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
-    """(tensor, read or write) of what a statement itself does, reads first."""
+    """(tensor, read or write) of a statement's own accesses, reads first."""
     if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
         regions = [(region.buffer, access) for region, access in decode(stmt.value).regions()]
         found = [(buffer, READ) for buffer, access in regions if "r" in access]

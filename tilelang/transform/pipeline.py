@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
         value: the program after the last step that ran.

@@ -1,4 +1,4 @@
-"""Step ``roll``: what a long kernel repeats becomes a loop.
+"""Step ``roll``: loop rerolling, which turns repeated statements of a long kernel into loops.
 
 Before and after: the same tile IR. Statements that a Python loop wrote out one by one differ in integers only, by the same step
 from one repetition to the next: ``A[0, 0]``, ``A[16, 0]``, ``A[32, 0]``. In a kernel of :data:`LONG` statements or more they
@@ -42,7 +42,7 @@ def roll(func: Any, context: Any) -> Any:
 
 
 def _kernels(stmt: Any) -> Any:
-    """What the host runs, with the kernels in it rolled."""
+    """The host's statements, with each kernel rerolled."""
     if isinstance(stmt, ir.SeqStmt):
         return ir.SeqStmt([_kernels(child) for child in stmt.seq], stmt.span)
     if isinstance(stmt, ir.AttrStmt):
@@ -96,7 +96,7 @@ class _Form:
     integers: tuple[int, ...] = ()
 
     def step(self, other: _Form) -> tuple[int, ...] | None:
-        """What is added to each integer to get ``other``; None where the statements differ in more."""
+        """The difference of each integer to that in ``other``; None where the statements differ in anything else."""
         if self.number is None or self.number != other.number:
             return None
         return tuple(b - a for a, b in zip(self.integers, other.integers))

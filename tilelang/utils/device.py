@@ -1,4 +1,4 @@
-"""The device at hand."""
+"""Queries of the current device."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def test_links_in_the_place_of_entries_are_seen(filled, tmp_path):
     assert not os.path.lexists(path) and (tmp_path / key / "kernel_lib.so").is_file()
 
 
-def test_a_large_cache_takes_no_more_questions_than_a_small_one(tmp_path, monkeypatch):
+def test_the_number_of_queries_does_not_depend_on_the_size_of_the_cache(tmp_path, monkeypatch):
     """Two thousand kernels; twenty thousand are listed in a second and reported in two and 1.5 MB."""
     root = tmp_path / "large"
     location.prepare(root)

@@ -33,7 +33,7 @@ def test_compiled_once_then_memory_then_disk(cache, own_cache):
     assert fresh.artifact.files["program.txt"] == b"C = A + B"
 
 
-def test_an_error_of_the_compiler_reaches_the_caller_and_nothing_stays(cache, own_cache):
+def test_a_compiler_error_is_raised_and_leaves_no_entry(cache, own_cache):
     def fails():
         raise RuntimeError("no such instruction")
 

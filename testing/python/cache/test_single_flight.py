@@ -92,7 +92,7 @@ def test_32_threads_compile_once(own_cache):
     assert {entry.artifact.name for entry in entries} == {"add"}
 
 
-def test_another_takes_over_when_the_compiler_is_killed(tmp_path):
+def test_a_waiting_process_compiles_when_the_lock_holder_is_killed(tmp_path):
     log = tmp_path / "log"
     first = start(log, "add", 60)
     let_go([first])
@@ -110,7 +110,7 @@ def test_another_takes_over_when_the_compiler_is_killed(tmp_path):
     assert len(log.read_text().split()) == 2
 
 
-def test_a_compiler_that_fails_lets_the_next_one_try(cache):
+def test_a_failed_compilation_releases_the_lock(cache):
     gate = threading.Barrier(2)
     outcomes = []
 

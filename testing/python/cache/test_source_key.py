@@ -65,7 +65,7 @@ def both_watches(request, monkeypatch):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_told_turns_the_shortcut_off_and_says_why(tmp_path, name):
+def test_inputs_without_a_fingerprint_turn_the_shortcut_off_with_a_reason(tmp_path, name):
     text, expected = REFUSED[name]
     with module(tmp_path, text) as prog:
         tracker = FunctionTracker(prog.make)

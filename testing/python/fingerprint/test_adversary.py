@@ -54,7 +54,7 @@ def test_the_same_text_in_another_directory_hits(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_run_itself_tells_what_the_code_alone_may_hide(tmp_path, name):
+def test_recording_a_run_finds_reads_that_static_analysis_misses(tmp_path, name):
     case = next(case for case in PLAIN if case.way.name == name)
     adversary.write(Path(tmp_path), case, adversary.BEFORE)
     with adversary.loaded(tmp_path, case) as (prog, _), recording() as touched:

@@ -104,7 +104,7 @@ def exchanged(distance):
 
 
 @pytest.mark.parametrize(("distance", "found"), [(0, []), (1, ["race"])])
-def test_statements_are_in_order_and_their_threads_are_not(distance, found):
+def test_statements_are_ordered_but_threads_within_one_are_not(distance, found):
     assert kinds(exchanged(distance), X, torch.zeros(128)) == found
 
 
@@ -379,7 +379,7 @@ def test_one_load_for_the_blocks_of_a_cluster():
     assert torch.equal(c, a[[0, 1, 1, 1]])
 
 
-def test_a_barrier_that_some_threads_do_not_come_to():
+def test_a_barrier_that_some_threads_do_not_reach():
     @T.prim_func
     def main(A: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):

@@ -8,7 +8,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
 
 
-def test_a_range_may_be_said_again_when_more_is_known():
+def test_a_range_may_be_narrowed_by_a_second_fact():
     facts, size, var = Facts(), ir.Var("size", "int32"), ir.Var("j", "int32")
     facts.bind_range(var, size)
     facts.bind_value(size, ir.IntImm("int32", 4))

@@ -190,7 +190,7 @@ def test_wrong_options_are_refused_by_name(options, error, message):
         tilelang.compile(program(), **options)
 
 
-def test_a_factory_that_returns_no_program_is_told_so():
+def test_a_factory_that_returns_no_program_is_an_error():
     @tilelang.jit(target="cpu", mode="lazy")
     def nothing():
         return 3
@@ -322,7 +322,7 @@ def test_a_target_entered_by_another_thread_is_not_in_force():
     assert found == ["cpu"]
 
 
-def test_no_question_about_targets_is_asked_before_one_is_entered():
+def test_tvm_is_not_loaded_to_look_for_an_enclosing_target():
     code = """
 import sys, tilelang
 from tilelang.target import enclosing

@@ -52,7 +52,7 @@ def times(kernel) -> float:
     return kernel(torch.ones(4))[0].item()
 
 
-def test_what_cannot_be_told_is_traced_at_every_call_and_said_once(caplog, monkeypatch):
+def test_functions_without_a_fingerprint_are_traced_at_every_call_with_one_warning(caplog, monkeypatch):
     with caplog.at_level(logging.WARNING, "tilelang"):
         first = locked(4)
         assert times(first) == 2 and locked(4) is first
@@ -61,7 +61,7 @@ def test_what_cannot_be_told_is_traced_at_every_call_and_said_once(caplog, monke
     assert len(caplog.records) == 1 and "locked is traced at every call" in caplog.text and "lock" in first.source_reason
 
 
-def test_what_can_be_told_here_is_traced_once_in_a_process(caplog, monkeypatch):
+def test_functions_with_a_process_local_fingerprint_are_traced_once(caplog, monkeypatch):
     with caplog.at_level(logging.WARNING, "tilelang"):
         first = computed_name(4)
         _, tracker = computed_name.resolved()

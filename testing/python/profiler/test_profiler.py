@@ -18,7 +18,7 @@ def right(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a + b * programs.SCALE + programs.offset()
 
 
-def test_a_right_kernel_passes_and_a_wrong_reference_does_not():
+def test_assert_allclose_accepts_a_correct_kernel_and_refuses_a_wrong_reference():
     profiler().assert_allclose(right, rtol=1e-5, atol=1e-5)
     with pytest.raises(AssertionError, match="elements differ"):
         profiler().assert_allclose(lambda a, b: right(a, b) + 1)

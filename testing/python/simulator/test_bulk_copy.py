@@ -50,7 +50,7 @@ def test_round_trip():
         assert np.array_equal(out, data + 1)
 
 
-def test_reading_before_the_barrier_completes_is_seen():
+def test_reading_before_the_barrier_completes_is_found():
     report, data, out = round_trip(wait="")
     assert cuda.kinds(report) & {"uninitialised", "race"}
     assert not np.array_equal(out, data + 1)
@@ -70,7 +70,7 @@ def test_overwriting_the_source_of_a_store_is_seen():
     assert np.array_equal(out, data + 1)
 
 
-def test_a_store_that_nobody_waits_for_is_reported_and_done():
+def test_a_bulk_store_without_a_wait_is_reported_and_completed():
     report, data, out = round_trip(drain="")
     assert cuda.kinds(report) == {"async"}
     assert np.array_equal(out, data + 1)

@@ -204,7 +204,7 @@ extern "C" __global__ void k(int* out) {
         assert not report.findings and torch.equal(out, torch.arange(words, dtype=torch.int32))
 
 
-def test_a_padding_lane_that_nothing_reads_is_no_access():
+def test_an_unread_padding_lane_does_not_count_as_an_access():
     source = """
 extern "C" __global__ void k(float* out, const float4* in) {
   __shared__ __align__(16) float s[3];
@@ -222,7 +222,7 @@ extern "C" __global__ void k(float* out, const float4* in) {
     assert cuda.kinds(report) & {"uninitialised", "out-of-bounds"}
 
 
-def test_bytes_that_a_load_says_nothing_uses_are_no_access():
+def test_bytes_declared_unused_by_a_load_do_not_count_as_accesses():
     source = """
 extern "C" __global__ void k(int* out) {
   __shared__ __align__(16) unsigned short s[7];

@@ -270,7 +270,7 @@ def test_results_before_the_wait_are_poison():
     assert np.all(out == 0xFFFFFFFF)
 
 
-def test_overwriting_an_operand_before_the_wait_is_seen():
+def test_overwriting_an_operand_before_the_wait_is_found():
     out, report, want = small(meanwhile="memory[t] = 0x3c003c00;")
     assert "race" in cuda.kinds(report)
     assert not np.array_equal(wgmma.unpack_d(out, 16, np.float32), want)

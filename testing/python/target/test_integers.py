@@ -78,7 +78,7 @@ WRAPPED = (
 
 @each_language
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype not in ("int32", "int64")])
-def test_what_leaves_the_range_wraps_before_it_is_used(dtype, target):
+def test_narrow_integers_wrap_before_they_are_used(dtype, target):
     values = corner_values(dtype)
     pairs = [(a, b) for a in values for b in values]
     functions = [*WRAPPED, lambda a, b: T.if_then_else(a + b > a, T.cast(1, dtype), T.cast(0, dtype))]

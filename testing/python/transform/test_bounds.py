@@ -61,7 +61,7 @@ def test_a_region_of_a_tile_operator_is_judged():
         checked(main)
 
 
-def test_a_global_access_that_is_nowhere_inside_is_refused():
+def test_a_global_access_that_is_always_out_of_bounds_is_refused():
     @T.prim_func
     def main(A: T.Tensor((256,), "float32")):
         with T.Kernel(4, threads=128) as bx:
@@ -131,7 +131,7 @@ def test_a_constant_index_beyond_a_tensor_is_an_error_of_every_target(target):
         tilelang.compile(main, target=target)
 
 
-def test_code_below_a_condition_that_is_never_true_is_not_judged():
+def test_code_under_a_false_condition_is_not_checked():
     @T.prim_func
     def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):
@@ -150,7 +150,7 @@ def test_code_below_a_condition_that_is_never_true_is_not_judged():
     checked(main)
 
 
-def test_a_condition_that_always_holds_hides_nothing():
+def test_accesses_under_a_true_condition_are_checked():
     @T.prim_func
     def main(A: T.Tensor((256,), "float32")):
         with T.Kernel(1, threads=64):
@@ -217,7 +217,7 @@ def test_code_after_a_return_and_of_a_warp_group_runs_for_some_threads():
     checked(grouped)
 
 
-def test_code_that_no_thread_comes_to_is_not_judged_and_the_rest_is():
+def test_unreachable_code_is_not_checked_and_the_rest_is():
     @T.prim_func
     def main(X: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):

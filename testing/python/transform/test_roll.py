@@ -34,7 +34,7 @@ ROLLED = sorted(set(KINDS) - {"buffers"})
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("kind", ROLLED)
-def test_a_thousand_statements_are_as_much_text_as_three_hundred(kind, target):
+def test_code_size_does_not_grow_with_repetitions(kind, target):
     short, long = (lower(KINDS[kind](count), request(target)).source.splitlines() for count in (300, 1000))
     assert len(long) == len(short) < 150
 

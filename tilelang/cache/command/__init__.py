@@ -1,1 +1,1 @@
-"""What people can do with a cache: ``tilelang cache …``."""
+"""The command line of the cache: ``tilelang cache …``."""

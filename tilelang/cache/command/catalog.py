@@ -1,4 +1,4 @@
-"""Questions about a whole cache, for people: lists, statistics, pins. SQLAlchemy over the same tables."""
+"""Queries of a whole cache for the command line: lists, statistics, pins; SQLAlchemy over the index's tables."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Catalog:
         return {**total, "by_name": [dict(row) for row in by_name]}
 
     def pin(self, key: str, pinned: bool) -> None:
-        """Protects an entry from eviction, or gives it free."""
+        """Pins an entry, which protects it from eviction, or unpins it."""
         with self._connected() as connection:
             connection.execute(update(kernels).where(kernels.c.key == key).values(pinned=pinned))
 

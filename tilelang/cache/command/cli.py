@@ -414,7 +414,7 @@ def _reported(command: Any) -> Any:
             problem = str(error)
         except OSError as error:
             if error.errno == errno.EPIPE:
-                raise  # whoever read the output has enough of it
+                raise  # the reader of the pipe has closed it
             problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         except (SQLAlchemyError, sqlite3.Error) as error:
             problem = f"the index cannot be used: {getattr(error, 'orig', None) or error}"

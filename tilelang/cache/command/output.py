@@ -1,4 +1,4 @@
-"""What the command line prints: aligned columns on a terminal, complete tab-separated lines in a pipe, plain text in both.
+"""Output of the command line: aligned columns on a terminal, complete tab-separated lines in a pipe.
 
 No character of a name or message reaches the terminal as a control. Styles are bold and dim, and follow ``NO_COLOR``.
 """

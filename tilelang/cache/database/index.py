@@ -61,7 +61,7 @@ class Index:
         self._local = threading.local()
         self._left_out_until = 0.0
 
-    # -- what a compiling process says ------------------------------------------------------------------------------
+    # -- updates by a compiling process -----------------------------------------------------------------------------
 
     def published(self, manifest: Mapping[str, Any]) -> None:
         """Adds the row of a new entry and takes the journal over."""
@@ -107,7 +107,7 @@ class Index:
 
         self._transact(write)
 
-    # -- what it asks -----------------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------------
 
     def totals(self) -> tuple[int, int]:
         """(bytes, entries) of the cache."""

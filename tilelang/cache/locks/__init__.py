@@ -1,1 +1,1 @@
-"""Who holds a key or an entry: threads, processes, children."""
+"""Locks on keys and entries between threads, processes and forked children."""

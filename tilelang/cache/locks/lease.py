@@ -29,7 +29,7 @@ class LocksUnsupported(OSError):
 
 
 class NotReleased(OSError):
-    """Whoever holds a lock does not go on: it is stopped, or takes longer than anyone should wait."""
+    """The holder of a lock makes no progress: it is stopped, or exceeds the longest wait."""
 
     def __init__(self, holder: int, problem: str):
         super().__init__(errno.ETIMEDOUT, f"process {holder or 'unknown'}, which has it, {problem}")
@@ -191,7 +191,7 @@ def _open_directory(path: Path) -> Lock | None:
 
 
 def _holds(lock: Lock, path: Path, mode: int) -> bool | None:
-    """Whether a lock was had on what is at ``path``; None where there are no locks. What is not had is given back."""
+    """Whether ``path`` was locked; None where the file system has no locks. A file that could not be locked is closed."""
     try:
         held = _flock(lock._descriptor, mode | fcntl.LOCK_NB) and _is_at(lock._descriptor, path)
     except OSError:

@@ -1,1 +1,1 @@
-"""How entries travel: between hosts, as files, as layers of images."""
+"""Transport of entries: between hosts, as bundles, as layers of images."""

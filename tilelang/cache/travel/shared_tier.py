@@ -53,7 +53,7 @@ class SharedTier:
         self.timeout = timeout
         self._down_until = 0.0
         self._engine: Any = None
-        self._engine_guard = threading.Lock()  # held by a thread that may wait for the server: nobody else may
+        self._engine_guard = threading.Lock()  # held by the one thread that may wait for the server
         self._sender_guard = threading.Lock()
         self._outbox: queue.Queue[Callable[[], None]] = queue.Queue()
         self._sender: threading.Thread | None = None
@@ -233,7 +233,7 @@ class Flight:
     connection: Any
 
     def send(self, path: Path) -> None:
-        """Sends the local entry at ``path`` in the background, then lets other hosts go on."""
+        """Sends the local entry at ``path`` in the background, then releases the lock."""
         connection, self.connection = self.connection, None
 
         def work() -> None:
@@ -249,7 +249,7 @@ class Flight:
         self.tier.send_later(work)
 
     def land(self) -> None:
-        """Gives the lock back, where :meth:`send` did not take it over."""
+        """Releases the lock, unless :meth:`send` has taken it over."""
         connection, self.connection = self.connection, None
         if connection is not None:
             self.tier._ask(connection.close, None)

@@ -1,4 +1,4 @@
-"""Devices: what :class:`CUDA` knows of one, and :mod:`~tilelang.carver.arch.driver` of the one at hand."""
+"""Devices: :class:`CUDA` records, and :mod:`~tilelang.carver.arch.driver` for the current one."""
 
 from __future__ import annotations
 

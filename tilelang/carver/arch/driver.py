@@ -1,4 +1,4 @@
-"""What the device at hand says of itself; without a GPU, what stands for it here.
+"""Properties of the current device; without a GPU, those of a stand-in.
 
 Persistent programs ask :func:`get_num_sms` how many blocks run at once. On the simulator that is the number of the default CUDA
 target's device, on the CPU the number of cores.

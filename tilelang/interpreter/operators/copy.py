@@ -34,7 +34,7 @@ def moved(x: Lanes, source: Box, target: Box) -> np.ndarray:
 
 
 def _as_codes(source: Box, target: Box) -> tuple[Box, Box]:
-    """Boxes of one narrow type as boxes of unsigned numbers: what is copied keeps its bits."""
+    """Boxes of one narrow type as boxes of unsigned integers, so that a copy keeps the bits."""
     kind = source.view.kind
     if kind is not target.view.kind or kind.kind != "float" or kind.bits > 16:
         return source, target

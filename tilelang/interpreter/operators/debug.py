@@ -27,7 +27,7 @@ def _text(value: Any) -> str:
 
 
 def _taking_part(x: Lanes, value: Any) -> Iterator[Any]:
-    """A value once where all lanes have the same, else that of each lane that takes part."""
+    """A value once where all lanes agree, else the value of each active lane."""
     if x.mask is True and not np.ndim(value) and x.nest is None:
         yield value
         return

@@ -21,7 +21,7 @@ Effect = Callable[[Lanes], Any]
 
 
 def matrix(x: Lanes, box: Box, transposed: bool = False) -> np.ndarray:
-    """The last two axes of a box as the matrix that takes part in a product."""
+    """The last two axes of a box as an operand matrix."""
     value = one_for_all(x, read(x, box), len(box.extents)).reshape(box.extents[-2:])
     return value.T if transposed else value
 

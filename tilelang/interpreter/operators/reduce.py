@@ -29,7 +29,7 @@ _FOLDS: Mapping[str, tuple[np.ufunc, np.ufunc]] = {
 
 
 def fold(kind: str, element: Element, nan_propagate: bool = False) -> np.ufunc:
-    """What combines two values in a reduction."""
+    """The function that combines two values in a reduction."""
     of_integers, of_floats = _FOLDS[kind.removeprefix("abs")]
     if element.kind != "float":
         return of_integers
@@ -67,7 +67,7 @@ def _reduce(c: Compiler, record: Reduce) -> Effect:
 
 
 def _start(kind: str, element: Element, length: int) -> dict[str, Any]:
-    """Of an axis without elements, the value that changes nothing; it takes part in max and min of floats, which ignore NaN."""
+    """The ``initial`` of a reduction: its identity. Max and min of floats, which ignore NaN, get it over an empty axis only."""
     name = kind.removeprefix("abs")
     if name in ("max", "min"):
         low, high = _limits(element)

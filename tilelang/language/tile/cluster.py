@@ -90,7 +90,7 @@ def _multicast(src: Any, dst: Any, mask: int) -> None:
     rank = block_rank_in_cluster()
     with _only_where(reduce(ir.And, [ir.NE(rank, as_expr(other)) for other in others], ir.IntImm("bool", 1))):
         copy(src, dst)
-    cluster_sync()  # nobody reads an old tile any more
+    cluster_sync()  # all blocks have finished reading the old tile
     with _only_where(ir.EQ(rank, as_expr(leader))):
         for other in others:
             _push(as_region(dst), as_region(dst), other)

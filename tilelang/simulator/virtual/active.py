@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What kernel calls need to know of the virtual device.
+    """The virtual device's state that kernel calls use.
 
     Attributes:
         placement: which tensors are on it (:class:`~tilelang.simulator.virtual.placement.Placement`).

@@ -1,4 +1,4 @@
-"""``torch.cuda`` of the virtual device: one table from names to what stands for them."""
+"""``torch.cuda`` of the virtual device: one table from names to replacements."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Launches:
 
 
 def _identity(value: Any) -> Any:
-    """What makes an argument the same as before: the memory of a tensor, and how often it was written to."""
+    """The identity of an argument: a tensor's memory and version counter, or the value itself."""
     if isinstance(value, torch.Tensor):
         return (value.data_ptr(), value.shape, value.dtype, value._version)
     return value

@@ -1,4 +1,4 @@
-"""What GPUs say of themselves: one record a model."""
+"""Device properties of GPUs, one record for each model."""
 
 from __future__ import annotations
 

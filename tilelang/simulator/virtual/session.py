@@ -1,4 +1,4 @@
-"""The virtual device in force: torch's view of it, and what launches on it do."""
+"""The active virtual device: torch's view of it, and its launches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tilelang.simulator.virtual.placement import Placement
 
 @dataclass(slots=True)
 class Usage:
-    """What a program did with the device.
+    """Statistics of a program's use of the device.
 
     Attributes:
         model: the model that it saw.

@@ -1,4 +1,4 @@
-"""What every step of the CPU pipeline knows about the compilation, and what the machine's vector unit can do."""
+"""The context of the CPU pipeline's steps: the compilation's options and the machine's vector unit."""
 
 from __future__ import annotations
 

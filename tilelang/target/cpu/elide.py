@@ -1,4 +1,4 @@
-"""Step ``elide_copies``: products read global tensors where a copy to the chip only stood between.
+"""Step ``elide_copies``: products read a global tensor directly where its tile is used by nothing else.
 
 Before: tile IR. After: the same, in which an operand of ``T.gemm`` is the region of the global tensor that a copy would have put
 into its shared tile or fragment; the copy and the buffer are gone. On a CPU the product packs its operands, or reads them in

@@ -15,7 +15,7 @@ from tilelang.target.cpu.emit import conjunction, when, zero
 
 
 class Guards:
-    """Guards accesses at one place of a program; ``scope`` says what is known there."""
+    """Guards accesses at one place of a program; ``scope`` has the facts that hold there."""
 
     def __init__(self, scope: Any):
         self.scope = scope

@@ -1,4 +1,4 @@
-"""Hints: what they ask for has no counterpart on a CPU, except for the value that out-of-bounds reads give."""
+"""Hints: dropped on a CPU, except for the value of out-of-bounds reads."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def rule(operator: type) -> Callable[[Rule], Rule]:
 
 
 class Scope:
-    """What a rule may ask about the place that its statement stands in.
+    """The context of a statement for the rule that lowers it.
 
     Attributes:
         context: the facts of the compilation.
@@ -87,7 +87,7 @@ class Scope:
 
 
 def lower_tiles(func: Any, context: Any) -> Any:
-    """The program as loops; see the module's text for what holds afterwards."""
+    """The program as loops; the module's docstring has the postcondition."""
     scope = Scope(context)
     scope.declare_parameters(func.params)
     lowering = TileLowering(scope)

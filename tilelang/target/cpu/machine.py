@@ -1,4 +1,4 @@
-"""Step ``lower_machine``: what LLVM code generation knows, made here rather than by TVM's passes.
+"""Step ``lower_machine``: lowers to the subset that LLVM code generation accepts, without TVM's simplifying passes.
 
 Before: the legal program with its plain entry. After: buffers have one axis and the types of memory; divisions truncate;
 mathematical operators are LLVM's intrinsics; a comparison for inequality holds where an operand is NaN.

@@ -142,7 +142,7 @@ def _named(node: Any) -> Variables:
 
 
 class _Piece:
-    """One statement of a sequence, and what is asked of it more than once."""
+    """One statement of a sequence, with cached properties."""
 
     def __init__(self, stmt: Any):
         self.stmt = stmt

@@ -1,4 +1,4 @@
-"""What the steps of the CPU pipeline hand on, once a kernel may have parts: its functions, and the helpers that they call."""
+"""The program between the later steps of the CPU pipeline: a kernel's functions and the helpers that they call."""
 
 from __future__ import annotations
 

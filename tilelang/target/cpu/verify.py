@@ -1,4 +1,4 @@
-"""What holds after steps of the pipeline, as checks that tests run between them (``verify`` of the pass runner)."""
+"""Postconditions of the pipeline's steps, which tests check between them (``verify`` of the pass runner)."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_exact(dtypes, shape, target):
     assert torch.equal(stored, want)
 
 
-def test_a_machine_without_the_instruction_gives_the_same_text_but_for_it():
+def test_the_instruction_of_a_product_follows_from_the_targets_features():
     """Pairs and fours are chosen from the target's features, not from the machine that compiles."""
     from tilelang.target.cpu.context import CpuContext, VectorUnit
     from tilelang.target.cpu.dot import choose_way

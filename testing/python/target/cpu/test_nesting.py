@@ -33,7 +33,7 @@ def test_deep_expressions_are_right(name: str, target: str):
 
 
 @on_both
-def test_a_bound_value_counts_with_what_it_is_made_of(target: str):
+def test_nesting_through_a_bound_value_is_counted(target: str):
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), x: T.float32):
         with T.Kernel(1, threads=32):

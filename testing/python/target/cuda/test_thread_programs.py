@@ -157,7 +157,7 @@ def test_conditions_that_name_threads_make_statements_the_threads_even_where_all
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_what_an_operator_puts_into_an_array_of_one_element_is_the_blocks(arch):
+def test_the_result_of_an_operator_in_a_local_array_is_uniform(arch):
     @T.prim_func
     def main(N: T.Tensor((4,), "float32")):
         with T.Kernel(1, threads=64):
