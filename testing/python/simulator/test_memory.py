@@ -249,8 +249,8 @@ extern "C" __global__ void k(unsigned char* out, unsigned* all) {
   atomicOr(word, threadIdx.x == 0 ? 5u << shift : 0);
   USE
 }"""
-    out, whole = np.array([0xff, 0xff], np.uint8), np.zeros(1, np.uint32)
+    out, whole = np.array([0xFF, 0xFF], np.uint8), np.zeros(1, np.uint32)
     kernels.clean(cuda.run(source.replace("USE", ""), [out, whole], 32))
-    assert list(out) == [0xf5, 0xff]
+    assert list(out) == [0xF5, 0xFF]
     report = cuda.run(source.replace("USE", "all[0] = atomicOr(word, 0);"), [out, whole], 1)
     assert "out-of-bounds" in cuda.kinds(report)

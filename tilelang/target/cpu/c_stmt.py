@@ -11,7 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.target.cpu.c_expr import CExpressions, vector_lanes
 from tilelang.target.cpu.c_types import string_literal
-from tilelang.target.cpu.emit import is_no_op
+from tilelang.target.cpu.emit import REGISTER_LANES, is_no_op
 
 _INDENT = "  "
 
@@ -104,7 +104,7 @@ class CStatements:
     def _AllocBuffer(self, node: Any, depth: int) -> Iterator[str]:
         buffer = node.buffer
         name, kind = self.expr.names(buffer), self.expr.type(buffer.dtype)
-        lanes = node.annotations.get("tl.register_lanes") if node.annotations else None
+        lanes = node.annotations.get(REGISTER_LANES) if node.annotations else None
         if lanes is not None:
             yield from self._registers(buffer, as_int(lanes), depth)
             return

@@ -100,3 +100,22 @@ def zero(dtype: str) -> Any:
 def cast(value: Any, dtype: str) -> Any:
     """``value`` converted to ``dtype``; itself where it has that type."""
     return value if str(value.ty) == dtype else ir.Cast(dtype, value)
+
+
+REGISTER_LANES = "tl.register_lanes"
+"""Annotation of a buffer that is meant to be vector registers of so many lanes; every index into it is known."""
+
+
+def register_alloc(buffer: Any, lanes: int) -> Any:
+    """The statement that allocates a buffer as vector registers."""
+    return ir.AllocBuffer(buffer, {REGISTER_LANES: ir.IntImm("int32", lanes)})
+
+
+def span(first: Any, lanes: int) -> Any:
+    """The index of ``lanes`` consecutive elements."""
+    return first if lanes == 1 else ir.Ramp(constant(first), ir.IntImm("int32", 1), lanes)
+
+
+def splat(value: Any, lanes: int) -> Any:
+    """A scalar in each of ``lanes`` lanes."""
+    return value if lanes == 1 else ir.Broadcast(value, lanes)

@@ -20,14 +20,10 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu.context import VectorUnit
 from tilelang.target.cpu.dot import Way, choose_way
-from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, zero
+from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, register_alloc, seq, span, splat, zero
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.target.cpu.transposed import SIDE, transpose
 from tilelang.tileop.gemm import Gemm
-
-REGISTER_LANES = "tl.register_lanes"
-"""Annotation of a buffer that is meant to be vector registers of so many lanes; every index into it is known."""
-
 
 Elements = Callable[..., Any]
 """``(row, step)`` -> a panel element; ``(row, step, lanes)`` -> those of ``lanes`` steps."""
@@ -179,7 +175,7 @@ def _row_sums(
 
     def row(at: list[Any]) -> Any:
         def add(step: Any, width: int) -> Any:
-            place, factor = [span(0, width)], ir.Broadcast(ones, width) if width > 1 else ones
+            place, factor = [span(0, width)], splat(ones, width)
             more = way.multiply_add(ir.BufferLoad(partial, place), a(at[0], step, width), factor, width)
             return ir.BufferStore(partial, more, place)
 
@@ -342,7 +338,7 @@ def _micro(x: Matrices, tile: Tile, row: Any, p: Any, column: Any, inside: Any) 
         if x.excess is None:
             return value
         excess = x.excess(row + r)
-        return value - (ir.Broadcast(excess, lanes) if lanes > 1 else excess)
+        return value - splat(excess, lanes)
 
     def step(k: Any) -> Any:
         b = [ir.Var(f"b{v}", way.panel_vector(lanes)) for v in range(tile.vectors)]
@@ -351,7 +347,7 @@ def _micro(x: Matrices, tile: Tile, row: Any, p: Any, column: Any, inside: Any) 
         for r in range(tile.rows):
             broadcast = ir.Var(f"a{r}", way.panel_vector(lanes))
             value = x.a(row + r, k)
-            updates.append(ir.Bind(broadcast, ir.Broadcast(value, lanes) if lanes > 1 else value))
+            updates.append(ir.Bind(broadcast, splat(value, lanes)))
             for v in range(tile.vectors):
                 old = ir.BufferLoad(acc, at(r, v))
                 updates.append(ir.BufferStore(acc, way.multiply_add(old, broadcast, b[v], lanes), at(r, v)))
@@ -359,10 +355,4 @@ def _micro(x: Matrices, tile: Tile, row: Any, p: Any, column: Any, inside: Any) 
 
     load = [ir.BufferStore(acc, load_c(r, v), at(r, v)) for r, v in registers]
     store = [ir.BufferStore(x.c, ir.BufferLoad(acc, at(r, v)), [*x.c_prefix, rows[r], columns[v]]) for r, v in registers]
-    registers_of = ir.AllocBuffer(acc, {REGISTER_LANES: ir.IntImm("int32", lanes)})
-    return seq(registers_of, load, loop("k", x.k, step), store)
-
-
-def span(first: Any, lanes: int) -> Any:
-    """The index of ``lanes`` consecutive elements."""
-    return first if lanes == 1 else ir.Ramp(constant(first), ir.IntImm("int32", 1), lanes)
+    return seq(register_alloc(acc, lanes), load, loop("k", x.k, step), store)

@@ -1,8 +1,9 @@
 """``T.reduce_*`` and ``T.cumsum``/``T.cummax``.
 
 A reduction along the innermost axis keeps several registers of partial results, so that neither the latency of one addition nor
-the order that floating point demands stands in the way; along any other axis the partial results are a row, which the loop over
-the remaining axes updates in place. Narrow formats are accumulated in float32.
+the order that floating point demands stands in the way; ``lines.py`` has what LLVM gets where elements are combined as they are.
+Along any other axis the partial results are a row, which the loop over the remaining axes updates in place. Narrow formats are
+accumulated in float32.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, no_op, seq
+from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, no_op, seq, span
 from tilelang.target.cpu.functions import is_nan
+from tilelang.target.cpu.lines import folds, reduce_line
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
 
@@ -100,6 +102,10 @@ def lower_reduce(record: Reduce, scope: Scope) -> Any:
         indices = [low + offset for low, offset in zip(src.mins, offsets)]
         return _absolute(record.kind, cast(ir.BufferLoad(src.buffer, indices), dtype))
 
+    def elements(before: list[Any], first: Any, lanes: int) -> Any:
+        *outside, low = [low + offset for low, offset in zip(src.mins, [*before, first])]
+        return _absolute(record.kind, ir.BufferLoad(src.buffer, [*outside, span(low, lanes)]))
+
     def result(before: list[Any], after: list[Any], value: Any) -> Any:
         kept = [*before, *after]
         if len(dst.extents) == len(extents):
@@ -110,6 +116,14 @@ def lower_reduce(record: Reduce, scope: Scope) -> Any:
         return ir.BufferStore(dst.buffer, cast(value, dst.dtype), indices)
 
     start = identity(record.kind, dtype)
+    if _in_registers(record, dtype, scope):
+        lanes = scope.context.vectors.lanes(canonical(dtype).bits)
+
+        def line(before: list[Any]) -> Any:
+            reduced, value = reduce_line(record.kind, start, combine, length, lanes, lambda at, n: elements(before, at, n))
+            return seq(reduced, result(before, [], value))
+
+        return nest(outer, line)
     if all(extent == 1 for extent in inner):
         return nest(outer, lambda before: _line(scope, dtype, start, combine, length,
                                                 lambda at: element(before, at, [0] * len(inner)),
@@ -128,6 +142,14 @@ def lower_reduce(record: Reduce, scope: Scope) -> Any:
         )
 
     return nest(outer, column)
+
+
+def _in_registers(record: Reduce, dtype: str, scope: Scope) -> bool:
+    """Whether lines are contiguous, of known length, and hold what is combined; C compilers put loops in registers themselves."""
+    src, skips_nan = record.src, not record.nan_propagate
+    contiguous = record.dim == len(src.extents) - 1 == len(src.buffer.shape) - 1 and not len(src.buffer.strides)
+    plain = src.dtype == dtype and folds(record.kind, dtype) and (skips_nan or not dtype.startswith("float"))
+    return contiguous and plain and isinstance(as_int(src.extents[-1]), int) and not scope.context.emits_c
 
 
 def _static(extent: Any, region: Any, axis: int) -> Any:

@@ -1,0 +1,141 @@
+"""Reductions of contiguous lines in vector registers, for LLVM.
+
+A line is combined into several registers, so that no addition waits for the one before it; these are folded into one, and its
+lanes into one value. The last elements, fewer than a register has lanes, are taken by narrower ones. (An array of partial results
+becomes stores that narrower loads wait for: 60 cycles a line of 64 elements.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu import helpers
+from tilelang.target.cpu.emit import alloc, local, loop, register_alloc, seq, span, splat
+from tilelang.target.cpu.legalize import extern_call
+
+Combine = Callable[[Any, Any], Any]
+Elements = Callable[[Any, int], Any]
+
+_REGISTERS = 8
+"""The most that hold partial results: an addition takes up to four cycles, and two can start in each."""
+
+_FOLDS = {
+    # kind -> LLVM's reduction of lanes that are floats, signed and unsigned integers; sums of integers wrap around
+    "sum": {"float": "fadd"},
+    "abssum": {"float": "fadd"},
+    "max": {"float": "fmax", "int": "smax", "uint": "umax"},
+    "absmax": {"float": "fmax"},
+    "min": {"float": "fmin", "int": "smin", "uint": "umin"},
+    "bitand": {"int": "and", "uint": "and"},
+    "bitor": {"int": "or", "uint": "or"},
+    "bitxor": {"int": "xor", "uint": "xor"},
+}
+_ELEMENTS = {"float32": ("float", "f32"), "float64": ("double", "f64")}
+
+
+def folds(kind: str, dtype: str) -> bool:
+    """Whether lanes of a type are combined by one of LLVM's reductions."""
+    found = canonical(dtype)
+    return found.bits in (32, 64) and found.kind in _FOLDS[kind]
+
+
+def reduce_line(kind: str, start: Any, combine: Combine, length: int, lanes: int, elements: Elements) -> tuple[Any, Any]:
+    """The statement that combines the elements of a line, and the result.
+
+    Args:
+        kind, combine: the operation; no NaN that ``combine`` skips reaches a fold.
+        start: the value that leaves any other unchanged.
+        length: elements of the line.
+        lanes: those of the widest register.
+        elements: ``(first, lanes)`` -> so many elements.
+    """
+    total = local("total", (1,), str(start.ty))
+    value = ir.BufferLoad(total, [ir.IntImm("int32", 0)])
+    steps = [alloc(total)]
+    for offset, count, width in _pieces(length, lanes):
+        registers = _Registers(min(count, _REGISTERS), width, start, combine)
+        folded = _folded(kind, registers.load(0), width)
+        result = folded if offset == 0 else combine(value, folded)
+        steps += [registers.combined(offset, count, elements), ir.BufferStore(total, result, value.indices)]
+    return seq(steps), value
+
+
+def _pieces(length: int, lanes: int) -> Iterator[tuple[int, int, int]]:
+    """The first element, the number and the width of whole registers, from the widest to single elements."""
+    offset = 0
+    while offset < length:
+        count = (length - offset) // lanes
+        if count:
+            yield offset, count, lanes
+        offset += count * lanes
+        lanes //= 2
+
+
+class _Registers:
+    """Partial results in ``count`` registers."""
+
+    def __init__(self, count: int, lanes: int, start: Any, combine: Combine):
+        self.count, self.lanes, self.start, self.combine = count, lanes, start, combine
+        self.buffer = local("partial", (count * lanes,), str(start.ty))
+
+    def load(self, register: int) -> Any:
+        return ir.BufferLoad(self.buffer, [span(register * self.lanes, self.lanes)])
+
+    def store(self, register: int, value: Any) -> Any:
+        return ir.BufferStore(self.buffer, value, [span(register * self.lanes, self.lanes)])
+
+    def combined(self, offset: int, count: int, elements: Elements) -> Any:
+        """The statement that leaves the result of ``count`` registers of elements in the first."""
+
+        def chunk(first: Any, several: int) -> list[Any]:
+            more = [elements(first + register * self.lanes, self.lanes) for register in range(several)]
+            return [self.store(r, self.combine(self.load(r), value)) for r, value in enumerate(more)]
+
+        full, rest = divmod(count, self.count)
+        width = self.count * self.lanes
+        return seq(
+            register_alloc(self.buffer, self.lanes),
+            [self.store(register, splat(self.start, self.lanes)) for register in range(self.count)],
+            loop("r", full, lambda r: seq(chunk(offset + r * width, self.count))),
+            chunk(offset + full * width, rest),
+            self._folds(),
+        )
+
+    def _folds(self) -> list[Any]:
+        """Combines all registers into the first, half of them at a time."""
+        steps, count = [], self.count
+        while count > 1:
+            half = (count + 1) // 2
+            steps += [self.store(r, self.combine(self.load(r), self.load(half + r))) for r in range(count - half)]
+            count = half
+        return steps
+
+
+def _folded(kind: str, register: Any, lanes: int) -> Any:
+    """The value that the lanes of a register combine to."""
+    if lanes == 1:
+        return register
+    dtype = canonical(str(register.ty)).base
+    return extern_call(_fold(kind, dtype, lanes), [register], dtype)
+
+
+def _fold(kind: str, dtype: str, lanes: int) -> str:
+    """The name of the helper function that combines lanes."""
+    found = canonical(dtype)
+    operation = _FOLDS[kind][found.kind]
+    name = f"tl_fold_{operation}_{dtype}_{lanes}"
+    if name not in helpers.HELPERS:
+        element, suffix = _ELEMENTS.get(dtype, (f"i{found.bits}", f"i{found.bits}"))
+        reduction, vector = f"@llvm.vector.reduce.{operation}.v{lanes}{suffix}", f"<{lanes} x {element}>"
+        first, types = (f"{element} -0.0, ", f"{element}, {vector}") if operation == "fadd" else ("", vector)
+        flags = {"fadd": "reassoc ", "fmax": "nnan ", "fmin": "nnan "}.get(operation, "")
+        helpers.register(
+            name,
+            f"declare {element} {reduction}({types})\n"
+            f"define {element} @{name}({vector} %x) alwaysinline {{\n"
+            f"  %r = call {flags}{element} {reduction}({first}{vector} %x)\n  ret {element} %r\n}}",
+        )
+    return name
