@@ -7,6 +7,9 @@ from collections.abc import Mapping
 BYTES = 128
 """Size of a tensor map."""
 
+ALIGNMENT = 64
+"""Of the address at which the driver writes one."""
+
 DATA_TYPES: Mapping[str, int] = {
     # CUtensorMapDataType
     "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,

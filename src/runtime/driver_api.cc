@@ -33,6 +33,7 @@ Api open() {
   resolve(library, "cuModuleGetFunction", &api.get_function);
   resolve(library, "cuFuncSetAttribute", &api.set_attribute);
   resolve(library, "cuLaunchKernelEx", &api.launch);
+  resolve(library, "cuFuncGetParamInfo", &api.parameter_info, /*optional=*/true);
   resolve(library, "cuTensorMapEncodeTiled", &api.encode_tiled, /*optional=*/true);
   if (const Status status = api.initialise(0)) {
     throw DeviceError("the CUDA driver cannot be initialised (error " + std::to_string(status) + "): is there a GPU?");

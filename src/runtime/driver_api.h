@@ -2,6 +2,7 @@
 // no dependency on CUDA when this is built, nor on a driver where none is needed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tilelang::runtime::driver {
@@ -12,7 +13,7 @@ using Module = struct ModuleOpaque*;
 using Function = struct FunctionOpaque*;
 using Device = int;
 
-enum : Status { kNoBinaryForGpu = 209, kInvalidPtx = 218, kUnsupportedPtxVersion = 222 };
+enum : Status { kNoBinaryForGpu = 209 };
 enum FunctionAttribute { kMaxDynamicSharedBytes = 8, kNonPortableClusterSize = 14 };
 enum LaunchAttributeId : uint32_t { kCooperative = 2, kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
 
@@ -49,6 +50,8 @@ struct Api {
   Status (*get_function)(Function*, Module, const char* name);
   Status (*set_attribute)(Function, FunctionAttribute, int);
   Status (*launch)(const LaunchConfig*, Function, void** args, void** extra);
+  // Absent from drivers older than 12.4.
+  Status (*parameter_info)(Function, size_t index, size_t* offset, size_t* bytes);
   // Absent from drivers older than 12.0.
   Status (*encode_tiled)(void* map, int data_type, uint32_t rank, void* base, const uint64_t* shape, const uint64_t* strides,
                          const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle, int l2_promotion,

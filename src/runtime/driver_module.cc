@@ -26,12 +26,37 @@ driver::Context current_context() {
   return context;
 }
 
+// The driver reads as many values as the kernel's own parameters need, whatever it is given.
+void check_parameters(driver::Function function, const KernelSpec& spec) {
+  const auto info = driver::api().parameter_info;
+  if (info == nullptr) return;
+  size_t count = 0, offset = 0, bytes = 0;
+  while (info(function, count, &offset, &bytes) == 0) {
+    if (count >= spec.argument_bytes.size() || bytes != spec.argument_bytes[count]) break;
+    ++count;
+  }
+  if (count != spec.argument_bytes.size() || info(function, count, &offset, &bytes) == 0) {
+    throw DeviceError("the kernel " + spec.symbol + " does not take the arguments of its record: parameter " +
+                      std::to_string(count) + " differs");
+  }
+}
+
 // One kernel in one context.
 struct LoadedKernel {
   driver::Function function = nullptr;
-  std::atomic<uint32_t> shared_bytes{kDefaultSharedBytes};  // what it has been allowed so far
+  std::atomic<uint32_t> shared_bytes{kDefaultSharedBytes};  // what it has been allowed so far; grows only
   std::atomic<bool> large_cluster{false};
+  std::mutex limits;
 };
+
+// What PTX was compiled for, as the end of an error.
+std::string compiled_for(const std::string& ptx) {
+  const std::string directive = ".target ";
+  const size_t at = ptx.find(directive);
+  if (at == std::string::npos) return "";
+  const size_t start = at + directive.size();
+  return " (it was compiled for " + ptx.substr(start, ptx.find_first_of(", \r\n", start) - start) + ")";
+}
 
 // The module in one context; never unloaded while the process may still launch from it.
 struct ContextModule {
@@ -44,6 +69,7 @@ struct ContextModule {
     for (size_t i = 0; i < specs.size(); ++i) {
       driver::check(driver::api().get_function(&kernels[i].function, module, specs[i].symbol.c_str()),
                     ("cannot find the kernel " + specs[i].symbol).c_str());
+      check_parameters(kernels[i].function, specs[i]);
     }
   }
 
@@ -54,7 +80,7 @@ struct ContextModule {
     if (!image.cubin.empty()) status = api.load_module(&module, image.cubin.data());
     // Machine code for another architecture; the driver can translate PTX for a newer one.
     if (status == driver::kNoBinaryForGpu && !image.ptx.empty()) status = api.load_module(&module, image.ptx.c_str());
-    driver::check(status, "cannot load the kernel on this GPU");
+    driver::check(status, ("cannot load the kernel on this GPU" + compiled_for(image.ptx)).c_str());
     return module;
   }
 };
@@ -108,15 +134,18 @@ class DriverModule : public DeviceModule {
     return attribute;
   }
 
-  // Raises the kernel's limits to what this launch needs.
+  // Raises the kernel's limits to what this launch needs. One thread at a time, as the driver's limit is what was set last.
   void allow(LoadedKernel& kernel, const LaunchConfig& config) {
+    const bool large = config.cluster[0] * config.cluster[1] * config.cluster[2] > kPortableClusterSize;
+    if (config.shared_bytes <= kernel.shared_bytes && (!large || kernel.large_cluster)) return;
+    std::lock_guard<std::mutex> guard(kernel.limits);
     const driver::Api& api = driver::api();
     if (config.shared_bytes > kernel.shared_bytes) {
       driver::check(api.set_attribute(kernel.function, driver::kMaxDynamicSharedBytes, static_cast<int>(config.shared_bytes)),
                     ("the GPU does not have " + std::to_string(config.shared_bytes) + " bytes of shared memory a block").c_str());
       kernel.shared_bytes = config.shared_bytes;
     }
-    if (config.cluster[0] * config.cluster[1] * config.cluster[2] > kPortableClusterSize && !kernel.large_cluster) {
+    if (large && !kernel.large_cluster) {
       driver::check(api.set_attribute(kernel.function, driver::kNonPortableClusterSize, 1), "the GPU refuses clusters of this size");
       kernel.large_cluster = true;
     }

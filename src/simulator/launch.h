@@ -40,10 +40,10 @@ struct LaunchReport {
 };
 
 /// The kernel of that name. Throws LaunchError naming the kernels there are.
-const DecodedFunction& find_kernel(const Program& program, const std::string& name);
+TILELANG_SIMULATOR_EXPORT const DecodedFunction& find_kernel(const Program& program, const std::string& name);
 
 /// Runs the grid. Throws LaunchError for impossible sizes or parameters, and when the caller stops it.
-LaunchReport run_launch(const Program& program, LaunchRequest request);
+TILELANG_SIMULATOR_EXPORT LaunchReport run_launch(const Program& program, LaunchRequest request);
 
 /// The report as JSON: findings, counters (by class, by instruction, memory), printed text.
 std::string report_json(const Program& program, const LaunchReport& report);

@@ -166,7 +166,7 @@ struct Program {
 };
 
 /// Decodes a parsed module. Throws ProgramError for unknown or malformed instructions.
-std::unique_ptr<Program> decode_module(const Module& module);
+TILELANG_SIMULATOR_EXPORT std::unique_ptr<Program> decode_module(const Module& module);
 
 }  // namespace simulator
 }  // namespace tilelang

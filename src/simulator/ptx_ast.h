@@ -115,7 +115,7 @@ struct Module {
 };
 
 /// Parses PTX text. Throws ProgramError for malformed text.
-Module parse_ptx(const std::string& text);
+TILELANG_SIMULATOR_EXPORT Module parse_ptx(const std::string& text);
 
 }  // namespace simulator
 }  // namespace tilelang

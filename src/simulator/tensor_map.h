@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "types.h"
+
 namespace tilelang {
 namespace simulator {
 
@@ -85,7 +87,7 @@ struct TensorMapArguments {
 };
 
 // Both write 128 bytes to `out` and return "" or what is wrong with the arguments.
-std::string encode_tiled(const TensorMapArguments& arguments, const std::vector<int64_t>& box, uint8_t* out);
+TILELANG_SIMULATOR_EXPORT std::string encode_tiled(const TensorMapArguments& arguments, const std::vector<int64_t>& box, uint8_t* out);
 std::string encode_im2col(const TensorMapArguments& arguments, const std::vector<int64_t>& lower_corner,
                           const std::vector<int64_t>& upper_corner, int64_t channels, int64_t pixels, uint8_t* out);
 

@@ -41,8 +41,11 @@ inline bool reads(AccessKind kind) { return kind != AccessKind::kWrite && kind !
 inline bool writes(AccessKind kind) { return kind != AccessKind::kRead && kind != AccessKind::kStrongRead; }
 inline bool is_strong(AccessKind kind) { return kind >= AccessKind::kAtomic; }
 
+/// What another library may call: the driver of the tests is built on the simulator (testing/native/driver).
+#define TILELANG_SIMULATOR_EXPORT __attribute__((visibility("default")))
+
 /// A malformed or unsupported program: the message names the PTX line.
-class ProgramError : public std::runtime_error {
+class TILELANG_SIMULATOR_EXPORT ProgramError : public std::runtime_error {
  public:
   ProgramError(uint32_t line, const std::string& message)
       : std::runtime_error("PTX line " + std::to_string(line) + ": " + message), line(line) {}
@@ -50,7 +53,7 @@ class ProgramError : public std::runtime_error {
 };
 
 /// A launch that cannot start: wrong arguments, unknown kernel, impossible sizes.
-class LaunchError : public std::runtime_error {
+class TILELANG_SIMULATOR_EXPORT LaunchError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

@@ -6,7 +6,9 @@ On a GPU the kernels are launched through cuda-python, on the simulator through 
 from __future__ import annotations
 
 import ctypes
+import json
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ FILE = "kernel.py"
 _COOPERATIVE, _DEPENDENT_LAUNCH = 1, 2
 _STATIC_SHARED_BYTES = 48 * 1024
 _PORTABLE_CLUSTER = 8
+_UNFIT_MAP = "cannot encode a tensor map (base address, sizes or strides do not suit it)"
+_TENSOR_MAPS_SINCE = 12000  # the driver's version
 _FORMATS = {
     "handle": "<Q", "bool": "<?", "int8": "<b", "uint8": "<B", "int16": "<h", "uint16": "<H", "int32": "<i", "uint32": "<I",
     "int64": "<q", "uint64": "<Q", "float16": "<e", "float32": "<f", "float64": "<d",
@@ -69,6 +73,10 @@ def encoded(value: Any, dtype: str) -> bytes:
         return struct.pack(_FORMATS[dtype], float("inf") if value > 0 else float("-inf"))
 
 
+def _array(kind: Any, values: Sequence[int]) -> Any:
+    return (kind * len(values))(*values)
+
+
 def _flags(launch: KernelLaunch) -> int:
     return (_COOPERATIVE if launch.cooperative else 0) | (_DEPENDENT_LAUNCH if launch.dependent_launch else 0)
 
@@ -110,7 +118,9 @@ class DriverLauncher:
         self._driver = driver
         self._artifact = artifact
         self._directory = directory
+        self._lock = threading.RLock()
         self._functions: dict[int, list[Any]] = {}
+        self._allowed: dict[tuple[int, int], int] = {}
         self._maps: dict[tuple[int, int], list[Any]] = {}
         for number, launch in enumerate(artifact.launches):
             for index, spec in enumerate(launch.tensor_maps):
@@ -140,31 +150,49 @@ class DriverLauncher:
     def encode_tensor_map(self, kernel: int, index: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
         """The 128 bytes of a kernel's tensor map number ``index``."""
         data_type, interleave, swizzle, l2_promotion, fill, box, element_strides = self._maps[kernel, index]
-        driver = self._driver
-        encoded_map = self._check(
-            driver.cuTensorMapEncodeTiled(
-                driver.CUtensorMapDataType(data_type), len(box), base,
-                [driver.cuuint64_t(n) for n in shape], [driver.cuuint64_t(n) for n in strides],
-                [driver.cuuint32_t(n) for n in box], [driver.cuuint32_t(n) for n in element_strides],
-                driver.CUtensorMapInterleave(interleave), driver.CUtensorMapSwizzle(swizzle),
-                driver.CUtensorMapL2promotion(l2_promotion), driver.CUtensorMapFloatOOBfill(fill),
-            ),
-            "cannot encode a tensor map",
+        room = ctypes.create_string_buffer(tensor_maps.BYTES + tensor_maps.ALIGNMENT)
+        place = -(-ctypes.addressof(room) // tensor_maps.ALIGNMENT) * tensor_maps.ALIGNMENT
+        status = self._encoder()(
+            place, data_type, len(box), base, _array(ctypes.c_uint64, shape), _array(ctypes.c_uint64, strides),
+            _array(ctypes.c_uint32, box), _array(ctypes.c_uint32, element_strides), interleave, swizzle, l2_promotion, fill,
         )  # fmt: skip
-        return ctypes.string_at(encoded_map.getPtr(), tensor_maps.BYTES)
+        self._check((self._driver.CUresult(status),), _UNFIT_MAP)
+        return ctypes.string_at(place, tensor_maps.BYTES)
+
+    def _encoder(self) -> Callable[..., int]:
+        """The driver's function itself: cuda-python's writes to memory that is not aligned as the driver demands."""
+        found = self._driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", _TENSOR_MAPS_SINCE, 0)
+        address = self._check(found, "the CUDA driver is too old for tensor maps (12.0 is needed)")
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        arguments = [pointer, number, ctypes.c_uint32, *[pointer] * 5, *[number] * 4]
+        return ctypes.CFUNCTYPE(number, *arguments)(address)
 
     def _in_context(self) -> list[Any]:
-        """The kernels, loaded in the current context."""
-        context = self._check(self._driver.cuCtxGetCurrent(), "no CUDA context")
-        key = int(context)
-        if key not in self._functions:
-            image = (self._directory / runtime.CUBIN).read_bytes()
-            module = self._check(self._driver.cuModuleLoadData(image), "cannot load the kernel on this GPU")
-            self._functions[key] = [
-                self._check(self._driver.cuModuleGetFunction(module, launch.symbol.encode()), f"no kernel {launch.symbol}")
-                for launch in self._artifact.launches
-            ]
+        """The kernels, loaded in the current context, or in that of device 0 where there is none."""
+        key = int(self._check(self._driver.cuCtxGetCurrent(), "cannot ask for the CUDA context")) or self._open_first_device()
+        with self._lock:
+            if key not in self._functions:
+                module = self._load()
+                self._functions[key] = [
+                    self._check(self._driver.cuModuleGetFunction(module, launch.symbol.encode()), f"no kernel {launch.symbol}")
+                    for launch in self._artifact.launches
+                ]
         return self._functions[key]
+
+    def _open_first_device(self) -> int:
+        self._check(self._driver.cuInit(0), "the CUDA driver cannot be initialised")
+        context = self._check(self._driver.cuDevicePrimaryCtxRetain(0), "cannot open CUDA device 0")
+        self._check(self._driver.cuCtxSetCurrent(context), "cannot use CUDA device 0")
+        return int(context)
+
+    def _load(self) -> Any:
+        """The module, from machine code, or from PTX where that is for another architecture."""
+        driver, ptx = self._driver, self._directory / runtime.PTX
+        loaded = driver.cuModuleLoadData((self._directory / runtime.CUBIN).read_bytes())
+        if loaded[0] == driver.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU and ptx.exists():
+            loaded = driver.cuModuleLoadData(ptx.read_bytes() + b"\0")
+        arch = json.loads(self._artifact.target).get("arch")
+        return self._check(loaded, f"cannot load the kernel on this GPU (it was compiled for {arch})")
 
     def _attributes(self, record: KernelLaunch, cluster: Sequence[int]) -> list[Any]:
         identifiers = self._driver.CUlaunchAttributeID
@@ -186,15 +214,20 @@ class DriverLauncher:
         return attributes
 
     def _allow(self, function: Any, cluster: Sequence[int], shared_bytes: int) -> None:
+        """Raises the kernel's limits to what a launch needs, and never lowers them: another thread may be about to launch."""
         attributes = self._driver.CUfunction_attribute
-        wanted = []
         if shared_bytes > _STATIC_SHARED_BYTES:
-            wanted.append((attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes))
+            self._raise(function, attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
         if cluster[0] * cluster[1] * cluster[2] > _PORTABLE_CLUSTER:
-            wanted.append((attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1))
-        for attribute, value in wanted:
-            allowed = self._driver.cuFuncSetAttribute(function, attribute, value)
-            self._check(allowed, f"the GPU refuses {attribute.name} = {value}")
+            self._raise(function, attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+
+    def _raise(self, function: Any, attribute: Any, value: int) -> None:
+        key = int(function), int(attribute)
+        with self._lock:
+            if self._allowed.get(key, 0) < value:
+                allowed = self._driver.cuFuncSetAttribute(function, attribute, value)
+                self._check(allowed, f"the GPU refuses {attribute.name} = {value}")
+                self._allowed[key] = value
 
     def _check(self, result: Any, what: str) -> Any:
         status, *values = result

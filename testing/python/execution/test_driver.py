@@ -53,6 +53,9 @@ int cuGetProcAddress_v2(const char* name, void** out, int version, uint64_t flag
   if (status) *status = *out ? 0 : 1;
   return *out ? 0 : 500;
 }
+int cuGetProcAddress(const char* name, void** out, int version, uint64_t flags, int* status) {
+  return cuGetProcAddress_v2(name, out, version, flags, status);
+}
 int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* base, const uint64_t* shape, const uint64_t* strides,
                            const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int l2, int fill) {
   printf("map type %d rank %u base %p shape %llu %llu stride %llu box %u %u steps %u %u settings %d %d %d %d\n", type, rank, base,
