@@ -55,14 +55,14 @@ CUDA = {
     "toolchain": "",
     "host": "toolchain",
     "tile": "operators",
-    "analysis": "tile ir operators",
-    "normalise": "analysis tile operators",
-    "hopper": "tile ir arch",
-    "inference": "hopper analysis tile ir operators arch",
+    "analysis": "tile ir operators arch",
+    "normalise": "analysis tile operators arch",
+    "specialize": "tile operators arch",
+    "inference": "analysis tile ir operators arch",
     "schedule": "analysis tile ir operators arch",
-    "headers": "hopper toolchain",
-    "codegen": "schedule inference hopper analysis tile ir operators arch",
-    "ops": "codegen schedule inference hopper analysis tile ir operators arch",
+    "headers": "ir toolchain",
+    "codegen": "schedule inference analysis tile ir operators arch",
+    "ops": "codegen schedule inference analysis tile ir operators arch",
 }
 
 UPWARDS = {

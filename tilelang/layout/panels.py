@@ -14,6 +14,9 @@ from tilelang.layout.memory import Swizzle, TileLayout
 
 _CHUNK_BYTES = 16
 
+PANEL_BYTES = (128, 64, 32)
+"""Widths of swizzled panels, widest first."""
+
 
 def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> TileLayout:
     """Tiles of the last two axes in swizzled panels; leading axes (pipeline stages, batches) hold one tile each.
@@ -38,6 +41,23 @@ def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> T
     position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1
     swizzle = Swizzle(len(shape) - 2, bits, 3 - bits, position)
     return TileLayout(tuple(shape), (*reversed(leading), row_modes, column_modes), swizzle)
+
+
+def panel_widths(shape: Sequence[int], element_bits: int) -> list[int]:
+    """Panel widths that a tile can have, widest first."""
+    if len(shape) < 2 or shape[-2] % 8:
+        return []
+    return [width for width in PANEL_BYTES if shape[-1] * element_bits % (width * 8) == 0]
+
+
+def panel_bytes_of(layout: object, element_bits: int) -> int | None:
+    """The panel width of a shared layout; None where it is not in panels."""
+    if not isinstance(layout, TileLayout):
+        return None
+    for width in panel_widths(layout.shape, element_bits):
+        if layout == panel_layout(layout.shape, element_bits, width):
+            return width
+    return None
 
 
 def _bank_swizzled(name: str, panel_bytes: int, what: tuple[Any, ...]) -> TileLayout:

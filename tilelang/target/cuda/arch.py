@@ -68,6 +68,9 @@ _SHARED_BYTES: Mapping[int, int] = {
 _SWIZZLE_PERIOD = 1024
 _LINE = 128
 
+WARP, WARP_GROUP = 32, 128
+"""Threads of a warp, and of the four warps that ``wgmma`` is an instruction of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arch:

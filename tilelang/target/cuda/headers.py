@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 
-from tilelang.target.cuda.hopper import wgmma_text
+from tilelang.target.cuda.ir import wgmma
 from tilelang.target.cuda.toolchain.locate import template_directory
 
 _FOLDER = "tl_templates/cuda"
@@ -81,4 +81,4 @@ def include_lines(headers: Iterable[str]) -> str:
 
 def prelude(body: str) -> str:
     """What must stand before the generated CUDA text ``body``: includes, and the wgmma instructions that it uses."""
-    return include_lines(headers_of(body)) + wgmma_text.definitions(_CALLED.findall(body))
+    return include_lines(headers_of(body)) + wgmma.definitions(_CALLED.findall(body))

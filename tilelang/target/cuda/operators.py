@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import CompileError
 
 _RULES: dict[type, OperatorRule] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TileDemand:
+    """The layout in which an operator wants a shared tile; of several for one tile, the first of the least ``rank`` is met."""
+
+    buffer: Any
+    layout: Any
+    rank: tuple[int, ...] = (0,)
 
 
 class OperatorRule:
@@ -23,11 +33,15 @@ class OperatorRule:
         scoped: the threads of the scope that it stands in run it together, as they do all but remarks to the hardware.
         collective: all of them have to come.
         in_warps: it needs whole warps.
+        local: it computes its result from its operands, and does nothing else.
     """
 
     scoped = True
     collective = True
     in_warps = False
+    local = False
+
+    # What it becomes, and what it does to its operands -----------------------------------------------------------------
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         """The nodes of the tile tree that the operator becomes: itself, with temporaries around it, or a nest.
@@ -35,21 +49,117 @@ class OperatorRule:
         Args:
             op: the decoded operator.
             span: where it stands in the program.
-            reader: makes nodes and temporaries (``operator``, ``parallel``, ``copy``, ``temporary``, ``shared``, ``hint``).
+            reader: makes nodes and temporaries (``operator``, ``parallel``, ``copy``, ``temporary``, ``shared``).
         """
         return [reader.operator(op, span)]
+
+    def hint(self, op: Any, span: Any, hints: Any) -> bool:
+        """Whether the operator is a remark about the kernel; if so it is noted in ``hints``."""
+        return False
 
     def destination(self, op: Any) -> Any:
         """The region that the operator writes element by element; None where it is no copy."""
         return None
 
     def overwritten(self, op: Any) -> Any:
-        """The region that the operator overwrites as a whole, whatever was there; None where there is none."""
+        """The buffer's region that the operator overwrites as a whole, whatever was there; None where there is none."""
+        written = [region for region, access in op.regions() if access == "w"]
+        return written[0] if len(written) == 1 and written[0].is_whole else None
+
+    def copied(self, op: Any) -> tuple[Any, Any] | None:
+        """The source and the destination of a copy that the compiler may make as it likes; None of any other operator."""
         return None
+
+    # When it runs ------------------------------------------------------------------------------------------------------
 
     def may_run_ahead(self, op: Any) -> bool:
         """Whether a pipeline may issue the operator iterations before its data is used."""
         return False
+
+    def may_be_loaded(self, op: Any, facts: Any) -> bool:
+        """Whether the tensor memory accelerator can make this copy to a shared tile."""
+        return False
+
+    def loaded(self, op: Any, target: Any, barrier: Any) -> Any:
+        """The operator that starts such a copy to another tile, which is complete when ``barrier`` says so."""
+        raise NotImplementedError
+
+    def is_asynchronous(self, op: Any) -> bool:
+        """Whether the operator may be incomplete after its statement; something later waits for it."""
+        return False
+
+    def may_be_asynchronous(self, op: Any) -> bool:
+        """Whether there is a form of the operator that is only started, and waited for later."""
+        return False
+
+    def may_stay_in_flight(self, op: Any, threads: int) -> bool:
+        """Whether so many threads can leave the asynchronous form of the operator in flight."""
+        return False
+
+    def accumulates(self, op: Any) -> bool:
+        """Whether the operator certainly adds to what is in its result."""
+        return False
+
+    def started(self, op: Any) -> Any:
+        """The operator as one that is only started."""
+        raise NotImplementedError
+
+    def awaited(self, op: Any, pending: int) -> Any:
+        """The operator as the wait for what :meth:`started` has started, the newest ``pending`` of its kind aside."""
+        raise NotImplementedError
+
+    def pinned(self, node: Any, emitter: Any) -> list[Any]:
+        """The instructions after a wait that keep the results of an asynchronous operator from being read before."""
+        return []
+
+    def registers(self, op: Any) -> tuple[str, int] | None:
+        """Whose registers the operator sets, and how many; None where it sets none."""
+        return None
+
+    # Layouts -----------------------------------------------------------------------------------------------------------
+
+    def plan(self, node: Any, problem: Any, memory: Mapping[Any, Any]) -> Any:
+        """How the threads of its scope do the operator, where there is a choice that layouts depend on.
+
+        Args:
+            problem: the kernel (:class:`~tilelang.target.cuda.inference.problem.Problem`).
+            memory: the layouts of shared tiles that the user fixed.
+        """
+        return None
+
+    def demands(self, op: Any, plan: Any) -> Iterable[tuple[Any, Any]]:
+        """The fragments among the operands with the layouts that the plan demands of them."""
+        return ()
+
+    def tiles(self, op: Any, plan: Any) -> Iterable[TileDemand]:
+        """The layouts that the plan demands of shared operands."""
+        return ()
+
+    def moved_in_bulk(self, op: Any, problem: Any) -> Iterable[TileDemand]:
+        """The shared tiles that the tensor memory accelerator moves, with the layouts that it writes where nobody else asks."""
+        return ()
+
+    def offer(self, op: Any, fragments: Mapping[Any, Any]) -> tuple[Any, Any] | None:
+        """A fragment and the layout that it gets by the layouts of the other operands; None where they do not tell."""
+        return None
+
+    def misfits(self, op: Any, plan: Any, fragments: Mapping[Any, Any]) -> Iterable[tuple[Any, str]]:
+        """The fragments that do not lie as the operator needs them, demands aside, and why."""
+        return ()
+
+    def proofs(self, op: Any, fragments: Mapping[Any, Any], threads: int) -> Iterable[tuple[bool, Any, str]]:
+        """What must hold of the final layouts: whether it does, of which buffer, and the fault where it does not."""
+        return ()
+
+    def cost(self, op: Any, fragments: Mapping[Any, Any]) -> float:
+        """Cycles of a warp that depend on the layouts (:mod:`~tilelang.target.cuda.inference.cost`)."""
+        return 0
+
+    def takes_shared(self, op: Any, buffers: set[Any]) -> bool:
+        """Whether a tile in shared memory may stand for the fragment that any of ``buffers`` names."""
+        return False
+
+    # Code --------------------------------------------------------------------------------------------------------------
 
     def lower(self, node: Any, generator: Any) -> list[Any]:
         """The device code of the operator, from its node and the layouts that inference chose.

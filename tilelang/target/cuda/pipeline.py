@@ -10,12 +10,12 @@ from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import kernel as codegen
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_state
-from tilelang.target.cuda.hopper.descriptors import Descriptors
-from tilelang.target.cuda.hopper.warp_specialize import specialize
+from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
 from tilelang.target.cuda.ir.verify import names_are_defined
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.thread_scopes import split_threads
 from tilelang.target.cuda.normalise.unroll import unroll_choices
+from tilelang.target.cuda.specialize.warp_specialize import specialize
 from tilelang.target.cuda.tile.program import check_strides, split_kernels
 from tilelang.target.cuda.tile.tree import read_tree
 from tilelang.target.request import CompileRequest
@@ -92,7 +92,7 @@ def _infer(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _generate(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        state.emitter.descriptors = Descriptors() if arch_of(state.target).uses(Feature.TMA) else None
+        state.emitter.descriptors = TensorMaps() if arch_of(state.target).uses(Feature.TMA) else None
         state.emitter.bulk_stores = context.options.tma
         state.generator = Generator(state.emitter)
         state.code = state.generator.block(state.tree.root)

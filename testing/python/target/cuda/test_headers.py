@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tilelang.target.cuda import headers
-from tilelang.target.cuda.hopper import wgmma_text
-from tilelang.target.cuda.hopper.wgmma_text import Wgmma
+from tilelang.target.cuda.ir import wgmma
+from tilelang.target.cuda.ir.wgmma import Wgmma
 from tilelang.target.cuda.toolchain import compile_device, locate, sass
 
 FOLDER = locate.template_directory() / "tl_templates" / "cuda"
@@ -109,8 +109,8 @@ def test_tma_instructions_of_every_rank(dimensions: int) -> None:
 
 def all_wgmma(n: int) -> list[Wgmma]:
     found = []
-    for a, accumulators in wgmma_text.ACCUMULATORS.items():
-        for b in wgmma_text.K_OF:
+    for a, accumulators in wgmma.ACCUMULATORS.items():
+        for b in wgmma.K_OF:
             for accumulator in accumulators:
                 for flags in range(8):
                     try:
@@ -137,8 +137,8 @@ def test_every_type_of_wgmma_compiles(n: int) -> None:
 def test_names_of_wgmma_functions_round_trip() -> None:
     for n in (8, 64, 256):
         for instruction in all_wgmma(n):
-            assert wgmma_text.parse(instruction.name) == instruction
-    assert wgmma_text.parse("wgmma_fence") is None
+            assert wgmma.parse(instruction.name) == instruction
+    assert wgmma.parse("wgmma_fence") is None
 
 
 @pytest.mark.parametrize("arguments", [(12, "f32", "f16", "f16"), (40, "s32", "s8", "s8"), (64, "f16", "bf16", "bf16"),

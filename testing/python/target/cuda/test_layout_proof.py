@@ -143,7 +143,7 @@ def test_an_accumulator_lies_as_the_instruction_wants_it():
     c = named(layouts, "c")
     rows = (on_thread(2, 64), on_register(32, 64))
     layouts.fragments[c] = FragmentLayout((64, 64), (rows, (on_register(64, 1),)), (on_thread(64, 1),))
-    with pytest.raises(LayoutProofError, match="a product needs it in other places"):
+    with pytest.raises(LayoutProofError, match="an operator needs it in other places"):
         verify(tree, layouts)
 
 

@@ -11,8 +11,8 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang.ir.facts import Facts
-from tilelang.target.cuda.hopper.overlap import Overlap, find_overlap
-from tilelang.target.cuda.hopper.ring import find_rings
+from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap
+from tilelang.target.cuda.specialize.ring import find_rings
 from tilelang.target.cuda.tile.program import split_kernels
 
 

@@ -13,12 +13,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major, swizzled
+from tilelang.layout.panels import panel_layout
 from tilelang.target.cuda.headers import prelude
-from tilelang.target.cuda.hopper import tma
-from tilelang.target.cuda.hopper.wgmma_layout import panel_layout
 from tilelang.target.cuda.ir.code import Block
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import AddressOf, Array, Name, value_of
+from tilelang.target.cuda.ops import copy_bulk as tma
 from tilelang.target.cuda.toolchain import compile_device
 
 C_TYPES = {"float16": "half", "float32": "float", "int8": "int8_t", "float8_e4m3fn": "__nv_fp8_e4m3", "int32": "int"}

@@ -11,11 +11,12 @@ from tilelang import simulator
 from tilelang.dtypes import canonical
 from tilelang.ir.region import Region
 from tilelang.layout import FragmentLayout, TileLayout
+from tilelang.layout.panels import panel_bytes_of, panel_layout
 from tilelang.target.cuda.headers import prelude
-from tilelang.target.cuda.hopper import wgmma
-from tilelang.target.cuda.hopper.wgmma_layout import accumulator_layout, panel_bytes_of, panel_layout
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, value_of
+from tilelang.target.cuda.ops import gemm_wgmma as wgmma
+from tilelang.target.cuda.ops.gemm_wgmma import accumulator_layout
 from tilelang.target.cuda.toolchain import compile_device
 from tilelang.tileop.gemm import Gemm, GemmWarpPolicy
 

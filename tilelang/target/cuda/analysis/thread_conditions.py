@@ -8,10 +8,9 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.tile.nest import conjuncts
 from tilelang.tileop.thread import intrinsic_name
-
-_WARP = 32
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
     ir.Add: operator.add,
@@ -34,9 +33,9 @@ _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
     ir.Or: lambda a, b: a or b,
 }
 _INTRINSICS: Mapping[str, Callable[[int], int]] = {
-    "lane_idx": lambda thread: thread % _WARP,
-    "warp_idx": lambda thread: thread // _WARP,
-    "warp_idx_sync": lambda thread: thread // _WARP,
+    "lane_idx": lambda thread: thread % WARP,
+    "warp_idx": lambda thread: thread // WARP,
+    "warp_idx_sync": lambda thread: thread // WARP,
     "warp_group_idx": lambda thread: thread // 128,
 }
 

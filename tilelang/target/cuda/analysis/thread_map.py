@@ -18,12 +18,12 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 from tilelang.tileop.thread import intrinsic_name
 
-_WARP = 32
-_NUMBERS: Mapping[str, int] = {"lane_idx": 1, "warp_idx": _WARP, "warp_idx_sync": _WARP, "warp_group_idx": 4 * _WARP}
+_NUMBERS: Mapping[str, int] = {"lane_idx": 1, "warp_idx": WARP, "warp_idx_sync": WARP, "warp_group_idx": 4 * WARP}
 """Intrinsics that number threads, with the threads of one number side by side."""
 
 
@@ -193,7 +193,7 @@ class ThreadMaps:
 
     def _intrinsic(self, name: str) -> Index:
         if name == "lane_idx":
-            return self._digit(1, _WARP) if self.size % _WARP == 0 else UNKNOWN
+            return self._digit(1, WARP) if self.size % WARP == 0 else UNKNOWN
         size = _NUMBERS.get(name)
         return UNKNOWN if size is None or self.size % size else self._digit(size, self.size // size)
 

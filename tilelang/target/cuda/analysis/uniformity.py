@@ -19,6 +19,7 @@ from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.scratch import ARRAY, operands, scratch_arrays
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.tile.nest import READ, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
@@ -37,8 +38,6 @@ from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 BLOCK = 1 << 16
 """The group of what all threads of a block agree on, however many they are."""
-
-WARP = 32
 
 _GROUPS: Mapping[str, int] = {
     "syncthreads_count": BLOCK,

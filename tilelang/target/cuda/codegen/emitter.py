@@ -10,7 +10,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import statement_exprs
-from tilelang.target.cuda.analysis.uniformity import WARP
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.names import Names
 from tilelang.target.cuda.codegen.places import Places
@@ -21,8 +21,8 @@ from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
 from tilelang.target.cuda.tile.tree import TileTree
 
-TID = Name("tid")
-"""The thread's number in the block."""
+TID, WARP_GROUP_NUMBER = Name("tid"), Name("warp_group_id")
+"""The thread's number in the block, and that of its warp group."""
 
 COMMUTATIVE: Mapping[str, str] = {
     "atomic_add": "add",

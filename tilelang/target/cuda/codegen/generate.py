@@ -16,7 +16,7 @@ from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.analysis.uniformity import is_atomic
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.in_flight import ProductsInFlight
+from tilelang.target.cuda.codegen.in_flight import InFlight
 from tilelang.target.cuda.codegen.intrinsics import named_barrier
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import statement
@@ -43,7 +43,7 @@ class Generator:
 
     Attributes:
         emitter: the kernel's names and places.
-        in_flight: products that warp groups have started.
+        in_flight: operators that have been started.
         max_registers: whether the kernel moves registers between its warps.
         single: whether one thread alone runs what is being generated.
         divergent: whether only some threads run what is being generated.
@@ -52,7 +52,7 @@ class Generator:
 
     def __init__(self, emitter: Emitter):
         self.emitter = emitter
-        self.in_flight = ProductsInFlight(emitter)
+        self.in_flight = InFlight(emitter)
         self.single = False
         self.max_registers = False
         self.divergent = False

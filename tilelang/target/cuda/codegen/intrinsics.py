@@ -10,9 +10,8 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
-from tilelang.target.cuda.codegen import async_calls
+from tilelang.target.cuda.codegen import async_calls, tensor_maps
 from tilelang.target.cuda.codegen.conversions import converted
-from tilelang.target.cuda.hopper import tma_calls
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Name, Type, Value, Word
 from tilelang.tileop.thread import intrinsic_name
@@ -264,7 +263,7 @@ _RULES: Mapping[str, Rule] = {
     "ptx_ldmatrix": _matrix_load,
     "ptx_stmatrix": _matrix_store,
     "ptx_mma": _matrix_product,
-    **tma_calls.RULES,
+    **tensor_maps.RULES,
 }
 """Intrinsics by name; ``sync_threads`` and ``thread_return`` depend on where they stand and are written with the statements."""
 

@@ -20,11 +20,10 @@ from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.dump import dumped
-from tilelang.target.cuda.codegen.emitter import TID, Emitter
+from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Emitter
 from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_STATE
-from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.inference.layouts import ThreadScope, check_fragments
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.search import infer
@@ -37,8 +36,7 @@ from tilelang.target.cuda.schedule.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import Parallel, TileTree, walk
-from tilelang.tileop.hint import MinBlocksPerSM, RestrictBuffers, SafeValue, UseSwizzle
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree, walk
 from tilelang.transform.in_place import late_tensors
 
 _SHARED_ALIGNMENT = 128
@@ -107,9 +105,9 @@ def infer_layouts(state: KernelState) -> None:
     state.tree, layouts = infer(problem)
     tree = state.tree
     check_fragments(tree.root, layouts)
-    safe = {hint.buffer.buffer: hint.value for hint, _ in tree.hints if isinstance(hint, SafeValue)}
     state.emitter = Emitter(
-        kernel, state.target, tree, layouts, state.facts, safe, options.guarded, options.fast_math, options.use_async,
+        kernel, state.target, tree, layouts, state.facts, tree.hints.safe_values, options.guarded, options.fast_math,
+        options.use_async,
         scope=ThreadScope(0, kernel.thread_count), uniformity=Uniformity(tree, thread_vars),
         thread_maps=ThreadMaps(tree, thread_vars),
     )  # fmt: skip
@@ -263,23 +261,20 @@ def _substituted(expr: Any, values: dict[Any, Any]) -> Any:
 
 
 def _launch_bounds(state: KernelState) -> str:
-    blocks = [hint.count for hint, _ in state.tree.hints if isinstance(hint, MinBlocksPerSM)]
-    if state.generator.max_registers:
-        blocks = [1]
+    blocks = 1 if state.generator.max_registers else state.tree.hints.blocks_per_sm
     count = state.kernel.thread_count
-    return f"__launch_bounds__({count}, {blocks[-1]})" if blocks else f"__launch_bounds__({count})"
+    return f"__launch_bounds__({count})" if blocks is None else f"__launch_bounds__({count}, {blocks})"
 
 
 def _index_definitions(state: KernelState, used: set[str]) -> list[str]:
     """Definitions of the block's and the thread's indices that the kernel uses."""
     e, kernel = state.emitter, state.kernel
     lines = []
-    swizzle = [hint for hint, _ in state.tree.hints if isinstance(hint, UseSwizzle)]
+    order, panel = state.tree.hints.rasterisation or ("row", 0)
     source = "blockIdx"
-    if swizzle and len(kernel.blocks) >= 2 and swizzle[-1].panel_size > 0:
-        order = "column" if swizzle[-1].order.startswith("col") else "row"
+    if panel > 0 and len(kernel.blocks) >= 2:
         source = e.names.take("block").text
-        lines.append(f"  const dim3 {source} = tl::rasterize_{order}<{swizzle[-1].panel_size}>();")
+        lines.append(f"  const dim3 {source} = tl::rasterize_{order}<{panel}>();")
     for (var, _), axis in zip(kernel.blocks, "xyz"):
         if e.values[var].text in used:
             lines.append(f"  const int {e.values[var].text} = {source}.{axis};")
@@ -376,8 +371,8 @@ def _parameters(
     """C++ parameters, launch arguments and their types: what the code mentions."""
     e, func = state.emitter, state.kernel.func
     written = _written_buffers(state)
-    aliased = {name for hint, _ in state.tree.hints if isinstance(hint, RestrictBuffers) for name in hint.names}
-    aliased |= {str(buffer.name) for buffer in changing_tensors(state.tree, e.root) | late_tensors(state.kernel.body)}
+    changing = changing_tensors(state.tree, e.root) | late_tensors(state.kernel.body)
+    aliased = state.tree.hints.may_overlap | {str(buffer.name) for buffer in changing}
     params, args, dtypes = [], [], []
     for param in func.params:
         if ir.is_buffer_var(param):
@@ -413,10 +408,9 @@ def _written_buffers(state: KernelState) -> set[Any]:
     for node in walk(state.tree.root):
         if isinstance(node, Parallel):
             found |= {access.buffer for access in node.nest.accesses if access.kind != "read"}
-        elif hasattr(node, "op"):
-            regions = node.op.regions() if hasattr(node.op, "regions") else []
-            found |= {region.buffer for region, access in regions if "w" in access}
-        elif hasattr(node, "stmt") and type(node).__name__ == "Scalar":
+        elif isinstance(node, Operator):
+            found |= {region.buffer for region, access in node.op.regions() if "w" in access}
+        elif isinstance(node, Scalar):
             nest = Nest.build((), node.stmt, None, "statement")
             found |= {access.buffer for access in nest.accesses if access.kind != "read"}
             found |= _handed_on(node.stmt)

@@ -12,10 +12,10 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.analysis.uniformity import is_atomic
-from tilelang.target.cuda.codegen.emitter import TID
+from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
-from tilelang.target.cuda.hopper.wgmma import WARP_GROUP_NUMBER
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
@@ -24,7 +24,6 @@ from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Rep
 from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
-_WARP = 32
 
 _ORDERING = frozenset(
     "barrier_wait mbarrier_wait_parity barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
@@ -126,14 +125,14 @@ def emit_single_thread(generator: Any, node: Scope) -> list[Code]:
 
 def elected(scope: Any, code: list[Any]) -> list[Any]:
     """Code that one thread of a scope runs."""
-    if scope.count % _WARP:
+    if scope.count % WARP:
         return [BranchCode(TID.is_("==", scope.first), Block(code))]
     return [BranchCode(_elected_in(scope), Block(code))]
 
 
 def _elected_in(scope: Any) -> Value:
     """Whether this is the one thread that the hardware elects in the first warp of a scope."""
-    return Binary("&&", Call("tl::warp_rank").is_("==", scope.first // _WARP), Call("tl::elect_one"))
+    return Binary("&&", Call("tl::warp_rank").is_("==", scope.first // WARP), Call("tl::elect_one"))
 
 
 class NamedBarriers:

@@ -18,10 +18,8 @@ from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, loop_from_fragment, register_form
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import SHARED, ConvertLayout, spliced
-from tilelang.target.cuda.tile.build import copy_nest
 from tilelang.target.cuda.tile.nest import Access
-from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree
-from tilelang.tileop.copy import Copy
+from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree, copy_between
 
 
 def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, dict[Any, list[Parallel]]]:
@@ -49,24 +47,20 @@ def _copies(
     """The copies that a conversion is; adds the shared tile, if there is one, and how the copies are distributed."""
     op = node.op
     source, target = layouts.fragments[op.src.buffer], layouts.fragments[op.dst.buffer]
-    direct = _copy(op.src, op.dst, node.span)
-    reading, writing = direct.nest.accesses
-    loop = loop_from_fragment(direct.nest, writing, target, threads)
-    if register_form(reading.indices, source, loop) is not None:
+    direct = copy_between(op.src, op.dst, node.span)
+    loaded, stored = direct.nest.accesses
+    loop = loop_from_fragment(direct.nest, stored, target, threads)
+    if register_form(loaded.indices, source, loop) is not None:
         loops[direct] = loop
         return [direct]
     shape, name = list(op.src.buffer.shape), f"{op.dst.buffer.name}_exchange"
     tile = ir.decl_buffer(shape, op.src.dtype, name, scope=SHARED, layout=None)
-    fill, drain = _copy(op.src, Region.whole(tile), node.span), _copy(Region.whole(tile), op.dst, node.span)
+    fill = copy_between(op.src, Region.whole(tile), node.span)
+    drain = copy_between(Region.whole(tile), op.dst, node.span)
     loops[fill] = loop_from_fragment(fill.nest, fill.nest.accesses[0], source, threads)
     loops[drain] = loop_from_fragment(drain.nest, drain.nest.accesses[1], target, threads)
     tiles[tile] = _tile_layout(tile, [(fill.nest.accesses[1], loops[fill]), (drain.nest.accesses[0], loops[drain])])
     return [fill, drain]
-
-
-def _copy(source: Region, target: Region, span: Any) -> Parallel:
-    op = Copy(source, target)
-    return Parallel(copy_nest(op, span), op)
 
 
 def _tile_layout(tile: Any, uses: list[tuple[Access, LoopLayout]]) -> Any:

@@ -17,18 +17,18 @@ from tilelang.layout.digits import Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout
 from tilelang.layout.memory import TileLayout
 from tilelang.layout.swizzle import conflicts
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.vectors import element_strides, vectorised
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Access, form_of, is_memory, mentions
 from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, TileTree, inside
-from tilelang.tileop.reduce import Reduce
 
-_WARP = 32
 _UNKNOWN_TRIPS = 8
 """Iterations of a loop whose number is known at run time only."""
 
-_BARRIER, _SHUFFLE, _REQUEST, _SECTOR, _PASS, _LOCAL = 20, 4, 2, 2, 2, 8
+BARRIER, SHUFFLE, REQUEST, _SECTOR, _PASS, _LOCAL = 20, 4, 2, 2, 2, 8
 """Cycles of a barrier, of a shuffle, of a request to memory, of each sector of global memory and of each pass over the banks that
 the request takes, and of an access to local memory (four sectors)."""
 
@@ -43,9 +43,10 @@ def cost(tree: TileTree, layouts: Layouts, facts: Any, conversions: Iterable[Any
     """Cycles of a kernel; ``conversions`` are nodes that other threads wait for."""
     weights = trips(tree)
     total = sum(weights[node] * _nest(node, layouts.loops[node], layouts, facts, tree) for node in layouts.loops)
-    total += sum(weights[node] * _reduction(node, layouts) for node in weights if isinstance(node, Operator))
+    operators = (node for node in weights if isinstance(node, Operator))
+    total += sum(weights[node] * rule_of(node.op).cost(node.op, layouts.fragments) for node in operators)
     total += sum(_spilled(buffer, layout) for buffer, layout in layouts.fragments.items() if buffer not in tree.aliases)
-    return total + sum(weights[node] * _BARRIER for node in conversions if node in weights)
+    return total + sum(weights[node] * BARRIER for node in conversions if node in weights)
 
 
 def _spilled(buffer: Any, layout: FragmentLayout) -> float:
@@ -82,7 +83,7 @@ def _nest(node: Parallel, loop: LoopLayout, layouts: Layouts, facts: Any, tree: 
     for access in node.nest.accesses:
         if is_memory(access.buffer):
             wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.indices)
-            requests += steps / (width if wide else 1) * (_REQUEST + _transfer(access, loop, width if wide else 1, layouts))
+            requests += steps / (width if wide else 1) * (REQUEST + _transfer(access, loop, width if wide else 1, layouts))
         elif access.buffer in layouts.fragments and _is_addressed(access, layouts.fragments[access.buffer], loop):
             requests += steps * _LOCAL
     return steps + requests
@@ -99,19 +100,6 @@ def _is_addressed(access: Access, layout: FragmentLayout, loop: LoopLayout) -> b
 def _vector_axis(loop: LoopLayout, width: int) -> Any:
     vector = (REGISTER, width)
     return next((dim.var for dim in loop.dims if dim.modes and (dim.modes[0].unit, dim.modes[0].extent) == vector), None)
-
-
-def _reduction(node: Operator, layouts: Layouts) -> float:
-    if not isinstance(node.op, Reduce) or node.op.src.buffer not in layouts.fragments:
-        return 0
-    source = layouts.fragments[node.op.src.buffer]
-    kept = [mode for axis, modes in enumerate(source.modes) if axis != node.op.dim for mode in modes]
-    results = math.prod(mode.extent for mode in kept if mode.unit == REGISTER)
-    threads = [mode for mode in source.modes[node.op.dim] if mode.unit == THREAD]
-    lanes = [mode for mode in threads if mode.stride < _WARP]
-    across = any(mode.stride * mode.extent > _WARP for mode in threads)
-    shuffles = sum(math.log2(min(mode.extent, _WARP // mode.stride)) for mode in lanes)
-    return source.registers + results * (shuffles * _SHUFFLE + across * 4 * _REQUEST) + across * _BARRIER
 
 
 # Requests of a warp ----------------------------------------------------------------------------------------------------
@@ -137,7 +125,7 @@ def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> in
     try:
         indices = [_lane_values(form_of(index, loop.forms)) for index in access.indices]
     except NotMixedRadix:
-        return _WARP
+        return WARP
     if not isinstance(layout, TileLayout):
         return 1
     size = canonical(str(access.buffer.dtype)).bits / 8
@@ -149,7 +137,7 @@ def _lane_values(form: Form) -> list[int]:
     """An index in each lane of the first warp, in the first step of the loops; what is unknown counts as zero."""
     base = form.offset if isinstance(form.offset, int) else 0
     terms = [term for term in form if term.digit.unit == THREAD]
-    return [base + sum(_digit(term, lane) * term.weight for term in terms) for lane in range(_WARP)]
+    return [base + sum(_digit(term, lane) * term.weight for term in terms) for lane in range(WARP)]
 
 
 def _digit(term: Term, thread: int) -> int:

@@ -14,7 +14,6 @@ from tilelang.errors import LayoutConflictError
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.inference.products import Product
 from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Sequence, span_of, walk
 
 
@@ -34,7 +33,7 @@ class Layouts:
         fragments: layout of each fragment.
         memory: layout of each shared buffer.
         loops: distribution of each nest.
-        products: how each matrix product is computed.
+        plans: how operators are done of which that decides layouts.
         scopes: the threads that run each node.
         reducers: fragments of which each thread has its own partial values.
         own: nests that each thread runs for itself, its stores to memory included.
@@ -46,7 +45,7 @@ class Layouts:
     fragments: Mapping[Any, FragmentLayout] = field(default_factory=dict)
     memory: Mapping[Any, Any] = field(default_factory=dict)
     loops: Mapping[Parallel, LoopLayout] = field(default_factory=dict)
-    products: Mapping[Operator, Product] = field(default_factory=dict)
+    plans: Mapping[Operator, Any] = field(default_factory=dict)
     scopes: Mapping[Any, ThreadScope] = field(default_factory=dict)
     reducers: Mapping[Any, str] = field(default_factory=dict)
     origins: Mapping[Any, Any] = field(default_factory=dict)
@@ -86,7 +85,7 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
 
 def _fragments(node: Any) -> set[Any]:
     buffers = {access.buffer for access in node.nest.accesses} if isinstance(node, Parallel) else set()
-    if isinstance(node, Operator) and hasattr(node.op, "regions"):
+    if isinstance(node, Operator):
         buffers = {region.buffer for region, _ in node.op.regions()}
     return {buffer for buffer in buffers if buffer.scope() == FRAGMENT}
 

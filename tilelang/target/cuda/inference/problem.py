@@ -10,14 +10,10 @@ from typing import Any
 from tilelang.ir.facts import Facts
 from tilelang.target.cuda.analysis.local_arrays import private_nests
 from tilelang.target.cuda.analysis.uniformity import Uniformity
-from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.inference.layouts import ThreadScope
-from tilelang.target.cuda.inference.shared_layouts import moved_in_bulk
+from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import Access
 from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Scope, TileTree, accesses_of, inside
-from tilelang.tileop.gemm import Gemm, GemmSparse
-from tilelang.tileop.hint import AnnotateLayout
-from tilelang.tileop.reduce import Reduce
 
 
 def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
@@ -81,16 +77,6 @@ class Problem:
         return [node for node in self.scopes if isinstance(node, Operator)]
 
     @cached_property
-    def reductions(self) -> list[Operator]:
-        """Reductions, in program order."""
-        return [node for node in self.operators if isinstance(node.op, Reduce)]
-
-    @cached_property
-    def products(self) -> list[Operator]:
-        """Matrix products, in program order."""
-        return [node for node in self.operators if isinstance(node.op, (Gemm, GemmSparse))]
-
-    @cached_property
     def single_accesses(self) -> Mapping[Any, tuple[Access, ...]]:
         """What statements outside of nests access of fragments: each of their threads does."""
         found = {}
@@ -103,11 +89,10 @@ class Problem:
         return found
 
     @cached_property
-    def bulk(self) -> list[Any]:
+    def moved_in_bulk(self) -> list[TileDemand]:
         """The shared tiles that the tensor memory accelerator moves."""
-        uses_tma = arch_of(self.target).uses(Feature.TMA)
-        nodes = (node for node in self.scopes if isinstance(node, (Parallel, Operator)))
-        return [tile for node in nodes for tile in moved_in_bulk(node, uses_tma, self.facts)]
+        ops = [node.op for node in self.scopes if isinstance(node, (Parallel, Operator)) and node.op is not None]
+        return [tile for op in ops for tile in rule_of(op).moved_in_bulk(op, self)]
 
     @cached_property
     def private(self) -> Mapping[Parallel, bool]:
@@ -120,9 +105,9 @@ class Problem:
         return Uniformity(self.tree, self.thread_vars).divergent
 
     @cached_property
-    def viewed(self) -> set[Any]:
+    def aliased(self) -> set[Any]:
         """Buffers that share their memory with others."""
-        return self.tree.viewed()
+        return self.tree.aliased()
 
     @cached_property
     def views(self) -> Mapping[Any, list[Any]]:
@@ -135,9 +120,9 @@ class Problem:
         return by_buffer((access.buffer, node) for node in self.nests for access in node.nest.accesses)
 
     @cached_property
-    def reduced(self) -> Mapping[Any, list[Operator]]:
-        """The reductions of each buffer."""
-        return by_buffer((node.op.src.buffer, node) for node in self.reductions)
+    def operands(self) -> Mapping[Any, list[Operator]]:
+        """The operators that each buffer is an operand of."""
+        return by_buffer((region.buffer, node) for node in self.operators for region, _ in node.op.regions())
 
     @cached_property
     def reducers(self) -> Mapping[Any, str]:
@@ -148,15 +133,7 @@ class Problem:
     @cached_property
     def annotated(self) -> set[Any]:
         """The buffers whose layout the user fixed."""
-        return {hint.buffer.buffer for hint, _ in self.tree.hints if isinstance(hint, AnnotateLayout)}
-
-    @cached_property
-    def product_kinds(self) -> Mapping[Any, list[Any]]:
-        """The kinds of operands of the products that share a C."""
-        return by_buffer(
-            (op.c.buffer, (op.transpose_a, op.transpose_b, op.a.dtype, op.a.scope, op.b.scope))
-            for op in (node.op for node in self.products)
-        )
+        return {buffer for buffer, _, _ in self.tree.hints.layouts}
 
     def is_fragment(self, buffer: Any) -> bool:
         """Whether a buffer is a fragment whose elements have a place each."""

@@ -55,6 +55,7 @@ from tilelang.target.cuda.inference.sections import (
 )
 from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, solve
 from tilelang.target.cuda.inference.verify import verify
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
@@ -67,8 +68,6 @@ from tilelang.target.cuda.tile.tree import (
     inside,
     walk,
 )
-from tilelang.tileop.copy import Copy
-from tilelang.tileop.gemm import Gemm
 
 _CONFLICT, _ELEMENT = 40, 8
 """Cycles that a fragment with conflicts will cost at the least: a barrier, and those for each of its elements in a thread."""
@@ -212,7 +211,7 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
         yield as_conversion(tree, node)
     for section in _sections(state, node, family):
         uses = [inner for top in section.nodes for inner in walk(top) if any(b in family for b, _ in touched(inner))]
-        if any(isinstance(use, Operator) and isinstance(use.op, Gemm) and use.op.kind != "gemm" for use in uses):
+        if any(isinstance(use, Operator) and rule_of(use.op).is_asynchronous(use.op) for use in uses):
             continue
         alone = section.nodes == [node]
         if isinstance(node, (Branch, Loop)) and alone:
@@ -241,18 +240,17 @@ def _bits(buffer: Any) -> int:
 
 def _is_whole_copy(node: Any) -> bool:
     """Whether a nest copies a whole fragment to another of its type."""
-    op = node.op if isinstance(node, Parallel) else None
-    if not isinstance(op, Copy) or {op.src.scope, op.dst.scope} != {FRAGMENT} or op.src.dtype != op.dst.dtype:
+    copied = rule_of(node.op).copied(node.op) if isinstance(node, Parallel) else None
+    if copied is None or node.nest.layout is not None:
         return False
-    same = [as_int(extent) for extent in op.src.buffer.shape] == [as_int(extent) for extent in op.dst.buffer.shape]
-    return same and op.src.is_whole and op.dst.is_whole and op.loop_layout is None
+    shapes = [[as_int(extent) for extent in region.buffer.shape] for region in copied]
+    alike = shapes[0] == shapes[1] and copied[0].dtype == copied[1].dtype
+    return alike and all(region.scope == FRAGMENT and region.is_whole for region in copied)
 
 
 def _works_on_shared(node: Any, family: set[Any]) -> bool:
     """Whether a statement may use a tile in shared memory in place of a fragment."""
-    if not isinstance(node, Operator):
-        return True
-    return isinstance(node.op, Gemm) and node.op.c.buffer not in family
+    return not isinstance(node, Operator) or rule_of(node.op).takes_shared(node.op, family)
 
 
 def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:

@@ -21,7 +21,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
-from tilelang.target.cuda.tile.build import copy_nest
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import READ, WRITE, Nest
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
@@ -34,12 +34,12 @@ from tilelang.target.cuda.tile.tree import (
     Sequence,
     TileTree,
     accesses_of,
+    copy_between,
     inside,
     span_of,
     walk,
 )
 from tilelang.tileop.base import TileOp, reads, writes
-from tilelang.tileop.copy import Copy, Fill
 from tilelang.transform.substitute import substitute
 
 SHARED = "shared.dyn"
@@ -94,7 +94,7 @@ class Rewritten:
 
 def touched(node: Any) -> Iterator[tuple[Any, str]]:
     """Buffers that a node itself reads (``"r"``) and writes (``"w"``), by accesses or as operands."""
-    if isinstance(node, Operator) and hasattr(node.op, "regions"):
+    if isinstance(node, Operator):
         yield from ((region.buffer, access) for region, access in node.op.regions())
     kinds = {READ: "r", WRITE: "w"}
     yield from ((access.buffer, kinds.get(access.kind, "rw")) for access in accesses_of(node))
@@ -177,8 +177,7 @@ def _move(source: Any, target: Any, section: Section) -> Any:
     regions = Region.whole(source), Region.whole(target)
     if source.scope() == target.scope() == FRAGMENT:
         return Operator(ConvertLayout(*regions), span)
-    op = Copy(*regions)
-    return Parallel(copy_nest(op, span), op)
+    return copy_between(*regions, span)
 
 
 # What a section does with a fragment -----------------------------------------------------------------------------------
@@ -201,21 +200,21 @@ def overwrites(node: Any, family: set[Any]) -> bool:
     """Whether a statement writes every element of a buffer (under one of the names in ``family``) and reads none of it."""
     if isinstance(node, Operator):
         uses = [(region, access) for region, access in node.op.regions() if region.buffer in family]
-        anew = getattr(node.op, "clear", getattr(node.op, "clear_accum", False)) in (True, 1)
-        return len(uses) == 1 and (uses[0][1] == "w" or uses[0][1] == "rw" and anew) and uses[0][0].is_whole
+        return len(uses) == 1 and uses[0][0] is rule_of(node.op).overwritten(node.op)
     if not isinstance(node, Parallel):
         return False
     uses = [access for access in node.nest.accesses if access.buffer in family]
     if len(uses) != 1 or uses[0].kind != WRITE or uses[0].conditional:
         return False
-    if isinstance(node.op, (Copy, Fill)) and node.op.dst.buffer in family:
-        return node.op.dst.is_whole
+    whole = None if node.op is None else rule_of(node.op).overwritten(node.op)
+    if whole is not None and whole.buffer in family:
+        return True
     extents = {axis.var: axis.extent for axis in node.nest.axes if axis.limit is None}
-    whole = (
+    sizes = (
         isinstance(index, ir.Var) and extents.get(index) == size
         for index, size in zip(uses[0].indices, map(as_int, uses[0].buffer.shape))
     )
-    return len(set(uses[0].indices)) == len(uses[0].indices) and all(whole)
+    return len(set(uses[0].indices)) == len(uses[0].indices) and all(sizes)
 
 
 # New nodes -------------------------------------------------------------------------------------------------------------

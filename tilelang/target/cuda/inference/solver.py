@@ -10,7 +10,6 @@ there is a conflict, which other choices or copies of the fragment resolve (:mod
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +22,6 @@ from tilelang.layout import from_text, replicated
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.analysis.scratch import ARRAY
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
-from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import (
     Dimension,
@@ -35,16 +33,14 @@ from tilelang.target.cuda.inference.loop_layout import (
     register_form,
 )
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.products import plan_product
-from tilelang.target.cuda.inference.shared_layouts import allows_panels, choose_shared, is_panels
+from tilelang.target.cuda.inference.shared_layouts import choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.worklist import Worklist
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
-from tilelang.target.cuda.tile.hints import asks_for_a_swizzle
+from tilelang.target.cuda.tile.hints import is_default_swizzle
 from tilelang.target.cuda.tile.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.tile.tree import Operator, Parallel, span_of
-from tilelang.tileop.hint import AnnotateLayout
-from tilelang.tileop.reduce import Reduce
 
 WHOLE_BITS = 2048
 """The largest tile that every thread keeps whole, because single elements of it are used."""
@@ -87,21 +83,18 @@ class _Solver:
         self.problem, self.choices, self.tree, self.facts = problem, choices, problem.tree, problem.facts
         own = {node for node, is_own in problem.private.items() if is_own}
         self.out = Layouts(own=own, scopes=dict(problem.scopes), reducers=dict(problem.reducers))
-        self.wished: dict[Any, Any] = {}  # shared tiles that the user wants swizzled
+        self.requested: dict[Any, Any] = {}  # swizzles that the user asks for, whichever
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
-        self.nest_work, self.reduction_work = Worklist(problem.nests), Worklist(problem.reductions)
+        self.nest_work, self.operator_work = Worklist(problem.nests), Worklist(problem.operators)
 
     # The order of the solve --------------------------------------------------------------------------------------------
 
     def solve(self) -> tuple[Layouts, Conflicts]:
         problem = self.problem
         self._annotations()
-        for node in problem.products:
-            self._product(node)
-        memory = choose_shared(
-            self.tree, self.out.memory, self.wished, self.out.products, problem.nests, problem.bulk, problem.swizzle
-        )
-        self.out = replace(self.out, memory=memory)
+        for node in problem.operators:
+            self._plan(node)
+        self.out = replace(self.out, memory=choose_shared(problem, self.out, self.requested))
         for buffer, threads in self.choices.whole:
             self._fix(buffer, replicated([as_int(extent) for extent in buffer.shape], threads), None)
         pending = {node for node in problem.nests if self._touches_fragment(node)}
@@ -128,28 +121,23 @@ class _Solver:
 
     def _annotations(self) -> None:
         """What the user fixed; memory that has several shapes is left row-major, as they must mean the same bytes."""
-        for hint, span in self.tree.hints:
-            if isinstance(hint, AnnotateLayout):
-                layout, buffer = from_text(hint.layout), hint.buffer.buffer
-                if isinstance(layout, FragmentLayout):
-                    self._fix_views(buffer, layout, span)
-                elif asks_for_a_swizzle(hint) and not is_panels(layout, buffer):
-                    self.wished[buffer] = layout
-                elif buffer not in self.problem.viewed:
-                    self.out.memory[buffer] = layout
-                    self.out.origins[buffer] = span
+        for buffer, layout, span in self.tree.hints.layouts:
+            if isinstance(layout, FragmentLayout):
+                self._fix_views(buffer, layout, span)
+            elif is_default_swizzle(buffer, layout) and not is_panels(layout, buffer):
+                self.requested[buffer] = layout
+            elif buffer not in self.problem.aliased:
+                self.out.memory[buffer] = layout
+                self.out.origins[buffer] = span
 
-    def _product(self, node: Operator) -> None:
-        scope = self.out.scopes[node]
-        in_groups = scope.first % WARP_GROUP == 0 and allows_panels(node.op, self.out.memory, self.problem.viewed, self.facts)
-        plan = plan_product(node.op, scope.count, self.problem.target, self.problem.wgmma and in_groups, self._may_pair(node.op))
-        self.out.products[node] = plan
-        for buffer, layout in plan.fragments:
-            self._fix(buffer, layout, node)
-
-    def _may_pair(self, op: Any) -> bool:
-        """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
-        return len(self.problem.product_kinds[op.c.buffer]) == 1 and op.c.buffer not in self.problem.annotated
+    def _plan(self, node: Operator) -> None:
+        """How an operator is done, and the fragments that this fixes."""
+        rule = rule_of(node.op)
+        plan = rule.plan(node, self.problem, self.out.memory)
+        if plan is not None:
+            self.out.plans[node] = plan
+            for buffer, layout in rule.demands(node.op, plan):
+                self._fix(buffer, layout, node)
 
     def _fix(self, buffer: Any, layout: FragmentLayout, node: Any) -> None:
         """Gives a fragment its layout, unless it has one: the check tells whether that one serves as well."""
@@ -166,7 +154,7 @@ class _Solver:
             self.out.origins.update(dict.fromkeys(found, span))
             for other in fixed:
                 self.nest_work.mark(self.problem.users.get(other, ()))
-                self.reduction_work.mark(self.problem.reduced.get(other, ()))
+                self.operator_work.mark(self.problem.operands.get(other, ()))
 
     def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
         error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
@@ -180,10 +168,6 @@ class _Solver:
         return replaces_what_it_reads(nest, self.tree.root_of) or any(
             access.kind in (UPDATE, ADDRESS) for access in nest.accesses
         )
-
-    def _expect_layout(self, node: Any, buffer: Any) -> None:
-        if self.problem.is_fragment(buffer) and buffer not in self.out.fragments:
-            self._conflict(node, buffer, "as a view it has none of its own")
 
     # Propagation -------------------------------------------------------------------------------------------------------
 
@@ -199,8 +183,8 @@ class _Solver:
                     self._fix_fragments(node)
                     pending.discard(node)
                     changed = True
-            for node in self.reduction_work.sweep():
-                changed |= self._reduce_forward(node)
+            for node in self.operator_work.sweep():
+                changed |= self._take_offer(node)
 
     def _determined_loop(self, node: Parallel) -> LoopLayout | None:
         """The distribution that a fixed fragment, indexed by every axis of the nest, gives."""
@@ -242,20 +226,13 @@ class _Solver:
             if layout is not None and not _is_too_much(layout, buffer):
                 self._fix(buffer, layout.spread(self.out.scopes[node].count), node)
 
-    def _reduce_forward(self, node: Operator) -> bool:
-        op = node.op
-        source = self.out.fragments.get(op.src.buffer)
-        if source is None or op.dst.buffer in self.out.fragments:
+    def _take_offer(self, node: Operator) -> bool:
+        """Fixes the fragment that an operator gives a layout, where it has none."""
+        offer = rule_of(node.op).offer(node.op, self.out.fragments)
+        if offer is None or offer[0] in self.out.fragments:
             return False
-        keep = len(op.dst.buffer.shape) == len(op.src.buffer.shape)
-        if not op.dst.is_whole or not op.src.is_whole:
-            return False
-        layout = source.project(op.dim, keep)
-        shape = tuple(as_int(extent) for extent in op.dst.buffer.shape)
-        if layout.shape != shape:
-            return False
-        self._fix(op.dst.buffer, layout, node)
-        return op.dst.buffer in self.out.fragments
+        self._fix(*offer, node)
+        return offer[0] in self.out.fragments
 
     def _replicate_indexed(self) -> None:
         """Small fragments whose single elements all threads use are whole in every thread."""
@@ -355,23 +332,14 @@ class _Solver:
                 self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
 
     def _check_operator(self, node: Operator) -> None:
-        if node in self.out.products:
-            self._check_product(node)
-        elif isinstance(node.op, Reduce):
-            for region in (node.op.src, node.op.dst):
-                self._expect_layout(node, region.buffer)
-            source, target = (self.out.fragments.get(region.buffer) for region in (node.op.src, node.op.dst))
-            if source is not None and target is not None and not reduces_to(node.op, source, target):
-                self._conflict(node, node.op.dst.buffer, "a reduction leaves its elements in other threads")
-
-    def _check_product(self, node: Operator) -> None:
-        plan = self.out.products[node]
-        for region in (node.op.a, node.op.b) if plan.kind == "scalar" else ():
-            if self.problem.is_fragment(region.buffer):
-                self._conflict(node, region.buffer, "each thread needs whole rows and columns of it")
-        for buffer, demanded in plan.fragments:
-            self._expect_layout(node, buffer)
-            found = self.out.fragments.get(buffer)
+        rule, plan, fragments = rule_of(node.op), self.out.plans.get(node), self.out.fragments
+        for region, _ in node.op.regions():
+            if self.problem.is_fragment(region.buffer) and region.buffer not in fragments:
+                self._conflict(node, region.buffer, "as a view it has none of its own")
+        for buffer, reason in rule.misfits(node.op, plan, fragments):
+            self._conflict(node, buffer, reason)
+        for buffer, demanded in rule.demands(node.op, plan):
+            found = fragments.get(buffer)
             if found is not None and found != demanded and not found.is_equal(demanded):
                 self._conflict(node, buffer, "demands another layout than this statement")
 
@@ -405,10 +373,3 @@ def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:
 def is_private(layout: FragmentLayout) -> bool:
     """Whether every thread that holds anything holds the whole tile, so that any index is at hand."""
     return all(mode.unit == REGISTER for modes in layout.modes for mode in modes)
-
-
-def reduces_to(op: Reduce, source: FragmentLayout, target: FragmentLayout) -> bool:
-    """Whether a reduction leaves its result where ``target`` has it; registers may be numbered differently."""
-    expected = source.project(op.dim, len(target.shape) == len(source.shape))
-    counts = ([[m.extent for m in axis if m.unit == REGISTER] for axis in layout.modes] for layout in (expected, target))
-    return expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)

@@ -19,9 +19,9 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import READ, Access, form_of
 from tilelang.target.cuda.tile.tree import FRAGMENT, Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
-from tilelang.tileop.reduce import Reduce
 
 _REPLICA = "replica"
 
@@ -69,32 +69,12 @@ def _verify_nest(node: Parallel, layouts: Layouts) -> None:
 
 def _verify_operator(node: Operator, layouts: Layouts) -> None:
     threads = layouts.scopes[node].count
-    if isinstance(node.op, Reduce):
-        source, target = (layouts.fragments[region.buffer] for region in (node.op.src, node.op.dst))
-        _check(source.threads <= threads, node.op.src.buffer, "more threads hold it than reduce it", node)
-        _check(stays_in_rows(source, target, node.op.dim), node.op.dst.buffer, "it is not where its sums are", node)
-    plan = layouts.products.get(node)
-    for buffer, demanded in plan.fragments if plan is not None else ():
+    rule = rule_of(node.op)
+    for proved, buffer, reason in rule.proofs(node.op, layouts.fragments, threads):
+        _check(proved, buffer, reason, node)
+    for buffer, demanded in rule.demands(node.op, layouts.plans.get(node)):
         layout = layouts.fragments[buffer]
-        _check(layout == demanded or layout.is_equal(demanded), buffer, "a product needs it in other places", node)
-
-
-def stays_in_rows(source: FragmentLayout, target: FragmentLayout, dim: int) -> bool:
-    """Whether each element of ``source`` reduced over ``dim`` is in all threads that hold a part of it, and in no other."""
-    kept = [axis for axis in range(len(source.shape)) if axis != dim]
-    axes = [axis for axis, extent in enumerate(target.shape) if len(target.shape) <= len(kept) or axis != dim]
-    if kept and (len(kept) != len(axes) or any(source.axis_threads(a) != target.axis_threads(b) for a, b in zip(kept, axes))):
-        return False
-    steps = {place + step for place in source.owners([0] * len(source.shape)) for step in _all_threads(source, dim)}
-    return steps == set(target.owners([0] * len(target.shape)))
-
-
-def _all_threads(layout: FragmentLayout, axis: int) -> set[int]:
-    """What the positions along an axis, padding included, add to the thread's number."""
-    found = {0}
-    for mode in layout.modes[axis]:
-        found = {start + step * mode.stride * (mode.unit == THREAD) for start in found for step in range(mode.extent)}
-    return found
+        _check(layout == demanded or layout.is_equal(demanded), buffer, "an operator needs it in other places", node)
 
 
 # Layouts by themselves -------------------------------------------------------------------------------------------------

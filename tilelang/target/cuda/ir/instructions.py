@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Unit
 from tilelang.target.cuda.ir.values import Array, Name, Value, value_accesses
+from tilelang.target.cuda.ir.wgmma import Wgmma
 
 
 def reads(unit: Unit = Unit.THREAD) -> Any:
@@ -249,11 +250,11 @@ class WarpGroupMultiply(Instruction):
     """``wgmma``: the product is added to the accumulator where ``scale`` is not zero, and replaces it otherwise.
 
     Attributes:
-        instruction: its shape and types (:class:`~tilelang.target.cuda.hopper.wgmma_text.Wgmma`).
+        instruction: its shape and types (:class:`~tilelang.target.cuda.ir.wgmma.Wgmma`).
         left, right: descriptors of tiles, or the registers of the left one.
     """
 
-    instruction: Any
+    instruction: Wgmma
     accumulator: Value = updates(Unit.TENSOR_CORE)
     left: Value
     right: Value

@@ -13,6 +13,7 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
@@ -26,8 +27,6 @@ from tilelang.target.cuda.tile.tree import (
     Sequence,
     walk,
 )
-
-WARP = 32
 
 
 def split_threads(root: Sequence, kernel: Kernel) -> None:

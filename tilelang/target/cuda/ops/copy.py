@@ -1,4 +1,4 @@
-"""Copies: by threads, by matrices of registers, or by the tensor memory accelerator; transposed, and of image patches."""
+"""Copies: by threads, by matrices of registers, or by the tensor memory accelerator; transposed, and of image patches; fills."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
+from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.ir.instructions import CommitCopies
-from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.ops.copy_bulk import bulk_store, emit_bulk_copy
+from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
+from tilelang.target.cuda.ops.copy_bulk import bulk_store, emit_bulk_copy, is_candidate, natural_layout
 from tilelang.target.cuda.ops.copy_matrix import emit_matrix_store
-from tilelang.target.cuda.tile.build import axes_of, copy_nest, load_at, store_at
+from tilelang.target.cuda.tile.build import axes_of, copy_nest, load_at, store_at, typed
 from tilelang.target.cuda.tile.nest import Nest
-from tilelang.tileop.copy import Copy, Im2Col, Transpose
+from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 
 
 @implements(Copy)
@@ -23,6 +24,7 @@ class CopyRule(OperatorRule):
     """``T.copy`` and ``T.async_copy`` are nests, ``T.tma_copy`` is one instruction of the accelerator."""
 
     collective = False
+    local = True
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         return [reader.operator(op, span) if op.kind == "tma" else reader.parallel(copy_nest(op, span), op)]
@@ -30,11 +32,26 @@ class CopyRule(OperatorRule):
     def destination(self, op: Any) -> Any:
         return op.dst
 
-    def overwritten(self, op: Any) -> Any:
-        return op.dst if op.dst.is_whole else None
+    def copied(self, op: Any) -> tuple[Any, Any]:
+        return op.src, op.dst
 
     def may_run_ahead(self, op: Any) -> bool:
         return op.kind == "copy"
+
+    def may_be_loaded(self, op: Any, facts: Any) -> bool:
+        free = op.kind == "copy" and not op.disable_tma and op.loop_layout is None
+        return free and is_candidate(op.src, op.dst, facts)
+
+    def loaded(self, op: Any, target: Any, barrier: Any) -> Copy:
+        return Copy(op.src, target, barrier, kind="tma", eviction_policy=op.eviction_policy)
+
+    def moved_in_bulk(self, op: Any, problem: Any) -> list[TileDemand]:
+        if op.kind == "tma":
+            tiles = [region for region in (op.src, op.dst) if region.scope.startswith("shared")]
+        else:
+            stored = arch_of(problem.target).uses(Feature.TMA) and op.src.scope.startswith("shared")
+            tiles = [op.src] if stored and is_candidate(op.src, op.dst, problem.facts) else []
+        return [TileDemand(tile.buffer, natural_layout(tile)) for tile in tiles]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         if generator.emitter.descriptors is None:
@@ -61,6 +78,21 @@ def _may_be_asynchronous(e: Any, op: Copy) -> bool:
     """Whether threads may copy by cp.async, which moves bytes as they are and fills with zeros."""
     between = op.src.scope == "global" and op.dst.scope.startswith("shared") and op.src.dtype == op.dst.dtype
     return between and op.kind in ("copy", "async") and e.use_async and e.safe_values.get(op.src.buffer) is None
+
+
+@implements(Fill)
+class FillRule(OperatorRule):
+    """A fill is element-wise."""
+
+    local = True
+
+    def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
+        axes, offsets = axes_of([op.dst])
+        body = store_at(op.dst, offsets, typed(op.value, op.dst.dtype), span)
+        return [reader.parallel(Nest.build(axes, body, span, "T.fill"), op)]
+
+    def lower_nest(self, node: Any, generator: Any) -> list[Code]:
+        return generator.nest(node, self.overwritten(node.op))
 
 
 @implements(Transpose)

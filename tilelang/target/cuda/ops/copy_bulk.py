@@ -1,26 +1,291 @@
-"""Copies by the tensor memory accelerator: the plan of :mod:`~tilelang.target.cuda.hopper.tma` in a kernel."""
+"""Copies by the tensor memory accelerator (sm_90): which copies it can do, the descriptors, and the instructions.
+
+One thread starts the copy of a *box* of a tensor of up to five dimensions; elements outside the tensor read as zero and are
+not written. What the hardware demands of the tensor must be certain at compile time (byte strides that are multiples of 16, a
+compact innermost axis), else the copy is left to the threads; the base address is checked when the descriptor is encoded at
+launch.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
+from tilelang.artifact import TensorMapSpec
+from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
+from tilelang.ir.dim import to_dim
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.facts import Facts
+from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
+from tilelang.layout import TileLayout, row_major
+from tilelang.layout.panels import panel_bytes_of, panel_layout, panel_widths
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.structure import elected
-from tilelang.target.cuda.hopper import tma
+from tilelang.target.cuda.codegen.tensor_maps import ALIGNMENT, MAX_BOX, MAX_RANK
 from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, leaf
-from tilelang.target.cuda.ir.instructions import ExpectBytes, WaitBulk
-from tilelang.target.cuda.ir.values import Array, Call, Unary, Value, value_of
+from tilelang.target.cuda.ir.instructions import BulkLoad, BulkStore, CommitBulk, ExpectBytes, WaitBulk
+from tilelang.target.cuda.ir.values import Array, Call, Name, Unary, Value, value_of
+from tilelang.tensor_maps import TRANSPORTS
+
+SHARED_ALIGNMENT = 128
+"""Bytes: where an operation may start in shared memory (swizzled panels, which are aligned further, always do)."""
+
+_REDUCTIONS: Mapping[str, frozenset[str]] = {
+    "add": frozenset({"float16", "bfloat16", "float32", "int32", "uint32", "uint64"}),
+    "max": frozenset({"float16", "bfloat16", "int32", "uint32", "int64", "uint64"}),
+    "min": frozenset({"float16", "bfloat16", "int32", "uint32", "int64", "uint64"}),
+}
+"""Element types that the accelerator can reduce in global memory, by operation."""
 
 
-def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> tma.TmaPlan | None:
+@dataclass(frozen=True)
+class TmaPlan:
+    """How one copy is done.
+
+    Attributes:
+        load: from global to shared memory; otherwise the other way.
+        global_region, shared_region: the two sides.
+        layout: of the shared buffer.
+        spec: the descriptor.
+        boxes: of each operation, the offsets inside the global region (outermost axis first, one for every axis of the
+            tensor) and inside the shared buffer (in elements).
+        bytes: of all boxes together, what the barrier must expect.
+    """
+
+    load: bool
+    global_region: Region
+    shared_region: Region
+    layout: TileLayout
+    spec: TensorMapSpec
+    boxes: tuple[tuple[tuple[int, ...], int], ...]
+    bytes: int
+
+
+def is_candidate(source: Region, target: Region, facts: Facts, layout: Any = None) -> bool:
+    """Whether a copy can use the accelerator if the shared buffer gets ``layout``, by default its natural one."""
+    sides = _sides(source, target)
+    if sides is None or source.dtype != target.dtype:
+        return False
+    outer, inner, _ = sides
+    if not _tensor_fits(outer, facts) or _tile_axes(outer, inner) is None:
+        return False
+    return _fitting_box(outer, inner, natural_layout(inner) if layout is None else layout, facts) is not None
+
+
+def _fitting_box(outer: Region, inner: Region, layout: Any, facts: Facts) -> list[int] | None:
+    """Extents of one operation that fills a part of a tile of that layout; None where no operation does."""
+    bits = canonical(outer.dtype).bits
+    width = panel_bytes_of(layout, bits)
+    rows = row_major([int(extent) for extent in inner.buffer.shape])
+    if width is None and layout != rows:
+        return None
+    axes = _tile_axes(outer, inner)
+    if axes is None or not _region_fits(inner, None if width is None else width * 8 // bits, facts):
+        return None
+    if width is not None:
+        return _panel_box(outer, axes, inner, width * 8 // bits)
+    box = _row_major_box(outer, axes)
+    pieces = [rows.linear(list(inner.mins)) * bits // 8]
+    pieces += [prod(box) * bits // 8] if prod(box) != prod(int(extent) for extent in inner.extents) else []
+    fits = box[axes[-1]] * bits // 8 % ALIGNMENT == 0
+    return box if fits and all(facts.divisible(place, SHARED_ALIGNMENT) for place in pieces) else None
+
+
+def natural_layout(region: Region) -> TileLayout:
+    """The layout of a shared tile that nothing else constrains: the widest swizzled panels that fit, else row-major."""
+    shape = [int(extent) for extent in region.buffer.shape]
+    bits = canonical(region.dtype).bits
+    widths = panel_widths(shape, bits)
+    return panel_layout(shape, bits, widths[0]) if widths else row_major(shape)
+
+
+def plan_copy(
+    source: Region, target: Region, layout: Any, facts: Facts, name: str, reduction: str | None = None
+) -> TmaPlan | None:
+    """The plan of a copy, or None where the accelerator cannot do it.
+
+    Args:
+        layout: of the shared buffer.
+        name: kernel parameter that will hold the descriptor.
+        reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
+    """
+    if not is_candidate(source, target, facts, layout):
+        return None
+    sides = _sides(source, target)
+    assert sides is not None
+    outer, inner, load = sides
+    dtype = canonical(outer.dtype)
+    if reduction is not None and (load or dtype not in _REDUCTIONS[reduction]):
+        return None
+    axes, box = _tile_axes(outer, inner), _fitting_box(outer, inner, layout, facts)
+    assert axes is not None and box is not None
+    spec = TensorMapSpec(
+        name=name,
+        tensor=str(outer.buffer.name),
+        dtype=str(dtype) if reduction is not None else TRANSPORTS[dtype],
+        shape=tuple(to_dim(extent) for extent in reversed(list(outer.buffer.shape))),
+        strides=tuple(to_dim(stride) for stride in _byte_strides(outer)[-2::-1]),
+        box=tuple(reversed(box)),
+        element_strides=(1,) * len(box),
+        swizzle=panel_bytes_of(layout, dtype.bits) or 0,
+    )
+    boxes = tuple(_boxes(outer, axes, inner, box, layout))
+    count = dtype.bytes
+    for extent in (int(extent) for extent in inner.shape):
+        count *= extent
+    return TmaPlan(load, outer, inner, layout, spec, boxes, count)
+
+
+def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None:
+    """(global side, shared side, whether it is a load); None for any other copy."""
+    shared = ("shared.dyn", "shared")
+    if source.scope == "global" and target.scope in shared:
+        return source, target, True
+    if source.scope in shared and target.scope == "global":
+        return target, source, False
+    return None
+
+
+def _tensor_fits(outer: Region, facts: Facts) -> bool:
+    dtype = canonical(outer.dtype)
+    if dtype not in TRANSPORTS or not 1 <= len(outer.extents) <= MAX_RANK:
+        return False
+    strides = _byte_strides(outer)
+    if as_int(strides[-1]) != dtype.bytes:
+        return False
+    return all(_divisible(stride, facts) for stride in strides[:-1])
+
+
+def _divisible(stride: Any, facts: Facts) -> bool:
+    return stride % ALIGNMENT == 0 if isinstance(stride, int) else facts.divisible(stride, ALIGNMENT)
+
+
+def _byte_strides(outer: Region) -> list[Any]:
+    """Byte stride of each axis."""
+    bytes_each = canonical(outer.dtype).bytes
+    given = list(outer.buffer.strides)
+    if given:
+        return [as_int(stride * bytes_each) for stride in given]
+    strides, total = [], constant(bytes_each, "int64")
+    for extent in reversed(list(outer.buffer.shape)):
+        strides.append(as_int(total))
+        total = total * ir.Cast("int64", constant(extent)) if not isinstance(as_int(extent), int) else total * as_int(extent)
+    return list(reversed(strides))
+
+
+def _tile_axes(outer: Region, inner: Region) -> list[int] | None:
+    """For each axis of the shared region that is not of length one, the global axis that it is; None where extents differ."""
+    if not all(isinstance(extent, int) for extent in (*outer.extents, *inner.extents)):
+        return None
+    global_axes = [axis for axis, extent in enumerate(outer.extents) if extent != 1]
+    shared_axes = [axis for axis, extent in enumerate(inner.extents) if extent != 1]
+    if [outer.extents[axis] for axis in global_axes] != [inner.extents[axis] for axis in shared_axes]:
+        return None
+    # The innermost global axis must be the tile's: a column of a matrix is not contiguous.
+    return global_axes if global_axes and global_axes[-1] == len(outer.extents) - 1 else None
+
+
+def _region_fits(inner: Region, panel: int | None, facts: Facts) -> bool:
+    """Whether boxes fill the shared region: of a row-major tile whole axes, of panels (in elements) whole panels and any rows
+    from a multiple of eight on, over which the swizzle repeats. Leading axes may be single indices."""
+    axes = list(zip(inner.mins, inner.extents, inner.buffer.shape))
+    while len(axes) > (1 if panel is None else 2) and as_int(axes[0][1]) == 1:
+        axes = axes[1:]
+    if panel is None:
+        return all(as_int(low) == 0 and as_int(extent) == as_int(size) for low, extent, size in axes)
+    (row, _, _), (column, columns, _) = axes[-2:]
+    return facts.divisible(row, 8) and facts.divisible(column, panel) and as_int(columns) % panel == 0
+
+
+def _panel_box(outer: Region, axes: list[int], inner: Region, panel: int) -> list[int]:
+    """Extents of one operation, outermost axis first: rows of one panel of so many elements."""
+    box = [1] * len(outer.extents)
+    if inner.extents[-2] != 1:
+        box[axes[-2]] = _largest_divisor(int(outer.extents[axes[-2]]), MAX_BOX)
+    box[axes[-1]] = panel
+    return box
+
+
+def _row_major_box(outer: Region, axes: list[int]) -> list[int]:
+    """Extents of one operation: as many inner axes whole as it takes, and the largest part of the next one that divides it."""
+    box = [1] * len(outer.extents)
+    for axis in reversed(axes):
+        box[axis] = _largest_divisor(int(outer.extents[axis]), MAX_BOX)
+        if box[axis] != outer.extents[axis]:
+            break
+    return box
+
+
+def _largest_divisor(value: int, limit: int) -> int:
+    return next(size for size in range(limit, 0, -1) if value % size == 0)
+
+
+def _boxes(
+    outer: Region, axes: list[int], inner: Region, box: list[int], layout: TileLayout
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Where each operation starts, in the global region and in shared memory."""
+    shared_axes = [axis for axis, extent in enumerate(inner.extents) if extent != 1]
+    starts: list[tuple[int, ...]] = [()]
+    for axis in axes:
+        starts = [(*start, at) for start in starts for at in range(0, int(outer.extents[axis]), box[axis])]
+    for start in starts:
+        global_start = [0] * len(outer.extents)
+        shared_index = [0] * len(inner.extents)
+        for axis, shared_axis, at in zip(axes, shared_axes, start):
+            global_start[axis] = at
+            shared_index[shared_axis] = at
+        yield tuple(global_start), int(layout.linear(shared_index))
+
+
+def loads(
+    plan: TmaPlan,
+    tile: Array,
+    barrier: Value,
+    lower: Callable[[Any], Value],
+    multicast: int | None = None,
+    policy: str | None = None,
+) -> list[Any]:
+    """The instructions that start a load; one thread runs them.
+
+    Args:
+        tile: the shared buffer.
+        barrier: a pointer to the barrier.
+        lower: gives the value of an expression.
+        multicast: mask of the blocks of the cluster that receive the boxes.
+        policy: ``"evict_first"`` …
+    """
+    name = Name(plan.spec.name)
+    return [BulkLoad(name, place, barrier, at, multicast, policy) for place, at in _operations(plan, tile, lower)]
+
+
+def stores(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value], reduction: str | None = None) -> list[Any]:
+    """The instructions that start a store (or a reduction) and close its group; one thread runs them."""
+    name = Name(plan.spec.name)
+    return [*(BulkStore(name, place, at, reduction) for place, at in _operations(plan, tile, lower)), CommitBulk()]
+
+
+def _operations(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+    """(shared pointer, coordinates innermost first) of each operation."""
+    base = plan.layout.linear(list(plan.shared_region.mins))
+    for start, offset in plan.boxes:
+        at = [lower(as_int(constant(low) + step)) for low, step in zip(plan.global_region.mins, start)]
+        yield tile.to(lower(as_int(base + offset))), tuple(reversed(at))
+
+
+# In a kernel -----------------------------------------------------------------------------------------------------------
+
+
+def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPlan | None:
     """The plan of a copy with the layout that its shared tile got."""
     inner = op.dst if emitter.is_shared(op.dst.buffer) else op.src
     if not emitter.is_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
-    plan = tma.plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
+    plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
     if plan is None:
         return None
     tensor = emitter.root(plan.global_region.buffer)  # a view has the address of the argument that it is a view of
@@ -45,11 +310,11 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
             "it moves whole shared tiles from tensors with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
         )  # fmt: skip
-    plan = emitter.descriptors.take(plan)
+    plan = replace(plan, spec=emitter.descriptors.take(plan.spec))
     tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
-        stores = tma.stores(plan, tile, emitter.index)
-        return leaf(stores if generator.divergent else elected(emitter.scope, stores))
+        code = stores(plan, tile, emitter.index)
+        return leaf(code if generator.divergent else elected(emitter.scope, code))
     if op.barrier is None:
         raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
@@ -60,14 +325,14 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     return leaf(code if generator.divergent else elected(emitter.scope, code))
 
 
-def _load_code(emitter: Emitter, op: Any, plan: tma.TmaPlan, tile: Array, barrier: Value) -> list[Any]:
-    alone = tma.loads(plan, tile, barrier, emitter.index, policy=_policy(op))
+def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: Value) -> list[Any]:
+    alone = loads(plan, tile, barrier, emitter.index, policy=_policy(op))
     mask = op.cluster_mask
     if mask is None:
         return alone
     rank = Call("tl::cluster_rank")
     leads, takes_part = rank.is_("==", (mask & -mask).bit_length() - 1), value_of(mask) >> rank & 1
-    multicast = tma.loads(plan, tile, barrier, emitter.index, multicast=mask)
+    multicast = loads(plan, tile, barrier, emitter.index, multicast=mask)
     return [BranchCode(leads, Block(multicast), Block([BranchCode(Unary("!", takes_part), Block(alone))]))]
 
 
@@ -92,8 +357,8 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     plan = plan_bulk(emitter, op, reduction)
     if plan is None or plan.load:
         return None
-    plan = emitter.descriptors.take(plan)
-    code = tma.stores(plan, emitter.array(plan.shared_region.buffer), emitter.index, reduction)
+    plan = replace(plan, spec=emitter.descriptors.take(plan.spec))
+    code = stores(plan, emitter.array(plan.shared_region.buffer), emitter.index, reduction)
     if reduction is None and emitter.iterations.repeats(node, plan.global_region):
         code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
     return leaf(elected(emitter.scope, [*code, WaitBulk()]))

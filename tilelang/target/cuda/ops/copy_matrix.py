@@ -14,15 +14,13 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import REGISTER, THREAD
-from tilelang.target.cuda.arch import Feature, arch_of
+from tilelang.target.cuda.arch import WARP, Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
 from tilelang.target.cuda.ir.instructions import DeclareArray, DefinePointer, StoreMatrix
 from tilelang.target.cuda.ir.values import Array, Call, Number, Value, total
-from tilelang.tileop.copy import Copy
 
-_WARP = 32
 _CHUNK = 8
 """Elements in a row of a matrix: 16 aligned bytes."""
 
@@ -53,7 +51,7 @@ def emit_matrix_store(e: Emitter, op: Any) -> list[Code] | None:
     return [leaf(code, {e.array(op.dst.buffer).storage} if op.dst.is_whole else ())]
 
 
-def _is_plain(op: Copy) -> bool:
+def _is_plain(op: Any) -> bool:
     """Whether a whole fragment goes to a shared tile, distributed as the compiler likes."""
     placed = op.kind == "copy" and op.coalesced_width is None and op.loop_layout is None
     matrices = len(op.src.shape) == len(op.src.buffer.shape) == 2 and op.src.is_whole
@@ -67,9 +65,9 @@ def _is_accumulator(layout: FragmentLayout, scope: Any) -> bool:
         return False
     tiles = columns[2] if len(columns) > 2 else on_thread(1, 0)
     paired = tiles.unit == REGISTER and tiles.stride == 4 and tiles.extent % 2 == 0
-    warps = all(mode.stride % (_WARP if mode.unit == THREAD else _STORED) == 0 for mode in (*rows[2:], *columns[3:]))
+    warps = all(mode.stride % (WARP if mode.unit == THREAD else _STORED) == 0 for mode in (*rows[2:], *columns[3:]))
     filled = all(prod(mode.extent for mode in modes) == size for modes, size in zip(layout.modes, layout.shape))
-    return paired and warps and filled and scope.first % _WARP == 0
+    return paired and warps and filled and scope.first % WARP == 0
 
 
 def _has_chunks(e: Emitter, region: Any) -> bool:
@@ -81,9 +79,9 @@ def _has_chunks(e: Emitter, region: Any) -> bool:
     return region.extents[-1] != 1 and all(stride % _CHUNK == 0 for stride in strides)
 
 
-def _stores(e: Emitter, op: Copy, layout: FragmentLayout) -> list[Any]:
+def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     rows, (_, _, tiles, *columns) = layout.modes
-    lane = _number(e, "lane", _WARP, e.thread & _WARP - 1)
+    lane = _number(e, "lane", WARP, e.thread & WARP - 1)
     pairs = Mode(tiles.extent // 2, _STORED, REGISTER)
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
     row = lane % 16 + _position(row_digits, 16)
@@ -96,7 +94,7 @@ def _stores(e: Emitter, op: Copy, layout: FragmentLayout) -> list[Any]:
     return nested(loops, body) if loops else [Block(body, scoped=True)]
 
 
-def _store(e: Emitter, op: Copy, first: Value, address: Value) -> list[Any]:
+def _store(e: Emitter, op: Any, first: Value, address: Value) -> list[Any]:
     """The instruction for the registers from ``first`` on."""
     source, pack = e.array(op.src.buffer), _PACKED[op.src.dtype, op.dst.dtype]
     if pack is None:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.hopper.wgmma import COMPLETE
-from tilelang.target.cuda.inference.products import Product, takes_sparse
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, nested
 from tilelang.target.cuda.ir.instructions import Assign, Define, Multiply
 from tilelang.target.cuda.ir.values import Array, Convert, Number
-from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.ops.gemm_expansion import expansion_nest
-from tilelang.target.cuda.ops.gemm_metadata import MetadataLoader
+from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
 from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader
+from tilelang.target.cuda.ops.gemm_plan import Product, plan_product, shared_demands, takes_sparse
 from tilelang.target.cuda.ops.gemm_scalar import emit_scalar
-from tilelang.target.cuda.ops.gemm_wgmma import emit_warp_group_product
+from tilelang.target.cuda.ops.gemm_sparse import MetadataLoader, expansion_nest
+from tilelang.target.cuda.ops.gemm_wgmma import COMPLETE, IN_FLIGHT, emit_warp_group_product, pinned, plan_gemm
 from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
@@ -126,6 +124,22 @@ class ProductRule(OperatorRule):
 
     in_warps = True
 
+    def overwritten(self, op: Any) -> Any:
+        return op.c if op.clear_accum in (True, 1) and op.c.is_whole else None
+
+    def plan(self, node: Any, problem: Any, memory: Mapping[Any, Any]) -> Product:
+        return plan_product(node, problem, memory)
+
+    def demands(self, op: Any, plan: Product) -> Iterable[tuple[Any, Any]]:
+        return plan.fragments
+
+    def tiles(self, op: Any, plan: Product) -> Iterable[TileDemand]:
+        return shared_demands(op, plan)
+
+    def misfits(self, op: Any, plan: Product, fragments: Mapping[Any, Any]) -> Iterable[tuple[Any, str]]:
+        spread = [region.buffer for region in (op.a, op.b) if plan.kind == "scalar" and region.scope == FRAGMENT]
+        return [(buffer, "each thread needs whole rows and columns of it") for buffer in spread]
+
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         """A product whose operands in fragments are whole matrices, and whose result is one."""
         if getattr(op, "kind", "gemm") != "gemm" and op.c.scope == FRAGMENT:
@@ -145,7 +159,7 @@ class ProductRule(OperatorRule):
         return [*before, reader.operator(op, span), *after]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        e, plan = generator.emitter, generator.emitter.layouts.products[node]
+        e, plan = generator.emitter, generator.emitter.layouts.plans[node]
         if plan.wgmma is not None:
             generator.in_flight.start(node)
             return [emit_warp_group_product(e, node)]
@@ -157,7 +171,34 @@ class ProductRule(OperatorRule):
 
 @implements(Gemm)
 class DenseProduct(ProductRule):
-    """``T.gemm``."""
+    """``T.gemm``, which warp groups may leave in flight."""
+
+    local = True
+
+    def takes_shared(self, op: Any, buffers: set[Any]) -> bool:
+        return op.c.buffer not in buffers
+
+    def is_asynchronous(self, op: Any) -> bool:
+        return op.wg_wait == IN_FLIGHT or op.kind != "gemm"
+
+    def may_be_asynchronous(self, op: Any) -> bool:
+        return op.wg_wait == 0 and op.kind == "gemm"
+
+    def may_stay_in_flight(self, op: Any, threads: int) -> bool:
+        return plan_gemm(op, threads) is not None
+
+    def accumulates(self, op: Any) -> bool:
+        return op.clear_accum in (False, 0)
+
+    def started(self, op: Any) -> Any:
+        return op.replace(wg_wait=IN_FLIGHT)
+
+    def awaited(self, op: Any, pending: int) -> Any:
+        return op.replace(wg_wait=COMPLETE - pending)
+
+    def pinned(self, node: Any, emitter: Emitter) -> list[Any]:
+        plan = emitter.layouts.plans[node].wgmma
+        return [] if plan is None else pinned(plan, emitter.array(node.op.c.buffer), None)
 
 
 @implements(GemmSparse)

@@ -10,10 +10,10 @@ from tilelang.layout.fragment import THREAD, FragmentLayout
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
-from tilelang.target.cuda.inference.products import Product
 from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Convert, Name, Number, Select, Value, both, total
+from tilelang.target.cuda.ops.gemm_plan import Product
 from tilelang.target.cuda.tile.tree import Operator
 
 

@@ -1,20 +1,368 @@
-"""Products by warp groups: the plan of :mod:`~tilelang.target.cuda.hopper.wgmma` with a kernel's names, layouts and scopes."""
+"""``T.gemm`` on a warp group's tensor cores (sm_90a): when it is possible, which layouts it demands, and its instructions.
+
+wgmma reads B, and A unless it is in registers, straight from shared memory through a descriptor; one instruction multiplies
+64 rows by up to 256 columns over 32 bytes of K. The product of a tile is a batch of instructions between one fence and one
+commit. Shared operands lie in panels (:mod:`tilelang.layout.panels`), the bytes that the tensor memory accelerator writes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
-from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.hopper import wgmma
-from tilelang.target.cuda.hopper.wgmma import COMPLETE, IN_FLIGHT
-from tilelang.target.cuda.hopper.wgmma_layout import panel_bytes_of
+from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
+from tilelang.layout.panels import panel_bytes_of, panel_widths
+from tilelang.target.cuda.arch import WARP_GROUP
+from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
 from tilelang.target.cuda.ir.access import READ, Unit
-from tilelang.target.cuda.ir.code import Leaf, leaf
-from tilelang.target.cuda.ir.values import Cast, Pointer, Value
+from tilelang.target.cuda.ir.code import Block, Leaf, leaf
+from tilelang.target.cuda.ir.instructions import (
+    CommitProducts,
+    Define,
+    FenceProducts,
+    PinRegisters,
+    WaitProducts,
+    WarpGroupMultiply,
+)
+from tilelang.target.cuda.ir.values import Array, Call, Cast, Name, Number, Pointer, Unary, Value, value_of
+from tilelang.target.cuda.ir.wgmma import ACCUMULATORS, K_OF, Wgmma, is_valid_n
+from tilelang.tileop.gemm import GemmWarpPolicy
+
+ROWS = 64
+K_BYTES = 32
+"""Bytes of K that one instruction contracts, whatever the type."""
+
+IN_FLIGHT = -1
+"""``wg_wait`` of a product that a later statement waits for."""
+
+COMPLETE = -2
+"""``wg_wait`` of a product that is not started again: the statement waits for it and C is valid after it; ``COMPLETE - n`` where
+``n`` newer products may stay in flight."""
+
+_OPERAND_TYPES: Mapping[str, str] = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "int8": "s8", "uint8": "u8",
+}  # fmt: skip
+_ACCUMULATOR_TYPES: Mapping[str, str] = {"float32": "f32", "float16": "f16", "int32": "s32"}
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaPlan:
+    """How one product is done.
+
+    Attributes:
+        instruction: the one that is repeated over rows, columns and K.
+        m, n, k: extents of the product.
+        groups_m, groups_n: warp groups along the rows and columns of C; group ``g`` has part ``g % groups_m`` of the rows.
+        c_layout: registers of C.
+        a_layout: registers of A, or None where A is in shared memory.
+        a_panel, b_panel: the widest panels, in bytes, that the operands in shared memory may lie in; a_panel is None with
+            a_layout.
+    """
+
+    instruction: Wgmma
+    m: int
+    n: int
+    k: int
+    groups_m: int
+    groups_n: int
+    c_layout: FragmentLayout
+    a_layout: FragmentLayout | None
+    a_panel: int | None
+    b_panel: int
+
+
+def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
+    """The plan of a product by ``threads`` threads, or None where mma.sync must do it."""
+    a_type, b_type = _OPERAND_TYPES.get(gemm.a.dtype), _OPERAND_TYPES.get(gemm.b.dtype)
+    c_type = _ACCUMULATOR_TYPES.get(gemm.c.dtype)
+    if a_type is None or b_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
+        return None
+    extents = (gemm.m, gemm.n, gemm.k)
+    if not all(isinstance(extent, int) for extent in extents) or not _scopes_fit(gemm):
+        return None
+    m, n, k = extents
+    a_in_registers = gemm.a.scope == "local.fragment"
+    a_rows_along_m, b_rows_along_n = gemm.transpose_a, not gemm.transpose_b
+    if k % K_OF[a_type] or (K_OF[a_type] != 16 and (a_rows_along_m or b_rows_along_n)) or (a_in_registers and a_rows_along_m):
+        return None
+    for groups_m, groups_n in _partitions(m, n, threads // WARP_GROUP, gemm.policy):
+        rows, columns = m // groups_m, n // groups_n
+        a_panel = None if a_in_registers else _panel(gemm.a, rows if a_rows_along_m else k)
+        b_panel = _panel(gemm.b, columns if b_rows_along_n else k)
+        width = _instruction_width(columns, a_type, b_panel, canonical(gemm.b.dtype).bits, b_rows_along_n)
+        if (a_panel is None and not a_in_registers) or b_panel is None or width is None:
+            continue
+        try:
+            instruction = Wgmma(width, c_type, a_type, b_type, a_in_registers, a_rows_along_m, b_rows_along_n)
+        except ValueError:
+            continue
+        a_layout = a_fragment_layout(m, k, canonical(gemm.a.dtype).bits, groups_m, groups_n) if a_in_registers else None
+        c_layout = accumulator_layout(m, n, groups_m, groups_n)
+        return WgmmaPlan(instruction, m, n, k, groups_m, groups_n, c_layout, a_layout, a_panel, b_panel)
+    return None
+
+
+def _scopes_fit(gemm: Any) -> bool:
+    shared = ("shared.dyn", "shared")
+    return gemm.c.scope == "local.fragment" and gemm.b.scope in shared and gemm.a.scope in (*shared, "local.fragment")
+
+
+def _partitions(m: int, n: int, groups: int, policy: int) -> list[tuple[int, int]]:
+    """How warp groups may share C, the best first: as the policy says, else the squarest parts, rows first."""
+    found = [
+        (by_row, groups // by_row)
+        for by_row in range(groups, 0, -1)
+        if groups % by_row == 0 and m % (ROWS * by_row) == 0 and n % (8 * (groups // by_row)) == 0
+    ]
+    key: Mapping[int, Callable[[tuple[int, int]], Any]] = {
+        GemmWarpPolicy.FullRow: lambda part: -part[0],
+        GemmWarpPolicy.FullCol: lambda part: -part[1],
+        GemmWarpPolicy.Square: lambda part: m // part[0] + n // part[1],
+    }
+    return sorted(found, key=key[GemmWarpPolicy(policy)])
+
+
+def _panel(operand: Region, run: int) -> int | None:
+    """The widest panel of an operand of which each group reads ``run`` contiguous elements."""
+    bits = canonical(operand.dtype).bits
+    widths = panel_widths([int(extent) for extent in operand.buffer.shape], bits)
+    return next((width for width in widths if run % (width * 8 // bits) == 0), None)
+
+
+def _instruction_width(columns: int, a_type: str, b_panel: int | None, bits: int, along_n: bool) -> int | None:
+    """The widest instruction that divides the columns of a group; whole panels where B's rows run along N."""
+    if b_panel is None:
+        return None
+    panel = b_panel * 8 // bits
+    for width in range(min(256, columns), 7, -8):
+        whole = not along_n or width % panel == 0 or panel % width == 0
+        if columns % width == 0 and whole and is_valid_n(width, a_type):
+            return width
+    return None
+
+
+@dataclass(frozen=True)
+class SharedOperand:
+    """A shared tile that descriptors read.
+
+    Attributes:
+        pointer: to the buffer's first byte.
+        layout: the buffer's layout, in panels.
+        region: the tile.
+        bits: of an element.
+        along_k: whether the contiguous axis is K.
+    """
+
+    pointer: Value
+    layout: TileLayout
+    region: Region
+    bits: int
+    along_k: bool
+
+    @property
+    def panel_bytes(self) -> int:
+        """Panel width."""
+        width = panel_bytes_of(self.layout, self.bits)
+        if width is None:
+            raise ValueError(f"{self.region.buffer.name} is not in swizzled panels")
+        return width
+
+    def strides(self) -> tuple[int, int]:
+        """Leading and stride byte offsets of the descriptor."""
+        width, rows = self.panel_bytes, self.layout.shape[-2]
+        return (16, 8 * width) if self.along_k else (rows * width, 8 * width)
+
+    def start(self) -> Any:
+        """Byte offset of the tile's first element."""
+        return self.layout.linear(list(self.region.mins)) * self.bits // 8
+
+    def offset(self, across: Any, k: int) -> Any:
+        """Bytes from the tile's first element to the one at ``across`` (along M or N) and ``k``."""
+        row, column = (across, k) if self.along_k else (k, across)
+        leading = [0] * (len(self.layout.shape) - 2)
+        return self.layout.linear([*leading, row, column]) * self.bits // 8
+
+    def descriptor(self, start: Value) -> Value:
+        """The descriptor of the tile from a byte on."""
+        leading, stride = self.strides()
+        arguments = (self.pointer + start, Number(leading), Number(stride))
+        return Call("tl::wgmma_desc", arguments, (self.panel_bytes,))
+
+
+def tile_is_aligned(operand: SharedOperand, divides: Callable[[Any, int], bool]) -> bool:
+    """Whether the tile starts at a place that a descriptor can name: whole panels along the row, groups of eight rows.
+
+    Along K a tile may also start at every multiple of 32 bytes inside a panel, where one instruction ends and the next begins.
+    """
+    row, column = operand.region.mins[-2:]
+    unit = 32 if operand.along_k else operand.panel_bytes
+    return divides(row, 8) and divides(column, unit * 8 // operand.bits)
+
+
+def multiply(
+    plan: WgmmaPlan,
+    a: SharedOperand | Array,
+    b: SharedOperand,
+    c: Array,
+    *,
+    lower: Callable[[Any], Value],
+    clear: bool | Value = False,
+    wait: bool = True,
+    first_group: int = 0,
+) -> Block:
+    """The code of a product.
+
+    Args:
+        a: the shared tile, or the registers of A.
+        c: the accumulators.
+        lower: gives the value of an offset expression.
+        clear: whether to overwrite C instead of adding to it, or a condition.
+        wait: whether the product is complete at the end; otherwise a later wait completes it.
+        first_group: number of the first warp group that takes part.
+    """
+    instruction = plan.instruction
+    rows, columns = plan.m // plan.groups_m, plan.n // plan.groups_n
+    group_row, group_column = _group_number(plan, first_group)
+    code: list[Any] = []
+    if isinstance(a, SharedOperand):
+        code.append(Define(_A_TILE, "uint64", _tile_descriptor(a, group_row, _group_step(a, rows), lower)))
+    code.append(Define(_B_TILE, "uint64", _tile_descriptor(b, group_column, _group_step(b, columns), lower)))
+    code += [*pinned(plan, c, a if isinstance(a, Array) else None), FenceProducts()]
+    per_row_tile = plan.c_layout.registers // (rows // ROWS)
+    for k in range(0, plan.k, instruction.k):
+        scale = Number(1) if clear is False or k > 0 else Number(0) if clear is True else Unary("!", clear)
+        for row in range(0, rows, ROWS):
+            left = _advance(_A_TILE, a.offset(row, k)) if isinstance(a, SharedOperand) else _a_registers(plan, a, row, k)
+            for column in range(0, columns, instruction.n):
+                register = row // ROWS * per_row_tile + column // 2
+                right = _advance(_B_TILE, b.offset(column, k))
+                code.append(WarpGroupMultiply(instruction, c.to(register), left, right, scale))
+    code.append(CommitProducts())
+    return Block([*code, *(complete(plan, c) if wait else [])], scoped=True)
+
+
+_A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
+
+
+def complete(plan: WgmmaPlan, c: Array, pending: int = 0) -> list[Any]:
+    """Waits for every product in flight but the newest ``pending``; ``c`` holds its result afterwards."""
+    return [WaitProducts(pending), *pinned(plan, c, None)]
+
+
+def pinned(plan: WgmmaPlan, c: Array, a: Array | None) -> list[Any]:
+    """What keeps the compiler from moving accesses of C, and of A in registers, across this point."""
+    halves = plan.instruction.accumulator == "f16"
+    pointer = c.to(0)
+    code = [PinRegisters(plan.c_layout.registers // (2 if halves else 1), Cast(pointer, "word") if halves else pointer)]
+    if a is not None and plan.a_layout is not None:
+        words = plan.a_layout.registers * K_BYTES // (4 * plan.instruction.k)
+        code.append(PinRegisters(words, Cast(a.to(0), "word")))
+    return code
+
+
+def _group_number(plan: WgmmaPlan, first: int) -> tuple[Value | None, Value | None]:
+    """Which part of the rows and of the columns this warp group has; None where there is one."""
+    group = WARP_GROUP_NUMBER - first
+    if plan.groups_n == 1:
+        return (group if plan.groups_m > 1 else None), None
+    if plan.groups_m == 1:
+        return None, group
+    return group % plan.groups_m, group // plan.groups_m
+
+
+def _tile_descriptor(operand: SharedOperand, group: Value | None, step: int, lower: Callable[[Any], Value]) -> Value:
+    """The descriptor of a group's part of a tile.
+
+    What changes from one iteration to the next (the slot of a ring) is added to the descriptor of what does not, which is then
+    computed once.
+    """
+    start = as_int(operand.start())
+    part = Number(0) if group is None else group * step
+    if isinstance(start, int):
+        return operand.descriptor(Number(start) + part)
+    return _advance(operand.descriptor(part), lower(start))
+
+
+def _group_step(operand: SharedOperand, extent: int) -> int:
+    return int(operand.offset(extent, 0)) if extent < _across_extent(operand) else 0
+
+
+def _across_extent(operand: SharedOperand) -> int:
+    return operand.layout.shape[-2 if operand.along_k else -1]
+
+
+def _advance(descriptor: Value, offset: Any) -> Value:
+    offset = value_of(offset)
+    return descriptor if offset == Number(0) else Call("tl::wgmma_desc_advance", (descriptor, offset))
+
+
+def _a_registers(plan: WgmmaPlan, registers: Array, row: int, k: int) -> Value:
+    per_row_tile = plan.k // 2
+    return registers.to(row // ROWS * per_row_tile + k // 2)
+
+
+# Registers ------------------------------------------------------------------------------------------------------------
+
+
+def accumulator_layout(m: int, n: int, groups_m: int, groups_n: int) -> FragmentLayout:
+    """C (m, n) over ``groups_m * groups_n`` warp groups (PTX manual, "Register Fragments for wgmma … Matrix D").
+
+    A group holds m / groups_m rows as tiles of 64, and n / groups_n columns.
+    """
+    group_rows, group_columns = m // groups_m, n // groups_n
+    rows = (
+        on_thread(8, 4),
+        on_register(2, 2),
+        on_thread(4, 32),
+        on_register(group_rows // 64, group_columns // 2),
+        on_thread(groups_m, 128),
+    )
+    columns = (on_register(2, 1), on_thread(4, 1), on_register(group_columns // 8, 4), on_thread(groups_n, 128 * groups_m))
+    return FragmentLayout((m, n), (_significant(rows), _significant(columns)))
+
+
+def a_fragment_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
+    """A (m, k) in registers; groups that share rows hold copies ("Register Fragments … Matrix A")."""
+    packed = 32 // element_bits
+    rows = (
+        on_thread(8, 4),
+        on_register(2, packed),
+        on_thread(4, 32),
+        on_register(m // groups_m // 64, k // 2),
+        on_thread(groups_m, 128),
+    )
+    columns = (
+        on_register(packed, 1),
+        on_thread(4, 1),
+        on_register(2, 2 * packed),
+        on_register(k // (8 * packed), 4 * packed),
+    )
+    copies = (on_thread(groups_n, 128 * groups_m),) if groups_n > 1 else ()
+    return FragmentLayout((m, k), (_significant(rows), _significant(columns)), copies)
+
+
+def _significant(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    """The modes that move, neighbours merged where one continues the other."""
+    merged: list[Mode] = []
+    for mode in modes:
+        if mode.extent == 1:
+            continue
+        before = merged[-1] if merged else None
+        if before and before.unit == mode.unit and before.stride * before.extent == mode.stride:
+            merged[-1] = Mode(before.extent * mode.extent, before.stride, before.unit)
+        else:
+            merged.append(mode)
+    return tuple(merged)
+
+
+# In a kernel -----------------------------------------------------------------------------------------------------------
 
 
 def can_multiply(emitter: Emitter, node: Any) -> bool:
@@ -25,26 +373,26 @@ def can_multiply(emitter: Emitter, node: Any) -> bool:
             operand = _operand(emitter, region, op)
             if panel_bytes_of(operand.layout, operand.bits) is None:
                 return False
-            if not wgmma.tile_is_aligned(operand, emitter.facts.divisible):
+            if not tile_is_aligned(operand, emitter.facts.divisible):
                 return False
     return True
 
 
 def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
     """The code of a product by warp groups."""
-    op, plan = node.op, emitter.layouts.products[node].wgmma
+    op, plan = node.op, emitter.layouts.plans[node].wgmma
     if op.wg_wait <= COMPLETE:
-        return leaf(wgmma.complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
+        return leaf(complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
     if not can_multiply(emitter, node):
         raise CompileError(
             f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",
             location_of(node.span), "leave the layout to the compiler, or set TL_DISABLE_WGMMA",
         )  # fmt: skip
     left = emitter.array(op.a.buffer) if plan.a_layout is not None else _operand(emitter, op.a, op)
-    product = wgmma.multiply(
+    product = multiply(
         plan, left, _operand(emitter, op.b, op), emitter.array(op.c.buffer), lower=emitter.index,
         clear=_clear(emitter, op.clear_accum), wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm",
-        first_group=emitter.scope.first // wgmma.WARP_GROUP,
+        first_group=emitter.scope.first // WARP_GROUP,
     )  # fmt: skip
     return leaf([product])
 
@@ -53,10 +401,10 @@ def _clear(emitter: Emitter, clear: Any) -> bool | Value:
     return bool(clear) if isinstance(clear, (bool, int)) else emitter.value(clear)
 
 
-def _operand(emitter: Emitter, region: Region, op: Any) -> wgmma.SharedOperand:
+def _operand(emitter: Emitter, region: Region, op: Any) -> SharedOperand:
     along_k = not op.transpose_a if region is op.a else bool(op.transpose_b)
     buffer, bits = region.buffer, canonical(region.dtype).bits
     pointer: Value = Cast(Pointer(emitter.array(buffer), kind=READ, unit=Unit.TENSOR_CORE), "byte", constant=True)
     if buffer in emitter.slots:
         pointer = pointer + emitter.slots[buffer][0] * (emitter.places.slot_elements(buffer) * bits // 8)
-    return wgmma.SharedOperand(pointer, emitter.layouts.memory[buffer], region, bits, along_k)
+    return SharedOperand(pointer, emitter.layouts.memory[buffer], region, bits, along_k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.layout.fragment import THREAD, FragmentLayout, Mode, merge_modes, on_thread
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.expr import extremum
@@ -18,10 +19,9 @@ from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.ops.reduce_layout import proofs, reduces_to, reduction_cost, result_layout
 from tilelang.target.cuda.tile.tree import FRAGMENT
 from tilelang.tileop.reduce import FinalizeReducer, Reduce
-
-_WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def split_lanes(modes: Sequence[Mode]) -> tuple[list[Mode], list[Mode]]:
     """Thread modes inside a warp that shuffles can serve, and the others."""
     lanes, across = [], []
     for mode in merge_modes(modes):
-        inside = _WARP // mode.stride if mode.stride < _WARP else 1
+        inside = WARP // mode.stride if mode.stride < WARP else 1
         common = min(mode.extent & -mode.extent, inside)
         if inside > 1 and not mode.stride & (mode.stride - 1) and common > 1:
             lanes.append(on_thread(common, mode.stride))
@@ -307,6 +307,23 @@ class ReduceRule(OperatorRule):
     """``T.reduce_*`` from a fragment to a fragment."""
 
     in_warps = True
+
+    def overwritten(self, op: Any) -> Any:
+        return op.dst if op.clear and op.dst.is_whole else None
+
+    def offer(self, op: Any, fragments: Mapping[Any, FragmentLayout]) -> tuple[Any, FragmentLayout] | None:
+        return result_layout(op, fragments)
+
+    def misfits(self, op: Any, plan: Any, fragments: Mapping[Any, FragmentLayout]) -> list[tuple[Any, str]]:
+        source, target = (fragments.get(region.buffer) for region in (op.src, op.dst))
+        fits = source is None or target is None or reduces_to(op, source, target)
+        return [] if fits else [(op.dst.buffer, "a reduction leaves its elements in other threads")]
+
+    def proofs(self, op: Any, fragments: Mapping[Any, FragmentLayout], threads: int) -> Iterator[tuple[bool, Any, str]]:
+        return proofs(op, fragments, threads)
+
+    def cost(self, op: Any, fragments: Mapping[Any, FragmentLayout]) -> float:
+        return reduction_cost(op, fragments)
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         before, after = [], []

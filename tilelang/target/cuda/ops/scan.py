@@ -8,6 +8,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.ir.code import Block, Code, LoopCode, counted, leaf, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
@@ -16,8 +17,6 @@ from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce import Reduction
 from tilelang.target.cuda.tile.tree import SHARED
 from tilelang.tileop.reduce import Scan
-
-_WARP = 32
 
 
 @implements(Scan)
@@ -43,7 +42,7 @@ class ScanRule(OperatorRule):
         length = extents[op.dim]
         lines = prod(extent for axis, extent in enumerate(extents) if axis != op.dim)
         with e.names.scope():
-            work = _by_warps if e.scope.count >= _WARP else _by_threads
+            work = _by_warps if e.scope.count >= WARP else _by_threads
             return [leaf([work(e, op, extents, lines, length)])]
 
 
@@ -53,21 +52,21 @@ def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> L
     kind, functor, wide = reduction.wide, reduction.functor, Type(reduction.wide)
     line, at, step, carry, value = (e.names.take(name) for name in ("line", "at", "step", "carry", "value"))
     source, target = _places(e, op, extents, line, lines, at, length)
-    warps, chunks = e.scope.count // _WARP, -(-length // _WARP)
+    warps, chunks = e.scope.count // WARP, -(-length // WARP)
     chunk = Number(chunks - 1) - step if op.reverse else step
     here, zero = at.is_("<", length), Convert(kind, Number(0))
-    rest = Number(length) - chunk * _WARP
+    rest = Number(length) - chunk * WARP
     scanned = Call("tl::warp_scan_part", (value, rest), (functor, bool(op.reverse)))
     chunk_body = [
-        Define(at, "int32", chunk * _WARP + Call("tl::lane_rank")),
+        Define(at, "int32", chunk * WARP + Call("tl::lane_rank")),
         Define(value, kind, Select(here, converted(source, op.src.dtype, kind), zero), constant=False),
         Assign(value, scanned),
         *under(step.is_(">", 0), [Assign(value, Call(f"{functor}::apply", (carry, value), (wide,)))]),
-        Assign(carry, Call("tl::shfl_idx", (value, Number(0 if op.reverse else _WARP - 1)))),
+        Assign(carry, Call("tl::shfl_idx", (value, Number(0 if op.reverse else WARP - 1)))),
         *under(here, [Assign(target, converted(value, kind, op.dst.dtype))]),
     ]
     body = [Define(carry, kind, zero, constant=False), counted(step, chunks, chunk_body, unroll=1)]
-    return _lines(line, e.thread // _WARP, lines, warps, body)
+    return _lines(line, e.thread // WARP, lines, warps, body)
 
 
 def _by_threads(e: Any, op: Any, extents: list[int], lines: int, length: int) -> LoopCode:

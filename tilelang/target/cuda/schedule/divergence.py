@@ -23,7 +23,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir.span import location_of
-from tilelang.target.cuda.analysis.uniformity import WARP
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import (
     Barrier,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import OrderProofError
-from tilelang.target.cuda.analysis.uniformity import WARP
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
 from tilelang.target.cuda.ir.code import (
     Barrier,

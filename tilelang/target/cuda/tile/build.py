@@ -13,7 +13,6 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.target.cuda.tile.nest import Axis, Nest, conjuncts
-from tilelang.tileop.copy import Copy
 from tilelang.transform.substitute import substitute
 
 _NAMES = "ijklmn"
@@ -108,7 +107,7 @@ def store_at(region: Region, offsets: Sequence[Any], value: Any, span: Any) -> A
     return ir.BufferStore(region.buffer, cast_to(value, region.dtype), _indices(region, offsets), span)
 
 
-def copy_nest(op: Copy, span: Any) -> Nest:
+def copy_nest(op: Any, span: Any) -> Nest:
     """The nest of a copy."""
     axes, offsets = axes_of([op.src, op.dst])
     body = store_at(op.dst, offsets, load_at(op.src, offsets), span)

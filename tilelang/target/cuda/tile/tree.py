@@ -15,6 +15,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, statement_exprs
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
+from tilelang.target.cuda.tile.hints import Hints
 from tilelang.target.cuda.tile.nest import Nest
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
@@ -119,14 +120,14 @@ class TileTree:
         allocations: every buffer of the kernel with the annotations of its allocation.
         aliases: a buffer that views another -> that other.
         pointers: a tensor at an address -> the variable that holds the address.
-        hints: the hints of the kernel, in order, with their spans.
+        hints: what the program remarks about the kernel.
     """
 
     root: Sequence
     allocations: dict[Any, dict[str, Any]] = field(default_factory=dict)
     aliases: dict[Any, Any] = field(default_factory=dict)
     pointers: dict[Any, Any] = field(default_factory=dict)
-    hints: list[tuple[Any, Any]] = field(default_factory=list)
+    hints: Hints = field(default_factory=Hints)
 
     def root_of(self, buffer: Any) -> Any:
         """The allocation or tensor that a view is of."""
@@ -134,7 +135,7 @@ class TileTree:
             buffer = self.aliases[buffer]
         return buffer
 
-    def viewed(self) -> set[Any]:
+    def aliased(self) -> set[Any]:
         """Buffers that share their memory with others."""
         return set(self.aliases) | set(self.aliases.values())
 
@@ -241,10 +242,6 @@ class Reader:
         """An operator as it is."""
         return Operator(op, span)
 
-    def hint(self, op: Any, span: Any) -> None:
-        """Notes a remark about the kernel."""
-        self.tree.hints.append((op, span))
-
     def shared(self, shape: list[int], dtype: str, name: str) -> Region:
         """A shared tile that the program does not know of."""
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
@@ -262,8 +259,13 @@ class Reader:
 
     def copy(self, src: Region, dst: Region, span: Any) -> Parallel:
         """A copy between regions."""
-        op = Copy(src, dst)
-        return Parallel(copy_nest(op, span), op)
+        return copy_between(src, dst, span)
+
+
+def copy_between(source: Region, target: Region, span: Any) -> Parallel:
+    """The node of a copy that the program does not have."""
+    op = Copy(source, target)
+    return Parallel(copy_nest(op, span), op)
 
 
 def warp_groups(mask: int) -> tuple[int, int]:

@@ -19,13 +19,10 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.hopper.ring import Ring, Usage, buffers_of
-from tilelang.target.cuda.hopper.wgmma import plan_gemm
-from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.copy import Copy, Fill
-from tilelang.tileop.gemm import Gemm
+from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.specialize.ring import Ring, Usage, buffers_of, operator_of
+from tilelang.target.cuda.tile.tree import FRAGMENT
 
-FRAGMENT = "local.fragment"
 _OTHER_REGISTERS = 48
 """What addresses, counters and temporaries of a consumer need beside its tiles; more than that and tiles would spill."""
 
@@ -49,7 +46,7 @@ class Overlap:
     @staticmethod
     def products(ring: Ring, positions: Iterable[int]) -> list[int]:
         """Those of the positions that are products."""
-        return [at for at in positions if _product(ring.body[at]) is not None]
+        return [at for at in positions if startable(ring.body[at]) is not None]
 
 
 def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
@@ -59,9 +56,9 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
         threads: of the consumers.
         registers: that a consumer thread may use.
     """
-    copied = {at for feed in ring.feeds for at, _ in feed.copies}
+    copied = {load.at for feed in ring.feeds for load in feed.loads}
     stmts = [at for at in range(len(ring.body)) if at not in copied]
-    products = [at for at in stmts if _product(ring.body[at]) is not None]
+    products = [at for at in stmts if startable(ring.body[at]) is not None]
     spare = registers - _OTHER_REGISTERS - _registers(_touched(ring.body), threads)
     if len(products) < 2 or spare < 0:
         return None
@@ -84,19 +81,17 @@ def _tail_start(stmts: Sequence[int], products: Sequence[int]) -> int:
     return stmts[start] if start < len(stmts) else stmts[-1] + 1
 
 
-def _product(stmt: Any) -> Gemm | None:
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        op = decode(stmt.value)
-        if isinstance(op, Gemm) and op.wg_wait == 0 and op.kind == "gemm":
-            return op
-    return None
+def startable(stmt: Any) -> Any:
+    """The operator that a statement is, where it may be started and waited for later; None of any other statement."""
+    op = operator_of(stmt)
+    return op if op is not None and rule_of(op).may_be_asynchronous(op) else None
 
 
 def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequence[int], threads: int) -> bool:
     if not tail or not all(_may_start_early(ring.body[at]) for at in head):
         return False
     early, late = [ring.body[at] for at in head], [ring.body[at] for at in tail]
-    if not (_may_fly(early, ring, threads) and _may_fly(late, ring, threads)) or any(_product(ring.body[at]) for at in middle):
+    if not (_may_fly(early, ring, threads) and _may_fly(late, ring, threads)) or any(startable(ring.body[at]) for at in middle):
         return False
     versioned = set(ring.buffers)
     written_early, written_late = _written(early), _written(late)
@@ -114,7 +109,8 @@ def _may_start_early(stmt: Any) -> bool:
         return True
     if isinstance(stmt, ir.For):
         return "tl.parallel" in stmt.annotations
-    return isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) and isinstance(decode(stmt.value), (Fill, Copy, Gemm))
+    op = operator_of(stmt)
+    return op is not None and rule_of(op).local
 
 
 def _may_fly(stmts: Sequence[Any], ring: Ring, threads: int) -> bool:
@@ -122,18 +118,24 @@ def _may_fly(stmts: Sequence[Any], ring: Ring, threads: int) -> bool:
     written = _written(ring.body) - set(ring.buffers)
     flying: set[Any] = set()  # accumulators, and operands in registers
     for stmt in stmts:
-        op = _product(stmt)
+        op = startable(stmt)
         if op is None:
             if flying & buffers_of(stmt):
                 return False
             continue
-        operands = [region.buffer for region in (op.a, op.b)]
-        if plan_gemm(op, threads) is None or flying.intersection(operands):
+        operands, results = operands_of(op)
+        if not rule_of(op).may_stay_in_flight(op, threads) or flying & operands:
             return False
         if any(buffer in written and buffer.scope() != FRAGMENT for buffer in operands):
             return False
-        flying |= {op.c.buffer, *(buffer for buffer in operands if buffer.scope() == FRAGMENT)}
+        flying |= {*results, *(buffer for buffer in operands if buffer.scope() == FRAGMENT)}
     return True
+
+
+def operands_of(op: Any) -> tuple[set[Any], set[Any]]:
+    """The buffers that an operator reads only, and those that it writes."""
+    read = {region.buffer for region, access in op.regions() if access == "r"}
+    return read, {region.buffer for region, access in op.regions() if "w" in access}
 
 
 def _registers(buffers: Iterable[Any], threads: int) -> int:

@@ -14,13 +14,10 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.target.cuda.hopper.overlap import Overlap, find_overlap
-from tilelang.target.cuda.hopper.ring import Feed, Ring, buffers_of
-from tilelang.target.cuda.hopper.ring_code import Counter, Place, Slots, block, call, loop_over, substituted
-from tilelang.target.cuda.hopper.wgmma import COMPLETE, IN_FLIGHT, plan_gemm
-from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.gemm import Gemm
-from tilelang.tileop.hint import MaxRegisters
+from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap, operands_of, startable
+from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of, operator_of
+from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, block, call, loop_over, substituted
 
 
 class ConsumerPart:
@@ -42,7 +39,7 @@ class ConsumerPart:
     def of(self, top: list[Any]) -> Any:
         """The statement of the role."""
         starts = [stmt for counter in (*self.counters.values(), *self.early.values()) for stmt in counter.start()]
-        return block([*starts, *(self.statement(stmt) for stmt in top if not _is_register_hint(stmt))])
+        return block([*starts, *(self.statement(stmt) for stmt in top if registers_of(stmt) is None)])
 
     def statement(self, stmt: Any) -> Any:
         if stmt in self.rings:
@@ -77,7 +74,7 @@ class ConsumerPart:
         body, place = counter.bind()
         for at in consumed(ring):
             body += self.awaited(ring, at, place)
-            body.append(self.versioned(with_wait(ring.body[at], IN_FLIGHT) if at in products else ring.body[at], ring, place))
+            body.append(self.versioned(started(ring.body[at]) if at in products else ring.body[at], ring, place))
         released = [self.slots[feed].release(place.before()) for feed in ring.feeds]
         done = block([call(f"tl::wgmma_wait<{len(products)}>"), *released])
         body.append(ir.IfThenElse(loop.loop_var > loop.min, done, None))
@@ -93,7 +90,7 @@ class ConsumerPart:
     def completed(self, ring: Ring, products: Iterable[int], pending: int = 0) -> list[Any]:
         """Waits for products in flight, the newest ``pending`` aside."""
         start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), ring.stages)
-        return [self.versioned(with_wait(ring.body[at], COMPLETE - pending), ring, start) for at in sorted(products)]
+        return [self.versioned(awaited(ring.body[at], pending), ring, start) for at in sorted(products)]
 
     def last_released(self, ring: Ring, feeds: Iterable[Feed]) -> Any:
         """Releases the tiles of the last iteration, after the loop."""
@@ -146,10 +143,10 @@ class _OverlappedLoop:
     def stmt(self) -> Any:
         """The loop, what comes before and what comes after it."""
         loop, part, ring, overlap = self.ring.loop, self.part, self.ring, self.overlap
-        waits, head = self._head(loop.min, 0)
+        waits, head = self._head(loop.min)
         before = [*waits, *head, *self._head_done()]
         begin, place = self.counter.bind()
-        waits, head = self._head(loop.loop_var + 1, IN_FLIGHT)
+        waits, head = self._head(loop.loop_var + 1, flying=True)
         body = [*begin, *self._middle(place, waits), *head, *self._tail(place)]
         body += part.completed(ring, overlap.products(ring, overlap.head), len(overlap.tail))
         body += [*self._head_done(), *self.counter.step()]
@@ -162,7 +159,7 @@ class _OverlappedLoop:
         whole = block([*before, repeated, *after, *self.counter.step()])
         return whole if part.runs(loop) else ir.IfThenElse(loop.extent > 0, whole, None)
 
-    def _head(self, iteration: Any, wait: int) -> tuple[list[Any], list[Any]]:
+    def _head(self, iteration: Any, flying: bool = False) -> tuple[list[Any], list[Any]]:
         """Waits for the head's tiles, which may be done early, and the head of an iteration with the other waits."""
         part, ring = self.part, self.ring
         needed = [feed for feed in ring.feeds if feed.first_use in self.overlap.head]
@@ -174,7 +171,7 @@ class _OverlappedLoop:
         for at in self.overlap.head:
             found += [] if ahead else part.awaited(ring, at, place)
             stmt = ring.body[at]
-            stmt = with_wait(stmt, wait) if self.overlap.products(ring, [at]) else stmt
+            stmt = started(stmt) if flying and self.overlap.products(ring, [at]) else stmt
             found.append(part.versioned(stmt, ring, place))
         return waits, [substituted(block(found), {ring.loop.loop_var: iteration})]
 
@@ -210,40 +207,50 @@ class _OverlappedLoop:
         found = []
         for at in self.overlap.tail:
             found += part.awaited(ring, at, place)
-            found.append(part.versioned(with_wait(ring.body[at], IN_FLIGHT), ring, place))
+            found.append(part.versioned(started(ring.body[at]), ring, place))
         return found
 
 
 def consumed(ring: Ring) -> list[int]:
     """Positions in a ring's body that are not the producer's."""
-    copies = {at for feed in ring.feeds for at, _ in feed.copies}
-    return [at for at in range(len(ring.body)) if at not in copies]
+    loads = {load.at for feed in ring.feeds for load in feed.loads}
+    return [at for at in range(len(ring.body)) if at not in loads]
 
 
-def with_wait(stmt: Any, wait: int) -> Any:
-    """A product with another ``wg_wait``."""
-    return decode(stmt.value).replace(wg_wait=wait).to_stmt(stmt.span)
+def started(stmt: Any) -> Any:
+    """A statement that only starts what one does."""
+    op = operator_of(stmt)
+    return rule_of(op).started(op).to_stmt(stmt.span)
+
+
+def awaited(stmt: Any, pending: int) -> Any:
+    """The wait for what a statement has started, the newest ``pending`` such aside."""
+    op = operator_of(stmt)
+    return rule_of(op).awaited(op, pending).to_stmt(stmt.span)
+
+
+def registers_of(stmt: Any) -> tuple[str, int] | None:
+    """The registers that a statement sets, and whose; None where it sets none."""
+    op = operator_of(stmt)
+    return None if op is None else rule_of(op).registers(op)
 
 
 def _deferred_products(ring: Ring, threads: int) -> list[int]:
     """Positions of products that may stay in flight: all feeds end in one, and only products touch the accumulators."""
-    products: dict[int, Gemm] = {}
+    products: dict[int, Any] = {}
     for at, stmt in enumerate(ring.body):
-        op = decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
-        if isinstance(op, Gemm) and op.wg_wait == 0 and op.kind == "gemm" and op.clear_accum in (False, 0):
+        op = startable(stmt)
+        if op is not None and rule_of(op).accumulates(op):
             products[at] = op
     if not products or not all(feed.last_use in products for feed in ring.feeds):
         return []
-    fed = set(ring.buffers)
+    fed, accumulators = set(ring.buffers), set()
     for op in products.values():
-        if op.a.buffer not in fed or op.b.buffer not in fed or plan_gemm(op, threads) is None:
+        operands, results = operands_of(op)
+        if not operands <= fed or not rule_of(op).may_stay_in_flight(op, threads):
             return []
-    accumulators = {op.c.buffer for op in products.values()}
+        accumulators |= results
     others = (stmt for at, stmt in enumerate(ring.body) if at not in products)
     if any(accumulators & buffers_of(stmt) for stmt in others):
         return []
     return list(products)
-
-
-def _is_register_hint(stmt: Any) -> bool:
-    return isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) and isinstance(decode(stmt.value), MaxRegisters)

@@ -22,13 +22,12 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk
-from tilelang.target.cuda.hopper.consumer import ConsumerPart
-from tilelang.target.cuda.hopper.producer import ProducerPart
-from tilelang.target.cuda.hopper.ring import Feed, Ring, Usage, find_rings, is_hint, statements
-from tilelang.target.cuda.hopper.ring_code import Slots, block
-from tilelang.target.cuda.hopper.wgmma import WARP_GROUP
+from tilelang.target.cuda.arch import WARP_GROUP
+from tilelang.target.cuda.specialize.consumer import ConsumerPart, registers_of
+from tilelang.target.cuda.specialize.producer import ProducerPart
+from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, find_rings, is_hint, statements
+from tilelang.target.cuda.specialize.ring_code import Slots, block
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.hint import MaxRegisters
 
 PRODUCER_REGISTERS = 24
@@ -114,11 +113,11 @@ class _Splitter:
         launch = min(255, _REGISTER_FILE // (self.threads + WARP_GROUP)) // 8 * 8
         spare = launch * (self.groups + 1) - PRODUCER_REGISTERS
         consumer = min(_MAX_REGISTERS, spare // self.groups // 8 * 8)
-        wishes = {op.change: op.count for op in _operators(body) if isinstance(op, MaxRegisters)}
-        return "off" in wishes, wishes.get("producer", PRODUCER_REGISTERS), wishes.get("consumer", consumer)
+        chosen = dict(found for stmt in walk(body) if (found := registers_of(stmt)) is not None)
+        return "off" in chosen, chosen.get("producer", PRODUCER_REGISTERS), chosen.get("consumer", consumer)
 
     def _allocate(self, feed: Feed, stages: int) -> None:
-        first = feed.copies[0][1].dst.buffer.name
+        first = feed.loads[0].target.buffer.name
         barriers = []
         for role, arrivals in (("full", 1), ("empty", self.threads // 32)):
             buffer = ir.decl_buffer((stages,), "uint64", f"{first}_{role}", scope="shared.barrier", layout=None, data_alignment=8)
@@ -126,18 +125,10 @@ class _Splitter:
             self.allocations.append(ir.AllocBuffer(buffer, {"tl.arrive_counts": counts}))
             barriers.append(buffer)
         versions = {}
-        for _, copy in feed.copies:
-            old = copy.dst.buffer
+        for load in feed.loads:
+            old = load.target.buffer
             shape = (stages, *old.shape)
             new = ir.decl_buffer(shape, str(old.dtype), old.name, scope=old.scope(), layout=None, data_alignment=1)
             self.allocations.append(ir.AllocBuffer(new))
             versions[old] = new
         self.slots[feed] = Slots(barriers[0], barriers[1], versions)
-
-
-def _operators(body: Any) -> list[Any]:
-    found = []
-    for node in walk(body):
-        if isinstance(node, ir.Evaluate) and is_tile_op(node.value):
-            found.append(decode(node.value))
-    return found

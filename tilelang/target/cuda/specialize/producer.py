@@ -8,8 +8,9 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, statement_exprs, variables, walk
-from tilelang.target.cuda.hopper.ring import Feed, Ring, Usage, statements
-from tilelang.target.cuda.hopper.ring_code import (
+from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, statements
+from tilelang.target.cuda.specialize.ring_code import (
     Counter,
     Slots,
     address,
@@ -20,7 +21,6 @@ from tilelang.target.cuda.hopper.ring_code import (
     substituted,
     versioned_region,
 )
-from tilelang.tileop.copy import Copy
 
 
 class ProducerPart:
@@ -89,10 +89,9 @@ class ProducerPart:
             body.append(slots.await_empty(place))
             body.append(call("tl::mbarrier_arrive_expect_tx", address(full), ir.IntImm("int32", feed.bytes)))
             barrier = Region(slots.full, (place.slot,), (1,))
-            for _, copy in feed.copies:
-                target = versioned_region(copy.dst, slots.versions[copy.dst.buffer], place.slot)
-                moved = Copy(copy.src, target, barrier, kind="tma", eviction_policy=copy.eviction_policy)
-                body.append(moved.to_stmt(loop.span))
+            for load in feed.loads:
+                target = versioned_region(load.target, slots.versions[load.target.buffer], place.slot)
+                body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(loop.span))
         body += counter.step()
         own = statements(substituted(block(_without_unused(body)), {loop.loop_var: var}))
         return self.checked(loop_over(loop, var, own), loop.min, loop.extent)

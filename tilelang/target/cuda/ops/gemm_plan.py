@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
-from tilelang.layout import row_major, swizzled
+from tilelang.layout import panel_layout, row_major, swizzled
 from tilelang.layout.fragment import FragmentLayout
-from tilelang.target.cuda.arch import Feature, arch_of
-from tilelang.target.cuda.hopper.wgmma import WgmmaPlan, plan_gemm
-from tilelang.target.cuda.hopper.wgmma_layout import panel_layout
+from tilelang.target.cuda.arch import WARP, WARP_GROUP, Feature, arch_of
 from tilelang.target.cuda.inference.loop_layout import free_loop
-from tilelang.target.cuda.inference.mma import (
+from tilelang.target.cuda.inference.problem import Problem
+from tilelang.target.cuda.inference.shared_layouts import is_panels
+from tilelang.target.cuda.operators import TileDemand
+from tilelang.target.cuda.ops.gemm_mma import (
     Instruction,
     WarpGrid,
     a_layout,
@@ -26,10 +27,12 @@ from tilelang.target.cuda.inference.mma import (
     transposed,
     warp_grid,
 )
+from tilelang.target.cuda.ops.gemm_wgmma import WgmmaPlan, plan_gemm
 from tilelang.target.cuda.tile.nest import Axis
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
-_WARP = 32
+_PRODUCT_TILE = 64
+"""Elements; the instructions of a warp group read operands from multiples of this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +59,43 @@ class Product:
     pairs: tuple[bool, bool] = (False, False)
 
 
-def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True, pairs: bool = True) -> Product:
-    """The way to compute ``op`` with the threads of its scope.
+def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Product:
+    """The way to compute a product with the threads of its scope, where the user fixed the layouts ``memory`` of shared tiles."""
+    scope, op = problem.scopes[node], node.op
+    in_groups = problem.wgmma and scope.first % WARP_GROUP == 0 and _allows_panels(op, memory, problem)
+    return _product(op, scope.count, problem.target, in_groups, _may_pair(op, problem))
+
+
+def _may_pair(op: Any, problem: Problem) -> bool:
+    """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
+    others = (other.op for other in problem.operands[op.c.buffer] if isinstance(other.op, (Gemm, GemmSparse)))
+    kinds = {_operands_of(other) for other in others if other.c.buffer == op.c.buffer}
+    return len(kinds) == 1 and op.c.buffer not in problem.annotated
+
+
+def _operands_of(op: Any) -> tuple[Any, ...]:
+    """What decides how a product reads its operands."""
+    return op.transpose_a, op.transpose_b, op.a.dtype, op.a.scope, op.b.scope
+
+
+def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool:
+    """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""
+    for region in (op.a, op.b):
+        buffer = region.buffer
+        if not region.scope.startswith("shared"):
+            continue
+        if buffer in problem.aliased or (buffer in chosen and not is_panels(chosen[buffer], buffer)):
+            return False
+        if not all(problem.facts.divisible(low, _PRODUCT_TILE) for low in region.mins[-2:]):
+            return False
+    return True
+
+
+def _product(op: Any, threads: int, target: Any, wgmma: bool, pairs: bool) -> Product:
+    """The way to compute a product.
 
     Args:
+        threads: that share it.
         wgmma: allows warp group instructions where there are any.
         pairs: allows layouts of C that suit an operand read in pairs.
     """
@@ -71,7 +107,7 @@ def plan_product(op: Any, threads: int, target: Any, wgmma: bool = True, pairs: 
     unit = _unit(op, threads, target)
     if unit is None or k % unit.k or not _tiles_fit(op):
         return _scalar_product(op, m, n, threads)
-    warps = threads // _WARP
+    warps = threads // WARP
     grid = warp_grid(m, n, unit, warps, op.policy)
     if grid is None:
         return _scalar_product(op, m, n, threads)
@@ -96,7 +132,7 @@ def _pairs(op: Any, unit: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
 
 
 def _unit(op: Any, threads: int, target: Any) -> Instruction | None:
-    if threads % _WARP:
+    if threads % WARP:
         return None
     choose = sparse_instruction if isinstance(op, GemmSparse) else instruction
     return choose(op.a.dtype, op.b.dtype, op.c.dtype, target.sm)
@@ -134,33 +170,19 @@ def _scalar_product(op: Any, m: int, n: int, threads: int) -> Product:
     return Product("scalar", None, None, None, None, layout, fragments)
 
 
-def shared_operand_layouts(products: Mapping[Any, Product]) -> dict[Any, Any]:
-    """Layouts of shared operands that are free of bank conflicts when a product reads them."""
-    found: dict[Any, Any] = _panels(products)
-    for node, plan in products.items():
-        if plan.kind != "mma":
-            continue
-        op = node.op
-        for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b)):
-            if region.scope.startswith("shared") and region.buffer not in found:
-                found[region.buffer] = operand_layout(region.buffer, along_k)
-    return found
-
-
-def _panels(products: Mapping[Any, Product]) -> dict[Any, Any]:
-    """Layouts of what warp group products read: panels as narrow as the pickiest of them needs."""
-    widths: dict[Any, int] = {}
-    for node, plan in products.items():
-        if plan.wgmma is None:
-            continue
-        for region, width in ((node.op.a, plan.wgmma.a_panel), (node.op.b, plan.wgmma.b_panel)):
+def shared_demands(op: Any, plan: Product) -> Iterator[TileDemand]:
+    """Layouts of shared operands that are free of bank conflicts when a product reads them; panels as narrow as the pickiest of
+    the products of warp groups that share a tile needs go before all others."""
+    if plan.wgmma is not None:
+        for region, width in ((op.a, plan.wgmma.a_panel), (op.b, plan.wgmma.b_panel)):
             if width is not None:
-                widths[region.buffer] = min(width, widths.get(region.buffer, width))
-    found = {}
-    for buffer, width in widths.items():
-        shape = [as_int(extent) for extent in buffer.shape]
-        found[buffer] = panel_layout(shape, canonical(str(buffer.dtype)).bits, width)
-    return found
+                shape = [as_int(extent) for extent in region.buffer.shape]
+                layout = panel_layout(shape, canonical(str(region.buffer.dtype)).bits, width)
+                yield TileDemand(region.buffer, layout, (0, width))
+    elif plan.kind == "mma":
+        for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b)):
+            if region.scope.startswith("shared"):
+                yield TileDemand(region.buffer, operand_layout(region.buffer, along_k), (1,))
 
 
 def operand_layout(buffer: Any, along_k: bool) -> Any:

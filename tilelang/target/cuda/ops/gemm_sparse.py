@@ -1,8 +1,9 @@
-"""The metadata of a sparse product: which elements of K the stored ones of A are, in the registers that ``mma.sp`` reads.
+"""Sparse operands of a product: their metadata in the registers that ``mma.sp`` reads, or the operand as a dense tile.
 
-Each group of elements has four bits. For 16- and 32-bit types a lane of an even or odd number in its quad supplies four groups of
-two rows (PTX manual, "Sparse matrix storage"): the row of the quad in the low half of its register, the row eight below in the
-high half. For 8-bit types it supplies eight groups of one row: odd lanes of a quad those of the row eight below.
+Each group of elements along K has four bits of metadata. For 16- and 32-bit types a lane of an even or odd number in its quad
+supplies four groups of two rows (PTX manual, "Sparse matrix storage"): the row of the quad in the low half of its register, the
+row eight below in the high half. For 8-bit types it supplies eight groups of one row: odd lanes of a quad those of the row eight
+below.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.region import Region
 from tilelang.target.cuda.ir.code import counted
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray
 from tilelang.target.cuda.ir.values import Array, Call, Convert, Literal, Value
+from tilelang.target.cuda.tile.build import typed
+from tilelang.target.cuda.tile.nest import Axis, Nest
 
 
 class MetadataLoader:
@@ -72,3 +77,31 @@ class MetadataLoader:
         bits = canonical(region.dtype).bits
         element = Convert("uint64" if bits == 64 else "uint32", self.e.places.place(region.buffer, indices))
         return element & Literal((1 << bits) - 1, "uint32") if bits < 32 else element
+
+
+def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
+    """A sparse operand written out: of each group of elements along K, the kept ones at their places, zero elsewhere.
+
+    Four bits of metadata a group, groups from the low bits of a word up. A group of four keeps two, whose positions are two bits
+    each, the lower one first; a group of two 32-bit elements keeps one, and the positions are those of its 16-bit halves.
+    """
+    row, column = ir.Var("i", "int32"), ir.Var("j", "int32")
+    words, size = canonical(op.e.dtype).bits // 4, op.group
+    group, place = column // size, column % size
+    at = (group // words, row) if op.transpose_e else (row, group // words)
+    word = ir.Cast("int32", _load_matrix(op.e, at))
+    code = (word >> (group % words * 4)) & 15
+    indices = [group * (size // 2) + number for number in range(size // 2)]
+    kept = [_load_matrix(op.a, (index, row) if op.transpose_a else (row, index)) for index in indices]
+    zero = typed(0, op.a.dtype)
+    if size == 2:
+        value = ir.Select((code >> 3) == place, kept[0], zero)
+    else:
+        value = ir.Select((code & 3) == place, kept[0], ir.Select((code >> 2) == place, kept[1], zero))
+    axes = (Axis(row, as_int(op.m)), Axis(column, as_int(op.k)))
+    return Nest.build(axes, ir.BufferStore(dense, value, [row, column], span), span, "T.gemm_sp")
+
+
+def _load_matrix(region: Region, index: tuple[Any, Any]) -> Any:
+    mins = [constant(low) if isinstance(low, int) else low for low in region.mins]
+    return ir.BufferLoad(region.buffer, [*mins[:-2], mins[-2] + index[0], mins[-1] + index[1]])

@@ -1,6 +1,7 @@
-"""``T.create_tma_descriptor``, ``T.tma_load`` and ``T.tma_store``: copies by the tensor memory accelerator, by hand (sm_90a).
+"""The tensor maps of a kernel, which describe the tensors that the tensor memory accelerator moves (sm_90a).
 
-A descriptor's numbers are those of the driver's ``cuTensorMapEncodeTiled``, axes from the innermost on:
+Copies of tiles describe their own; ``T.create_tma_descriptor`` makes one by hand, for ``T.tma_load`` and ``T.tma_store``. Its
+numbers are those of the driver's ``cuTensorMapEncodeTiled``, axes from the innermost on:
 
     type, rank, tensor, sizes…, byte strides…, box…, element steps…, interleave, swizzle, L2 promotion, fill
 
@@ -10,6 +11,7 @@ The host encodes it at each launch, so its tensor is a parameter of the kernel; 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.artifact import TensorMapSpec
@@ -18,17 +20,40 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
-from tilelang.target.cuda.hopper.tma import ALIGNMENT, MAX_BOX, MAX_RANK
 from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.ir.values import Call, Name, Value
 from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TRANSPORTS
+
+MAX_RANK, MAX_BOX, ALIGNMENT = 5, 256, 16
+"""Axes of a tensor map, elements of a box along one of them, and bytes that strides are multiples of."""
+
+
+@dataclass(eq=False)
+class TensorMaps:
+    """The tensor maps of a kernel, each description once."""
+
+    specs: list[TensorMapSpec] = field(default_factory=list)
+
+    def take(self, spec: TensorMapSpec) -> TensorMapSpec:
+        """The kernel's descriptor of a description, whatever its name."""
+        for known in self.specs:
+            if replace(spec, name=known.name) == known:
+                return known
+        taken = {known.name for known in self.specs}
+        base = name = f"{spec.tensor}_map"
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.specs.append(replace(spec, name=name))
+        return self.specs[-1]
 
 
 def _descriptor(call: Any, emitter: Any) -> Value:
     """The kernel's parameter that holds the descriptor."""
     if emitter.descriptors is None:
         raise CompileError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
-    return Name(emitter.descriptors.take_spec(_spec(list(call.args), emitter)).name)
+    return Name(emitter.descriptors.take(_spec(list(call.args), emitter)).name)
 
 
 def _load(call: Any, emitter: Any) -> Value:

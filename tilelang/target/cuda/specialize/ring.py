@@ -14,36 +14,51 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, children, statement_exprs, walk, walk_expr
-from tilelang.target.cuda.hopper import tma
-from tilelang.target.cuda.tile.hints import asks_for_a_swizzle
+from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.hints import Hints, is_default_swizzle
+from tilelang.target.cuda.tile.tree import SHARED
 from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.copy import Copy
-from tilelang.tileop.hint import MaxRegisters, SafeValue
 
-SHARED = ("shared", "shared.dyn")
 _VARIABLE = "local.var"
 _SLOT_ALIGNMENT = 128
 """Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
 
 
 @dataclass(frozen=True, eq=False)
-class Feed:
-    """Copies that arrive together: they are first used by the same statement of the loop's body, and last used by the same.
+class Load:
+    """A copy of a loop's body that a producer may make.
 
     Attributes:
-        copies: (position in the body, record), in order.
+        at: its position in the body.
+        op: the operator.
+        source, target: its regions.
+    """
+
+    at: int
+    op: Any
+    source: Region
+    target: Region
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """Loads that arrive together: they are first used by the same statement of the loop's body, and last used by the same.
+
+    Attributes:
+        loads: in order.
         first_use, last_use: positions in the body.
     """
 
-    copies: tuple[tuple[int, Copy], ...]
+    loads: tuple[Load, ...]
     first_use: int
     last_use: int
 
     @property
     def bytes(self) -> int:
         """Bytes of one arrival."""
-        return sum(_tile_bytes(copy.dst) for _, copy in self.copies)
+        return sum(_tile_bytes(load.target) for load in self.loads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +82,7 @@ class Ring:
     @property
     def buffers(self) -> list[Any]:
         """The shared buffers that get one version a stage."""
-        return [copy.dst.buffer for feed in self.feeds for _, copy in feed.copies]
+        return [load.target.buffer for feed in self.feeds for load in feed.loads]
 
 
 def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring]:
@@ -102,7 +117,7 @@ class Usage:
     Attributes:
         written: buffer -> how many statements write it.
         aliased: buffers that have another name.
-        safe_values: buffers whose out-of-bounds reads give something else than zero.
+        hints: what the program remarks.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
         setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
     """
@@ -111,7 +126,7 @@ class Usage:
         self.body = body
         self.written: dict[Any, int] = {}
         self.aliased: set[Any] = set()
-        self.safe_values: set[Any] = set()
+        self.hints = Hints()
         self.is_manual = False
         for node in walk(body):
             self._read(node)
@@ -188,8 +203,7 @@ class Usage:
             for region, access in op.regions():
                 if "w" in access:
                     self._write(region.buffer)
-            if isinstance(op, SafeValue):
-                self.safe_values.add(op.buffer.buffer)
+            rule_of(op).hint(op, None, self.hints)
             return
         name = call.op.name if isinstance(call.op, ir.Op) else ""
         if name.startswith("tl.atomic_") or name in _POINTER_CALLS or "extern" in name:
@@ -233,27 +247,30 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     body = tuple(statements(loop.body))
     uses = [buffers_of(stmt) for stmt in body]
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
-    copies = [] if inside else [item for item in enumerate(map(_copy_of, body)) if item[1] is not None]
-    good = [(at, copy) for at, copy in copies if _can_feed(at, copy, uses, loop, usage, facts)]
-    feeds = tuple(_grouped(good, uses))
+    loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
+    feeds = tuple(_grouped([load for load in loads if _can_feed(load, uses, loop, usage)], uses))
     return Ring(loop, body, stages, feeds, nested) if feeds else None
 
 
-def _copy_of(stmt: Any) -> Copy | None:
-    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
-        op = decode(stmt.value)
-        if isinstance(op, Copy) and op.kind == "copy" and not op.disable_tma and op.loop_layout is None:
-            return op
-    return None
+def operator_of(stmt: Any) -> Any:
+    """The tile operator that a statement is; None where it is none."""
+    return decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
 
 
-def _can_feed(at: int, copy: Copy, uses: Sequence[set[Any]], loop: Any, usage: Usage, facts: Facts) -> bool:
-    source, target = copy.src, copy.dst
-    if not tma.is_candidate(source, target, facts) or target.scope not in SHARED or not target.is_whole:
+def _load(at: int, stmt: Any, facts: Facts) -> Load | None:
+    op = operator_of(stmt)
+    if op is None or not rule_of(op).may_be_loaded(op, facts):
+        return None
+    return Load(at, op, *rule_of(op).copied(op))
+
+
+def _can_feed(load: Load, uses: Sequence[set[Any]], loop: Any, usage: Usage) -> bool:
+    at, source, target = load.at, load.source, load.target
+    if target.scope not in SHARED or not target.is_whole:
         return False
     if _tile_bytes(target) % _SLOT_ALIGNMENT:
         return False
-    if usage.written.get(source.buffer) or source.buffer in usage.aliased or source.buffer in usage.safe_values:
+    if usage.written.get(source.buffer) or source.buffer in usage.aliased or source.buffer in usage.hints.safe_values:
         return False
     if usage.written.get(target.buffer) != 1 or target.buffer in usage.aliased:
         return False
@@ -269,33 +286,35 @@ def _count(stmt: Any, buffer: Any) -> int:
     return sum(
         part is buffer or (isinstance(part, ir.Var) and part.same_as(buffer))
         for node in walk(stmt)
-        if not isinstance(node, ir.AllocBuffer) and not _wishes_a_swizzle(node)
+        if not isinstance(node, ir.AllocBuffer) and not _asks_for_a_swizzle(node)
         for expr in statement_exprs(node)
         for part in walk_expr(expr)
     )
 
 
-def _wishes_a_swizzle(stmt: Any) -> bool:
-    return is_hint(stmt) and asks_for_a_swizzle(decode(stmt.value))
+def _asks_for_a_swizzle(stmt: Any) -> bool:
+    """Whether a statement is the hint that a tile be swizzled, in whichever way."""
+    op, hints = operator_of(stmt), Hints()
+    if op is not None:
+        rule_of(op).hint(op, None, hints)
+    return any(is_default_swizzle(buffer, layout) for buffer, layout, _ in hints.layouts)
 
 
 def is_hint(stmt: Any) -> bool:
     """Whether a statement is a hint to the compiler."""
-    if not (isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value)):
-        return False
-    op = decode(stmt.value)
-    return type(op).__module__.endswith(".hint") and not isinstance(op, MaxRegisters)
+    op = operator_of(stmt)
+    return op is not None and rule_of(op).hint(op, None, Hints())
 
 
 def _is_variable(buffer: Any) -> bool:
     return buffer.scope() == _VARIABLE
 
 
-def _grouped(copies: Sequence[tuple[int, Copy]], uses: Sequence[set[Any]]) -> list[Feed]:
-    groups: dict[tuple[int, int], list[tuple[int, Copy]]] = {}
-    for at, copy in copies:
-        places = [place for place in range(at + 1, len(uses)) if copy.dst.buffer in uses[place]]
-        groups.setdefault((places[0], places[-1]), []).append((at, copy))
+def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]]) -> list[Feed]:
+    groups: dict[tuple[int, int], list[Load]] = {}
+    for load in loads:
+        places = [place for place in range(load.at + 1, len(uses)) if load.target.buffer in uses[place]]
+        groups.setdefault((places[0], places[-1]), []).append(load)
     return [Feed(tuple(group), first, last) for (first, last), group in groups.items()]
 
 

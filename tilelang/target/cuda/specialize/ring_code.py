@@ -12,7 +12,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk
-from tilelang.target.cuda.hopper.ring import Ring, statements
+from tilelang.target.cuda.specialize.ring import Ring, statements
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.layout.fragment import FragmentLayout, Mode, merge_modes, on_register, on_thread
 from tilelang.policy import GemmWarpPolicy
-
-_WARP = 32
+from tilelang.target.cuda.arch import WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +194,8 @@ def accumulator_layout(
         m = m[::-1]
     if pairs[1]:
         n = (on_register(2, each), on_register(2, 1), on_thread(4, 1), on_register(tiles_n // 2, 2 * each))
-    m = (*m, on_register(tiles_m, each * tiles_n), on_thread(grid.m, _WARP))
-    n = (*n, on_thread(grid.n, _WARP * grid.m))
+    m = (*m, on_register(tiles_m, each * tiles_n), on_thread(grid.m, WARP))
+    n = (*n, on_thread(grid.n, WARP * grid.m))
     return _layout((rows, columns), (m, n), (), grid, warps)
 
 
@@ -213,18 +212,18 @@ def a_layout(rows: int, depth: int, unit: Instruction, grid: WarpGrid, warps: in
     """The fragment of A as (M, K), ``depth`` columns of which are stored."""
     tiles_m, tiles_k = rows // unit.m // grid.m, depth // unit.a_depth
     each, pack = unit.a_elements, unit.pack
-    m = (on_thread(8, 4), on_register(unit.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, _WARP))
+    m = (on_thread(8, 4), on_register(unit.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, WARP))
     k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.a_halves, pack * unit.rows), on_register(tiles_k, each))
-    return _layout((rows, depth), (m, k), (on_thread(grid.n, _WARP * grid.m),), grid, warps)
+    return _layout((rows, depth), (m, k), (on_thread(grid.n, WARP * grid.m),), grid, warps)
 
 
 def b_layout(depth: int, columns: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
     """The fragment of B as (K, N)."""
     tiles_n, tiles_k = columns // unit.n // grid.n, depth // unit.k
     each, pack = unit.b_elements, unit.pack
-    n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(grid.n, _WARP * grid.m))
+    n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(grid.n, WARP * grid.m))
     k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.halves, pack), on_register(tiles_k, each))
-    return _layout((depth, columns), (k, n), (on_thread(grid.m, _WARP),), grid, warps)
+    return _layout((depth, columns), (k, n), (on_thread(grid.m, WARP),), grid, warps)
 
 
 def transposed(layout: FragmentLayout) -> FragmentLayout:
@@ -235,6 +234,6 @@ def transposed(layout: FragmentLayout) -> FragmentLayout:
 def _layout(shape: tuple[int, int], axes: Any, replicas: tuple[Mode, ...], grid: WarpGrid, warps: int) -> FragmentLayout:
     """Modes of extent 1 dropped; warps beyond the grid hold copies."""
     used = grid.m * grid.n
-    copies = (*replicas, on_thread(warps // used, _WARP * used))
+    copies = (*replicas, on_thread(warps // used, WARP * used))
     modes = tuple(tuple(mode for mode in axis if mode.extent > 1) for axis in axes)
     return FragmentLayout(shape, modes, merge_modes(copies))
