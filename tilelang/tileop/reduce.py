@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError, ReduceShapeError
 from tilelang.ir.expr import same
@@ -12,11 +15,16 @@ from tilelang.tileop.base import TileOp, reads, tile_operator, updates, writes
 REDUCE_KINDS = ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor")
 
 
+def fits(shape: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two shapes are the same."""
+    return len(shape) == len(other) and all(map(same, shape, other))
+
+
 @tile_operator("tl.reduce")
 class Reduce(TileOp):
     """``dst[...] = kind over axis dim of src[...]``; without ``clear`` the old value of ``dst`` takes part.
 
-    ``dst`` has the extents of ``src`` without axis ``dim``, or with 1 in its place.
+    ``dst`` has the extents of ``src`` without axis ``dim``; axes of length one count on neither side.
 
     Attributes:
         kind: one of :data:`REDUCE_KINDS`. NaN is ignored by max and min unless ``nan_propagate``.
@@ -35,12 +43,13 @@ class Reduce(TileOp):
         for region in (self.src, self.dst):
             if self.kind.startswith("bit") and canonical(region.dtype).is_float:
                 raise CompileError(f"T.reduce_{self.kind} takes integers, {region.buffer.name} is {region.dtype}")
-        kept = [extent for axis, extent in enumerate(self.src.extents) if axis != self.dim]
-        with_one = [1 if axis == self.dim else extent for axis, extent in enumerate(self.src.extents)]
-        for want in (kept or [1], with_one):
-            if len(want) == len(self.dst.extents) and all(map(same, want, self.dst.extents)):
-                return
-        raise ReduceShapeError(self.kind, self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
+        if not fits(tuple(self.src.extents[axis] for axis in self.kept), self.dst.shape):
+            raise ReduceShapeError(self.kind, self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
+
+    @property
+    def kept(self) -> list[int]:
+        """The axes of ``src`` that ``dst`` has."""
+        return [axis for axis, extent in enumerate(self.src.extents) if axis != self.dim and extent != 1]
 
 
 @tile_operator("tl.scan")
@@ -57,9 +66,14 @@ class Scan(TileOp):
     dim: int = 0
     reverse: bool = False
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the axes of ``dst`` are those of ``src``, also where their length is one."""
+        return fits(self.src.extents, self.dst.extents)
+
     def check(self) -> None:
-        """``dst`` must have the extents of ``src``."""
-        if len(self.src.extents) != len(self.dst.extents) or not all(map(same, self.src.extents, self.dst.extents)):
+        """``dst`` must have the shape of ``src``."""
+        if not fits(self.src.shape, self.dst.shape):
             raise ReduceShapeError(f"cum{self.kind}", self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
 
 

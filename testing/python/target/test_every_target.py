@@ -487,3 +487,25 @@ def test_a_tensor_that_only_an_unused_view_names_may_be_none(target):
 
     a = torch.arange(64).float()
     assert torch.equal(run(main, target, a, None), a * 2)
+
+
+@every_target
+def test_rows_as_operands_of_reductions_and_scans(target):
+    @T.prim_func
+    def main(A: T.Tensor((2, 4, 8), "float32"), B: T.Tensor((2, 3, 8), "float32")):
+        with T.Kernel(1, threads=64):
+            a, b = T.alloc_shared((2, 4, 8), "float32"), T.alloc_fragment((2, 3, 8), "float32")
+            row, keeps_ones = T.alloc_fragment((8,), "float32"), T.alloc_fragment((1, 1, 8), "float32")
+            T.copy(A, a)
+            for k in T.serial(2):
+                T.reduce_sum(a[k, :, :], row, dim=0)  # axes of the slice as a value
+                T.copy(row, b[k, 0, :])
+                T.reduce_max(a[k, :, :], b[k, 1, :], dim=-2)
+                T.reduce_max(a[k, :, :], keeps_ones, dim=1)  # axes of the tile, as the destination has them
+                T.reduce_min(keeps_ones, b[k, 1, :], dim=1, clear=False)
+                T.cumsum(a[k, 3, :], b[k, 2, :], dim=0)
+            T.copy(b, B)
+
+    a = torch.randint(-4, 5, (2, 4, 8)).float()
+    expected = torch.stack([a.sum(1), a.amax(1), a[:, 3].cumsum(1)], dim=1)
+    assert torch.equal(run(main, target, a), expected)

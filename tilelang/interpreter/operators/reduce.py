@@ -102,6 +102,7 @@ def _scan(c: Compiler, record: Scan) -> Effect:
             value = np.flip(value, axis)
         running = fold(record.kind, kind).accumulate(value, axis=axis)
         running = np.flip(running, axis) if record.reverse else running
+        running = np.asarray(running).reshape(*running.shape[: running.ndim - len(src.extents)], *dst.extents)
         write(x, dst, running.astype(kind.value))
 
     return effect

@@ -7,13 +7,40 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
-from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, Scan
+from tilelang.frontend.tiles import Slice
+from tilelang.ir.region import Region
+from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, Scan, fits
 
 
-def _axis(what: str, dim: int, rank: int) -> int:
-    if not -rank <= dim < rank:
+def _own_axes(region: Region) -> tuple[int, ...]:
+    """The axes of a slice as a value: without those that an index names."""
+    return region.axes if isinstance(region, Slice) else tuple(range(len(region.extents)))
+
+
+def _readings(what: str, dim: int, region: Region) -> list[tuple[int, tuple[int, ...]]]:
+    """The axis that ``dim`` may mean, with the axes among which it counts: all of a region, or those of the slice as a value."""
+    rank = len(region.extents)
+    axes = [each for each in (tuple(range(rank)), _own_axes(region)) if -len(each) <= dim < len(each)]
+    if not axes:
         raise CompileError(f"{what}: dim={dim} is out of range for {rank} axes")
-    return dim % rank
+    return [(each[dim], each) for each in axes]
+
+
+def _reduced_axis(what: str, dim: int, source: Region, target: Region) -> int:
+    """The axis of a region that ``dim`` means: what the destination's axes fit, else an axis of the slice as a value."""
+    found = _readings(what, dim, source)
+    shapes = (target.extents, tuple(target.extents[axis] for axis in _own_axes(target)))
+    for axis, axes in found:
+        kept = [source.extents[each] for each in axes if each != axis]
+        with_one = [1 if each == axis else source.extents[each] for each in axes]
+        if any(fits(want, shape) for want in (kept or [1], with_one) for shape in shapes):
+            return axis
+    return found[-1][0]
+
+
+def _scanned_axis(what: str, dim: int, source: Region) -> int:
+    """The axis of a region that ``dim`` means: never one that an index names, along which there is nothing to scan."""
+    return next((axis for axis, _ in _readings(what, dim, source) if axis in _own_axes(source)), 0)
 
 
 def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch: int = 1, nan_propagate: bool = False) -> None:
@@ -26,7 +53,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch
         raise CompileError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
     what = f"T.reduce_{reduce_type}"
     source, target = as_region(buffer, what), as_region(out, what)
-    axis = _axis(what, int(dim), len(source.extents))
+    axis = _reduced_axis(what, int(dim), source, target)
     require_kernel(what).perform(Reduce(source, target, reduce_type, axis, bool(clear), bool(nan_propagate)))
 
 
@@ -48,7 +75,7 @@ def _reducer(kind: str, meaning: str) -> Any:
     Args:
         buffer: the tile, a fragment or shared memory.
         out: a tile with the axes of ``buffer`` less ``dim`` (or 1 in its place).
-        dim: the axis; negative counts from the end.
+        dim: the axis; negative counts from the end. Of a slice, axes that an index names count where ``out`` has them too.
         clear: start afresh; otherwise the old value of ``out`` takes part.
         nan_propagate: for max and min, whether a NaN wins (it is ignored otherwise).
 
@@ -72,7 +99,7 @@ def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
     what = f"T.cum{kind}"
     source = as_region(src, what)
     target = source if dst is None else as_region(dst, what)
-    require_kernel(what).perform(Scan(source, target, kind, _axis(what, int(dim), len(source.extents)), bool(reverse)))
+    require_kernel(what).perform(Scan(source, target, kind, _scanned_axis(what, int(dim), source), bool(reverse)))
 
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:

@@ -107,10 +107,8 @@ def lower_reduce(record: Reduce, scope: Scope) -> Any:
         return _absolute(record.kind, ir.BufferLoad(src.buffer, [*outside, span(low, lanes)]))
 
     def result(before: list[Any], after: list[Any], value: Any) -> Any:
-        kept = [*before, *after]
-        if len(dst.extents) == len(extents):
-            kept = [*before, 0, *after]
-        indices = [low + offset for low, offset in zip(dst.mins, kept)] if kept else list(dst.mins)
+        offsets = [*before, 0, *after]
+        indices = dst.index([offsets[axis] for axis in record.kept])
         if not record.clear:
             value = combine(cast(ir.BufferLoad(dst.buffer, indices), dtype), value)
         return ir.BufferStore(dst.buffer, cast(value, dst.dtype), indices)
@@ -227,7 +225,7 @@ def lower_scan(record: Scan, scope: Scope) -> Any:
         place = after or [0]
         value = cast(ir.BufferLoad(src.buffer, [low + offset for low, offset in zip(src.mins, offsets)]), dtype)
         advance = ir.BufferStore(running, combine(ir.BufferLoad(running, place), value), place)
-        indices = [low + offset for low, offset in zip(dst.mins, offsets)]
+        indices = dst.index([offset for offset, extent in zip(offsets, extents) if extent != 1])
         return seq(advance, ir.BufferStore(dst.buffer, cast(ir.BufferLoad(running, place), dst.dtype), indices))
 
     def lines(before: list[Any]) -> Any:

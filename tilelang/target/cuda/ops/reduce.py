@@ -9,6 +9,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.region import Region
 from tilelang.layout.fragment import THREAD, FragmentLayout, Mode, merge_modes, on_thread
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.conversions import converted
@@ -21,7 +22,7 @@ from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce_layout import proofs, reduces_to, reduction_cost, result_layout
 from tilelang.target.cuda.tile.tree import FRAGMENT
-from tilelang.tileop.reduce import FinalizeReducer, Reduce
+from tilelang.tileop.reduce import FinalizeReducer, Reduce, fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,8 +332,9 @@ class ReduceRule(OperatorRule):
             source = reader.temporary(op.src, "tile")
             before.append(reader.copy(op.src, source, span))
             op = op.replace(src=source)
-        if op.dst.scope != FRAGMENT or not op.dst.is_whole:
-            result = reader.temporary(op.dst, "result")
+        if op.dst.scope != FRAGMENT or not op.dst.is_whole or not _has_axes_of(op):
+            extents = tuple(1 if axis == op.dim else extent for axis, extent in enumerate(op.src.extents))
+            result = reader.temporary(Region(op.dst.buffer, (0,) * len(extents), extents), "result")
             if not op.clear:
                 before.append(reader.copy(op.dst, result, span))
             after.append(reader.copy(result, op.dst, span))
@@ -343,6 +345,13 @@ class ReduceRule(OperatorRule):
         e, op = generator.emitter, node.op
         source, target = e.layouts.fragments[op.src.buffer], e.layouts.fragments[op.dst.buffer]
         return emit_reduce(e, op, source, target)
+
+
+def _has_axes_of(op: Reduce) -> bool:
+    """Whether the destination's axes are those of the source, with one of length one or none in place of the reduced one."""
+    extents = list(op.src.extents)
+    without, with_one = extents[: op.dim] + extents[op.dim + 1 :], [*extents[: op.dim], 1, *extents[op.dim + 1 :]]
+    return any(fits(want, op.dst.extents) for want in (without or [1], with_one))
 
 
 @implements(FinalizeReducer)

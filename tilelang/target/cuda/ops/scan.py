@@ -27,9 +27,9 @@ class ScanRule(OperatorRule):
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         """A scan works in shared memory; fragments and global tiles go through a shared one."""
-        if op.src.scope in SHARED and op.dst.scope in SHARED:
+        if op.src.scope in SHARED and op.dst.scope in SHARED and op.is_aligned:
             return [reader.operator(op, span)]
-        if op.dst.scope in SHARED:
+        if op.dst.scope in SHARED and op.is_aligned:
             return [reader.copy(op.src, op.dst, span), reader.operator(op.replace(src=op.dst), span)]
         shape = [as_int(extent) for extent in op.src.extents]
         tile = reader.shared(shape, op.dst.dtype, f"{op.dst.buffer.name}_scan")
