@@ -10,10 +10,10 @@ LARGE = {"to_e5m6": {"M": 8192, "N": 7168}, "from_e5m6": {"M": 8192, "N": 7168}}
 
 
 @T.macro
-def twelve_bits(value, code: T.Ref):
+def twelve_bits(value):
     half = T.cast(T.clamp(value, -64512.0, 64512.0), "float16")
     bits = T.cast(T.reinterpret(half, "uint16"), "uint32")
-    code = (bits + 7 + ((bits >> 4) & 1)) >> 4
+    return (bits + 7 + ((bits >> 4) & 1)) >> 4
 
 
 @tilelang.jit(out_idx=[-1])
@@ -23,10 +23,8 @@ def to_e5m6(M, N, block_M=8, threads=128):
         with T.Kernel(T.ceildiv(M, block_M), threads=threads) as bx:
             for i, j in T.Parallel(block_M, N // 2):
                 if bx * block_M + i < M:
-                    first = T.alloc_var("uint32")
-                    second = T.alloc_var("uint32")
-                    twelve_bits(X[bx * block_M + i, 2 * j], first)
-                    twelve_bits(X[bx * block_M + i, 2 * j + 1], second)
+                    first = twelve_bits(X[bx * block_M + i, 2 * j])
+                    second = twelve_bits(X[bx * block_M + i, 2 * j + 1])
                     pair = first | (second << 12)
                     for byte in T.unroll(3):
                         Y[bx * block_M + i, 3 * j + byte] = T.cast((pair >> (8 * byte)) & 0xFF, "uint8")

@@ -1,4 +1,4 @@
-"""A cast to float8 by a given scale that also gives the transposed tensor and the largest magnitude, for the next step's scale."""
+"""A cast to float8 by a given scale that also gives the transposed tensor, and the largest magnitude for the next scale."""
 
 import torch
 
