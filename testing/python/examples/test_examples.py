@@ -39,6 +39,19 @@ SMALL = {
     "block_sparse_attention": {"heads": 2, "seq_len": 150, "dim": 32},
     "mamba2_chunk_scan": {"chunks": 2, "chunk": 80, "heads": 2, "dim": 32, "state": 32},
     "retention": {"heads": 2, "seq_len": 150, "dim_k": 32, "dim_v": 48},
+    "swiglu_fp8": {"M": 21, "N": 256},
+    "moe_routing": {"tokens": 21, "experts": 32, "groups": 4, "top_groups": 2, "topk": 4},
+    "fused_moe": {"tokens": 40, "experts": 4, "hidden": 72, "inner": 40},
+    "hyper_connections": {"tokens": 9, "width": 300, "rounds": 10},
+    "native_sparse_attention": {"kv_heads": 1, "seq_len": 40, "dim": 32},
+    "gated_delta_net": {"heads": 1, "seq_len": 70, "dim_k": 32, "dim_v": 48, "chunk": 32},
+    "varlen_attention": {"lengths_q": (70, 1, 0, 5), "lengths_k": (70, 100, 8, 5), "heads": 2, "kv_heads": 1, "dim": 32},
+    "radix_sort": {"N": 300},
+    "cross_entropy": {"tokens": 5, "vocabulary": 2100},
+    "layer_norm_backward": {"M": 37, "N": 200},
+    "stencil": {"H": 40, "W": 70, "D": 4, "steps": 3},
+    "deterministic_splitk": {"M": 70, "N": 100, "K": 300},
+    "sampling": {"rows": 4, "vocabulary": 2100, "seeds": 2},
 }
 
 
