@@ -58,9 +58,7 @@ class Queue:
 
 def _within(threads: Any, others: Any) -> bool:
     """Whether all of some threads are among others."""
-    if others is True or threads is others:
-        return True
-    return threads is not True and bool((threads <= others).all())
+    return others is True or threads is others or bool(np.all(np.less_equal(threads, others)))
 
 
 def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:

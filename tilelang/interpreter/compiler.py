@@ -8,13 +8,14 @@ yields while it waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.interpreter.numbers import element
-from tilelang.interpreter.survey import differing, element_stores, may_differ, touched
+from tilelang.interpreter.survey import differing, element_stores, may_differ, may_leave, thread_names, touched
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk
@@ -65,6 +66,8 @@ class Compiler:
         span: of the statement that is compiled.
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
         differing: variables, and memory of threads, that may differ between threads.
+        thread_names: variables that are computed from a thread's number.
+        below: whether the statement is each thread's because of where it stands: below a condition that differs, say.
     """
 
     def __init__(self, func: Any):
@@ -78,6 +81,8 @@ class Compiler:
         self.loops = 0
         self.span: Any = None
         self.differing: set[Any] = set()
+        self.thread_names: set[Any] = set()
+        self.below = False
         self._survey(func)
 
     def _survey(self, func: Any) -> None:
@@ -95,6 +100,7 @@ class Compiler:
                     self.cells[root] = min(self.cells.get(root, 64), _bits(stmt.buffer))
         self.stored = {self.root(buffer) for buffer in element_stores(func.body)}
         self.differing = differing(func.body, self.root)
+        self.thread_names = thread_names(func.body)
 
     def root(self, buffer: Any) -> Any:
         """The buffer whose memory a view names."""
@@ -122,6 +128,21 @@ class Compiler:
         """Whether an expression may differ between threads."""
         return may_differ(expr, self.differing, self.root)
 
+    def names_thread(self, expr: Any) -> bool:
+        """Whether an expression names a thread, or what is computed from its number."""
+        return may_differ(expr, self.thread_names, self.root)
+
+    def is_own(self, *exprs: Any) -> bool:
+        """Whether a statement with these expressions is each thread's, and not the block's."""
+        return not self.in_nest and (self.below or any(map(self.differs, exprs)))
+
+    @contextmanager
+    def threads_own(self, own: bool) -> Iterator[None]:
+        """While this lasts, statements are each thread's, where ``own`` says so."""
+        outer, self.below = self.below, self.below or own
+        yield
+        self.below = outer
+
     def fragments_in(self, body: Any) -> tuple[int, ...]:
         """The slots of the fragments that statements use, under all of their names."""
         roots = {self.root(buffer) for buffer in touched(body) if buffer.scope() == "local.fragment"}
@@ -135,7 +156,8 @@ class Compiler:
     def iteration(self, body: Any) -> Step:
         """The compiled body of a serial loop."""
         self.loops += 1
-        step = self.step(body)
+        with self.threads_own(may_leave(body, self.differs, (ir.Break,))):
+            step = self.step(body)
         self.loops -= 1
         return step
 

@@ -4,8 +4,8 @@ Iterations are in no order: one that touches what another writes is a race. Memo
 is each iteration's own while the loop runs. Afterwards an element that one iteration stored to holds that value; one that several
 iterations gave different values holds none.
 
-A loop that uses what differs between threads is each thread's own, which runs all iterations: then the lanes are the iterations
-of every thread.
+A loop that names a thread, or uses memory of threads in which they hold different values, is each thread's own, which runs all
+iterations: then the lanes are the iterations of every thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import Storage
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes
-from tilelang.interpreter.survey import evaluated, is_private, touched, variables_of
+from tilelang.interpreter.survey import evaluated, is_private, stored_first, touched, variables_of
 
 
 def parallel(c: Compiler, stmt: Any) -> Step:
@@ -38,6 +38,8 @@ def parallel(c: Compiler, stmt: Any) -> Step:
     private = [c.view(buffer) for buffer in sorted(touched(inner), key=str) if is_private(buffer)]
     own = {loop.loop_var for loop in loops}
     outer = [c.slot(var) for var in variables_of(evaluated(inner)) if var not in own]
+    names_threads = any(map(c.names_thread, evaluated(inner)))
+    used = [slot for slot in private if slot not in {c.view(buffer) for buffer in stored_first(inner)}]
     span = stmt.span
 
     def run(x: Lanes) -> bool:
@@ -45,7 +47,8 @@ def parallel(c: Compiler, stmt: Any) -> Step:
         sizes = tuple(int(_alike(x, extent(x))) for _, extent, _ in bounds)
         if 0 in sizes:
             return False
-        y, threads = _iterations(x, sizes, outer, private)
+        by_thread = names_threads or _hold_different(x, outer, used)
+        y, threads = _iterations(x, sizes, outer, by_thread)
         for (low, _, slot), kind, index in zip(bounds, kinds, _indices(sizes)):
             first = _alike(x, low(x))
             index = index.astype(kind) if not first else (index + first).astype(kind)
@@ -65,10 +68,10 @@ def _indices(sizes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     return tuple(axis.ravel() for axis in np.indices(sizes, dtype=np.int32))
 
 
-def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], private: list[int]) -> tuple[Lanes, np.ndarray | None]:
+def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], by_thread: bool) -> tuple[Lanes, np.ndarray | None]:
     """A state whose lanes are the iterations; of every thread where the loop is each thread's own, then with their numbers."""
     count, threads = int(np.prod(sizes, dtype="int64")), None
-    if any(_differs(x, x.values[slot]) for slot in outer) or any(_differs(x, _rows(x, slot)) for slot in private):
+    if by_thread:
         threads = np.flatnonzero(np.ones(x.lanes, bool) if x.mask is True else x.mask)
     y = Lanes(x.run, x.block, count if threads is None else count * len(threads), list(x.values), list(x.views))
     x.run.clock += 1
@@ -82,10 +85,15 @@ def _iterations(x: Lanes, sizes: tuple[int, ...], outer: list[int], private: lis
     return y, threads
 
 
-def _rows(x: Lanes, slot: int) -> Any:
-    """The rows of a per-thread buffer; None where all threads share one row."""
+def _hold_different(x: Lanes, variables: list[int], buffers: list[int]) -> bool:
+    """Whether threads that run a statement have different values of what it uses."""
+    return any(_differs(x, x.values[slot]) for slot in variables) or any(_rows_differ(x, slot) for slot in buffers)
+
+
+def _rows_differ(x: Lanes, slot: int) -> bool:
+    """Whether threads hold different values in a per-thread buffer."""
     view = x.views[slot]
-    return None if view is None or view.storage.rows == 1 else view.storage.data
+    return view is not None and view.storage.rows > 1 and _differs(x, view.storage.data)
 
 
 def _differs(x: Lanes, value: Any) -> bool:

@@ -19,7 +19,7 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, allocate, extent
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
-from tilelang.interpreter.survey import evaluated, is_private, touched
+from tilelang.interpreter.survey import WARP_GROUP, evaluated, is_private, may_leave, touched
 from tilelang.interpreter.together import run_together
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -27,8 +27,17 @@ from tilelang.ir.visit import flattened, walk_expr
 from tilelang.tileop.base import is_tile_op
 
 
-def leaf(span: Any, effect: Callable[[Lanes], Any], of_memory: bool = True) -> Step:
-    """A leaf statement that never ends a lane; ``of_memory`` says whether it accesses memory shared between threads."""
+def leaf(span: Any, effect: Callable[[Lanes], Any], of_memory: bool = True, own: bool = False) -> Step:
+    """A leaf statement that never ends a lane.
+
+    Args:
+        span: its place in the program.
+        effect: what it does.
+        of_memory: whether it accesses memory shared between threads.
+        own: whether each thread executes it, even where all of them reach it together.
+    """
+    if own:
+        effect = _in_each_thread(effect)
 
     def run(x: Lanes) -> bool:
         if of_memory:
@@ -41,6 +50,19 @@ def leaf(span: Any, effect: Callable[[Lanes], Any], of_memory: bool = True) -> S
     return Step(run)
 
 
+def _in_each_thread(function: Callable[[Lanes], Any]) -> Callable[[Lanes], Any]:
+    """A function of the state as each thread executes it, even where all of them reach it together."""
+
+    def run(x: Lanes) -> Any:
+        outer = x.mask
+        x.mask = np.ones(x.lanes, bool) if outer is True else outer
+        value = function(x)
+        x.mask = outer
+        return value
+
+    return run
+
+
 def _reads_memory(*exprs: Any) -> bool:
     """Whether expressions read memory shared between threads."""
     loads = (node for expr in exprs for node in walk_expr(expr))
@@ -49,7 +71,11 @@ def _reads_memory(*exprs: Any) -> bool:
 
 @statement(ir.SeqStmt)
 def _sequence(c: Compiler, stmt: Any) -> Step:
-    steps = [c.step(part) for part in flattened(stmt)]
+    steps, left = [], False
+    for part in flattened(stmt):
+        with c.threads_own(left):
+            steps.append(c.step(part))
+        left = left or may_leave(part, c.differs)
     runs = [step.run for step in steps]
 
     def run(x: Lanes) -> bool:
@@ -68,8 +94,10 @@ def _sequence(c: Compiler, stmt: Any) -> Step:
 
 @statement(ir.IfThenElse)
 def _branch(c: Compiler, stmt: Any) -> Step:
-    test, then = compiled(c, stmt.condition), c.step(stmt.then_case)
-    otherwise = Step(lambda x: False) if stmt.else_case is None else c.step(stmt.else_case)
+    test = _condition(c, stmt.condition)
+    with c.threads_own(c.is_own(stmt.condition)):
+        then = c.step(stmt.then_case)
+        otherwise = Step(lambda x: False) if stmt.else_case is None else c.step(stmt.else_case)
     span, disputed = stmt.span, not _of_threads(c, stmt.condition)
     if c.differs(stmt.condition):
         then.fragments = c.fragments_in(stmt.then_case)
@@ -102,6 +130,15 @@ def _branch(c: Compiler, stmt: Any) -> Step:
 
     step = Step(run, wait, sides, alone)
     return step
+
+
+def _condition(c: Compiler, condition: Any) -> Callable[[Lanes], Any]:
+    """The value of a condition: one of each thread where it may differ, even if it does not."""
+    test = compiled(c, condition)
+    if not c.is_own(condition):
+        return test
+    test = _in_each_thread(test)
+    return (lambda x: np.broadcast_to(test(x), (x.lanes,))) if c.differs(condition) else test
 
 
 def _beginning(span: Any, *exprs: Any) -> Callable[[Lanes], None]:
@@ -177,7 +214,9 @@ def _loop(c: Compiler, stmt: Any) -> Step:
 
         return parallel(c, stmt)
     low, extent, slot = compiled(c, stmt.min), compiled(c, stmt.extent), c.slot(stmt.loop_var)
-    kind, body = element(str(stmt.loop_var.ty)).value.type, c.iteration(stmt.body)
+    kind = element(str(stmt.loop_var.ty)).value.type
+    with c.threads_own(c.is_own(stmt.min, stmt.extent)):
+        body = c.iteration(stmt.body)
     begin = _beginning(stmt.span, stmt.min, stmt.extent)
 
     def run(x: Lanes) -> bool:
@@ -270,7 +309,9 @@ def _differing_loop_waiting(x: Lanes, slot: int, first: Any, count: Any, body: S
 
 @statement(ir.While)
 def _while(c: Compiler, stmt: Any) -> Step:
-    test, body, span = compiled(c, stmt.condition), c.iteration(stmt.body), stmt.span
+    test, span = _condition(c, stmt.condition), stmt.span
+    with c.threads_own(c.is_own(stmt.condition)):
+        body = c.iteration(stmt.body)
 
     def goes_on(x: Lanes, frame: Loop) -> bool:
         """Whether some lanes run another iteration; these are then those that take part."""
@@ -340,7 +381,8 @@ def _store(c: Compiler, stmt: Any) -> Step:
         stored = value(x)
         store(x, x.views[slot], [index(x) for index in indices], stored)
 
-    step = leaf(stmt.span, effect, not is_private(stmt.buffer) or _reads_memory(stmt.value, *stmt.indices))
+    own = c.is_own(stmt.buffer, *stmt.indices, stmt.value)
+    step = leaf(stmt.span, effect, not is_private(stmt.buffer) or _reads_memory(stmt.value, *stmt.indices), own)
     step.alone = is_private(stmt.buffer)
     return step
 
@@ -352,7 +394,7 @@ def _bind(c: Compiler, stmt: Any) -> Step:
     def effect(x: Lanes) -> None:
         x.values[slot] = value(x)
 
-    step = leaf(stmt.span, effect, _reads_memory(stmt.value))
+    step = leaf(stmt.span, effect, _reads_memory(stmt.value), c.is_own(stmt.value))
     step.alone = True
     return step
 
@@ -412,7 +454,7 @@ def _evaluate(c: Compiler, stmt: Any) -> Step:
     if isinstance(call, (ir.IntImm, ir.Var)):
         return Step(lambda x: False)
     value = compiled(c, call)
-    return leaf(stmt.span, value)
+    return leaf(stmt.span, value, own=c.is_own(*call.args))
 
 
 @statement(ir.AssertStmt)
@@ -426,7 +468,7 @@ def _attribute(c: Compiler, stmt: Any) -> Step:
 
     if stmt.attr_key == "thread_extent":
         return kernel.launch(c, stmt)
-    if stmt.attr_key == "tl.warp_group":
+    if stmt.attr_key == WARP_GROUP:
         return _warp_groups(c, stmt)
     return c.step(stmt.body)
 
@@ -434,7 +476,9 @@ def _attribute(c: Compiler, stmt: Any) -> Step:
 def _warp_groups(c: Compiler, stmt: Any) -> Step:
     """``T.ws``: a branch for the threads of some warp groups."""
     groups = int(stmt.value.value)
-    body, nothing = c.step(stmt.body), Step(lambda x: False)
+    with c.threads_own(True):
+        body = c.step(stmt.body)
+    nothing = Step(lambda x: False)
     body.fragments = c.fragments_in(stmt.body)
 
     def chosen(x: Lanes) -> Any:

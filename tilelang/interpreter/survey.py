@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
-from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import children, flattened, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
+WARP_GROUP = "tl.warp_group"
+"""The attribute of ``T.ws``."""
+
+_JUMPS = (ir.Break, ir.Continue)
 _CHANGING = ("atomic_", "ptx_", "store_cluster", "dp4a", "tma_")
 
 
@@ -56,6 +59,39 @@ def written_buffers(body: Any) -> set[Any]:
     return found
 
 
+def stored_first(body: Any) -> set[Any]:
+    """The memory of threads that statements store to before they read it."""
+    first: dict[Any, str] = {}
+    for stmt in walk(body):
+        exprs = (*stmt.indices, stmt.value) if isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
+        for expr in exprs:
+            for node in walk_expr(expr):
+                if isinstance(node, ir.TensorLoad):
+                    first.setdefault(node.source, "read")
+        if isinstance(stmt, ir.BufferStore):
+            first.setdefault(stmt.buffer, "stored")
+    return {buffer for buffer, access in first.items() if access == "stored" and is_private(buffer)}
+
+
+def thread_names(body: Any) -> set[Any]:
+    """The variables that are computed from a thread's number, and not from what threads have stored."""
+    found: set[Any] = set()
+    for stmt in walk(body):
+        if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar) and _is_thread_index(stmt.node):
+            found.add(stmt.node.var)
+        elif isinstance(stmt, (ir.Bind, ir.For)) and any(may_differ(expr, found, _itself) for expr in statement_exprs(stmt)):
+            found.add(stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var)
+    return found
+
+
+def _itself(var: Any) -> Any:
+    return var
+
+
+def _is_thread_index(var: Any) -> bool:
+    return str(var.thread_tag).startswith("threadIdx")
+
+
 def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any]) -> bool:
     """Whether an expression may differ between threads: it names one, or something in ``differing``."""
     for node in walk_expr(expr):
@@ -74,7 +110,8 @@ _OF_THE_BLOCK = ("block_rank_in_cluster", "syncthreads_count", "syncthreads_and"
 def differing(body: Any, root: Callable[[Any], Any]) -> set[Any]:
     """The variables, and the memory of threads, that may differ between the threads of a block.
 
-    These are the threads' numbers, what is computed from them, and what is stored below a condition on them.
+    These are the threads' numbers, what is computed from them, and what is stored, or returned by an atomic update, where the
+    statement is each thread's: below a condition on them, or behind an exit below one.
     """
     found: set[Any] = set()
     before = -1
@@ -91,11 +128,11 @@ def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[
         return any(may_differ(expr, found, root) for expr in exprs)
 
     if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar):
-        if str(stmt.node.thread_tag).startswith("threadIdx") and as_int(stmt.value) != 1:
+        if _is_thread_index(stmt.node):
             found.add(stmt.node.var)
     elif isinstance(stmt, ir.AttrStmt):
-        below = below or stmt.attr_key == "tl.warp_group"
-    elif isinstance(stmt, ir.Bind) and differs(stmt.value):
+        below = below or stmt.attr_key == WARP_GROUP
+    elif isinstance(stmt, ir.Bind) and (differs(stmt.value) or (below and _has_effect(stmt.value))):
         found.add(stmt.var)
     elif isinstance(stmt, ir.BufferStore) and is_private(stmt.buffer) and (below or differs(*stmt.indices, stmt.value)):
         found.add(root(stmt.buffer))
@@ -106,17 +143,52 @@ def _spread_differences(stmt: Any, below: bool, found: set[Any], root: Callable[
             found.update(map(root, stored))
     elif isinstance(stmt, ir.For):
         if "tl.parallel" in stmt.annotations:
+            if below or any(map(differs, evaluated(stmt))):
+                found.update(root(buffer) for buffer in element_stores(stmt) if is_private(buffer))
             return
         if differs(stmt.min, stmt.extent):
             below = True
             found.add(stmt.loop_var)
     elif isinstance(stmt, (ir.IfThenElse, ir.While)):
         below = below or differs(stmt.condition)
+    elif isinstance(stmt, ir.SeqStmt):
+        for part in flattened(stmt):
+            _spread_differences(part, below, found, root)
+            below = below or may_leave(part, differs)
+        return
     elif isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) in _FILLING:
         places = [arg.source for arg in stmt.value.args if isinstance(arg, ir.TensorLoad) and is_private(arg.source)]
         found.update(map(root, places))
+    if isinstance(stmt, (ir.For, ir.While)):
+        below = below or may_leave(stmt.body, differs, (ir.Break,))
     for child in children(stmt):
         _spread_differences(child, below, found, root)
+
+
+def _has_effect(value: Any) -> bool:
+    """Whether each evaluation of an expression gives another value, as an atomic update does."""
+    names = (intrinsic_name(node) for node in walk_expr(value))
+    return any(name is not None and not INTRINSICS[name].pure for name in names)
+
+
+def may_leave(stmt: Any, differs: Callable[[Any], bool], jumps: tuple[type, ...] = _JUMPS, below: bool = False) -> bool:
+    """Whether some threads may leave a statement before its end, and others not: it has an exit below a condition that differs.
+
+    Args:
+        differs: whether an expression may differ between threads.
+        jumps: the jumps out of the loop around that count; ``return`` always does.
+        below: whether the statement stands below such a condition.
+    """
+    if isinstance(stmt, jumps) or (isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return"):
+        return below
+    if isinstance(stmt, ir.AttrStmt):
+        below = below or stmt.attr_key == WARP_GROUP
+    elif isinstance(stmt, (ir.For, ir.While)):
+        jumps = ()
+        below = below or any(map(differs, statement_exprs(stmt)))
+    elif isinstance(stmt, ir.IfThenElse):
+        below = below or differs(stmt.condition)
+    return any(may_leave(child, differs, jumps, below) for child in children(stmt))
 
 
 _FILLING = ("ptx_ldmatrix", "ptx_mma")

@@ -257,16 +257,53 @@ def test_threads_that_continue_are_waited_for_in_the_next_iteration(arch):
     assert torch.equal(y, (x.flip(1) * (x >= 0)).sum(0).int())
 
 
-def test_a_return_from_the_middle_before_a_barrier_is_refused():
+@pytest.mark.parametrize("arch", ARCHES)
+def test_threads_that_return_from_a_loop_are_not_waited_for(arch):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s, t = T.alloc_shared((64,), "float32"), T.alloc_shared((64,), "float32")
+            T.clear(t)
+            s[tx] = X[tx]
+            for i in T.serial(4):
+                if X[tx] < i:
+                    T.thread_return()
+            t[tx] = s[63 - tx]
+            Y[tx] = t[63 - tx]
+
+    x, y = torch.randint(-4, 9, (64,)).float(), torch.zeros(64)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y, torch.where((x >= 3) & (x.flip(0) >= 3), x, 0))
+
+
+def test_a_tile_operator_in_a_loop_that_threads_return_from_is_refused():
+    @T.prim_func
+    def main(X: T.Tensor((4, 64), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "float32")
+            for i in T.Pipelined(4, num_stages=2):
+                T.copy(X[i, :], s)
+                if s[tx] < i:
+                    T.thread_return()
+            Y[tx] = s[63 - tx]
+
+    with pytest.raises(CompileError, match="a tile operator below a condition that only some threads meet") as error:
+        source(main)
+    assert error.value.location is not None
+
+
+def test_a_return_from_a_pipelined_loop_before_a_barrier_is_refused():
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):
             tx = T.get_thread_binding()
             s = T.alloc_shared((64,), "float32")
-            for i in T.serial(4):
+            s[tx] = X[tx]
+            for i in T.Pipelined(4, num_stages=2):
                 if X[tx] < i:
                     T.thread_return()
-            s[tx] = X[tx]
             Y[tx] = s[63 - tx]
 
     with pytest.raises(CompileError, match="some threads return here, and the others of their block have to wait") as error:

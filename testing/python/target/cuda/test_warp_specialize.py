@@ -51,7 +51,7 @@ def kernel_of(program: Any) -> Kernel:
 
 def roles(kernel: Kernel) -> dict[int, Any]:
     """Mask of warp groups -> the statement of the role."""
-    found = (node for node in walk(kernel.body) if isinstance(node, ir.AttrStmt) and node.attr_key == "tl.warp_group")
+    found = (node for node in walk(kernel.body) if isinstance(node, ir.AttrStmt) and node.attr_key == "tl.warp_role")
     return {as_int(node.value): node for node in found}
 
 

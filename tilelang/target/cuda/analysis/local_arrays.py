@@ -51,8 +51,6 @@ def _fragment_like(buffer: Any) -> Any:
 
 def private_nests(tree: TileTree, threads: Mapping[Any, int]) -> dict[Parallel, bool]:
     """The nests of which every thread runs all iterations, and whether they are its own."""
-    if not any(buffer.scope() == ARRAY for buffer in tree.allocations):
-        return {}
     return _Arrays(tree, threads).private()
 
 
@@ -103,8 +101,7 @@ class _Arrays:
         found = {}
         for node in self.nests:
             exprs = list(evaluated(node.nest.body))
-            names_threads = node.op is not None or self.uniformity.varies(exprs, arrays=False)
-            for access in self._moving_accesses(node):
-                if access.kind != READ or (names_threads and self.tree.root_of(access.buffer) in self.uniformity.varying):
-                    found[node] = self.uniformity.varies(exprs)
+            varies = self.uniformity.varies(exprs)
+            if varies or any(access.kind != READ for access in self._moving_accesses(node)):
+                found[node] = varies
         return found

@@ -135,7 +135,7 @@ class Uniformity:
 
     def agrees(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
-        return _agree(self._control(node), threads)
+        return _agree(self.control(node), threads)
 
     def agree(self, exprs: Iterable[Any], threads: range) -> bool:
         """Whether neighbouring threads certainly agree on the values of expressions."""
@@ -212,9 +212,9 @@ class Uniformity:
             by_thread = by_thread or node.by_thread
         elif isinstance(node, (Branch, Loop, Repeat)):
             self._note_reads(statement_exprs(node.stmt), threads)
-            control = min(control, self._control(node))
+            control = min(control, self.control(node))
             if isinstance(node, Loop):
-                self._lower(node.stmt.loop_var, self._control(node))
+                self._lower(node.stmt.loop_var, self.control(node))
         divergent = not _agree(control, threads)
         if divergent or threads != self.block:
             self.partial.add(node)
@@ -230,7 +230,7 @@ class Uniformity:
         for child in inside(node):
             self._visit(child, threads, control, by_thread or control < BLOCK)
 
-    def _control(self, node: Any) -> int:
+    def control(self, node: Any) -> int:
         """The group that agrees on how often the body of a loop or branch runs; an iteration may also be left early."""
         found = [list(statement_exprs(node.stmt))]
         if isinstance(node, (Loop, Repeat)):
@@ -293,15 +293,25 @@ class Uniformity:
         return (self.tree.root_of(var) for var in walk_expr(expr) if isinstance(var, ir.Var) and _is_local(var))
 
 
-def _jump_conditions(node: Any, conditions: tuple[Any, ...]) -> Iterator[list[Any]]:
-    """Of each statement that leaves an iteration of the loop around, the conditions that it stands under."""
-    if isinstance(node, Scalar) and isinstance(node.stmt, (ir.Break, ir.Continue)):
+def is_return(node: Any) -> bool:
+    """Whether a node ends the thread."""
+    return isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) and intrinsic_name(node.stmt.value) == "thread_return"
+
+
+def _is_jump(node: Any) -> bool:
+    return isinstance(node, Scalar) and isinstance(node.stmt, (ir.Break, ir.Continue))
+
+
+def _jump_conditions(node: Any, conditions: tuple[Any, ...], inner: bool = False) -> Iterator[list[Any]]:
+    """Of each statement that leaves an iteration of the loop around, the conditions that it stands under; ``inner``: in a loop
+    inside of it, which only ``return`` leaves with it."""
+    if is_return(node) or (_is_jump(node) and not inner):
         yield list(conditions)
-    if isinstance(node, Branch):
-        conditions = (*conditions, node.stmt.condition)
+    if isinstance(node, (Branch, Loop, Repeat)):
+        conditions = (*conditions, *statement_exprs(node.stmt))
+        inner = inner or not isinstance(node, Branch)
     for part in inside(node):
-        if not isinstance(part, (Loop, Repeat)):
-            yield from _jump_conditions(part, conditions)
+        yield from _jump_conditions(part, conditions, inner)
 
 
 def _agree(group: int, threads: range) -> bool:

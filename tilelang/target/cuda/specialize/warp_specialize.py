@@ -28,6 +28,7 @@ from tilelang.target.cuda.specialize.producer import ProducerPart
 from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, find_rings, is_hint, statements
 from tilelang.target.cuda.specialize.ring_code import Slots, block
 from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.tree import WARP_ROLE
 from tilelang.tileop.hint import MaxRegisters
 
 PRODUCER_REGISTERS = 24
@@ -89,7 +90,7 @@ class _Splitter:
         return block([*shared, *self.allocations, load, compute])
 
     def _role(self, mask: int, body: list[Any]) -> Any:
-        return ir.AttrStmt(ir.StringImm("warp_groups"), "tl.warp_group", ir.IntImm("int32", mask), block(body))
+        return ir.AttrStmt(ir.StringImm("warp_groups"), WARP_ROLE, ir.IntImm("int32", mask), block(body))
 
     def _shared_part(self, top: list[Any]) -> tuple[list[Any], list[Any]]:
         """What both roles run: allocations, hints, and scalars computed before anything happens."""

@@ -21,6 +21,10 @@ from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 
 FRAGMENT = "local.fragment"
+USER_WARP_GROUPS = "tl.warp_group"
+"""Attribute of ``T.ws``: a statement below it is that of each thread of these warp groups."""
+WARP_ROLE = "tl.warp_role"
+"""Attribute of the warp groups among which the compiler has divided the block's work: a statement is still the block's."""
 PIPELINE_NOTES = (
     "num_stages", "tl.pipeline_order", "tl.pipeline_stage", "tl.pipeline_group",
     "software_pipeline_order", "software_pipeline_stage",
@@ -199,8 +203,8 @@ class Reader:
         if isinstance(stmt, ir.While):
             return [Repeat(stmt, self.block(stmt.body))]
         if isinstance(stmt, ir.AttrStmt):
-            groups = warp_groups(as_int(stmt.value)) if stmt.attr_key == "tl.warp_group" else None
-            return [Scope(stmt, self.block(stmt.body), groups)]
+            groups = warp_groups(as_int(stmt.value)) if stmt.attr_key in (USER_WARP_GROUPS, WARP_ROLE) else None
+            return [Scope(stmt, self.block(stmt.body), groups, by_thread=stmt.attr_key == USER_WARP_GROUPS)]
         if isinstance(stmt, ir.AllocBuffer):
             self.tree.allocations[stmt.buffer] = {str(k): v for k, v in (stmt.annotations or {}).items()}
             return []

@@ -1,0 +1,46 @@
+"""One program on every target, compared with the interpreter, which defines what it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import tilelang
+from testing.python.target.cuda.support import cuda
+from tilelang import interpreter
+from tilelang.errors import ThreadsOnCpuError
+
+GPU = {arch: cuda(arch) for arch in ("sm_80", "sm_90a")}
+EVERY = {"cpu": "cpu", "c": "c", **GPU}
+
+
+def meaning(program: Any, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    """What a program leaves in its tensors, by the interpreter, which may find nothing in it."""
+    after = [tensor.clone() for tensor in tensors]
+    findings = interpreter.run(program, *after)
+    assert not findings, "\n".join(map(str, findings))
+    return after
+
+
+def check_meaning(program: Any, *tensors: torch.Tensor, pass_configs: dict | None = None) -> list[torch.Tensor]:
+    """Checks that every target leaves exactly what the program means, with all checkers of the simulator on.
+
+    A CPU may refuse a program that names threads.
+
+    Returns:
+        The tensors afterwards.
+    """
+    wanted = meaning(program, *tensors)
+    for name, target in EVERY.items():
+        found = [tensor.clone() for tensor in tensors]
+        try:
+            kernel = tilelang.compile(program, target=target, pass_configs=pass_configs)
+        except ThreadsOnCpuError:
+            assert name not in GPU
+            continue
+        with tilelang.simulator(strict=True):
+            kernel(*found)
+        for position, (one, other) in enumerate(zip(wanted, found)):
+            assert torch.equal(one, other), f"{name}: tensor {position} is\n{other}\nand not\n{one}"
+    return wanted
