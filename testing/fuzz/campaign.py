@@ -19,6 +19,9 @@ DIFFERENCES = 10
 PATIENCE = 600.0
 """Seconds after which a process is taken to hang."""
 
+MOST_TASKS = 400
+"""Tasks of one process: libraries of kernels are never unloaded."""
+
 Say = Callable[[str], None]
 
 
@@ -28,6 +31,7 @@ class Campaign:
     Attributes:
         counts: outcomes by target and status.
         known: signatures of failures, with the seeds.
+        seconds: processor time of the programs, without that of shrinking.
     """
 
     def __init__(self, targets: Sequence[str], folder: Path | None, say: Say, steered: bool = True, avoid: Sequence[str] = ()):
@@ -38,6 +42,7 @@ class Campaign:
         self.known: dict[tuple[str, str], list[int]] = {}
         self.waiting: list[Task] = []
         self.programs = 0
+        self.seconds = 0.0
 
     def run(self, seeds: Iterator[int], workers: int, until: float) -> bool:
         """Runs until the seeds or the time end. Gives whether all programs were right."""
@@ -53,10 +58,13 @@ class Campaign:
     def _feed(self, crew: list[Worker], seeds: Iterator[int], until: float) -> bool:
         """Gives every idle worker a task; whether any has one."""
         now = time.monotonic()
-        for worker in crew:
+        for number, worker in enumerate(crew):
             if worker.task is None and now < until:
                 task = self.waiting.pop() if self.waiting else self._next(seeds)
                 if task is not None:
+                    if worker.given == MOST_TASKS:
+                        worker.stop()
+                        worker = crew[number] = Worker()
                     worker.give(task, now)
         return any(worker.task is not None for worker in crew)
 
@@ -102,6 +110,7 @@ class Campaign:
             self._report(task, answer.text)
             return
         self.programs += 1
+        self.seconds += answer.seconds
         self.coverage.add(answer.pairs)
         for target, outcome in answer.outcomes.items():
             self.counts[target, outcome.status] += 1
@@ -132,7 +141,8 @@ class Campaign:
 
     def summary(self) -> str:
         """Counts and coverage."""
-        lines = [f"{self.programs} programs; {self.coverage.summary()}"]
+        each = self.seconds / max(self.programs, 1)
+        lines = [f"{self.programs} programs, {each:.2f} s of processor time each; {self.coverage.summary()}"]
         for target in self.targets:
             found = {status: count for (of, status), count in sorted(self.counts.items()) if of == target}
             lines.append(f"  {target}: " + ", ".join(f"{count} {status}" for status, count in found.items()))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 import tilelang
-from testing.fuzz import dtypes
+from testing.fuzz import dtypes, toolchain
 from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, LIMIT, REFUSED, RIGHT, Outcome
 from testing.fuzz.tree import Program
 from tilelang import interpreter
@@ -62,39 +62,42 @@ def target_of(name: str) -> Any:
     return {"kind": "cuda", "arch": name} if name.startswith("sm_") else name
 
 
-def interpreted(program: Program) -> tuple[Outcome, list[torch.Tensor]]:
-    """The outcome of the interpreter, which defines the language, and the tensors: a finding says that there is no meaning."""
+def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
+    """What the interpreter, which defines the language, says of a program; what all targets compile; the tensors.
+
+    A finding says that the program has no meaning.
+    """
     tensors = arguments(program)
     try:
-        findings = interpreter.run(load(program).build(), *tensors)
+        func = load(program).build()
+        findings = interpreter.run(func, *tensors)
     except TileLangError as error:
-        return Outcome(REFUSED, str(error)), []
+        return Outcome(REFUSED, str(error)), None, []
     except Exception as error:
-        return Outcome(CRASH, f"{type(error).__name__}: {error}"), []
+        return Outcome(CRASH, f"{type(error).__name__}: {error}"), None, []
     if findings:
-        return Outcome(FINDING, str(findings[0])), []
-    return Outcome(RIGHT), [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
+        return Outcome(FINDING, str(findings[0])), func, []
+    return Outcome(RIGHT), func, [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
 
 
-def run(program: Program, target: str) -> list[torch.Tensor]:
-    """The tensors after a run, as numbers.
+def run(program: Program, func: Any, target: str) -> list[torch.Tensor]:
+    """The tensors after a run of ``func``, which the program builds, as numbers.
 
     Raises:
         TileLangError: where the program is refused, or the simulator finds a fault.
     """
     tensors = arguments(program)
-    kernel = tilelang.compile(load(program).build(), target=target_of(target), pass_configs=program.configs or None)
+    options = toolchain.options(target, program.thorough)
+    kernel = tilelang.compile(func, target=target_of(target), pass_configs=program.configs or None, **options)
     with tilelang.simulator(strict=True, workers=1):
         kernel(*tensors)
     return [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
 
 
-def attempt(program: Program, target: str) -> tuple[Outcome, list[torch.Tensor]]:
-    """The outcome of a run, and the tensors if it came to an end."""
-    if target == INTERPRETER:
-        return interpreted(program)
+def attempt(program: Program, func: Any, target: str) -> tuple[Outcome, list[torch.Tensor]]:
+    """The outcome of a run of ``func``, which ``program`` builds, and the tensors if it came to an end."""
     try:
-        return Outcome(RIGHT), run(program, target)
+        return Outcome(RIGHT), run(program, func, target)
     except SharedMemoryError as error:
         return Outcome(LIMIT, str(error)), []
     except SimulatorError as error:

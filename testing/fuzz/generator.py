@@ -27,6 +27,9 @@ CONFIGS = (
 NO_BARRIERS = "tl.disable_thread_storage_sync"
 """For kernels that have all the barriers they need themselves."""
 
+THOROUGH = 8
+"""One program in as many meets the compilers as users get them, the others quick ones."""
+
 
 def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collection[str] = ()) -> Program:
     """The program of a seed, steered to a pair of constructs if one is given."""
@@ -43,7 +46,7 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
     configs |= {name: True for name in CONFIGS if draw.chance(0.04)}
     dynamic = frozenset({"G"}) if draw.dynamic else frozenset()
     name = f"seed {seed}" + (f", {aim[0]} and {aim[1]}" if aim else "")
-    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs, threads)
+    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs, threads, seed % THOROUGH == 0)
 
 
 def _kernel(draw: Draw) -> Kernel:

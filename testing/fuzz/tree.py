@@ -117,8 +117,9 @@ class Program:
     Attributes:
         sizes: names of sizes and their values; the text uses the names.
         dynamic: those of them that each call gives.
-        names_threads: that the program is not for a CPU.
         configs: pass configurations.
+        names_threads: that the program is not for a CPU.
+        thorough: that the compilers behind tilelang optimise as for users.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Program:
     dynamic: frozenset[str] = frozenset()
     configs: dict = field(default_factory=dict)
     names_threads: bool = False
+    thorough: bool = True
 
     @property
     def used(self) -> tuple[Tensor, ...]:

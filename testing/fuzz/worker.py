@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
+import tempfile
 import warnings
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from testing.fuzz.outcome import Outcome
@@ -33,40 +36,47 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a task: the outcome on each target and the pairs, or the text of the smallest program."""
+    """What came of a task: the outcome on each target and the pairs, or the text of the smallest program; processor time."""
 
     task: Task
     outcomes: dict[str, Outcome]
     pairs: frozenset = frozenset()
     text: str = ""
+    seconds: float = 0.0
 
 
 class Worker:
-    """A process and the task that it is at."""
+    """A process, the task that it is at, and a folder for its files, which are many and small: in memory if there is such a place."""
 
     def __init__(self) -> None:
+        memory = Path("/dev/shm")
+        self.folder = tempfile.mkdtemp(prefix="tilelang-fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, self.folder), daemon=True)
         self.process.start()
         theirs.close()
         self.task: Task | None = None
         self.since = 0.0
+        self.given = 0
 
     def give(self, task: Task, now: float) -> None:
         """Starts a task."""
         self.task, self.since = task, now
+        self.given += 1
         self.connection.send(task)
 
     def stop(self) -> None:
         self.process.kill()
         self.process.join()
         self.connection.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _work(connection: Connection) -> None:
+def _work(connection: Connection, folder: str) -> None:
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["TMPDIR"] = folder
     warnings.filterwarnings("ignore")
     from testing.fuzz.tasks import perform
 

@@ -1,0 +1,47 @@
+"""Compilers for programs that run once: most meet quick ones, one in eight those that users get.
+
+The code that tilelang generates is the same for both. Quick are NVRTC without most of its optimisations and without the assembler
+(the simulator executes PTX), the C compiler at -O1, and hosts that are not compiled or check no arguments. What only an
+optimiser shows, a wrong alias or a missing clobber, is left to the programs that are compiled as for users. What fails with the
+quick compilers is compiled again with the others, and only what they show counts: with little optimisation registers become local
+memory, where a value that is read and not used looks like a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilelang.target.cuda.toolchain import compile as device
+from tilelang.target.cuda.toolchain import nvrtc
+from tilelang.target.cuda.toolchain.records import DeviceBinary
+
+QUICK = "-Ofc=mid"
+"""NVRTC's option for quick compilation."""
+_CUDA = {"execution_backend": "nvrtc", "compile_flags": [QUICK]}
+_CPU = {"execution_backend": "ctypes"}
+_OPTIONS: dict[str, dict[str, Any]] = {"cpu": _CPU, "c": {**_CPU, "compile_flags": ["-O1"]}, "sm_80": _CUDA, "sm_90a": _CUDA}
+
+
+def options(target: str, thorough: bool) -> dict[str, Any]:
+    """What ``tilelang.compile`` takes besides the program and its target."""
+    return {} if thorough else _OPTIONS[target]
+
+
+class _PtxWhereQuick:
+    """NVRTC as it is, but where quick compilation is asked for: then it makes PTX alone.
+
+    The accumulators of ``wgmma`` must stay in the registers that they are in, which takes the optimiser.
+    """
+
+    available, version = staticmethod(nvrtc.available), staticmethod(nvrtc.version)
+
+    @staticmethod
+    def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
+        if QUICK not in flags:
+            return nvrtc.compile_source(source, arch, flags)
+        flags = [flag for flag in flags if flag != QUICK or "wgmma" not in source]
+        return nvrtc.compile_source(source, arch.replace("sm_", "compute_"), flags)
+
+
+device.COMPILERS["nvrtc"] = _PtxWhereQuick
