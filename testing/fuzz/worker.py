@@ -46,7 +46,7 @@ class Answer:
 
 
 class Worker:
-    """A process, the task that it is at, and a folder for its files, which are many and small: in memory if there is such a place."""
+    """A process, the task that it is at, and a folder for its many small files: in memory if there is such a place."""
 
     def __init__(self) -> None:
         memory = Path("/dev/shm")

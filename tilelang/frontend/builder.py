@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import CompileError, Location
+from tilelang.frontend.operands import settled
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import span_of, user_location
 
@@ -107,6 +108,7 @@ class Builder:
                 hint="use T.serial, or move it out of the loop",
             )
         operator.check()
+        operator = settled(operator, self.root_of, lambda value: self.bind("place", value))
         self.emit(operator.to_stmt(self.span()))
 
     def open(self, kind: str, wrap: Callable[[Any], Any]) -> Frame:

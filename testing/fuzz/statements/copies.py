@@ -50,7 +50,8 @@ def load(draw: Draw, scope: Scope) -> Stmt | None:
         tensor = draw.input((lead, *shape), to.dtype)
         source = f"{tensor.name}[{axis.name}{', 0' * len(shape)}]"
     else:
-        tensor = draw.input((f"{shape[0]} * 2 - 1", *shape[1:]), to.dtype)
+        rows = f"{shape[0]} * 2" if to.dtype in dtypes.PACKED else f"{shape[0]} * 2 - 1"
+        tensor = draw.input((rows, *shape[1:]), to.dtype)
         start = index(draw, scope, shape[0])
         source = f"{tensor.name}[{start}{', 0' * (len(shape) - 1)}]"
     return Stmt("load", (f"T.copy({source}, {target})",), writes=(to.name,))

@@ -15,7 +15,7 @@ from testing.fuzz.outcome import BAD, Outcome
 from testing.fuzz.registry import BLOCK
 from testing.fuzz.tree import Program
 
-GROUPS = [range(start, start + 10) for start in range(5, 55, 10)]
+GROUPS = [range(start, start + 10) for start in range(0, 50, 10)]
 
 
 @pytest.mark.property

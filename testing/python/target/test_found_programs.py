@@ -1,0 +1,43 @@
+"""The smallest programs of faults that random programs have shown: every target does what the interpreter does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from testing.python.target.cuda.support import cuda
+from tilelang import interpreter
+
+TARGETS = {"cpu": "cpu", "c": "c", "sm_80": cuda("sm_80"), "sm_90a": cuda("sm_90a")}
+every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+
+
+def check(program: Any, target: Any, *tensors: torch.Tensor) -> None:
+    """Runs a program on ``target`` and in the interpreter, on tensors that it reads and writes."""
+    expected = [tensor.clone() for tensor in tensors]
+    assert interpreter.run(program, *expected) == []
+    with tilelang.simulator(strict=True):
+        tilelang.compile(program, target=target)(*tensors)
+    for found, wanted in zip(tensors, expected):
+        assert torch.equal(found, wanted)
+
+
+@every_target
+@pytest.mark.parametrize("memory", ["shared", "fragment", "view"])
+def test_a_place_in_the_tile_that_is_written(memory, target):
+    @T.prim_func
+    def main(A: T.Tensor((2, 64), "int32"), B: T.Tensor((2, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_fragment((2, 64), "int32") if memory == "fragment" else T.alloc_shared((2, 64), "int32")
+            T.copy(A, tile)
+            row = T.reshape(tile, (128,))[0] if memory == "view" else tile[0, 0]
+            T.copy(A[0, :], tile[row, :])
+            T.copy(A[1, :], tile[tile[0, 0], :])
+            T.fill(tile[0, :], tile[0, 3] + tile[1, 3])
+            T.copy(tile, B)
+
+    check(main, target, torch.full((2, 64), 1, dtype=torch.int32), torch.zeros((2, 64), dtype=torch.int32))

@@ -1,0 +1,36 @@
+"""Operands of a tile operator that are computed from memory which it writes itself.
+
+Where a region begins, and what a tile is filled with, is known before the operator begins: ``T.copy(A[0], tile[tile[0, 0], :])``.
+So such a value is read once, by a statement of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.region import Region
+from tilelang.ir.visit import walk_expr
+
+
+def settled(operator: Any, root_of: Callable[[Any], Any], hold: Callable[[Any], Any]) -> Any:
+    """The operator with each value that depends on what it writes as ``hold`` gives it.
+
+    Args:
+        operator: a tile operator.
+        root_of: the buffer whose memory a buffer is a view of.
+        hold: makes a name for an expression.
+    """
+    written = {root_of(region.buffer) for region, access in operator.regions() if "w" in access}
+
+    def settle(value: Any) -> Any:
+        if isinstance(value, Region):
+            return dataclasses.replace(value, mins=tuple(map(settle, value.mins)), extents=tuple(map(settle, value.extents)))
+        return hold(value) if isinstance(value, ir.PrimExpr) and not written.isdisjoint(sources(value)) else value
+
+    def sources(value: Any) -> set[Any]:
+        return {root_of(node.source) for node in walk_expr(value) if isinstance(node, ir.TensorLoad)}
+
+    return operator.replace(**{f.name: settle(getattr(operator, f.name)) for f in operator.operand_fields()})
