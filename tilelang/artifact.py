@@ -29,6 +29,11 @@ DIM_OPERATORS: Mapping[str, tuple[str, Callable[[int, int], int]]] = {
     "ceildiv": ("(-(-{a} // {b}))", lambda a, b: -(-a // b)),
     "min": ("min({a}, {b})", min),
     "max": ("max({a}, {b})", max),
+    # 1 where it holds, else 0; with min, max and eq to 0 for and, or and not
+    "lt": ("({a} < {b})", operator.lt),
+    "le": ("({a} <= {b})", operator.le),
+    "eq": ("({a} == {b})", operator.eq),
+    "ne": ("({a} != {b})", operator.ne),
 }
 
 
@@ -131,6 +136,8 @@ class KernelLaunch:
         shared_bytes: dynamic shared memory.
         cooperative: launch so that all blocks are co-resident (grid synchronisation).
         dependent_launch: programmatic dependent launch.
+        within: control flow of the host around the launch, outermost first: ``("loop", i, n)`` runs it for ``i`` from 0 to
+            ``n - 1``, ``("if", c)`` where the size ``c`` is not 0. Neighbours share the steps in which they agree.
     """
 
     symbol: str
@@ -143,6 +150,7 @@ class KernelLaunch:
     tensor_maps: tuple[TensorMapSpec, ...] = ()
     cooperative: bool = False
     dependent_launch: bool = False
+    within: tuple[tuple, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ class Order:
 
     def visit(self, stmt: Any) -> None:
         if isinstance(stmt, ir.While) or (isinstance(stmt, ir.For) and stmt.kind != ir.ForKind.PARALLEL):
-            self.written |= {self.root(b) for each in walk(stmt) for b, kind in _accesses(each) if kind == WRITE}
-        for buffer, kind in _accesses(stmt):
+            self.written |= {self.root(b) for each in walk(stmt) for b, kind in accesses(each) if kind == WRITE}
+        for buffer, kind in accesses(stmt):
             self.meet(self.root(buffer), kind)
         for child in children(stmt):
             self.visit(child)
@@ -80,7 +80,7 @@ class Order:
             self.found |= self.written | {buffer}
 
 
-def _accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
+def accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
     """(tensor, read or write) of a statement's own accesses, reads first."""
     if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
         regions = [(region.buffer, access) for region, access in decode(stmt.value).regions()]

@@ -32,7 +32,7 @@ def foreign_launch(kernel: Kernel, symbol: str, grid: tuple) -> KernelLaunch:
         args.append(("dim", name))
         dtypes.append(str(canonical(str(sizes[name].ty))))
     block = tuple(as_int(extent) for _, extent in kernel.threads)
-    return KernelLaunch(symbol, tuple(args), tuple(dtypes), grid, block, kernel.cluster_dims)
+    return KernelLaunch(symbol, tuple(args), tuple(dtypes), grid, block, kernel.cluster_dims, within=kernel.within)
 
 
 def _size_variables(func: Any) -> list[Any]:

@@ -91,6 +91,8 @@ def new_state(kernel: Kernel, target: Any, options: KernelOptions) -> KernelStat
     facts = Facts()
     for var, extent in (*kernel.blocks, *kernel.cluster, *kernel.threads):
         facts.bind_range(var, extent)
+    for var, extent in kernel.loops:
+        facts.bind_range(var, extent)
     for var, value in kernel.bindings:
         facts.bind_value(var, value)
     return KernelState(kernel, facts, options, target)
@@ -127,7 +129,7 @@ def _declare_names(state: KernelState) -> None:
     for var in dimension_variables(kernel.func):
         if var not in e.values:
             e.named(var)
-    for var, _ in (*kernel.blocks, *kernel.cluster, *kernel.threads):
+    for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads):
         e.named(var)
     for var, value in kernel.bindings:
         e.values[var] = e.value(value)
@@ -219,6 +221,7 @@ def write_text(state: KernelState) -> None:
         tensor_maps=tuple(maps),
         cooperative="tl::grid_sync" in printer.functions,
         dependent_launch="tl::pdl_wait" in printer.functions,
+        within=kernel.within,
     )
 
 
@@ -243,21 +246,11 @@ BUILTINS = frozenset(
 def _kernel_variables(kernel: Kernel) -> Iterator[Any]:
     yield from (param for param in kernel.func.params if not ir.is_buffer_var(param))
     yield from dimension_variables(kernel.func)
-    yield from (var for var, _ in (*kernel.blocks, *kernel.cluster, *kernel.threads))
+    yield from (var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads))
 
 
 def _grid(kernel: Kernel) -> tuple:
-    values = dict(kernel.bindings)
-    sizes = [to_dim(_substituted(extent, values)) for _, extent in kernel.blocks]
-    return tuple((sizes + [1, 1, 1])[:3])
-
-
-def _substituted(expr: Any, values: dict[Any, Any]) -> Any:
-    if not values or isinstance(expr, int):
-        return expr
-    from tilelang.transform.substitute import substitute
-
-    return substitute(expr, values)
+    return tuple(([to_dim(extent) for _, extent in kernel.blocks] + [1, 1, 1])[:3])
 
 
 def _launch_bounds(state: KernelState) -> str:
@@ -390,7 +383,7 @@ def _parameters(
             args.append(("scalar", str(param.name)))
             dtypes.append("handle" if pointer else str(dtype))
     scalars = {param for param in func.params if not ir.is_buffer_var(param)}
-    for var in dimension_variables(func):
+    for var in (*dimension_variables(func), *(var for var, _ in state.kernel.loops)):
         if var not in scalars and e.values[var].text in used:
             params.append(f"{c_type(str(var.ty))} {e.values[var].text}")
             args.append(("dim", str(var.name)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilelang.artifact import Dim, KernelLaunch, KernelParam
 from tilelang.dtypes import canonical
-from tilelang.target.cuda.host.text import INTEGER_BITS, MAP_BYTES, Names, tensor_maps
+from tilelang.target.cuda.host.text import INTEGER_BITS, MAP_BYTES, Names, launch_steps, tensor_maps
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.host.files import HostProgram
@@ -18,7 +18,7 @@ _RESERVED = (
     " stream runtime module config args given result shape strides extent floordiv floormod ceildiv min max bits"
 ).split()
 
-_OPERATORS = {"add": "({a} + {b})", "sub": "({a} - {b})", "mul": "({a} * {b})"}
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
 _NO_SIZE = "INT64_MIN / 4"
 """What division by zero gives: no tensor has that size, and no launch that extent."""
@@ -116,19 +116,37 @@ class _Entry:
         self.program = program
         self.names = Names([*_RESERVED, f"{program.name}_call", f"{program.name}_bind"])
         self.lines: list[str] = []
+        self.indent = ""
 
     def text(self) -> str:
         """``int32_t <name>_call(...)``."""
         parameters = [f"{_plain_type(param)} {self.names(param.name)}" for param in self.program.params]
         parameters += [f"int64_t {self.names(name)}" for name in self.program.dynamic]
         parameters.append("void* stream")
-        for index, launch in enumerate(self.program.launches):
-            self._launch(index, launch)
+        for what, detail in launch_steps(self.program.launches):
+            if what == "open":
+                self.lines.append(self._opened(detail))
+                self.indent += "  "
+            elif what == "close":
+                self.indent = self.indent[2:]
+                self.lines.append(f"{self.indent}}}")
+            else:
+                self._launch(detail, self.program.launches[detail])
         body = "\n".join(f"  {line}" for line in self.lines)
         return f"EXPORT int32_t {self.program.name}_call({', '.join(parameters)}) {{\n{body}\n  return 0;\n}}\n"
 
+    def _opened(self, step: tuple) -> str:
+        """The head of a loop or of a condition around launches."""
+        if step[0] == "if":
+            return f"{self.indent}if ({c_size(step[1], self.names)}) {{"
+        name = self.names(step[1])
+        return f"{self.indent}for (int64_t {name} = 0; {name} < {c_size(step[2], self.names)}; ++{name}) {{"
+
+    def _emit(self, line: str) -> None:
+        self.lines.append(self.indent + line)
+
     def _launch(self, index: int, launch: KernelLaunch) -> None:
-        emit = self.lines.append
+        emit = self._emit
         emit(f"{{ /* {launch.symbol} */")
         maps = tensor_maps(launch)
         for number, spec in maps.values():
@@ -168,7 +186,7 @@ def c_size(dim: Dim, names: Callable[[str], str]) -> str:
     if isinstance(dim, str):
         return names(dim)
     a, b = c_size(dim[1], names), c_size(dim[2], names)
-    return _OPERATORS.get(dim[0], dim[0] + "({a}, {b})").format(a=a, b=b)
+    return f"({a} {_INFIX[dim[0]]} {b})" if dim[0] in _INFIX else f"{dim[0]}({a}, {b})"
 
 
 def _plain_type(param: KernelParam) -> str:

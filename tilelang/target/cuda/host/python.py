@@ -9,7 +9,7 @@ import keyword
 from typing import TYPE_CHECKING
 
 from tilelang.artifact import Dim, dim_source
-from tilelang.target.cuda.host.text import Names, tensor_maps
+from tilelang.target.cuda.host.text import Names, launch_steps, tensor_maps
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.host.files import HostProgram
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def python_source(program: HostProgram) -> str:
     """The text of ``kernel.py``."""
-    names = Names([*keyword.kwlist, "runtime", "stream", "min", "max", f"{program.name}_call"])
+    names = Names([*keyword.kwlist, "runtime", "stream", "min", "max", "range", f"{program.name}_call"])
     parameters = [names(param.name) for param in program.params] + [names(name) for name in program.dynamic]
     lines = [
         f'"""Host of {program.name}: tensors come as addresses, sizes as integers; kernels are launched in order."""',
@@ -25,9 +25,23 @@ def python_source(program: HostProgram) -> str:
         "",
         f"def {program.name}_call({', '.join(['runtime', *parameters, 'stream'])}):",
     ]
-    for index, launch in enumerate(program.launches):
-        lines += [f"    {line}" for line in _launch(index, launch, names)]
+    indent = "    "
+    for what, detail in launch_steps(program.launches):
+        if what == "open":
+            lines.append(f"{indent}{_opened(detail, names)}")
+            indent += "    "
+        elif what == "close":
+            indent = indent[4:]
+        else:
+            lines += [f"{indent}{line}" for line in _launch(detail, program.launches[detail], names)]
     return "\n".join([*lines, ""]) if program.launches else "\n".join([*lines, "    return None", ""])
+
+
+def _opened(step: tuple, names: Names) -> str:
+    """The head of a loop or of a condition around launches."""
+    if step[0] == "if":
+        return f"if {_size(step[1], names)}:"
+    return f"for {names(step[1])} in range({_size(step[2], names)}):"
 
 
 def _launch(index: int, launch, names: Names) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any
 
 from tilelang.artifact import KernelLaunch, TensorMapSpec
 
@@ -35,3 +37,16 @@ class Names:
 def tensor_maps(launch: KernelLaunch) -> dict[str, tuple[int, TensorMapSpec]]:
     """Number and record of each of a launch's tensor maps, by name."""
     return {spec.name: (index, spec) for index, spec in enumerate(launch.tensor_maps)}
+
+
+def launch_steps(launches: Sequence[KernelLaunch]) -> Iterator[tuple[str, Any]]:
+    """What a host does, in order: ``("open", step)`` of :attr:`~tilelang.artifact.KernelLaunch.within`, ``("close", None)``,
+    and ``("launch", number)``."""
+    within: tuple[tuple, ...] = ()
+    for index, launch in enumerate(launches):
+        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(within, launch.within)))
+        yield from (("close", None) for _ in within[kept:])
+        yield from (("open", step) for step in launch.within[kept:])
+        yield "launch", index
+        within = launch.within
+    yield from (("close", None) for _ in within)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -10,8 +11,13 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
+from tilelang.ir.text import expr_text
+from tilelang.target.cuda.tile.host_flow import HostValues, host_value
 
 _ONE = (1, 1, 1)
+
+MOST_COPIES = 16
+"""Iterations of a loop around kernels that become kernels of their own, each with its number in it."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,8 @@ class Kernel:
         threads: (variable, extent) along x, y, z.
         body: the statements of the kernel.
         bindings: host values that the kernel may use.
+        loops: (variable, extent) of each loop of the host around the kernel, which the kernel gets as an argument.
+        within: control flow of the host around the launch; see :attr:`~tilelang.artifact.KernelLaunch.within`.
     """
 
     name: str
@@ -35,6 +43,8 @@ class Kernel:
     threads: tuple[tuple[Any, int], ...]
     body: Any
     bindings: tuple[tuple[Any, Any], ...] = ()
+    loops: tuple[tuple[Any, Any], ...] = ()
+    within: tuple[tuple, ...] = ()
 
     @property
     def thread_count(self) -> int:
@@ -58,13 +68,14 @@ def split_kernels(func: Any) -> list[Kernel]:
         CompileError: a host statement that a launch sequence cannot express.
     """
     name = str(func.attrs["global_symbol"])
-    found: list[Kernel] = []
-    _collect(func.body, func, [], [], found)
+    collected = _Collector(func)
+    collected.visit(func.body, ())
+    found = collected.found
     if not found:
         raise CompileError(f"{name} has no kernel", hint="open one: with T.Kernel(...) as ...:")
     if len(found) == 1:
-        return [_renamed(found[0], f"{name}_kernel")]
-    return [_renamed(kernel, f"{name}_kernel_{index}") for index, kernel in enumerate(found)]
+        return [replace(found[0], name=f"{name}_kernel")]
+    return [replace(kernel, name=f"{name}_kernel_{index}") for index, kernel in enumerate(found)]
 
 
 def check_strides(func: Any) -> None:
@@ -80,46 +91,105 @@ def check_strides(func: Any) -> None:
             )
 
 
-def _renamed(kernel: Kernel, name: str) -> Kernel:
-    return Kernel(name, kernel.func, kernel.blocks, kernel.cluster, kernel.threads, kernel.body, kernel.bindings)
+class _Collector:
+    """Finds kernels in program order; the values and views that the host declares before one are known in it.
 
+    Attributes:
+        found: the kernels.
+        within: the loops and conditions of the host around the next one.
+    """
 
-def _collect(stmt: Any, func: Any, bindings: list, views: list, found: list[Kernel]) -> None:
-    """Finds the kernels in ``stmt``; the values and views that the host declares before one are known in it."""
-    if isinstance(stmt, ir.SeqStmt):
-        for child in stmt.seq:
-            _collect(child, func, bindings, views, found)
-    elif isinstance(stmt, ir.Bind):
-        bindings.append((stmt.var, stmt.value))
-    elif isinstance(stmt, ir.DeclBuffer):
-        views.append(stmt)
-    elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
-        found.append(_kernel(stmt, func, tuple(bindings), views))
-    elif isinstance(stmt, ir.AttrStmt):
-        _collect(stmt.body, func, bindings, views, found)
-    elif isinstance(stmt, ir.For) and isinstance(as_int(stmt.extent), int):
-        for step in range(as_int(stmt.extent)):
-            value = ir.IntImm(str(stmt.loop_var.ty), as_int(stmt.min) + step)
-            _collect(stmt.body, func, [*bindings, (stmt.loop_var, value)], views, found)
-    elif isinstance(stmt, (ir.AssertStmt, ir.AllocBuffer)) or _is_nothing(stmt):
-        return
-    else:
-        raise CompileError(
-            f"a {type(stmt).__name__} between kernels cannot be launched on CUDA",
-            location_of(stmt.span),
-            hint="move it into a kernel, or into the Python code that calls the kernels",
-        )
+    def __init__(self, func: Any):
+        self.func = func
+        self.host = HostValues(func)
+        self.views: list[Any] = []
+        self.found: list[Kernel] = []
+        self.within: tuple[tuple, ...] = ()
+
+    def visit(self, stmt: Any, guards: tuple[Any, ...]) -> None:
+        """Collects from a statement; ``guards`` are conditions around it that the host cannot decide."""
+        if isinstance(stmt, ir.SeqStmt):
+            for child in stmt.seq:
+                self.visit(child, guards)
+        elif isinstance(stmt, ir.Bind):
+            self.host.name(stmt)
+        elif isinstance(stmt, ir.DeclBuffer):
+            self.views.append(stmt)
+        elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
+            self._kernel(stmt, guards)
+        elif isinstance(stmt, ir.AttrStmt):
+            self.visit(stmt.body, guards)
+        elif isinstance(stmt, ir.For):
+            self._loop(stmt, guards)
+        elif isinstance(stmt, ir.IfThenElse):
+            self._branch(stmt, guards)
+        elif not isinstance(stmt, (ir.AssertStmt, ir.AllocBuffer)) and not _is_nothing(stmt):
+            raise CompileError(
+                f"a {type(stmt).__name__} between kernels cannot be launched on CUDA",
+                location_of(stmt.span),
+                hint="move it into a kernel, or into the Python code that calls the kernels",
+            )
+
+    def _loop(self, stmt: Any, guards: tuple[Any, ...]) -> None:
+        first, extent = (as_int(self.host.resolved(value)) for value in (stmt.min, stmt.extent))
+        if isinstance(extent, int) and extent <= MOST_COPIES:
+            for step in range(extent):
+                self.host.values[stmt.loop_var] = first + ir.IntImm(str(stmt.loop_var.ty), step)
+                self.visit(stmt.body, guards)
+            return
+        known = host_value(extent, self.host.names)
+        if known is None:
+            raise CompileError(
+                f"how often kernels are launched is not known before they run: {expr_text(extent)}", location_of(stmt.span),
+                hint="let the loop run over sizes and integer arguments, or move it into a kernel",
+            )  # fmt: skip
+        counter = ir.Var(self._unique(str(stmt.loop_var.name)), str(stmt.loop_var.ty))
+        self.host.will_write(stmt)  # what it reads in one iteration, the iterations before it may have written
+        with self.host.inside((counter, extent), {stmt.loop_var: first + counter}):
+            self._inside(("loop", str(counter.name), known), stmt.body, guards)
+
+    def _branch(self, stmt: Any, guards: tuple[Any, ...]) -> None:
+        condition = self.host.resolved(stmt.condition)
+        known = host_value(condition, self.host.names)
+        changed = self.host.tensors(condition) & self.host.will_write(stmt)
+        if known is None and changed:
+            raise CompileError(
+                f"a condition around kernels reads {sorted(str(b.name) for b in changed)[0]}, which they write",
+                location_of(stmt.span), hint="on CUDA each kernel evaluates it: let them write to another tensor",
+            )  # fmt: skip
+        for body, holds in ((stmt.then_case, True), (stmt.else_case, False)):
+            if body is None:
+                continue
+            if known is None:
+                self.visit(body, (*guards, condition if holds else ir.Not(condition)))
+            else:
+                self._inside(("if", known if holds else ("eq", known, 0)), body, guards)
+
+    def _inside(self, step: tuple, body: Any, guards: tuple[Any, ...]) -> None:
+        outer, self.within = self.within, (*self.within, step)
+        self.visit(body, guards)
+        self.within = outer
+
+    def _unique(self, name: str) -> str:
+        taken = {str(param.name) for param in self.func.params} | set(self.host.names.values())
+        taken |= {step[1] for kernel in self.found for step in kernel.within if step[0] == "loop"}
+        return next(found for found in chain([name], (f"{name}_{k}" for k in count(1))) if found not in taken)
+
+    def _kernel(self, stmt: Any, guards: tuple[Any, ...]) -> None:
+        self.host.will_write(stmt)
+        self.host.check_use(stmt)
+        groups: dict[str, list] = {"blockIdx": [], "clusterCtaIdx": [], "threadIdx": []}
+        while isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
+            family = str(stmt.node.thread_tag).partition(".")[0]
+            groups[family].append((stmt.node.var, as_int(self.host.resolved(stmt.value))))
+            stmt = stmt.body
+        for guard in reversed(guards):
+            stmt = ir.IfThenElse(guard, stmt, None)
+        body = ir.SeqStmt([*self.views, stmt]) if self.views else stmt
+        blocks, cluster, threads = (tuple(group) for group in groups.values())
+        values = tuple(self.host.values.items())
+        self.found.append(Kernel("", self.func, blocks, cluster, threads, body, values, self.host.loops, self.within))
 
 
 def _is_nothing(stmt: Any) -> bool:
     return isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.IntImm)
-
-
-def _kernel(stmt: Any, func: Any, bindings: tuple, views: list) -> Kernel:
-    groups: dict[str, list] = {"blockIdx": [], "clusterCtaIdx": [], "threadIdx": []}
-    while isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
-        family = str(stmt.node.thread_tag).partition(".")[0]
-        groups[family].append((stmt.node.var, as_int(stmt.value)))
-        stmt = stmt.body
-    body = ir.SeqStmt([*views, stmt]) if views else stmt
-    return Kernel("", func, tuple(groups["blockIdx"]), tuple(groups["clusterCtaIdx"]), tuple(groups["threadIdx"]), body, bindings)
