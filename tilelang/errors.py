@@ -95,6 +95,10 @@ class CacheWarning(UserWarning):
     """The kernel cache could not do all it should; the kernel is right all the same."""
 
 
+class IgnoredParameterWarning(UserWarning):
+    """A parameter that is accepted for other releases' programs, and has no effect, was set."""
+
+
 ON_THE_SIMULATOR = "TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors"
 """What to do where there is no GPU."""
 

@@ -16,6 +16,7 @@ BELOW = {
     "env": "",
     "log": "",
     "errors": "env",
+    "ignored": "errors",
     "policy": "",
     "refusals": "errors",
     "artifact": "",
@@ -28,7 +29,7 @@ BELOW = {
     "layout": "refusals dtypes errors",
     "tileop": "ir dtypes errors policy",
     "frontend": "keywords tileop ir artifact sizes dtypes storage errors",
-    "language": "refusals frontend tileop ir layout dtypes policy errors",
+    "language": "ignored refusals frontend tileop ir layout dtypes policy errors",
     "transform": "refusals tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": "transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors",
@@ -38,12 +39,12 @@ BELOW = {
     "cache": "fingerprint artifact env errors",
     "option": "cache",
     "utils": "target frontend ir refusals artifact dtypes errors",
-    "profiler": "refusals keywords utils artifact",
+    "profiler": "ignored refusals keywords utils artifact",
     "jit": (
-        "refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop ir profiler"
-        " option artifact storage dtypes env errors"
+        "ignored refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop ir"
+        " profiler option artifact storage dtypes env errors"
     ),
-    "autotuner": "refusals keywords jit cache fingerprint profiler utils errors",
+    "autotuner": "ignored refusals keywords jit cache fingerprint profiler utils errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 

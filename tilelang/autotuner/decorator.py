@@ -11,6 +11,7 @@ from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
 from tilelang.autotuner.configs import Configs, expand
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, ProfileArgs
 from tilelang.errors import CompileError, TileLangError, concise
+from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
 from tilelang.jit.portable import by_name
 from tilelang.keywords import near_keywords
@@ -114,6 +115,7 @@ def autotune(
     Args:
         do_not_specialize: accepted for compatibility; results are remembered for the values of all arguments.
     """
+    ignored("autotune", do_not_specialize=do_not_specialize)
     from tilelang.utils.tensor import TensorSupplyType
 
     profile = ProfileArgs(

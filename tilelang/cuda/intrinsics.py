@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.ignored import ignored
 from tilelang.layout import TileLayout, make_swizzled_layout
 from tilelang.refusals import attributes
 
@@ -25,6 +26,7 @@ def make_mma_swizzle_layout(shared_buf: Any, is_smooth: bool = False) -> TileLay
         shared_buf: a shared buffer.
         is_smooth: accepted for compatibility.
     """
+    ignored("make_mma_swizzle_layout", is_smooth=is_smooth)
     return make_swizzled_layout(shared_buf)
 
 

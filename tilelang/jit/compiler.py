@@ -17,6 +17,7 @@ from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import is_program
+from tilelang.ignored import ignored
 from tilelang.ir.text import program_text
 from tilelang.jit.includes import user_files
 from tilelang.jit.interpreted import interpreted
@@ -82,6 +83,8 @@ def lower(
     Args:
         runtime_only, enable_host_codegen, enable_device_compile: accepted for compatibility; the artifact always has everything.
     """
+    ignored("lower", runtime_only=runtime_only, enable_host_codegen=enable_host_codegen)
+    ignored("lower", enable_device_compile=enable_device_compile)
     try:
         options = resolve_options(
             out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags

@@ -18,6 +18,7 @@ from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.watch import CALL, ITEM, Watch
+from tilelang.ignored import ignored
 from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
@@ -296,6 +297,7 @@ def jit(
     Returns:
         JitFunction: callable like the function that it decorates.
     """
+    ignored("jit", debug_root_path=debug_root_path)
     options = {
         "out_idx": out_idx,
         "target": target,

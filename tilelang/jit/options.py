@@ -14,6 +14,7 @@ from tilelang.cache.keys.installed import package_version
 from tilelang.cache.keys.versions import executable_content, executable_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
+from tilelang.ignored import ignored
 from tilelang.target.info import TargetInfo, parse_target
 from tilelang.target.toolchain import c_compiler
 
@@ -77,6 +78,7 @@ def resolve_options(
         UnsupportedBackendError: the backend does not run that target's kernels.
         CompileError: an unknown pass configuration.
     """
+    ignored("compile", target_host=target_host)
     env.warn_unknown()
     if env.get("TILELANG_INTERPRET"):
         target, execution_backend = "interpret", "auto"

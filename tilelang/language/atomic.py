@@ -10,6 +10,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
 from tilelang.frontend.values import as_expr
+from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.language import calls
 from tilelang.tileop.atomic import AtomicTile
@@ -81,16 +82,19 @@ def atomic_add(
         CopyShapeError: the tiles differ in shape.
         CompileError: an unknown memory order; ``return_prev`` with a tile.
     """
+    ignored("T.atomic_add", annotations=annotations)
     return _update("add", dst, value, memory_order, return_prev, use_tma)
 
 
 def atomic_max(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, annotations: Any = None) -> Any:
     """``dst = max(dst, value)``, atomically; arguments as in :func:`atomic_add`."""
+    ignored("T.atomic_max", annotations=annotations)
     return _update("max", dst, value, memory_order, return_prev)
 
 
 def atomic_min(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, annotations: Any = None) -> Any:
     """``dst = min(dst, value)``, atomically; arguments as in :func:`atomic_add`."""
+    ignored("T.atomic_min", annotations=annotations)
     return _update("min", dst, value, memory_order, return_prev)
 
 

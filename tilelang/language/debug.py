@@ -9,6 +9,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import Text, as_expr, is_symbolic
+from tilelang.ignored import ignored, unless
 from tilelang.language.calls import is_tile
 from tilelang.language.math import condition
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
@@ -23,6 +24,7 @@ def print(*values: Any, obj: Any = None, msg: str = "", warp_group_id: int = 0, 
         obj, msg: a value and the text before it, by name.
         warp_group_id, warp_id: accepted for compatibility; the first thread of the block prints buffers.
     """
+    ignored("T.print", warp_group_id=unless(0, warp_group_id), warp_id=unless(0, warp_id))
     if len(values) > 2 and isinstance(values[1], str) and all(isinstance(number, int) for number in values[2:]):
         values = values[:2]
     values = (*((msg,) if msg else ()), *(() if obj is None else (obj,)), *values)

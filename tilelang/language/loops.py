@@ -12,6 +12,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.builder import Builder, current, sequence
 from tilelang.frontend.loops import LoopSpec, bound, span_of_range
 from tilelang.frontend.values import as_expr
+from tilelang.ignored import ignored, unless
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.language.math import condition as as_condition
@@ -202,6 +203,7 @@ def Persistent(
         index: this block's number, 0 to ``wave_size`` - 1.
         group_size: tiles of the last axis that are handled together, where it divides that axis.
     """
+    ignored("T.Persistent", num_stages=unless(0, num_stages))
     sizes, wave = tuple(map(as_expr, domain)), as_expr(wave_size)
     waves = as_int((_product(sizes) + (wave - 1)) // wave)
     return _PersistentSpec(

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical, is_dtype
 from tilelang.errors import CompileError
+from tilelang.ignored import ignored, unless
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,7 @@ LocalBuffer = _TensorFactory("local")
 
 def ptr(dtype: Any = "float32", storage_scope: str = "global", **_: Any) -> PointerSpec:
     """A raw device pointer argument to elements of ``dtype``."""
+    ignored("T.ptr", storage_scope=unless("global", storage_scope))
     return PointerSpec(canonical(dtype))
 
 

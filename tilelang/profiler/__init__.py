@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tilelang.artifact import KernelParam, dim_names
+from tilelang.ignored import ignored
 from tilelang.keywords import near_keywords
 from tilelang.profiler.bench import do_bench
 from tilelang.refusals import attributes
@@ -139,6 +140,7 @@ class Profiler:
         profiler: str | None = None,
     ) -> float | list[float]:
         """Milliseconds of a call of the kernel, or of ``func`` on the same inputs; see :func:`.do_bench`."""
+        ignored("do_bench", profiler=profiler)
         inputs = list(input_tensors) if input_tensors is not None else self.inputs(dynamic_symbolic_constraints)
         call = func or self.kernel
         return do_bench(

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tilelang.ignored import ignored, unless
 from tilelang.keywords import near_keywords
 from tilelang.refusals import attributes
 
@@ -56,6 +57,7 @@ def do_bench(
     Raises:
         ValueError: unknown ``return_mode`` or ``backend``.
     """
+    ignored("do_bench", fast_flush=unless(True, fast_flush))
     if return_mode not in _REDUCTIONS:
         raise ValueError(f"return_mode={return_mode!r} is none of {', '.join(_REDUCTIONS)}")
     if backend not in _CLOCKS:

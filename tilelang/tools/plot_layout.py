@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from tilelang.ignored import ignored, unless
 from tilelang.layout import FragmentLayout
 
 _CELL = (64, 36)
@@ -36,6 +37,7 @@ def plot_layout(
     Returns:
         The file.
     """
+    ignored("plot_layout", colormap=colormap, formats=unless("svg", formats))
     shape = tuple(int(extent) for extent in layout.shape)
     rows = itertools.product(*(range(extent) for extent in shape[:-1]))
     cells = [[_cell(layout, (*row, column)) for column in range(shape[-1])] for row in rows]

@@ -13,6 +13,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.tiles import Part, StridedSlice, as_tile, assign
 from tilelang.frontend.values import as_expr
+from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.language.math import And, if_then_else
@@ -90,6 +91,7 @@ def copy(
     Raises:
         CopyShapeError: the extents differ (axes of length one aside).
     """
+    ignored("T.copy", annotations=annotations)
     if isinstance(src, StridedSlice) or isinstance(dst, StridedSlice):
         _copy_elements(src, dst)
         return
@@ -109,6 +111,7 @@ def async_copy(
     src: Any, dst: Any, *, coalesced_width: int | None = None, annotations: Any = None, loop_layout: Any = None
 ) -> None:
     """A copy from global to shared memory that is complete after ``T.ptx_wait_group``; on the CPU, at once."""
+    ignored("T.async_copy", annotations=annotations)
     source, target = _pair(src, dst, "T.async_copy")
     layout = None if loop_layout is None else loop_layout.to_text()
     require_kernel("T.async_copy").perform(
@@ -134,6 +137,7 @@ def tma_copy(
         cluster_mask: blocks of the cluster that receive the tile.
         leader_scope_threads: threads that share one issuing leader.
     """
+    ignored("T.tma_copy", annotations=annotations)
     source, target = _pair(src, dst, "T.tma_copy")
     signal = None if barrier is None else as_region(barrier, "T.tma_copy")
     require_kernel("T.tma_copy").perform(
@@ -144,6 +148,7 @@ def tma_copy(
 
 def transpose(src: Any, dst: Any, annotations: Any = None) -> None:
     """``dst[..., j, i] = src[..., i, j]``: the last two axes of a tile exchanged."""
+    ignored("T.transpose", annotations=annotations)
     require_kernel("T.transpose").perform(Transpose(as_region(src, "T.transpose"), as_region(dst, "T.transpose")))
 
 
@@ -168,6 +173,7 @@ def c2d_im2col(
     Args:
         kernel, stride, dilation, pad: of the square convolution.
     """
+    ignored("T.c2d_im2col", annotations=annotations)
     image, tile = as_region(img, "T.c2d_im2col"), as_region(col, "T.c2d_im2col")
     if len(image.extents) != 4 or len(tile.shape) != 2:
         raise CompileError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
@@ -187,9 +193,11 @@ def _fill(what: str, buffer: Any, value: Any) -> None:
 
 def fill(buffer: Any, value: Any, annotations: Any = None) -> None:
     """Sets every element of a buffer or slice to ``value``."""
+    ignored("T.fill", annotations=annotations)
     _fill("T.fill", buffer, value)
 
 
 def clear(buffer: Any, annotations: Any = None) -> None:
     """Sets every element of a buffer or slice to zero."""
+    ignored("T.clear", annotations=annotations)
     _fill("T.clear", buffer, 0)

@@ -8,6 +8,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import as_expr, is_symbolic
+from tilelang.ignored import ignored
 from tilelang.ir.region import Region
 from tilelang.policy import GemmWarpPolicy
 from tilelang.tileop.gemm import Gemm, GemmSparse
@@ -60,6 +61,7 @@ def gemm(
         GemmShapeError, GemmDtypeError: the operands do not fit.
         CompileError: another ``k_pack``.
     """
+    ignored("T.gemm", annotations=annotations)
     if type(k_pack) is not int or k_pack not in (1, 2):
         raise CompileError(f"T.gemm k_pack must be an int equal to 1 or 2, got {k_pack!r}")
     _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "gemm", wg_wait, mbar, k_pack)
@@ -76,6 +78,7 @@ def wgmma_gemm(
     annotations: Any = None,
 ) -> None:
     """Like :func:`gemm`, by warp-group instructions that stay in flight until ``T.wait_wgmma`` (sm_90a)."""
+    ignored("T.wgmma_gemm", annotations=annotations)
     _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "wgmma", -1)
 
 
@@ -93,6 +96,7 @@ def tcgen05_gemm(
     annotations: Any = None,
 ) -> None:
     """Like :func:`gemm`, by fifth-generation tensor cores; ``mbar`` is signalled when the product is complete (sm_100a)."""
+    ignored("T.tcgen05_gemm", use_2cta=use_2cta, annotations=annotations)
     _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "tcgen05", -1, mbar)
 
 
@@ -117,6 +121,7 @@ def gemm_sp(
             groups from the low bits of a word up. Of float32, one of two elements is kept: 0b0100 the first, 0b1110 the second.
         B, C: as in :func:`gemm`.
     """
+    ignored("T.gemm_sp", annotations=annotations)
     require_kernel("T.gemm_sp").perform(
         GemmSparse(_operand(A_sparse), as_region(E, "T.gemm_sp"), _operand(B), _operand(C), _clear(clear_accum),
                    bool(transpose_A), bool(transpose_B), bool(transpose_E), int(policy), int(wg_wait))

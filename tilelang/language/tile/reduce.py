@@ -8,6 +8,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.tiles import Slice
+from tilelang.ignored import ignored, unless
 from tilelang.ir.region import Region
 from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, Scan, fits
 
@@ -49,6 +50,7 @@ def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch
     Args:
         reduce_type: ``"sum"``, ``"max"``, ``"min"``, ``"abssum"``, ``"absmax"``, ``"bitand"``, ``"bitor"`` or ``"bitxor"``.
     """
+    ignored("T.reduce", batch=unless(1, batch))
     if reduce_type not in REDUCE_KINDS:
         raise CompileError(f"T.reduce: {reduce_type!r} is none of {', '.join(REDUCE_KINDS)}")
     what = f"T.reduce_{reduce_type}"
@@ -67,7 +69,8 @@ def _reducer(kind: str, meaning: str) -> Any:
         nan_propagate: bool = False,
         annotations: Any = None,
     ) -> None:
-        reduce(buffer, out, kind, dim, clear, batch, nan_propagate)
+        ignored(f"T.reduce_{kind}", batch=unless(1, batch), annotations=annotations)
+        reduce(buffer, out, kind, dim, clear, nan_propagate=nan_propagate)
 
     function.__name__ = function.__qualname__ = f"reduce_{kind}"
     function.__doc__ = f"""{meaning} along one axis of a tile.
@@ -104,9 +107,11 @@ def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
     """Inclusive running sums along ``dim``, from the end with ``reverse``; into ``src`` itself without ``dst``."""
+    ignored("T.cumsum", annotations=annotations)
     _scan("sum", src, dst, dim, reverse)
 
 
 def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
     """Inclusive running maxima along ``dim``, from the end with ``reverse``; into ``src`` itself without ``dst``."""
+    ignored("T.cummax", annotations=annotations)
     _scan("max", src, dst, dim, reverse)

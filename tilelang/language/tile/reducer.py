@@ -20,6 +20,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.loops import each_element
 from tilelang.frontend.values import as_expr
+from tilelang.ignored import ignored, unless
 from tilelang.language import calls, limits, math
 from tilelang.tileop.copy import Copy, Fill
 from tilelang.tileop.reduce import FinalizeReducer
@@ -85,6 +86,7 @@ def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations:
     Raises:
         CompileError: no reducer; or one with a value of its own (``T.reducer_init``), and no ``dst``.
     """
+    ignored("T.finalize_reducer", batch=unless(1, batch), annotations=annotations)
     operation = _operation("T.finalize_reducer", reducer)
     builder = require_kernel("T.finalize_reducer")
     region, seed = as_region(reducer), builder.reducer_seeds.get(reducer)

@@ -1,0 +1,80 @@
+"""Parameters without effect warn once when they are set, and the page on the language lists them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang.errors import IgnoredParameterWarning
+from tilelang.ignored import ignored, reset, unless
+
+PACKAGE = Path(tilelang.__file__).parent
+PAGE = (PACKAGE.parent / "docs" / "language.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def nothing_warned():
+    reset()
+    yield
+    reset()
+
+
+def sample(hint=None, flag=False, size=1):
+    ignored("sample", hint=hint, flag=flag, size=unless(1, size))
+
+
+def test_a_value_other_than_the_default_warns_once():
+    with pytest.warns(IgnoredParameterWarning) as caught:
+        sample(hint=3)
+        sample(hint=4)
+        sample(size=2)
+    assert [str(each.message) for each in caught] == ["sample: hint=3 has no effect", "sample: size=2 has no effect"]
+    assert caught[0].filename == __file__
+
+
+def test_defaults_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sample()
+        sample(hint="", flag=False, size=1)
+
+
+def factory(n, annotations):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((n,), "float32")
+            T.copy(A, tile, annotations=annotations)
+            T.copy(tile, B)
+
+    return main
+
+
+def test_a_program_with_an_ignored_annotation_is_compiled_and_keeps_its_shortcut():
+    with pytest.warns(IgnoredParameterWarning, match=r"T\.copy: annotations="):
+        kernel = tilelang.jit(out_idx=[-1], target="cpu")(factory)(64, ("unknown", 1))
+    assert kernel.source_reason == ""
+
+
+def calls() -> Iterator[tuple[str, list[str]]]:
+    """(function, parameters) of each call of ``ignored`` in the package."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ignored":
+                yield ast.unparse(node.args[0]).strip("f'").partition("{")[0], [keyword.arg for keyword in node.keywords]
+
+
+def test_the_page_lists_every_one():
+    section = PAGE.partition("## Parameters without effect")[2].partition("\n## ")[0]
+    found = list(calls())
+    assert len(found) > 25
+    for function, names in found:
+        rows = [row for row in section.splitlines() if re.search(rf"\b{re.escape(function)}", row)]
+        assert any(all(f"`{name}`" in row for name in names) for row in rows), (function, names)
