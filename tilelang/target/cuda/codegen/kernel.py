@@ -27,6 +27,7 @@ from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION,
 from tilelang.target.cuda.inference.layouts import ThreadScope, check_fragments
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.search import infer
+from tilelang.target.cuda.inference.sections import partly_written
 from tilelang.target.cuda.ir.code import Block
 from tilelang.target.cuda.ir.cpp_types import byte_count, c_type, is_packed
 from tilelang.target.cuda.ir.printer import Printer
@@ -295,7 +296,7 @@ def _thread_number(kernel: Kernel) -> str:
 
 def _local_declarations(state: KernelState, printer: Printer) -> list[str]:
     e = state.emitter
-    lines = []
+    lines, zeroed = [], e.padded | partly_written(state.tree, e.layouts.conversions)
     for buffer in [*state.tree.allocations, *e.local_buffers]:
         scope, dtype = buffer.scope(), str(buffer.dtype)
         name = e.array_names[buffer]
@@ -305,7 +306,7 @@ def _local_declarations(state: KernelState, printer: Printer) -> list[str]:
             layout = e.layouts.fragments.get(buffer)
             count = layout.registers if layout is not None else _elements(buffer)
             # Elements of four bits are stored one by one, beside what is there.
-            zero = " = {}" if is_packed(dtype) or buffer in e.padded else ""
+            zero = " = {}" if is_packed(dtype) or buffer in zeroed else ""
             count = (count + 1) // 2 if is_packed(dtype) else count
             lines.append(f"  alignas(16) {c_type(dtype)} {name}[{count}]{zero};")
         elif not scope.startswith("shared"):

@@ -31,6 +31,7 @@ from tilelang.target.cuda.tile.tree import (
     Parallel,
     Repeat,
     Scalar,
+    Scope,
     Sequence,
     TileTree,
     accesses_of,
@@ -111,8 +112,11 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
     values = {old: _like(old, scope) for old in family}
     copies = _Copies(values, keep_operators=scope == FRAGMENT)
     inner = [copies.of(node) for node in section.nodes]
-    before = [] if _starts_anew(section, set(family)) else [_move(family[0], values[family[0]], section)]
-    after = [_move(values[family[0]], family[0], section)] if is_written(section.nodes, set(family)) else []
+    alone = buffer.scope() == FRAGMENT and not _is_used_elsewhere(tree, section, set(family))
+    keeps = alone or _starts_anew(section, set(family))
+    before = [] if keeps else [_move(family[0], values[family[0]], section)]
+    leaves = not alone and is_written(section.nodes, set(family))
+    after = [_move(values[family[0]], family[0], section)] if leaves else []
     return _rewritten(tree, section, values, copies.renewed, (before, inner, after))
 
 
@@ -188,12 +192,37 @@ def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
     return any(buffer in family and "w" in access for top in nodes for node in walk(top) for buffer, access in touched(node))
 
 
+def _is_used_elsewhere(tree: TileTree, section: Section, family: set[Any]) -> bool:
+    """Whether a statement outside of a section touches a fragment."""
+    within = {node for top in section.nodes for node in walk(top)}
+    return any(buffer in family for node in walk(tree.root) if node not in within for buffer, _ in touched(node))
+
+
 def _starts_anew(section: Section, family: set[Any]) -> bool:
     """Whether the first statement that touches a fragment overwrites all of it, so that its old values are not needed."""
     for node in section.nodes:
         if any(buffer in family for inner in walk(node) for buffer, _ in touched(inner)):
             return overwrites(node, family)
     return True
+
+
+def partly_written(tree: TileTree, conversions: Iterable[Any]) -> set[Any]:
+    """The fragments that conversions move as a whole although the program may not have written every element before."""
+    moved = {tree.root_of(buffer) for node in conversions for buffer, access in touched(node) if "r" in access}
+    return {root for root in moved if root.scope() == FRAGMENT and not _begins_whole(tree.root, set(family_of(tree, root)))}
+
+
+def _begins_whole(node: Any, family: set[Any]) -> bool:
+    """Whether the first statement inside of a node that touches a fragment is certainly run, and overwrites all of it."""
+    if isinstance(node, (Sequence, Scope)) or (isinstance(node, Loop) and _is_certainly_run(node.stmt.extent)):
+        first = next((each for each in inside(node) if any(b in family for inner in walk(each) for b, _ in touched(inner))), None)
+        return first is not None and _begins_whole(first, family)
+    return overwrites(node, family)
+
+
+def _is_certainly_run(extent: Any) -> bool:
+    count = as_int(extent)
+    return isinstance(count, int) and count > 0
 
 
 def overwrites(node: Any, family: set[Any]) -> bool:

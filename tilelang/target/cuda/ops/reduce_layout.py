@@ -26,7 +26,8 @@ def reduces_to(op: Any, source: FragmentLayout, target: FragmentLayout) -> bool:
     """Whether a reduction leaves its result where ``target`` has it; registers may be numbered differently."""
     expected = source.project(op.dim, len(target.shape) == len(source.shape))
     counts = ([[m.extent for m in axis if m.unit == REGISTER] for axis in layout.modes] for layout in (expected, target))
-    return expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)
+    alike = expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)
+    return alike and stays_in_rows(source, target, op.dim)
 
 
 def reduction_cost(op: Any, fragments: Mapping[Any, FragmentLayout]) -> float:

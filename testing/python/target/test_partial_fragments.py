@@ -1,0 +1,64 @@
+"""Fragments of which parts are written, in kernels whose layouts need conversions."""
+
+from __future__ import annotations
+
+import torch
+
+import tilelang.language as T
+from testing.python.target.definition import check_meaning
+
+
+def test_a_conversion_of_a_half_written_fragment():
+    @T.prim_func
+    def main(X: T.Tensor((8, 8), "float32"), Y: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1, threads=64):
+            f, g = T.alloc_fragment((8, 8), "float32"), T.alloc_fragment((8, 8), "float32")
+            for i, j in T.Parallel(4, 8):
+                f[i, j] = X[i, j]
+            for i, j in T.Parallel(4, 4):
+                g[i, j] = f[j, i]
+            for i, j in T.Parallel(4, 4):
+                f[i, j] += g[j, i]
+            for i, j in T.Parallel(4, 8):
+                Y[i, j] = f[i, j]
+
+    x = torch.randint(-9, 9, (8, 8)).float()
+    _, y = check_meaning(main, x, torch.zeros(8, 8))
+    assert torch.equal(y[:4, :4], 2 * x[:4, :4]) and torch.equal(y[:4, 4:], x[:4, 4:])
+
+
+def test_a_fragment_that_a_loop_alone_uses_needs_no_copy_before_it():
+    @T.prim_func
+    def main(X: T.Tensor((3, 3), "float32"), Y: T.Tensor((5,), "float32"), Z: T.Tensor((5, 5), "float32")):
+        with T.Kernel(1, threads=64):
+            s, h = T.alloc_shared((3, 3), "float32"), T.alloc_fragment((5, 5), "float32")
+            f, g = T.alloc_fragment((5,), "float32"), T.alloc_fragment((5,), "float32")
+            T.copy(X, s)
+            T.clear(f)
+            T.fill(g, 1)
+            T.fill(h, 1)
+            for _ in T.serial(40):
+                T.reduce_sum(s, f[1:4], dim=0, clear=False)
+                for i in T.Parallel(5):
+                    g[i] = f[4 - i]
+                for i in T.Parallel(5):
+                    f[i] = T.min(f[i], g[i])
+            T.copy(f, Y)
+            T.copy(h, Z)
+
+    check_meaning(main, torch.ones(3, 3), torch.zeros(5), torch.zeros(5, 5))
+
+
+def test_a_reduction_into_a_part_of_a_fragment():
+    @T.prim_func
+    def main(X: T.Tensor((2, 2), "float32"), Y: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=64):
+            s, f = T.alloc_shared((2, 2), "float32"), T.alloc_fragment((4,), "float32")
+            T.copy(X, s)
+            T.clear(f)
+            T.reduce_sum(s, f[0:2], dim=0, clear=False)
+            for i in T.Parallel(4):
+                f[i] = T.min(f[i], 1)
+            T.copy(f, Y)
+
+    check_meaning(main, torch.tensor([[1.0, -3], [2, 1]]), torch.zeros(4))
