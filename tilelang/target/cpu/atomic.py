@@ -1,7 +1,8 @@
 """``T.atomic_*``: one hardware atomic instruction an element, or a compare-and-swap loop where there is none.
 
 An atomic helper takes the address of the element and the operand, and returns the old value. Narrow floats are updated by
-comparing and swapping their 16 stored bits around float32 arithmetic.
+comparing and swapping their 16 stored bits around float32 arithmetic. A block's own buffers belong to the one thread that runs
+it: an update of their elements is a load, the operation, and a store.
 """
 
 from __future__ import annotations
@@ -41,7 +42,13 @@ _INSTRUCTIONS = {
     "min": ("fmin", "min", "umin"),
     "or": ("", "or", "or"),
 }
+_OWN = "_own"
+"""Suffix of the helpers for elements that no other thread sees."""
+
 _C_COMBINE = {"add": "old + value", "max": "value > old ? value : old", "min": "value < old ? value : old", "or": "old | value"}
+_EXTREMES = {"fmax": "maxnum", "fmin": "minnum", "max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
+"""Operation of ``atomicrmw`` -> the intrinsic of the same meaning, where there is no instruction."""
+
 _NARROW = ("float16", "bfloat16")
 
 
@@ -60,6 +67,30 @@ def _register(op: str, dtype: str, suffix: str, llvm_order: str, c_order: str) -
         f"  do fresh = {_C_COMBINE[op]};\n"
         f"  while (!__atomic_compare_exchange(place, &old, &fresh, 1, {c_order}, __ATOMIC_RELAXED));\n  return old;\n}}",
     )
+
+
+def _register_own(op: str, dtype: str) -> None:
+    kind = canonical(dtype).kind
+    instruction = _INSTRUCTIONS[op][{"float": 0, "int": 1, "uint": 2}[kind]]
+    if not instruction:
+        return
+    name, llvm, c = f"tl_atomic_{op}_{dtype}{_OWN}", _LLVM_TYPES[dtype], _C_TYPES[dtype]
+    intrinsic = f"@llvm.{_EXTREMES[instruction]}.{_suffix(dtype)}" if instruction in _EXTREMES else ""
+    declared = f"declare {llvm} {intrinsic}({llvm}, {llvm})\n" if intrinsic else ""
+    fresh = f"call {llvm} {intrinsic}({llvm} %old, {llvm} %v)" if intrinsic else f"{instruction} {llvm} %old, %v"
+    helpers.register(
+        name,
+        f"{declared}define {llvm} @{name}(ptr %p, {llvm} %v) alwaysinline {{\n"
+        f"  %old = load {llvm}, ptr %p\n  %new = {fresh}\n  store {llvm} %new, ptr %p\n  ret {llvm} %old\n}}",
+        f"static inline {c} {name}({c}* place, {c} value) {{\n"
+        f"  const {c} old = *place;\n  *place = {_C_COMBINE[op]};\n  return old;\n}}",
+    )
+
+
+def _suffix(dtype: str) -> str:
+    """How LLVM's intrinsics name a type."""
+    found = canonical(dtype)
+    return f"{'f' if found.is_float else 'i'}{found.bits}"
 
 
 def _register_narrow(op: str, dtype: str, suffix: str, llvm_order: str, c_order: str) -> None:
@@ -115,14 +146,17 @@ def _register_access(dtype: str, suffix: str, llvm_order: str, c_order: str) -> 
     )
 
 
-for _suffix, _llvm_order, _c_order in dict.fromkeys(_ORDERS.values()):
+for _ordered, _llvm_order, _c_order in dict.fromkeys(_ORDERS.values()):
     for _dtype in _LLVM_TYPES:
-        _register_access(_dtype, _suffix, _llvm_order, _c_order)
+        _register_access(_dtype, _ordered, _llvm_order, _c_order)
         for _op in _INSTRUCTIONS:
-            _register(_op, _dtype, _suffix, _llvm_order, _c_order)
+            _register(_op, _dtype, _ordered, _llvm_order, _c_order)
     for _dtype in _NARROW:
         for _op in ("add", "max", "min"):
-            _register_narrow(_op, _dtype, _suffix, _llvm_order, _c_order)
+            _register_narrow(_op, _dtype, _ordered, _llvm_order, _c_order)
+for _dtype in _LLVM_TYPES:
+    for _op in _INSTRUCTIONS:
+        _register_own(_op, _dtype)
 
 
 def _address(legalizer: Any, load: Any) -> Any:
@@ -131,7 +165,8 @@ def _address(legalizer: Any, load: Any) -> Any:
     return ir.Call(ir.Op.get("tirx.address_of"), [legalizer.place(load)], ret_ty="handle")
 
 
-def _suffix_of(node: Any) -> str:
+def _order_of(node: Any) -> str:
+    """The suffix of the helpers with the memory order that was asked for."""
     order = str(node.attrs["memory_order"]) if node.attrs is not None and "memory_order" in node.attrs else "relaxed"
     return _ORDERS[order][0]
 
@@ -149,7 +184,8 @@ def atomic_update(op: str) -> Any:
     def entry(legalizer: Any, node: Any) -> Any:
         load, value = node.args
         dtype = str(load.source.dtype)
-        name = _helper(op, dtype, _suffix_of(node))
+        shared = load.source.scope() in ("", "global") or dtype in _NARROW
+        name = _helper(op, dtype, _order_of(node) if shared else _OWN)
         if dtype in _NARROW:
             if legalizer.context.emits_c:
                 legalizer.functions.update({formats.WIDEN[dtype]: None, formats.NARROW[dtype]: None})
@@ -164,7 +200,7 @@ def atomic_load(legalizer: Any, node: Any) -> Any:
     (load,) = node.args
     dtype = str(load.source.dtype)
     storage = formats.STORAGE.get(dtype, dtype)
-    name = _helper("load", storage, _suffix_of(node))
+    name = _helper("load", storage, _order_of(node))
     value = legalizer.helper(name, [_address(legalizer, load)], storage)
     return legalizer.widen(value, dtype) if dtype in formats.STORAGE else value
 
@@ -173,7 +209,7 @@ def atomic_store(legalizer: Any, node: Any) -> Any:
     """The legalisation of ``tl.atomic_store(element, value)``."""
     load, value = node.args
     dtype = str(load.source.dtype)
-    name = _helper("store", formats.STORAGE.get(dtype, dtype), _suffix_of(node))
+    name = _helper("store", formats.STORAGE.get(dtype, dtype), _order_of(node))
     return legalizer.helper(name, [_address(legalizer, load), legalizer.stored(value, dtype)], "int32")
 
 

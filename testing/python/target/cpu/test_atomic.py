@@ -1,0 +1,57 @@
+"""Atomic updates of a block's own buffers, which are plain ones, and of tensors: their values, what they return, NaN."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import tilelang.language as T
+
+from .support import build, on_both
+
+
+def updates(dtype: str, operations: tuple[str, ...], scope: str):
+    @T.prim_func
+    def main(X: T.Tensor((64,), dtype), Y: T.Tensor((len(operations), 5), dtype), Old: T.Tensor((len(operations), 64), dtype)):
+        with T.Kernel(1, threads=128):
+            own = T.alloc_shared((5,), dtype)
+            for number, operation in enumerate(operations):
+                for i in T.serial(5):
+                    own[i] = 3
+                    Y[number, i] = 3
+                for i in T.serial(64):
+                    if scope == "shared":
+                        Old[number, i] = getattr(T, f"atomic_{operation}")(own[i % 5], X[i], return_prev=True)
+                    else:
+                        Old[number, i] = getattr(T, f"atomic_{operation}")(Y[number, i % 5], X[i], return_prev=True)
+                if scope == "shared":
+                    T.copy(own, Y[number, :])
+
+    return main
+
+
+@on_both
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint32", "int64"])
+def test_one_meaning(dtype, target):
+    torch.manual_seed(5)
+    operations = ("add", "max", "min")
+    x = torch.randint(0, 9, (64,)).to(getattr(torch, dtype))
+    results = []
+    for scope, name in (("shared", target), ("global", target), ("shared", "interpret")):
+        y, old = torch.zeros(len(operations), 5, dtype=x.dtype), torch.zeros(len(operations), 64, dtype=x.dtype)
+        build(updates(dtype, operations, scope), name)(x, y, old)
+        results.append((y, old))
+    for y, old in results[:2]:
+        assert torch.equal(y, results[2][0])
+        assert torch.equal(old, results[2][1])
+
+
+@on_both
+def test_an_extreme_skips_nan(target):
+    x = torch.arange(64.0)
+    x[::3] = math.nan
+    y, old = torch.zeros(2, 5), torch.zeros(2, 64)
+    build(updates("float32", ("max", "min"), "shared"), target)(x, y, old)
+    assert not y.isnan().any()
