@@ -48,8 +48,7 @@ def samples(functions: list[Callable[[], Any]], seconds: float, threads: int) ->
 
 def share(case: Case, seconds: float) -> str:
     """The part of the row's limit that so many seconds reach."""
-    # What one side leaves in a cache the other displaces, so that the memory of both counts.
-    limit = limits.limit(case.resource, 2 * case.amount)
+    limit = limits.limit(case.resource, case.touched)
     if limit is None:
         return ""
     return f"{case.amount / seconds / limit:.0%} of {limit / 1e9:.0f} G{_UNITS.get(case.resource, 'op')}/s"

@@ -33,6 +33,11 @@ class Case:
     amount: float
     tolerance: float = 1e-5
 
+    @property
+    def touched(self) -> int:
+        """The bytes that both sides touch in a turn: each has a result of its own."""
+        return nbytes(*self.tensors, self.tensors[-1])
+
     def check(self, kernel: Callable[..., Any]) -> None:
         """Compares the results once.
 

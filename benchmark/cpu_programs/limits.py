@@ -156,6 +156,6 @@ def memory(kind: str, size: int) -> float:
     return max(size / _best(getattr(library, name), size // width, aligned) for name in _PASSES[kind])
 
 
-def limit(resource: str, size: float) -> float | None:
-    """What a row that needs ``size`` of a resource can get of it in a second."""
-    return memory(resource, int(size)) if resource in _PASSES else operations(resource)
+def limit(resource: str, size: int) -> float | None:
+    """What a row can get of a resource in a second; of memory, where ``size`` bytes are in use."""
+    return memory(resource, size) if resource in _PASSES else operations(resource)

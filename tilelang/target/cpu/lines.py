@@ -23,8 +23,8 @@ _REGISTERS = 8
 """The most that hold partial results: an addition takes up to four cycles, and two can start in each."""
 
 _FOLDS = {
-    # kind -> LLVM's reduction of lanes that are floats, signed and unsigned integers; sums of integers wrap around
-    "sum": {"float": "fadd"},
+    # kind -> LLVM's reduction of lanes that are floats, signed and unsigned integers
+    "sum": {"float": "fadd", "int": "add", "uint": "add"},
     "abssum": {"float": "fadd"},
     "max": {"float": "fmax", "int": "smax", "uint": "umax"},
     "absmax": {"float": "fmax"},
@@ -37,9 +37,9 @@ _ELEMENTS = {"float32": ("float", "f32"), "float64": ("double", "f64")}
 
 
 def folds(kind: str, dtype: str) -> bool:
-    """Whether lanes of a type are combined by one of LLVM's reductions."""
+    """Whether registers of a type are combined; sums of integers wrap around, which sums of registers of them need not."""
     found = canonical(dtype)
-    return found.bits in (32, 64) and found.kind in _FOLDS[kind]
+    return found.bits in (32, 64) and found.kind in _FOLDS[kind] and (found.is_float or kind != "sum")
 
 
 def reduce_line(kind: str, start: Any, combine: Combine, length: int, lanes: int, elements: Elements) -> tuple[Any, Any]:
@@ -57,7 +57,7 @@ def reduce_line(kind: str, start: Any, combine: Combine, length: int, lanes: int
     steps = [alloc(total)]
     for offset, count, width in _pieces(length, lanes):
         registers = _Registers(min(count, _REGISTERS), width, start, combine)
-        folded = _folded(kind, registers.load(0), width)
+        folded = fold(kind, registers.load(0), width)
         result = folded if offset == 0 else combine(value, folded)
         steps += [registers.combined(offset, count, elements), ir.BufferStore(total, result, value.indices)]
     return seq(steps), value
@@ -114,15 +114,15 @@ class _Registers:
         return steps
 
 
-def _folded(kind: str, register: Any, lanes: int) -> Any:
+def fold(kind: str, register: Any, lanes: int) -> Any:
     """The value that the lanes of a register combine to."""
     if lanes == 1:
         return register
     dtype = canonical(str(register.ty)).base
-    return extern_call(_fold(kind, dtype, lanes), [register], dtype)
+    return extern_call(_helper(kind, dtype, lanes), [register], dtype)
 
 
-def _fold(kind: str, dtype: str, lanes: int) -> str:
+def _helper(kind: str, dtype: str, lanes: int) -> str:
     """The name of the helper function that combines lanes."""
     found = canonical(dtype)
     operation = _FOLDS[kind][found.kind]

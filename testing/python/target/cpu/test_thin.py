@@ -1,0 +1,72 @@
+"""Products of few rows: dot products along K, B read where it lies, widened, packed; every edge, with and without what C held."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+
+from .support import build
+
+SHAPES = ((1, 37, 50), (3, 70, 20))
+
+
+def product(m, n, k, dtype, accumulator, transposed, clear, offset=0):
+    """``C = A B`` or ``C += A B`` of parts of tensors that begin at an ``offset`` of columns."""
+    rows, columns = (n, k + offset) if transposed else (k, n + offset)
+
+    @T.prim_func
+    def main(A: T.Tensor((m, k), dtype), B: T.Tensor((rows, columns), dtype), C: T.Tensor((m, n), accumulator)):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((m, k), dtype)
+            b = T.alloc_shared((n, k) if transposed else (k, n), dtype)
+            c = T.alloc_fragment((m, n), accumulator)
+            T.copy(A, a)
+            T.copy(B[0, offset], b)
+            T.copy(C, c)
+            T.gemm(a, b, c, transpose_B=transposed, clear_accum=clear)
+            T.copy(c, C)
+
+    return main
+
+
+def check(program, m, n, k, dtype, accumulator, transposed, clear, offset=0):
+    torch.manual_seed(m)
+    low = 0 if dtype.startswith("u") else -3
+    a = torch.randint(low, 4, (m, k)).to(getattr(torch, dtype))
+    b = torch.randint(low, 4, (n, k + offset) if transposed else (k, n + offset)).to(getattr(torch, dtype))
+    c = torch.randint(-3, 4, (m, n)).to(getattr(torch, accumulator))
+    factor = b[:, offset:].T if transposed else b[:, offset:]
+    want = a.double() @ factor.double() + (0 if clear else c.double())
+    build(program)(a, b, c)
+    assert torch.equal(c.double(), want), (m, n, k)
+
+
+@pytest.mark.parametrize("transposed", [True, False], ids=["B transposed", "B"])
+@pytest.mark.parametrize(
+    "types",
+    [("float32", "float32"), ("bfloat16", "float32"), ("float16", "float32"), ("int8", "int32"), ("uint8", "int32"),
+     ("int16", "int32"), ("float64", "float64"), ("bfloat16", "bfloat16"), ("int32", "int32")],
+    ids="-".join,
+)  # fmt: skip
+def test_exact(types, transposed):
+    for clear, (m, n, k) in zip((True, False), SHAPES):
+        check(product(m, n, k, *types, transposed, clear), m, n, k, *types, transposed, clear)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_part_of_a_tensor(dtype):
+    """Rows that begin at an odd column, and at an even one, where pairs of elements are aligned."""
+    for transposed, offset in ((True, 3), (True, 4), (False, 5)):
+        arguments = (3, 40, 24, dtype, "float32", transposed, False, offset)
+        check(product(*arguments), *arguments)
+
+
+@pytest.mark.parametrize("m", [9, 16, 17])
+def test_a_small_b_is_read_in_place(m):
+    arguments = (m, 50, 30, "float32", "float32", False, False)
+    program = product(*arguments)
+    kernel = build(program, "c").get_kernel_source()
+    assert "b_panel" not in kernel
+    check(program, *arguments)

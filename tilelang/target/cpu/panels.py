@@ -1,0 +1,168 @@
+"""How a product reads B: from panels as wide as the register tile, or where it lies.
+
+A packed panel is read in order, and once for each row of tiles. Packing is for nothing where the product has one row of tiles
+only, and where B is small enough that the first-level cache holds it as it lies; B is then read in place, as far as its elements
+need no more than widening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.region import Region
+from tilelang.target.cpu import helpers
+from tilelang.target.cpu.dot import Way
+from tilelang.target.cpu.emit import local, nest, seq, span, splat
+from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.tiles import Columns, Tile, whole
+from tilelang.target.cpu.transposed import SIDE, transpose
+from tilelang.tileop.gemm import Gemm
+
+_NEAR = 24 * 1024
+"""Bytes from the first to the last element of a B that several rows of tiles read in place: less than a first-level cache has."""
+
+_DISTANCE = 8 * 1024
+"""Bytes between what is read and what is fetched."""
+
+_FETCH = "tl_fetch"
+helpers.register(
+    _FETCH,
+    "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+    f"define i32 @{_FETCH}(ptr %p) alwaysinline {{\n  call void @llvm.prefetch.p0(ptr %p, i32 0, i32 3, i32 1)\n  ret i32 0\n}}",
+    f"static inline int32_t {_FETCH}(const void* place) {{ __builtin_prefetch(place); return 0; }}",
+)
+
+
+@dataclass(frozen=True)
+class Before:
+    """The statements before a product, its allocations and declarations first."""
+
+    allocations: list[Any]
+    statements: list[Any]
+
+
+def columns_of(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+    """How the micro-kernel reads B."""
+    return _in_place(record, way, tile, before) if _lies_well(record, way, tile) else _packed(record, way, tile, steps, before)
+
+
+def element(region: Region, row: Any, column: Any, lanes: int = 1) -> Any:
+    """The load of an element of a matrix region, or of consecutive ones of a row, its leading axes fixed."""
+    indices = [*region.mins[:-2], region.mins[-2] + row, span(region.mins[-1] + column, lanes)]
+    return ir.BufferLoad(region.buffer, indices)
+
+
+def bound(region: Region, axis: int) -> Any:
+    """An extent for scratch memory: the region's, or its buffer's where the region's depends on the call."""
+    extent = as_int(region.extents[axis])
+    return extent if isinstance(extent, int) else as_int(region.buffer.shape[axis])
+
+
+# In place
+
+
+def _lies_well(record: Gemm, way: Way, tile: Tile) -> bool:
+    b, m = record.b, as_int(record.m)
+    row, rows = as_int(b.buffer.shape[-1]), as_int(b.extents[-2])
+    if record.transpose_b or way.depth > 1 or len(b.buffer.strides) or b.dtype not in (way.operand, "bfloat16"):
+        return False
+    near = isinstance(row, int) and isinstance(rows, int) and row * rows * canonical(b.dtype).bytes <= _NEAR
+    once = isinstance(m, int) and m <= tile.rows
+    return once and (tile.rows <= 4 or near) or near and b.dtype == way.operand
+
+
+def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
+    b = record.b
+    if b.dtype == way.operand:
+        read = lambda p, k, column, lanes: element(b, k, p * tile.columns + column, lanes)  # noqa: E731
+        return Columns(read, _fetches(b, tile))
+    bits = ir.decl_buffer(list(b.buffer.shape), "uint16", name=f"{b.buffer.name}_bits", layout=None, data_alignment=2)
+    before.allocations.append(ir.DeclBuffer(bits, data=ir.buffer_data(b.buffer)))
+    view = Region(bits, b.mins, b.extents)
+
+    def widened(p: Any, k: Any, column: Any, lanes: int) -> Any:
+        words = ir.Cast(_vector("uint32", lanes), element(view, k, p * tile.columns + column, lanes))
+        shifted = words << splat(ir.IntImm("uint32", 16), lanes)
+        return ir.Call(ir.Op.get("tirx.reinterpret"), [shifted], ret_ty=_vector("float32", lanes))
+
+    return Columns(widened, _fetches(view, tile))
+
+
+def _vector(dtype: str, lanes: int) -> str:
+    return dtype if lanes == 1 else f"{dtype}x{lanes}"
+
+
+def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
+    """Fetches the same columns of a later row, where B is a tensor."""
+    if b.scope not in ("", "global"):
+        return None
+    size = canonical(str(b.buffer.dtype)).bytes
+    rows = max(1, _DISTANCE // (tile.columns * size))
+
+    def ahead(p: Any, k: Any) -> Any:
+        return seq([_fetch(element(b, k + rows, p * tile.columns + column)) for column in range(0, tile.columns, 64 // size)])
+
+    return ahead
+
+
+def _fetch(load: Any) -> Any:
+    """The statement that asks for a line of the cache."""
+    address = ir.Call(ir.Op.get("tirx.address_of"), [load], ret_ty="handle")
+    return ir.Evaluate(extern_call(_FETCH, [address], "int32", pure=False))
+
+
+# Packed
+
+
+def _packed(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
+    """B as ``[panel, step, column]``; columns past N are left as they are, the micro-kernel does not read them."""
+    b, transposed = record.b, record.transpose_b
+    columns, depth = bound(b, -2 if transposed else -1), bound(b, -1 if transposed else -2)
+    width = tile.columns
+    panel = local("b_panel", (_ceil(columns, width), _ceil(depth, way.depth), width), way.panel)
+    before.allocations.append(ir.AllocBuffer(panel))
+
+    def store(p: Any, step: Any, column: Any) -> Any:
+        n = p * width + column
+
+        def one(d: int) -> Any:
+            return element(b, n, step * way.depth + d) if transposed else element(b, step * way.depth + d, n)
+
+        return ir.BufferStore(panel, way.pack_b(one), [p, step, column])
+
+    def block(p: Any, v: Any, k: Any) -> Any:
+        source = element(b, p * width + v * SIDE, k * (SIDE * way.depth))
+        words = as_int(b.buffer.shape[-1]) // way.depth
+        return transpose(ir.BufferLoad(panel, [p, k * SIDE, v * SIDE]), width, source, words, 0x80808080 if way.bias else 0)
+
+    full = whole(record.n, width)
+    done = steps // SIDE * SIDE if transposed and _is_of_words(b, way, tile, steps) else 0
+    if done:
+        before.statements.append(nest([full, width // SIDE, done // SIDE], lambda at: block(*at), "pvk"))
+    if transposed:
+        before.statements.append(nest([full, steps - done, width], lambda at: store(at[0], done + at[1], at[2]), "pkj"))
+    else:
+        # Row by row: the rest of a row lies beside its first panel, the next row pages away.
+        before.statements.append(nest([steps, full, width], lambda at: store(at[1], at[0], at[2]), "kpj"))
+    rest = as_int(record.n - full * width)
+    if rest != 0:
+        before.statements.append(nest([steps, rest], lambda at: store(full, at[0], at[1]), "kj"))
+    read = lambda p, k, column, lanes: ir.BufferLoad(panel, [p, k, span(column, lanes)])  # noqa: E731
+    return Columns(read)
+
+
+def _is_of_words(b: Region, way: Way, tile: Tile, steps: Any) -> bool:
+    """Whether the rows of a transposed B are panel elements of 32 bits side by side, and panels whole blocks of them."""
+    width = as_int(b.buffer.shape[-1])
+    stored_as_is = b.dtype == (way.operand_b or way.operand) and not len(b.buffer.strides)
+    words = canonical(way.panel).bits == 32 and isinstance(width, int) and width % way.depth == 0
+    return stored_as_is and words and isinstance(steps, int) and tile.lanes == SIDE
+
+
+def _ceil(value: Any, divisor: int) -> Any:
+    return -(-value // divisor) if isinstance(value, int) else ir.FloorDiv(value + (divisor - 1), constant(divisor))

@@ -1,0 +1,178 @@
+"""The micro-kernel of a product: a tile of C in registers over the whole of K, and the tiles that C is cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant
+from tilelang.target.cpu.context import VectorUnit
+from tilelang.target.cpu.dot import Way
+from tilelang.target.cpu.emit import local, loop, register_alloc, seq, span, splat, zero
+
+Elements = Callable[..., Any]
+"""``(row, step)`` -> a panel element; ``(row, step, lanes)`` -> those of ``lanes`` steps."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The register tile.
+
+    Attributes:
+        rows: rows of C.
+        vectors: registers along the columns of C.
+        lanes: elements in one register.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of C."""
+        return self.vectors * self.lanes
+
+
+@dataclass(frozen=True)
+class Columns:
+    """B as the micro-kernel reads it.
+
+    Attributes:
+        registers: ``(panel, step, column, lanes)`` -> the elements of so many columns, counted in a panel.
+        ahead: ``(panel, step)`` -> the statement that fetches a later step; None where the caches hold B.
+    """
+
+    registers: Callable[[Any, Any, Any, int], Any]
+    ahead: Callable[[Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A product whose A and C are ready; every callable takes indices and gives an expression.
+
+    Attributes:
+        m, n, k: extents; ``k`` counts steps of :attr:`way`.
+        a: the elements of A.
+        c: the buffer, of the accumulator type, where C is accumulated.
+        c_prefix, c_row, c_column: the indices of the matrix in it, of its first row and of its first column.
+        cleared: whether what C holds before does not count.
+        excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
+    """
+
+    m: Any
+    n: Any
+    k: Any
+    a: Elements
+    c: Any
+    c_prefix: tuple[Any, ...]
+    c_row: Any
+    c_column: Any
+    way: Way
+    cleared: bool = False
+    excess: Callable[[Any], Any] | None = None
+
+    def element(self, row: Any, column: Any, lanes: int = 1) -> Any:
+        """The load of elements of C."""
+        indices = [*self.c_prefix, self.c_row + row, span(self.c_column + column, lanes)]
+        return ir.BufferLoad(self.c, indices)
+
+
+def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
+    """The tile for products of an accumulator type: wide enough to hide latency, and dividing M where one does."""
+    lanes = unit.lanes(canonical(dtype).bits)
+    if isinstance(n, int):
+        while lanes > 4 and lanes // 2 >= n:
+            lanes //= 2
+    many = unit.registers >= 32
+    if isinstance(m, int) and m <= 4:
+        wide = (16 if many else 8) // m
+        return Tile(m, min(wide, n // lanes or 1) if isinstance(n, int) else min(wide, 2), lanes)
+    vectors = 1 if isinstance(n, int) and n <= lanes else 2
+    most = 8 if many else (6 if vectors == 2 else 8)
+    if not isinstance(m, int):
+        return Tile(min(most, 4), vectors, lanes)
+    candidates = list(range(min(most, m), 0, -1))
+    dividing = [rows for rows in candidates if m % rows == 0 and 2 * rows >= candidates[0]]
+    return Tile((dividing or candidates)[0], vectors, lanes)
+
+
+def multiply(x: Matrices, b: Columns, tile: Tile) -> Any:
+    """All of C: full panels, then what is left of N in narrower registers."""
+    full = whole(x.n, tile.columns)
+    parts = [loop("p", full, lambda p: _panel(x, b, tile, p, p * tile.columns, 0))]
+    if not isinstance(x.n, int):
+        rest = x.n - full * tile.columns
+        one = Tile(tile.rows, 1, 1)
+        parts.append(loop("j", rest, lambda j: _panel(x, b, one, full, full * tile.columns + j, j)))
+        return seq(parts)
+    column = 0
+    for piece in _pieces(x.n - full * tile.columns, tile):
+        parts.append(_panel(x, b, piece, full, full * tile.columns + column, column))
+        column += piece.columns
+    return seq(parts)
+
+
+def whole(value: Any, divisor: int) -> Any:
+    """How many times ``divisor`` goes into a size."""
+    return value // divisor if isinstance(value, int) else ir.FloorDiv(value, constant(divisor))
+
+
+def _pieces(columns: int, tile: Tile) -> list[Tile]:
+    """Register tiles for the last columns: whole registers, then halves, quarters, …"""
+    pieces, lanes = [], tile.lanes
+    while columns:
+        vectors, columns = divmod(columns, lanes)
+        if vectors:
+            pieces.append(Tile(tile.rows, vectors, lanes))
+        lanes //= 2
+    return pieces
+
+
+def _panel(x: Matrices, b: Columns, tile: Tile, p: Any, column: Any, inside: Any) -> Any:
+    """All rows of C under one panel; ``column`` counts in C, ``inside`` in the panel."""
+    full = whole(x.m, tile.rows)
+    parts = [loop("q", full, lambda q: _micro(x, b, tile, q * tile.rows, p, column, inside))]
+    if isinstance(x.m, int):
+        rest = x.m - full * tile.rows
+        if rest:
+            parts.append(_micro(x, b, Tile(rest, tile.vectors, tile.lanes), full * tile.rows, p, column, inside))
+    else:
+        single = Tile(1, tile.vectors, tile.lanes)
+        rest = x.m - full * tile.rows
+        parts.append(loop("q1", rest, lambda q: _micro(x, b, single, full * tile.rows + q, p, column, inside)))
+    return seq(parts)
+
+
+def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, inside: Any) -> Any:
+    """One register tile over all of K."""
+    lanes, way = tile.lanes, x.way
+    registers = [(r, v) for r in range(tile.rows) for v in range(tile.vectors)]
+    acc = local("acc", (len(registers) * lanes,), way.accumulator)
+
+    def at(r: int, v: int) -> list[Any]:
+        return [span((r * tile.vectors + v) * lanes, lanes)]
+
+    def start(r: int, v: int) -> Any:
+        old = splat(zero(way.accumulator), lanes) if x.cleared else x.element(row + r, column + v * lanes, lanes)
+        return old if x.excess is None else old - splat(x.excess(row + r), lanes)
+
+    def step(k: Any) -> Any:
+        factors = [ir.Var(f"b{v}", way.panel_vector(lanes)) for v in range(tile.vectors)]
+        loads = [ir.Bind(factor, b.registers(p, k, inside + v * lanes, lanes)) for v, factor in enumerate(factors)]
+        updates = []
+        for r in range(tile.rows):
+            broadcast = ir.Var(f"a{r}", way.panel_vector(lanes))
+            updates.append(ir.Bind(broadcast, splat(x.a(row + r, k), lanes)))
+            for v in range(tile.vectors):
+                old = ir.BufferLoad(acc, at(r, v))
+                updates.append(ir.BufferStore(acc, way.multiply_add(old, broadcast, factors[v], lanes), at(r, v)))
+        return seq(b.ahead(p, k) if b.ahead else None, loads, updates)
+
+    load = [ir.BufferStore(acc, start(r, v), at(r, v)) for r, v in registers]
+    places = [(x.element(row + r, column + v * lanes, lanes), ir.BufferLoad(acc, at(r, v))) for r, v in registers]
+    store = [ir.BufferStore(x.c, value, place.indices) for place, value in places]
+    return seq(register_alloc(acc, lanes), load, loop("k", x.k, step), store)
