@@ -99,6 +99,10 @@ class IgnoredParameterWarning(UserWarning):
     """A parameter that is accepted for other releases' programs, and has no effect, was set."""
 
 
+class PerformanceWarning(UserWarning):
+    """A statement is compiled to code that is much slower than what the machine can do; the kernel is right all the same."""
+
+
 ON_THE_SIMULATOR = "TILELANG_DEVICE=simulator, or `with tilelang.simulator():`, runs CUDA kernels on CPU tensors"
 """What to do where there is no GPU."""
 

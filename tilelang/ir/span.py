@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from tilelang.errors import Location
+from tilelang.errors import Location, PerformanceWarning
 
 _OWN_PACKAGES = frozenset({"tilelang", "tvm", "tvm_ffi", "torch", "contextlib", "functools"})
 _NATIVE_SOURCES = (".h", ".cc", ".cpp", "<unknown>")
@@ -81,3 +82,13 @@ def location_of(span: Any) -> Location | None:
     if span is None:
         return None
     return Location(str(span.source_name.name), int(span.line), int(span.column), int(span.end_column))
+
+
+_WARNED: dict[str, dict] = {}
+"""Of each file, what the ``warnings`` module has noted."""
+
+
+def warn_slow(message: str, span: Any) -> None:
+    """Warns at the user's line that a statement becomes slow code: once for each line and reason, as Python's filters have it."""
+    place = location_of(span) or Location("<program>", 1)
+    warnings.warn_explicit(message, PerformanceWarning, place.file, place.line, registry=_WARNED.setdefault(place.file, {}))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import simulate, source
+from tilelang.errors import PerformanceWarning
 
 
 def _random(shape, dtype, seed):
@@ -167,3 +171,32 @@ def test_products_of_both_orders_into_one_tile():
     x, y = a.long(), b.long()
     assert torch.equal(c.long(), x @ y + x @ y.T + x.T @ y)
     assert "exchange" not in source(main)
+
+
+@pytest.mark.parametrize(
+    ("tile", "types", "threads", "obstacle"),
+    [
+        ((64, 64, 48), ("int8", "int32"), 128, "K = 48 is no multiple of 32"),
+        ((100, 64, 32), ("float16", "float32"), 128, "M = 100 is no multiple of 16"),
+        ((64, 60, 32), ("float16", "float32"), 128, "N = 60 is no multiple of 8"),
+        ((64, 64, 32), ("float16", "float64"), 128, "the tensor cores of sm_80 do not multiply float16 by float16 into float64"),
+        ((64, 64, 32), ("float16", "float32"), 48, "48 threads are no whole warps"),
+    ],
+)
+def test_scalar_products_say_why(tile, types, threads, obstacle):
+    dtype, accumulate = types
+    program = matmul(tile[0], tile[1], 2 * tile[2], tile, dtype=dtype, accumulate=accumulate, threads=threads)
+    with pytest.warns(PerformanceWarning, match=f"T.gemm becomes scalar code, .*: {obstacle}") as said:
+        source(program)
+    assert said[0].filename == matmul.__code__.co_filename  # the line of the product itself
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PerformanceWarning)
+        source(matmul(64, 64, 64, (64, 64, 32)))
+
+
+@pytest.mark.parametrize("accumulate", ["float32", "float16"])
+def test_scalar_products_are_loops_along_k(accumulate):
+    program = matmul(64, 64, 80, (64, 64, 40), accumulate=accumulate)
+    ptx = tilelang.compile(program, target={"kind": "cuda", "arch": "sm_80"}).artifact.files["kernel.ptx"].decode()
+    products = ptx.count("fma.rn.f32")
+    assert products == 64 * 64 // 128  # one for each element of a thread, whatever K is

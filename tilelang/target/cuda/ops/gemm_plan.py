@@ -46,6 +46,7 @@ class Product:
         fragments: (buffer, layout) that the product demands of the program's own fragments.
         wgmma: how warp groups compute it, where they do.
         pairs: whether A (B) is read two neighbours along M (N) at a time.
+        obstacle: why no tensor-core instruction fits.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Product:
     fragments: tuple[tuple[Any, FragmentLayout], ...]
     wgmma: WgmmaPlan | None = None
     pairs: tuple[bool, bool] = (False, False)
+    obstacle: str = ""
 
 
 def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Product:
@@ -105,12 +107,11 @@ def _product(op: Any, threads: int, target: Any, wgmma: bool, pairs: bool) -> Pr
             return _warp_group_product(op, plan)
     m, n, k = (as_int(size) for size in (op.m, op.n, op.k))
     unit = _unit(op, threads, target)
-    if unit is None or k % unit.k or not _tiles_fit(op):
-        return _scalar_product(op, m, n, threads)
+    obstacle = _obstacle(op, unit, threads, target)
+    if obstacle:
+        return _scalar_product(op, m, n, threads, obstacle)
     warps = threads // WARP
     grid = warp_grid(m, n, unit, warps, op.policy)
-    if grid is None:
-        return _scalar_product(op, m, n, threads)
     a, b = a_layout(m, k // unit.k * unit.a_depth, unit, grid, warps), b_layout(k, n, unit, grid, warps)
     paired = _pairs(op, unit, grid) if pairs else (False, False)
     c = accumulator_layout(m, n, unit, grid, warps, paired)
@@ -161,13 +162,25 @@ def _tiles_fit(op: Any) -> bool:
     return canonical(op.a.dtype).bits >= 8 or not op.transpose_a and op.transpose_b
 
 
-def _scalar_product(op: Any, m: int, n: int, threads: int) -> Product:
+def _obstacle(op: Any, unit: Instruction | None, threads: int, target: Any) -> str:
+    """Why the tensor cores cannot compute a product; empty where they can."""
+    if threads % WARP:
+        return f"{threads} threads are no whole warps"
+    if unit is None:
+        return f"the tensor cores of {target.arch} do not multiply {op.a.dtype} by {op.b.dtype} into {op.c.dtype}"
+    for name, size, step in (("M", op.m, unit.m), ("N", op.n, unit.n), ("K", op.k, unit.k)):
+        if as_int(size) % step:
+            return f"{name} = {size} is no multiple of {step}"
+    return "" if _tiles_fit(op) else "an operand is a part of a fragment, or has elements of 4 bits that do not lie along K"
+
+
+def _scalar_product(op: Any, m: int, n: int, threads: int, obstacle: str) -> Product:
     """C spread over the threads; each of them sums its own elements."""
     loop = free_loop((Axis(None, m), Axis(None, n)), threads, 1)
     modes = tuple(dim.modes for dim in loop.dims)
     layout = FragmentLayout((m, n), modes, loop.replicas).compact()
     fragments = ((op.c.buffer, layout),) if op.c.is_whole and len(op.c.buffer.shape) == 2 else ()
-    return Product("scalar", None, None, None, None, layout, fragments)
+    return Product("scalar", None, None, None, None, layout, fragments, obstacle=obstacle)
 
 
 def shared_demands(op: Any, plan: Product) -> Iterator[TileDemand]:

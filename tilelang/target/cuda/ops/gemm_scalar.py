@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.span import warn_slow
 from tilelang.layout.fragment import THREAD, FragmentLayout
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
-from tilelang.target.cuda.ir.instructions import Assign, Define
-from tilelang.target.cuda.ir.values import Convert, Name, Number, Select, Value, both, total
+from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define
+from tilelang.target.cuda.ir.values import Array, Convert, Name, Number, Select, Value, both, total
 from tilelang.target.cuda.ops.gemm_plan import Product
 from tilelang.target.cuda.tile.tree import Operator
 
 
 def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
-    """Each thread sums its own elements of C."""
+    """Each thread sums its own elements of C, all of them in each step along K.
+
+    The loop along K stays a loop: written out for every element it would be most of a kernel, and minutes of compilation.
+    """
     e, op = emitter, node.op
+    warn_slow(f"T.gemm becomes scalar code, which is many times slower than tensor cores: {plan.obstacle}", node.span)
     dtype = canonical(op.c.dtype)
     wide = "float32" if dtype.is_float and dtype.bits < 32 else str(dtype)
     share = _Share(e, plan.c)
@@ -30,14 +36,16 @@ def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
         e.facts.bind_range(var, extent)
     a = _element(e, op.a, (inner, row) if op.transpose_a else (row, inner), wide)
     b = _element(e, op.b, (column, inner) if op.transpose_b else (inner, column), wide)
-    place, result = e.array(op.c.buffer).at(share.register), e.names.take("sum")
-    body = [
-        Define(result, wide, _start(e, op, converted(place, dtype, wide), wide), constant=False),
-        counted(step, e.index(op.k), [Assign(result, result + a * b)], unroll=None),
-        Assign(place, converted(result, wide, dtype)),
-    ]
-    code = [*share.definitions, *under(both(share.guards), body)]
-    return [leaf(nested(share.loops, code) if share.loops else [Block(code, scoped=True)])]
+    own = e.array(op.c.buffer)
+    sums = own if wide == str(dtype) else Array(e.names.take("sums").text, wide)
+    place, result = own.at(share.register), sums.at(share.register)
+    add = [*share.definitions, *under(both(share.guards), [Assign(result, result + a * b)])]
+    code = counted(step, e.index(op.k), nested(share.loops, add), unroll=1)
+    start = nested(share.loops, [Assign(result, _start(e, op, converted(place, dtype, wide), wide))])
+    if sums is own:
+        return [leaf([Block([*start, code], scoped=True)])]
+    end = nested(share.loops, [Assign(place, converted(result, wide, dtype))])
+    return [leaf([Block([DeclareArray(sums, share.count), *start, code, *end], scoped=True)])]
 
 
 class _Share:
@@ -48,6 +56,7 @@ class _Share:
         loops: over the thread's registers, by name and extent.
         definitions: of the row and the column.
         register: the number of the register in C.
+        count: of registers.
         guards: conditions under which there is such an element.
     """
 
@@ -74,6 +83,7 @@ class _Share:
             if weight != extent:
                 self.guards.append(name.is_("<", extent))
         self.register = total(registers)
+        self.count = prod(extent for _, extent in self.loops)
 
 
 def _start(e: Emitter, op: Any, old: Value, wide: str) -> Value:
