@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 from tilelang.errors import CompileError
@@ -10,6 +11,7 @@ from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.values import Text, as_expr, is_symbolic
 from tilelang.ignored import ignored, unless
+from tilelang.ir.span import user_location
 from tilelang.language.calls import is_tile
 from tilelang.language.math import condition
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
@@ -70,7 +72,8 @@ def device_assert(test: Any, msg: str = "") -> None:
     if test is False:
         raise CompileError(f"the assertion is false whatever the arguments are{': ' + msg if msg else ''}")
     if test is not True:
-        builder.perform(DeviceAssert(condition(test), str(msg)))
+        at = user_location()
+        builder.perform(DeviceAssert(condition(test), str(msg), f"{PurePath(at.file).name}:{at.line}" if at else ""))
 
 
 def device_assert_with_msg(test: Any, msg: str) -> None:

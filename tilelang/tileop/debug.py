@@ -27,8 +27,18 @@ class PrintValue(TileOp):
 
 @tile_operator("tl.device_assert")
 class DeviceAssert(TileOp):
-    """Stops the kernel with ``message`` where ``condition`` is false."""
+    """Stops the kernel with ``message`` where ``condition`` is false; ``place`` is the line of the program, as ``file.py:12``.
+
+    It is part of the program: a kernel whose assertions moved to other lines is compiled anew.
+    """
 
     by_iteration = True
     condition: Any = operand()
     message: str = ""
+    place: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is said where the condition is false."""
+        said = f"T.device_assert failed: {self.message or 'condition is false'}"
+        return f"{self.place}: {said}" if self.place else said

@@ -1,5 +1,6 @@
 """``T.print`` and assertions."""
 
+import inspect
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,7 @@ import textwrap
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError, TileLangError
 
@@ -34,6 +36,7 @@ def test_print(capfd):
 
 ASSERTING = """
 import tilelang, torch
+import tilelang
 import tilelang.language as T
 
 
@@ -57,6 +60,26 @@ def test_device_assert(tmp_path):
     assert "first call passed" in done.stdout, done.stderr
     assert done.returncode != 0
     assert "negative input" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("target", ["cpu", "c", "interpret", {"kind": "cuda", "arch": "sm_80"}], ids=str)
+def test_a_failed_assertion_names_its_line_first(target, capfd):
+    @T.prim_func
+    def main(A: T.Tensor((32,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                T.device_assert(A[i] < 20, "too large")
+
+    line = main_line("T.device_assert(")
+    with tilelang.simulator(), pytest.raises(TileLangError) as failed:
+        tilelang.compile(main, target=target)(torch.arange(32, dtype=torch.int32))
+    assert f"test_debug.py:{line}: T.device_assert failed: too large" in str(failed.value) + capfd.readouterr().out
+
+
+def main_line(text):
+    """The first line of the test above that has ``text``."""
+    lines, first = inspect.getsourcelines(test_a_failed_assertion_names_its_line_first)
+    return first + next(number for number, line in enumerate(lines) if text in line)
 
 
 def test_assert_statement_is_a_device_assert():

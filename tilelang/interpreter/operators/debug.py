@@ -14,7 +14,6 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.operators.table import rule
 from tilelang.interpreter.state import Lanes
 from tilelang.ir.expr import constant
-from tilelang.ir.span import location_of
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 
 Effect = Callable[[Lanes], Any]
@@ -69,8 +68,6 @@ def _device_assert(c: Compiler, record: DeviceAssert) -> Effect:
     def effect(x: Lanes) -> None:
         if all(_taking_part(x, condition(x))):
             return
-        where = location_of(x.span)
-        place = f" ({where.file}:{where.line})" if where is not None else ""
-        raise KernelFailedError(x.run.name, f"T.device_assert failed: {record.message or 'condition is false'}{place}")
+        raise KernelFailedError(x.run.name, record.text)
 
     return effect

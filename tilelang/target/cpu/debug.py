@@ -6,7 +6,6 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.span import location_of
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.emit import cast, local, nest, seq
 from tilelang.target.cpu.lower import Scope, rule
@@ -106,12 +105,9 @@ def lower_device_assert(record: DeviceAssert, scope: Scope) -> Any:
     """
     if scope.status is None:
         scope.status = local("status", (1,), "int32")
-    location = location_of(scope.span)
-    where = f" ({location.file}:{location.line})" if location is not None else ""
-    message = f"T.device_assert failed: {record.message or 'condition is false'}{where}"
-    scope.failures.append(message)
+    scope.failures.append(record.text)
     note = ir.BufferStore(scope.status, ir.IntImm("int32", len(scope.failures)), [0])
-    return ir.IfThenElse(ir.Not(record.condition), seq(note, _fail(ir.IntImm("bool", 0), message)), None)
+    return ir.IfThenElse(ir.Not(record.condition), seq(note, _fail(ir.IntImm("bool", 0), record.text)), None)
 
 
 def _fail(condition: Any, message: str) -> Any:

@@ -154,8 +154,7 @@ def _tensor_at(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
 def message(e: Emitter, op: Any) -> Evaluate:
     """``T.device_assert``, or ``T.print`` of one value."""
     if isinstance(op, DeviceAssert):
-        said = Text(op.message or "device assertion failed")
-        return Evaluate(Call("tl::device_assert_msg", (e.value(op.condition), said)))
+        return Evaluate(Call("tl::device_assert_msg", (e.value(op.condition), Text(op.text))))
     if op.value is None:
         return Evaluate(Call("tl::debug_print_message", (Text(op.message),)))
     return Evaluate(Call("tl::debug_print", (Text(op.message), e.value(op.value))))
