@@ -216,9 +216,9 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: 
     )
 
 
-def without_files(source: SourceKey | None, func: Any, options: CompileOptions) -> SourceKey | None:
+def without_files(source: SourceKey, func: Any, options: CompileOptions) -> SourceKey:
     """The source key; it is off where the toolchain will read files of the user's, which it does not cover."""
-    if source is None or source.here is None or not is_program(func):
+    if source.here is None or not is_program(func):
         return source
     found = _files_of_user(func, annotated_options(func, options))
     return SourceKey(None, source.function, f"the toolchain reads {next(iter(found))}") if found else source

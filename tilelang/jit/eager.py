@@ -20,17 +20,15 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.keys.source_key import SourceKey, trace
 from tilelang.errors import ArgumentError
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.jit.kernel import JITKernel
+from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source
 from tilelang.language.tensors import TensorSpec, declared_pointer
-
-if TYPE_CHECKING:
-    from tilelang.jit.function import JitFunction
 
 _SIGNATURE = "eager_signature"
 
@@ -46,11 +44,17 @@ class _Specialised:
 
 
 class EagerFunction:
-    """The eager side of a :class:`~tilelang.jit.function.JitFunction`."""
+    """An eager program as a function of tensors.
 
-    def __init__(self, owner: JitFunction):
-        self.owner = owner
-        self.parameters = inspect.signature(owner.function).parameters
+    Args:
+        lookup: the program under its options.
+    """
+
+    def __init__(self, lookup: Lookup):
+        self.lookup = lookup
+        self.function = lookup.function
+        self.name = lookup.function.__name__
+        self.parameters = inspect.signature(lookup.function).parameters
         self.names = tuple(self.parameters)
         self.declared = frozenset(name for name, p in self.parameters.items() if _declares_runtime(p.annotation))
 
@@ -63,7 +67,7 @@ class EagerFunction:
         names = [param.name for param in specialised.signature.params]
         missing = [name for name in names if name not in runtime]
         if missing:
-            raise ArgumentError(f"{self.owner.__name__}: argument {missing[0]} is missing; it is declared a tensor or scalar")
+            raise ArgumentError(f"{self.name}: argument {missing[0]} is missing; it is declared a tensor or scalar")
         kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime))
         return kernel(*(runtime[name] for name in names))
 
@@ -83,19 +87,19 @@ class EagerFunction:
         named = {name: kwargs.pop(name) for name in list(kwargs) if name not in self.parameters}
         runtime, fixed = self._split(args, kwargs)
         signature = self._specialise(fixed).signature
-        return trace(self.owner.function, fixed, self._compile_sizes(signature, runtime, named))
+        return trace(self.function, fixed, self._compile_sizes(signature, runtime, named))
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
     def _split(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Run-time arguments (tensors, declared scalars) and compile-time ones, by name, in order; defaults filled in."""
         if len(args) > len(self.names):
-            raise ArgumentError(f"{self.owner.__name__} takes {len(self.names)} arguments, got {len(args)}")
+            raise ArgumentError(f"{self.name} takes {len(self.names)} arguments, got {len(args)}")
         given = dict(zip(self.names, args))
         for name, value in kwargs.items():
             if name not in self.parameters or name in given:
                 problem = "is given twice" if name in given else "does not exist"
-                raise ArgumentError(f"{self.owner.__name__}: argument {name} {problem}")
+                raise ArgumentError(f"{self.name}: argument {name} {problem}")
             given[name] = value
         runtime, fixed = {}, {}
         for name, parameter in self.parameters.items():
@@ -126,15 +130,13 @@ class EagerFunction:
         unknown = [name for name in named if name not in signature.consts]
         if unknown:
             known = ", ".join(signature.consts) or "none"
-            raise ArgumentError(f"{self.owner.__name__}: {unknown[0]} is neither an argument nor a T.const size ({known})")
+            raise ArgumentError(f"{self.name}: {unknown[0]} is neither an argument nor a T.const size ({known})")
         return self._sizes(signature, runtime, named)
 
     # Selection -------------------------------------------------------------------------------------------------------
 
     def _specialise(self, fixed: dict[str, Any]) -> _Specialised:
-        from tilelang.jit.function import caching
-
-        options, tracker = self.owner.resolved()
+        options, tracker = self.lookup.resolved()
         if not caching():
             return _Specialised(self._probed(fixed))
         found = tracker.recall((), fixed)
@@ -150,14 +152,12 @@ class EagerFunction:
     def _probed(self, fixed: dict[str, Any]) -> EagerSignature:
         from tilelang.frontend.program import probe
 
-        return probe(self.owner.function, fixed)
+        return probe(self.function, fixed)
 
     def _select(self, specialised: _Specialised, fixed: dict[str, Any], sizes: dict[str, int]) -> JITKernel:
-        from tilelang.jit.function import caching
-
         key = tuple(sizes[name] for name in specialised.signature.consts)
         if not caching():
-            return self._compile(specialised.signature, fixed, sizes, None)[0]
+            return self._compile(specialised.signature, fixed, sizes, UNKEYED)[0]
         kernel = specialised.kernels.get(key)
         if kernel is None:
             kernel, source = self._build(specialised.signature, fixed, sizes)
@@ -167,9 +167,7 @@ class EagerFunction:
 
     def _build(self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int]) -> tuple[JITKernel, SourceKey]:
         """The kernel for these sizes, and the source key as far as it stands for it."""
-        from tilelang.jit.function import from_source
-
-        options, tracker = self.owner.resolved()
+        options, tracker = self.lookup.resolved()
         source = tracker.source_key((), {**fixed, "T.const": tuple(sorted(sizes.items()))})
         kernel = from_source(source, options)
         if kernel is not None:
@@ -180,17 +178,13 @@ class EagerFunction:
         return kernel, source
 
     def _compile(
-        self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int], source: SourceKey | None
-    ) -> tuple[JITKernel, SourceKey | None]:
+        self, signature: EagerSignature, fixed: dict[str, Any], sizes: dict[str, int], source: SourceKey
+    ) -> tuple[JITKernel, SourceKey]:
         from tilelang.frontend import program as front_end
-        from tilelang.jit.compiler import kernel_of, without_files
 
-        options, _ = self.owner.resolved()
-        program, source = trace(source, functools.partial(front_end.trace, self.owner.function, fixed, sizes))
-        source = without_files(source, program, options)
-        kernel = kernel_of(program, options, default_cache(), source, {_SIGNATURE: _plain_signature(signature)})
-        kernel.source_reason = source.reason if source is not None else ""
-        return kernel, source
+        options, _ = self.lookup.resolved()
+        make = functools.partial(front_end.trace, self.function, fixed, sizes)
+        return compiled(make, options, source, {_SIGNATURE: _plain_signature(signature)})
 
 
 def _is_array(value: Any) -> bool:

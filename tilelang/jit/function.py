@@ -10,31 +10,19 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
-from tilelang import env, option
-from tilelang.cache.kernel_cache import default_cache
-from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
+from tilelang.cache.keys.source_key import FunctionTracker, SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
-from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.watch import CALL, ITEM, Watch
 from tilelang.ignored import ignored
 from tilelang.jit.eager import EagerFunction
-from tilelang.jit.kernel import JITKernel, loaded
-from tilelang.jit.options import CompileOptions, resolve_options
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source
+from tilelang.jit.options import CompileOptions
 from tilelang.keywords import near_keywords
 from tilelang.log import logger
 from tilelang.target import enclosing
-
-_DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
-_DEFAULTS = tuple(
-    env.raw_key(name)
-    for name in (
-        "TILELANG_DEVICE", "TILELANG_CUDA_ARCH", "TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_VERBOSE",
-        "TILELANG_INTERPRET",
-    )
-)  # fmt: skip
-"""Variables that decide what an unnamed target, backend or verbosity means; looked at by every call."""
 
 
 class JitFunction:
@@ -46,14 +34,13 @@ class JitFunction:
         mode: ``"factory"``, ``"eager"``, or ``"auto"`` to tell by what the function uses.
     """
 
-    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any], mode: str = "auto"):
+    def __init__(self, function: FunctionType, options: Mapping[str, Any], mode: str = "auto"):
         functools.update_wrapper(self, function)
         self.function = function
         self.options = dict(options)
         self.is_eager = _is_eager(function) if mode == "auto" else mode == "eager"
-        self._follows = enclosing.is_open(self.options.get("target"))
-        self._resolved: dict[tuple, tuple[CompileOptions, FunctionTracker]] = {}
-        self._eager: EagerFunction | None = EagerFunction(self) if self.is_eager else None
+        self._lookup = Lookup(function, options)
+        self._eager: EagerFunction | None = EagerFunction(self._lookup) if self.is_eager else None
         self._repeat: Callable[[tuple, dict], JITKernel | None] | None = None
 
     __tilelang_fingerprint__ = ("function", "options")
@@ -72,7 +59,7 @@ class JitFunction:
         return cls
 
     @property
-    def func(self) -> Callable[..., Any]:
+    def func(self) -> FunctionType:
         """The function under the decorator."""
         return self.function
 
@@ -106,34 +93,22 @@ class JitFunction:
     def _kernel(self, args: tuple, kwargs: dict) -> JITKernel:
         options, tracker = self.resolved()
         if not caching():
-            return self._from_program(args, kwargs, options, None)[0]
+            return compiled(functools.partial(self.get_tir, *args, **kwargs), options, UNKEYED)[0]
         kernel = tracker.recall(args, kwargs)
         if kernel is None:
             kernel = self._miss(args, kwargs, options, tracker)
-        self._repeat = _repeater(tracker, self._follows)
+        self._repeat = self._lookup.repeater(tracker)
         return kernel
 
     def _miss(self, args: tuple, kwargs: dict, options: CompileOptions, tracker: FunctionTracker) -> JITKernel:
         source = tracker.source_key(args, kwargs)
         kernel = from_source(source, options)
         if kernel is None:
-            kernel, source = self._from_program(args, kwargs, options, source)
+            kernel, source = compiled(functools.partial(self.get_tir, *args, **kwargs), options, source)
         tracker.remember(args, kwargs, kernel, source)
         if source.reason:
             _say(source)
         return kernel
-
-    def _from_program(
-        self, args: tuple, kwargs: dict, options: CompileOptions, source: SourceKey | None
-    ) -> tuple[JITKernel, SourceKey | None]:
-        """The kernel of the traced program, and the source key as far as it stands for what the trace did."""
-        from tilelang.jit.compiler import kernel_of, without_files
-
-        program, source = trace(source, functools.partial(self.get_tir, *args, **kwargs))
-        source = without_files(source, program, options)
-        kernel = kernel_of(program, options, default_cache(), source)
-        kernel.source_reason = source.reason if source is not None else ""
-        return kernel, source
 
     def get_tir(self, *args: Any, **kwargs: Any) -> Any:
         """The traced program for these arguments.
@@ -182,26 +157,19 @@ class JitFunction:
 
     def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
         """The options in force, and the tracker of kernels under them."""
-        table = env.raw_table()
-        state = (option.debug.dump_ir(), *map(table.get, _DEFAULTS), enclosing.text() if self._follows else None)
-        known = self._resolved.get(state)
-        if known is None:
-            options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
-            known = self._resolved[state] = (options, FunctionTracker(self.function, options.plain(), options.target.kind))
-        return known
+        return self._lookup.resolved()
 
     def pinned(self) -> JitFunction:
         """This function for the target that is in force now, wherever it will be called: in another thread, or later."""
-        target = enclosing.current() if self._follows else None
+        target = enclosing.current() if self._lookup.follows else None
         if target is None:
             return self
         return JitFunction(self.function, {**self.options, "target": target}, "eager" if self.is_eager else "factory")
 
     def clear_memory(self) -> None:
         """Forgets the kernels of this process."""
-        self._resolved, self._repeat = {}, None
-        if self.is_eager:
-            self._eager = EagerFunction(self)
+        self._lookup.clear()
+        self._repeat = None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -222,33 +190,6 @@ def _job(function: JitFunction, config: Any) -> Callable[[], JITKernel]:
     if isinstance(config, Mapping):
         return lambda: function.compile(**config)
     return lambda: function.compile(*config)
-
-
-def _repeater(tracker: FunctionTracker, follows: bool) -> Callable[[tuple, dict], JITKernel | None]:
-    """The shortest way to a remembered kernel: the options are what they were, by identity; then the tracker's own check."""
-    table = env.raw_table()
-    records = [(ITEM, table, key, table.get(key, MISSING)) for key in (_DISABLED, *_DEFAULTS)]
-    records.append((ITEM, option.debug.__dict__, "_dump_ir", option.debug.dump_ir()))
-    records.append((ITEM, default_cache().__dict__, "_enabled", True))
-    if follows and enclosing.entered:
-        records.append((CALL, enclosing.text, None, enclosing.text()))
-    elif follows:
-        records.append((ITEM, enclosing.__dict__, "entered", False))
-    holds, recall = Watch(records).holds, tracker.recall
-    return lambda args, kwargs: recall(args, kwargs) if holds() else None
-
-
-def caching() -> bool:
-    """Whether kernels are looked up at all; cheap enough for every call."""
-    cache = default_cache()
-    return cache.is_enabled_here and (_DISABLED not in env.raw_table() or not env.get("TILELANG_DISABLE_CACHE"))
-
-
-def from_source(source: SourceKey, options: CompileOptions) -> JITKernel | None:
-    """The kernel that a source key finds on disk, or None; the compiler is not loaded."""
-    cache = default_cache()
-    entry = cache.lookup_source(source)
-    return None if entry is None else cache.load(entry, functools.partial(loaded, verbose=options.verbose))
 
 
 def _is_eager(function: Callable[..., Any]) -> bool:

@@ -215,9 +215,9 @@ class FunctionTracker:
         return self._known.recall.rows().get(self._row(args, kwargs))
 
 
-def trace(source: SourceKey | None, work: Callable[[], Any]) -> tuple[Any, SourceKey | None]:
+def trace(source: SourceKey, work: Callable[[], Any]) -> tuple[Any, SourceKey]:
     """What ``work`` traces, and the source key as far as it covers what the trace touched."""
-    if source is None or source.here is None:
+    if source.here is None:
         return work(), source
     from tilelang.fingerprint.recorder import recording  # only a miss needs it
 

@@ -1,0 +1,115 @@
+"""Kernels of a decorated function: looked up before anything is traced, else traced and compiled.
+
+What factories (``function.py``) and eager programs (``eager.py``) have in common. Only a miss imports the front end and the
+compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+from tilelang import env
+from tilelang.cache.kernel_cache import default_cache
+from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
+from tilelang.fingerprint.missing import MISSING
+from tilelang.fingerprint.watch import CALL, ITEM, Watch
+from tilelang.jit.kernel import JITKernel, loaded
+from tilelang.jit.options import CompileOptions, resolve_options
+from tilelang.option import debug
+from tilelang.target import enclosing
+
+_DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
+_DEFAULTS = tuple(
+    env.raw_key(name)
+    for name in (
+        "TILELANG_DEVICE", "TILELANG_CUDA_ARCH", "TILELANG_DEFAULT_TARGET", "TILELANG_EXECUTION_BACKEND", "TILELANG_VERBOSE",
+        "TILELANG_INTERPRET",
+    )
+)  # fmt: skip
+"""Variables that decide what an unnamed target, backend or verbosity means; looked at by every call."""
+
+UNKEYED = SourceKey(None)
+"""The source key of a call while the cache is off."""
+
+
+class Lookup:
+    """A function under its decorator's options, as they are in force at a call.
+
+    Args:
+        function: a factory or an eager program.
+        options: keyword arguments of :func:`~tilelang.jit.options.resolve_options`.
+    """
+
+    def __init__(self, function: FunctionType, options: Mapping[str, Any]):
+        self.function = function
+        self.options = dict(options)
+        self.follows = enclosing.is_open(self.options.get("target"))
+        self._resolved: dict[tuple[Any, ...], tuple[CompileOptions, FunctionTracker]] = {}
+
+    def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
+        """The options in force, and the tracker of kernels under them."""
+        table = env.raw_table()
+        state = (debug.dump_ir(), *map(table.get, _DEFAULTS), enclosing.text() if self.follows else None)
+        known = self._resolved.get(state)
+        if known is None:
+            options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
+            known = self._resolved[state] = (options, FunctionTracker(self.function, options.plain(), options.target.kind))
+        return known
+
+    def clear(self) -> None:
+        """Forgets the kernels of this process."""
+        self._resolved = {}
+
+    def repeater(self, tracker: FunctionTracker) -> Callable[[tuple, dict], JITKernel | None]:
+        """The shortest way to a remembered kernel: the options are what they were, by identity; then the tracker's own check."""
+        table = env.raw_table()
+        records: list[tuple[int, Any, Any, Any]] = [
+            (ITEM, table, key, table.get(key, MISSING)) for key in (_DISABLED, *_DEFAULTS)
+        ]
+        records.append((ITEM, debug.__dict__, "_dump_ir", debug.dump_ir()))
+        records.append((ITEM, default_cache().__dict__, "_enabled", True))
+        if self.follows and enclosing.entered:
+            records.append((CALL, enclosing.text, None, enclosing.text()))
+        elif self.follows:
+            records.append((ITEM, enclosing.__dict__, "entered", False))
+        holds, recall = Watch(records).holds, tracker.recall
+        return lambda args, kwargs: recall(args, kwargs) if holds() else None
+
+
+def caching() -> bool:
+    """Whether kernels are looked up at all; cheap enough for every call."""
+    cache = default_cache()
+    return cache.is_enabled_here and (_DISABLED not in env.raw_table() or not env.get("TILELANG_DISABLE_CACHE"))
+
+
+def from_source(source: SourceKey, options: CompileOptions) -> JITKernel | None:
+    """The kernel that a source key finds on disk, or None; the compiler is not loaded."""
+    cache = default_cache()
+    entry = cache.lookup_source(source)
+    return None if entry is None else cache.load(entry, functools.partial(loaded, verbose=options.verbose))
+
+
+def compiled(
+    make: Callable[[], Any], options: CompileOptions, source: SourceKey, metadata: Mapping[str, Any] | None = None
+) -> tuple[JITKernel, SourceKey]:
+    """The kernel of a program that is traced now.
+
+    Args:
+        make: traces the program.
+        options: how it is compiled.
+        source: the key of the call.
+        metadata: kept with the artifact and part of its key.
+
+    Returns:
+        The kernel, and the source key as far as it covers what the trace read.
+    """
+    from tilelang.jit.compiler import kernel_of, without_files
+
+    program, source = trace(source, make)
+    source = without_files(source, program, options)
+    kernel = kernel_of(program, options, default_cache(), source, metadata)
+    kernel.source_reason = source.reason
+    return kernel, source
