@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.provided import provided
 
 _BASES: Mapping[str, tuple[str, int]] = {
     # canonical name -> (kind, bits)
@@ -116,13 +117,7 @@ class DType(str):
 
         Without a value it is a new immutable variable, which ``T.let`` gives its value; a vector type takes one value a lane too.
         """
-        from tilelang.language.casts import cast, variable
-
-        if len(value) > 1 and len(value) == self.lanes:
-            from tilelang.language.vectors import Shuffle
-
-            return Shuffle([cast(each, self.base) for each in value], range(self.lanes))
-        return cast(*value, self) if value else variable(self)
+        return provided("call_dtype")(self, *value)
 
 
 def _split(name: str) -> tuple[str, int]:

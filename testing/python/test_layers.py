@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import tilelang
+from tilelang.provided import PROVIDERS, provided
 
 PACKAGE = Path(tilelang.__file__).parent
 CUDA_FOLDER = PACKAGE / "target" / "cuda"
@@ -15,18 +17,19 @@ BELOW = {
     # part -> the parts that it may import
     "env": "",
     "log": "",
+    "provided": "",
     "errors": "env",
     "ignored": "errors",
     "policy": "",
     "refusals": "errors",
     "artifact": "",
-    "dtypes": "refusals errors",
+    "dtypes": "provided refusals errors",
     "keywords": "",
     "tensor_maps": "",
     "storage": "artifact",
     "sizes": "artifact storage",
     "ir": "artifact dtypes errors",
-    "layout": "refusals dtypes errors",
+    "layout": "provided refusals dtypes errors",
     "tileop": "ir dtypes errors policy",
     "frontend": "keywords tileop ir artifact sizes dtypes storage errors",
     "language": "ignored refusals frontend tileop ir layout dtypes policy errors",
@@ -36,7 +39,7 @@ BELOW = {
     "simulator": "tensor_maps env errors",
     "execution": "simulator artifact sizes storage tensor_maps dtypes errors",
     "fingerprint": "env",
-    "cache": "fingerprint artifact env errors",
+    "cache": "provided fingerprint artifact env errors",
     "option": "cache",
     "utils": "target frontend ir refusals artifact dtypes errors",
     "profiler": "ignored refusals keywords utils artifact",
@@ -66,13 +69,8 @@ CUDA = {
     "ops": "codegen schedule inference analysis tile ir operators arch",
 }
 
-UPWARDS = {
-    ("frontend", "language"): "operators, builtins and annotations of rewritten code mean the language's functions",
-    ("dtypes", "language"): "T.float16(x) is a conversion",
-    ("layout", "ir"): "a program may ask for the places of a layout as expressions",
-    ("cache", "jit"): "KernelCache.cached compiles what it does not have",
-}
-"""Imports against the order, inside functions where they would be a circle, and why each is there."""
+ONE_STAGE = {"frontend", "language"}
+"""Operators, builtins and annotations of the code that the front end rewrites mean the language's own functions."""
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -120,9 +118,14 @@ def test_imports_go_one_way():
             wrong += [
                 f"{path.relative_to(PACKAGE)} imports {other}"
                 for other in imported(path)
-                if other not in allowed and (part, other) not in UPWARDS
+                if other not in allowed and not {part, other} <= ONE_STAGE
             ]
     assert not wrong
+
+
+def test_what_a_part_is_provided_with_is_there():
+    for name, (module, function) in PROVIDERS.items():
+        assert callable(getattr(importlib.import_module(module), function)) and callable(provided(name))
 
 
 def test_the_order_has_no_circle():

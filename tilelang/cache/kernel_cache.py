@@ -40,6 +40,7 @@ from tilelang.cache.keys.source_key import SourceKey
 from tilelang.cache.locks.flight import Flights
 from tilelang.cache.locks.forks import Lock
 from tilelang.cache.places import location
+from tilelang.provided import provided
 
 __all__ = [
     "DEVICE_KERNEL_PATH",
@@ -234,11 +235,8 @@ class KernelCache:
             return None
 
     def _build(self, func: Any, options: tuple, verbose: bool) -> Any:
-        # The place where compiler, cache and execution meet; importing it loads the compiler.
-        from tilelang.jit import build_kernel
-
         out_idx, args, target, target_host, execution_backend, pass_configs, compile_flags = options
-        return build_kernel(
+        return provided("build_kernel")(
             func,
             out_idx=out_idx,
             args=args,

@@ -98,3 +98,8 @@ def _factors(values: Sequence[Any]) -> list[Any]:
 
 def _product(values: Sequence[Any]) -> Any:
     return as_int(prod(values))
+
+
+def index_variables(count: int) -> list[Any]:
+    """Variables ``i0``, ``i1``, … for the indices of a tile of ``count`` axes."""
+    return [ir.Var(f"i{axis}", "int32") for axis in range(count)]

@@ -32,6 +32,15 @@ def Cast(dtype: Any, value: Any) -> Any:
     return cast(value, dtype)
 
 
+def call_dtype(dtype: DType, *value: Any) -> Any:
+    """``dtype(value)``: a conversion; of one value a lane, a vector; without a value, a new immutable variable."""
+    if len(value) > 1 and len(value) == dtype.lanes:
+        from tilelang.language.vectors import Shuffle
+
+        return Shuffle([cast(each, dtype.base) for each in value], range(dtype.lanes))
+    return cast(*value, dtype) if value else variable(dtype)
+
+
 def variable(dtype: DType) -> Any:
     """An immutable variable without a value; see :func:`tilelang.language.scopes.let`."""
     from tilelang.frontend.builder import active_builder

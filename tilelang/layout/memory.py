@@ -15,6 +15,7 @@ from typing import Any, Union
 from tilelang.errors import CompileError
 from tilelang.layout.index_text import Symbol, evaluate, text_of
 from tilelang.layout.recover import recover_modes
+from tilelang.provided import provided
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,7 @@ class _Map:
 
     def get_forward_vars(self) -> list[Any]:
         """A variable of the IR for each axis of the tile."""
-        from tilelang.ir import nodes as ir
-
-        return [ir.Var(f"i{axis}", "int32") for axis in range(len(self.shape))]
+        return provided("index_variables")(len(self.shape))
 
     def get_forward_index(self) -> list[Any]:
         """The place as expressions over variables named as those of :meth:`get_forward_vars`."""

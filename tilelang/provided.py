@@ -1,0 +1,26 @@
+"""Functions that a part of the package calls and a part above it provides.
+
+No part imports what is above it (``testing/python/test_layers.py``). Where one has to call there, the function is named in this
+table and found at its first use.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+PROVIDERS = {
+    # name -> the module and the function
+    "call_dtype": ("tilelang.language.casts", "call_dtype"),  # of dtypes: T.float16(x) is a conversion
+    "index_variables": ("tilelang.ir.expr", "index_variables"),  # of layout: places of elements as expressions
+    "build_kernel": ("tilelang.jit.compiler", "build_kernel"),  # of cache: KernelCache.cached compiles what it does not have
+}
+
+
+@functools.cache
+def provided(name: str) -> Callable[..., Any]:
+    """The function of a name in :data:`PROVIDERS`."""
+    module, function = PROVIDERS[name]
+    return getattr(import_module(module), function)
