@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
+ORIGINS_FILE = "origins.json"
+"""Which line of the program each line of ``device_kernel.cu`` comes from, and what lies in shared memory and in registers."""
+
 Dim = Union[int, str, tuple]
 """A size: an integer, the name of a dynamic variable, or ``(operator, operand, operand)`` with an operator of
 :data:`DIM_OPERATORS`; for example ``("ceildiv", "m", 128)``."""
@@ -165,7 +168,7 @@ class KernelArtifact:
         out_idx: positions of the parameters that a call allocates and returns, ascending, non-negative.
         files: file name in the cache entry -> content (``device_kernel.cu``, ``host_kernel.cu``, ``kernel_lib.so``,
             ``executable.so``, ``kernel.cubin``, ``kernel.ptx``, ``kernel.py``, ``program.txt``, ``options.txt``,
-            ``compile.sh``, ``compile_log.txt``, ``ir/<nn>_<pass>.txt``).
+            ``compile.sh``, ``compile_log.txt``, ``origins.json``, ``ir/<nn>_<pass>.txt``).
         launches: device kernels in launch order (empty on the CPU).
         metadata: strings, numbers, and tuples, lists or dicts of them: toolchain versions, seconds per stage, resource usage.
     """

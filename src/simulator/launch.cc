@@ -247,6 +247,10 @@ LaunchReport run_launch(const Program& program, LaunchRequest request) {
 
   LaunchReport report;
   report.kernel = kernel.name;
+  report.grid = request.grid;
+  report.block = request.block;
+  report.cluster = request.cluster;
+  report.shared_bytes = launch.shared_bytes;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.findings = launch.findings.sorted();
   for (const Counters& c : counters) report.counters.merge(c);

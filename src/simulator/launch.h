@@ -31,6 +31,8 @@ struct LaunchRequest {
 
 struct LaunchReport {
   std::string kernel;
+  std::array<uint32_t, 3> grid{}, block{}, cluster{};
+  uint32_t shared_bytes = 0;  // static and dynamic
   std::vector<Finding> findings;
   Counters counters;
   uint64_t instructions = 0;  // warp instructions

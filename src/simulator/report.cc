@@ -72,14 +72,26 @@ void add_counters(JsonObject& o, const InstructionCounters& c) {
   if (c.multiply_adds) o.number("tensor_multiply_adds", c.multiply_adds);
 }
 
+std::string file_of(const Program& program, const Instruction& instruction) {
+  auto found = program.files.find(instruction.location.file);
+  return found == program.files.end() ? "" : found->second;
+}
+
 std::string instruction_json(const Program& program, size_t pc, const InstructionCounters& c) {
   const Instruction& instruction = program.code[pc];
   JsonObject o;
   o.text("instruction", program.texts[pc])
       .number("ptx_line", instruction.line)
+      .text("file", file_of(program, instruction))
       .number("line", instruction.location.line);
   add_counters(o, c);
   return o.str();
+}
+
+std::string launch_json(const LaunchReport& report) {
+  JsonObject o;
+  o.raw("grid", dim(report.grid)).raw("block", dim(report.block)).raw("cluster", dim(report.cluster));
+  return o.number("shared_bytes", report.shared_bytes).str();
 }
 
 std::string traffic_json(const MemoryTraffic& t) {
@@ -126,6 +138,7 @@ std::string report_json(const Program& program, const LaunchReport& report) {
   std::snprintf(seconds, sizeof seconds, "%.6f", report.seconds);
   JsonObject o;
   o.text("kernel", report.kernel).raw("findings", array(report.findings, finding_json));
+  o.raw("launch", launch_json(report));
   o.raw("counters", counters_json(program, report))
       .number("warp_instructions", report.instructions)
       .raw("seconds", seconds);

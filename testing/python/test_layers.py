@@ -36,7 +36,7 @@ BELOW = {
     "transform": "refusals tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
     "target": "transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors",
-    "simulator": "tensor_maps env errors",
+    "simulator": "layout dtypes tensor_maps env errors",
     "execution": "simulator artifact sizes storage tensor_maps dtypes errors",
     "fingerprint": "env",
     "cache": "provided fingerprint artifact env errors",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tilelang.artifact import KernelArtifact
@@ -14,6 +16,7 @@ from tilelang.errors import ON_THE_SIMULATOR, ExecutionError
 from tilelang.execution.signature import CallSignature
 from tilelang.execution.simulated import allocate, is_active, simulated
 from tilelang.execution.wrapper import PLAIN, Surroundings
+from tilelang.simulator.sources import KernelSources
 from tilelang.simulator.virtual import active
 
 
@@ -37,9 +40,10 @@ class Place:
 Build = Callable[[Place], Callable[..., Any]]
 
 
-def device_call(artifact: KernelArtifact, build: Build) -> Callable[..., Any]:
-    """A call of what ``build`` makes for the device in force."""
-    simulate = _once(lambda: _on_simulator(artifact, build))
+def device_call(artifact: KernelArtifact, directory: Path, on_device: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of what a backend's ``on_device`` makes of an artifact's files for the device in force."""
+    build = partial(on_device, artifact, directory)
+    simulate = _once(lambda: _on_simulator(artifact, directory, build))
     if _gpu_is_there():
         return _on_gpu(artifact, build, simulate)
 
@@ -72,10 +76,11 @@ def _once(make: Callable[[], Any]) -> Callable[[], Any]:
 # The simulator -----------------------------------------------------------------------------------------------------------
 
 
-def _on_simulator(artifact: KernelArtifact, build: Build) -> Callable[..., Any]:
+def _on_simulator(artifact: KernelArtifact, directory: Path, build: Build) -> Callable[..., Any]:
     signature = CallSignature.of(artifact, "cpu")
     call = build(Place("simulator", signature, None, Surroundings(allocate=allocate)))
-    return simulated(call, (signature.params[index].name for index in signature.inputs))
+    names = (signature.params[index].name for index in signature.inputs)
+    return simulated(call, names, KernelSources(directory, artifact.metadata.get("resources", {})))
 
 
 # A GPU -------------------------------------------------------------------------------------------------------------------

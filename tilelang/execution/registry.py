@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact
@@ -72,4 +71,4 @@ def load(artifact: KernelArtifact, directory: Path) -> Executor:
         return Executor(artifact, artifact.backend, module.on_cpu(artifact, Path(directory)))
     from tilelang.execution.device import device_call  # a CPU kernel is ready sooner without it
 
-    return Executor(artifact, artifact.backend, device_call(artifact, partial(module.on_device, artifact, Path(directory))))
+    return Executor(artifact, artifact.backend, device_call(artifact, Path(directory), module.on_device))

@@ -22,6 +22,7 @@ class _State(threading.local):
         self.tensors: list[tuple[str, Any]] = []
         self.settings: Any = None
         self.watch: Any = None
+        self.sources: Any = None
 
 
 _state = _State()
@@ -39,8 +40,14 @@ def is_active() -> bool:
     return current() is not None
 
 
-def simulated(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., Any]:
-    """``call`` with its launches on the simulator; ``names`` are those of its arguments."""
+def simulated(call: Callable[..., Any], names: Iterable[str], sources: Any = None) -> Callable[..., Any]:
+    """``call`` with its launches on the simulator.
+
+    Args:
+        call: what is called.
+        names: those of its arguments.
+        sources: the texts of its kernels, a :class:`~tilelang.simulator.sources.KernelSources`; reports name their lines.
+    """
     names = tuple(names)
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -57,7 +64,7 @@ def simulated(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., A
             return checked(*args, **kwargs)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
-        _begin([*zip(names, args), *kwargs.items()])
+        _begin([*zip(names, args), *kwargs.items()], sources)
         try:
             return call(*args, **kwargs)
         except ExecutionError:
@@ -81,11 +88,11 @@ def allocate(*args: Any, **kwargs: Any) -> Any:
     return tensor
 
 
-def _begin(arguments: list[tuple[str, Any]]) -> None:
+def _begin(arguments: list[tuple[str, Any]], sources: Any) -> None:
     from tilelang.lib.signals import SignalWatch
     from tilelang.simulator import Settings, current
 
-    _state.reports, _state.error, _state.watch = [], None, SignalWatch()
+    _state.reports, _state.error, _state.watch, _state.sources = [], None, SignalWatch(), sources
     _state.settings = current() or Settings()
     _state.tensors = [(name, tensor) for name, value in arguments if (tensor := _as_tensor(value)) is not None]
     _announce()
@@ -132,8 +139,10 @@ def _on_report(text: str) -> None:
     from tilelang.errors import SimulatorError
     from tilelang.simulator import Report
 
-    report = Report.from_json(str(text))
+    report = Report.from_json(str(text), _state.sources)
     _state.reports.append(report)
+    if _state.settings.collect is not None:
+        _state.settings.collect(report)
     if report.printed:
         print(report.printed, end="", flush=True)
     if report.findings and _state.settings.strict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ def simulate(
     device: Annotated[str, typer.Option(help="The GPU to show it: a100, rtx3090, l40s, rtx4090, h100, h200.")] = "h100",
     repeat: Annotated[int, typer.Option(min=1, help="How often a measured kernel call really runs.")] = 3,
     checks: Annotated[str, typer.Option(help="Checkers: all, none, or names with commas between them.")] = "all",
+    report: Annotated[Path | None, typer.Option(help="Writes a page about the launches to this HTML file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not say at the end what was simulated.")] = False,
 ) -> None:
     """Runs a program for CUDA on this machine's CPU, with every memory access checked.
@@ -21,13 +23,21 @@ def simulate(
     What follows the program's name is the program's own command line.
     """
     from tilelang.errors import SimulatorArgumentError
+    from tilelang.simulator.page import page
+    from tilelang.simulator.report import Report
     from tilelang.simulator.virtual.program import run_program, summary
 
+    reports: list[Report] = []
     try:
-        usage = run_program(program, context.args, device=device, repeat=repeat, checks=checks)
+        usage = run_program(
+            program, context.args, device=device, repeat=repeat, checks=checks, collect=reports.append if report else None
+        )  # fmt: skip
     except SimulatorArgumentError as error:
         typer.echo(f"tilelang simulate: {error}", err=True)
         raise typer.Exit(2) from None
+    finally:
+        if report is not None and reports:
+            report.write_text(page(reports, device), encoding="utf-8")
     if not quiet:
         typer.echo(summary(usage), err=True)
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilelang.simulator.sources import KernelSources, Statement
+from tilelang.simulator.virtual.models import DEFAULT
+
 _COLUMNS = (
     ("warps", "warps"), ("threads", "threads"), ("requests", "requests"), ("bytes", "bytes"),
     ("shared_wavefronts", "wavefronts"), ("bank_conflicts", "conflicts"), ("global_sectors", "sectors"),
@@ -30,6 +33,7 @@ class Finding:
         file: CUDA source file, empty without line information.
         line: line in it, 0 without line information.
         occurrences: how often the same instruction was found at fault.
+        program: the statement of the tile program, where it is known.
     """
 
     kind: str
@@ -42,12 +46,14 @@ class Finding:
     file: str = ""
     line: int = 0
     occurrences: int = 1
+    program: Statement | None = None
 
     def __str__(self) -> str:
         source = f"{self.file}:{self.line}, " if self.line else ""
         thread = f", thread {self.thread}" if self.thread is not None else ""
         repeated = f" ({self.occurrences} times)" if self.occurrences > 1 else ""
         where = f"{source}PTX line {self.ptx_line} ({self.instruction})"
+        where = where if self.program is None else f"{self.program}\n     {where}"
         return f"{self.kind}: {self.message}{repeated}\n  in {self.kernel}, block {self.block}{thread}\n  at {where}"
 
 
@@ -99,6 +105,8 @@ class Report:
         aborted: a finding (trap, deadlock, ...) ended the kernel before its end.
         warp_instructions: warp instructions executed.
         seconds: wall time of the execution.
+        launch: ``grid``, ``block``, ``cluster``, each along x, y, z, and ``shared_bytes`` of a block.
+        sources: the texts of the kernel, where they are known.
     """
 
     kernel: str
@@ -108,16 +116,18 @@ class Report:
     aborted: bool = False
     warp_instructions: int = 0
     seconds: float = 0.0
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    sources: KernelSources | None = field(default=None, repr=False)
     _text: str = field(default="", repr=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
-        """Reads what the native library wrote."""
+    def from_json(cls, text: str, sources: KernelSources | None = None) -> Report:
+        """Reads what the native library wrote; ``sources`` are the kernel's texts."""
         data = json.loads(text)
         counters = data["counters"]
         return cls(
             kernel=data["kernel"],
-            findings=tuple(_finding(item) for item in data["findings"]),
+            findings=tuple(_finding(item, sources) for item in data["findings"]),
             counters=Counters(
                 total=counters["total"],
                 classes=counters["classes"],
@@ -131,6 +141,8 @@ class Report:
             aborted=data["aborted"],
             warp_instructions=data["warp_instructions"],
             seconds=data["seconds"],
+            launch=data["launch"],
+            sources=sources,
             _text=text,
         )
 
@@ -138,15 +150,22 @@ class Report:
         """The whole report as JSON."""
         return self._text
 
+    def html(self, device: str = DEFAULT) -> str:
+        """This launch as a page of its own; see :func:`tilelang.simulator.page.page`."""
+        from tilelang.simulator.page import page
+
+        return page([self], device)
+
     def __str__(self) -> str:
         found = "\n".join(str(finding) for finding in self.findings) or "no findings"
         return f"{self.kernel}: {found}\n{self.counters.table()}"
 
 
-def _finding(data: dict[str, Any]) -> Finding:
+def _finding(data: dict[str, Any], sources: KernelSources | None) -> Finding:
     thread = data.pop("thread")
     block = tuple(data.pop("block"))
-    return Finding(block=block, thread=tuple(thread) if thread is not None else None, **data)
+    program = sources.statement(data["kernel"], data["file"], data["line"]) if sources is not None else None
+    return Finding(block=block, thread=tuple(thread) if thread is not None else None, program=program, **data)
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from tilelang import env
 
@@ -20,6 +21,7 @@ class Settings:
         strict: findings raise :class:`~tilelang.errors.SimulatorError`; else they are only in the reports.
         counters: whether to count.
         workers: OS threads, 0 for one per core.
+        collect: called with the report of each launch.
     """
 
     checks: str | tuple[str, ...] = "all"
@@ -27,6 +29,7 @@ class Settings:
     strict: bool = True
     counters: bool = False
     workers: int = 0
+    collect: Callable[[Any], None] | None = None
 
 
 _current: ContextVar[Settings | None] = ContextVar("tilelang_simulator_settings", default=None)
@@ -42,10 +45,15 @@ def current() -> Settings | None:
 
 @contextlib.contextmanager
 def session(
-    checks: str | tuple[str, ...] = "all", seed: int = 0, strict: bool = True, counters: bool = False, workers: int = 0
+    checks: str | tuple[str, ...] = "all",
+    seed: int = 0,
+    strict: bool = True,
+    counters: bool = False,
+    workers: int = 0,
+    collect: Callable[[Any], None] | None = None,
 ) -> Iterator[Settings]:
     """Runs kernels of the cuda target on the simulator inside of the ``with`` block; see :class:`Settings`."""
-    settings = Settings(checks, seed, strict, counters, workers)
+    settings = Settings(checks, seed, strict, counters, workers, collect)
     token = _current.set(settings)
     try:
         with env.overridden("TILELANG_DEVICE", "simulator"):

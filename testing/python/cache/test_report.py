@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from testing.browser import dom
 from tilelang.cache.command import report
 from tilelang.cache.command.catalog import Catalog
 from tilelang.cache.kernel_cache import KernelCache
 
 from . import fakes
-from .needs import missing
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-
-def browser() -> str:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        missing("browser: install Debian's package chromium")
-    return found
-
-
-def dom(page: Path, fragment: str = "") -> str:
-    """The document after its scripts ran."""
-    command = [
-        browser(),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={page.parent / 'profile'}",
-        "--virtual-time-budget=2000",
-        "--dump-dom",
-        page.as_uri() + fragment,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ PROGRAM_PATH = "program.txt"
 OPTIONS_PATH = "options.txt"
 COMPILE_SCRIPT_PATH = "compile.sh"
 COMPILE_LOG_PATH = "compile_log.txt"
+ORIGINS_PATH = "origins.json"
 MANIFEST_PATH = "manifest.json"
 
 DESCRIPTIONS = {
@@ -31,6 +32,7 @@ DESCRIPTIONS = {
     OPTIONS_PATH: "target, backend, pass configurations and flags",
     COMPILE_SCRIPT_PATH: "rebuilds the binary by hand",
     COMPILE_LOG_PATH: "command and output of the toolchain",
+    ORIGINS_PATH: "which line of the program each line of the device source comes from",
     MANIFEST_PATH: "size and SHA-256 of every file",
     "ir": "the program after every pass",
 }

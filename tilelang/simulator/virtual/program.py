@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tilelang.errors import SimulatorArgumentError
 from tilelang.simulator.virtual.session import Usage, virtual_device
 
 
 def run_program(
-    path: str, arguments: Sequence[str] = (), *, device: str, repeat: int = 3, checks: str = "all", strict: bool = True
+    path: str,
+    arguments: Sequence[str] = (),
+    *,
+    device: str,
+    repeat: int = 3,
+    checks: str = "all",
+    strict: bool = True,
+    collect: Callable[[Any], None] | None = None,
 ) -> Usage:
     """Runs a Python program as ``__main__`` with a virtual device, and says what it did with it.
 
     Args:
         path: the program's file.
         arguments: its command line.
-        device, repeat, checks, strict: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
+        device, repeat, checks, strict, collect: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
 
     Raises:
         SimulatorArgumentError: no such file, or no such device model.
@@ -30,7 +38,7 @@ def run_program(
     before = sys.argv, list(sys.path)
     sys.argv, sys.path[0] = [path, *arguments], str(Path(path).resolve().parent)
     try:
-        with virtual_device(device, repeat=repeat, checks=checks, strict=strict) as usage:
+        with virtual_device(device, repeat=repeat, checks=checks, strict=strict, collect=collect) as usage:
             runpy.run_path(path, run_name="__main__")
     finally:
         sys.argv, sys.path[:] = before

@@ -42,14 +42,20 @@ class Usage:
 
 @contextlib.contextmanager
 def virtual_device(
-    device: str = DEFAULT, *, repeat: int = 3, checks: str | tuple[str, ...] = "all", counters: bool = False, strict: bool = True
+    device: str = DEFAULT,
+    *,
+    repeat: int = 3,
+    checks: str | tuple[str, ...] = "all",
+    strict: bool = True,
+    collect: Callable[[Any], None] | None = None,
 ) -> Iterator[Usage]:
     """Makes a GPU of that model appear to torch and tilelang in this process.
 
     Args:
         device: a name of :data:`~tilelang.simulator.virtual.models.MODELS`.
         repeat: how often a call that is measured (repeated with the same arguments between events) really runs.
-        checks, counters, strict: of the simulator, see :class:`~tilelang.simulator.Settings`.
+        checks, strict: of the simulator, see :class:`~tilelang.simulator.Settings`.
+        collect: called with the report of each launch, which then has counters.
 
     Raises:
         SimulatorArgumentError: no such model.
@@ -60,7 +66,7 @@ def virtual_device(
     Event.uses_host_time = False
     mode = VirtualDeviceMode(placement)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(session(checks=checks, counters=counters, strict=strict))
+        stack.enter_context(session(checks=checks, counters=collect is not None, strict=strict, collect=collect))
         stack.enter_context(env.overridden("TILELANG_CUDA_ARCH", model.arch))
         stack.enter_context(patched(model))
         stack.enter_context(active.entered(active.Device(placement, usage.launches)))

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.artifact import KernelArtifact, KernelLaunch
+from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
 from tilelang.target.assemble import assemble
 from tilelang.target.cuda.codegen.intrinsics import GRID_DECLARATION, GRID_STATE
+from tilelang.target.cuda.codegen.origins import origins_file
 from tilelang.target.cuda.headers import prelude
 from tilelang.target.cuda.host.alignment import tensor_alignment
 from tilelang.target.cuda.host.files import host_files
@@ -24,10 +25,11 @@ from tilelang.transform.pipeline import run
 
 @dataclass(frozen=True)
 class Lowered:
-    """CUDA text with the launches that use it, the time of each step, and the dumps."""
+    """CUDA text with the launches that use it, what it comes from, the time of each step, and the dumps."""
 
     source: str
     launches: tuple[KernelLaunch, ...]
+    origins: bytes
     seconds: Mapping[str, float]
     dumps: Mapping[str, bytes]
 
@@ -40,7 +42,8 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     kernels = "\n".join(state.text for state in result.value.states)
     body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE.text in kernels else "", kernels]))
     launches = tuple(state.launch for state in result.value.states)
-    return Lowered(prelude(body) + "\n" + body, launches, result.seconds, result.dumps)
+    source = prelude(body) + "\n" + body
+    return Lowered(source, launches, origins_file(source, result.value.states), result.seconds, result.dumps)
 
 
 def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
@@ -57,6 +60,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     host_seconds = time.perf_counter() - start
     files = {
         "device_kernel.cu": lowered.source.encode(),
+        ORIGINS_FILE: lowered.origins,
         "kernel.cubin": binary.cubin,
         "kernel.ptx": binary.ptx,
         "compile.sh": compile_script(binary, request.target.arch, flags).encode(),

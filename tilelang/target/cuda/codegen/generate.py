@@ -30,7 +30,7 @@ from tilelang.target.cuda.codegen.structure import (
     orders_threads,
 )
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under
+from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import READ, UPDATE, WRITE, is_memory
@@ -67,10 +67,10 @@ class Generator:
 
     def node(self, node: Any) -> list[Code]:
         """The code of one node."""
+        span = getattr(node, "span", None) or getattr(getattr(node, "stmt", None), "span", None)
         try:
-            return _RULES[type(node)](self, node)
+            return with_span(_RULES[type(node)](self, node), span)
         except CompileError as error:
-            span = getattr(node, "span", None) or getattr(getattr(node, "stmt", None), "span", None)
             raise error.at(location_of(span)) from None
 
     # Structure ---------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Emitter
 from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_STATE
+from tilelang.target.cuda.codegen.origins import Origins, origins_of
 from tilelang.target.cuda.inference.layouts import ThreadScope, check_fragments
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.search import infer
@@ -67,7 +68,7 @@ class KernelState:
         kernel: the statements.
         facts: bounds of its variables.
         tree, emitter, code, plan: after the tree is read, inference, generation, planning.
-        text, launch: the result.
+        text, launch, origins: the result; see :mod:`~tilelang.target.cuda.codegen.origins` for the last.
     """
 
     kernel: Kernel
@@ -81,6 +82,7 @@ class KernelState:
     plan: SharedPlan | None = None
     text: str = ""
     launch: KernelLaunch | None = None
+    origins: Origins | None = None
 
     def script(self) -> str:
         """What a dump of the pipeline shows."""
@@ -210,7 +212,9 @@ def write_text(state: KernelState) -> None:
     maps = list(state.emitter.descriptors.specs) if state.emitter.descriptors is not None else []
     params, args, dtypes = _parameters(state, printer.names, maps)
     head = f'extern "C" __global__ void {_launch_bounds(state)} {kernel.name}({", ".join(params)}) {{'
-    state.text = "\n".join([head, *indices, *declared, *body, "}", ""])
+    before = [head, *indices, *declared]
+    state.text = "\n".join([*before, *body, "}", ""])
+    state.origins = origins_of(state, body, len(before) + 1)
     state.launch = KernelLaunch(
         symbol=kernel.name,
         args=tuple(args),

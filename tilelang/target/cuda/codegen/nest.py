@@ -16,7 +16,7 @@ from tilelang.target.cuda.codegen.nest_steps import stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.vector_body import VectorBody
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
-from tilelang.target.cuda.ir.code import Code, leaf, under
+from tilelang.target.cuda.ir.code import Code, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count
 from tilelang.target.cuda.ir.instructions import CopyAsync, Move
 from tilelang.target.cuda.ir.values import Value, both
@@ -49,11 +49,12 @@ def _async_bytes(loops: NestLoops) -> int:
 
 
 def _body(loops: NestLoops, async_bytes: int) -> list[Any]:
+    span = getattr(loops.nest.body, "span", None)
     move = _move(loops, async_bytes)
     if move is not None:
-        return move
+        return with_span(move, span)
     if loops.width > 1:
-        return VectorBody(loops).code()
+        return with_span(VectorBody(loops).code(), span)
     with NestPlaces(loops).in_force():
         return statement(loops.e, loops.nest.body, loops.owner)
 

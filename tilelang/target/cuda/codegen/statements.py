@@ -9,7 +9,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under
+from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
 from tilelang.target.cuda.ir.instructions import (
     Assign,
     CommitBulk,
@@ -34,7 +34,7 @@ def statement(e: Emitter, stmt: Any, owner: Value | None = None) -> list[Any]:
     Args:
         owner: condition under which this thread is the one that stores to memory; None where every thread may.
     """
-    return _RULES[type(stmt)](e, stmt, owner)
+    return with_span(_RULES[type(stmt)](e, stmt, owner), stmt.span)
 
 
 def loop_of(e: Emitter, stmt: Any) -> LoopCode:

@@ -44,6 +44,7 @@ class Leaf:
         uniform: whether what the statements compute is the same for all threads, so that those may do it too that do not need it.
         updates: the atomic operation of those that nothing else is done to.
         maps: which threads touch which elements, where the indices say so.
+        span: of the statement.
     """
 
     body: list[Any]
@@ -58,6 +59,7 @@ class Leaf:
     uniform: bool = False
     updates: Mapping[Any, str] = field(default_factory=dict)
     maps: Mapping[Any, frozenset[ThreadMap]] = field(default_factory=dict)
+    span: Any = None
 
     @property
     def accesses(self) -> Iterator[Access]:
@@ -262,6 +264,15 @@ def children(code: Code) -> list[Code]:
     if isinstance(code, BranchCode):
         return [code.then] + ([code.otherwise] if code.otherwise is not None else [])
     return []
+
+
+def with_span(items: list[Code], span: Any) -> list[Code]:
+    """The same code, all of which that has no span yet being of the statement with this one."""
+    for code in items:
+        if isinstance(code, (Leaf, LoopCode, BranchCode, Instruction)) and getattr(code, "span", None) is None:
+            object.__setattr__(code, "span", span)  # instructions are equal and frozen whatever their span
+        with_span(children(code), span)
+    return items
 
 
 def may_jump(code: Code) -> bool:

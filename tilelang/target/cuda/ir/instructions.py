@@ -33,9 +33,13 @@ def updates(unit: Unit = Unit.THREAD) -> Any:
 
 
 class Instruction:
-    """Base of the statements without statements inside."""
+    """Base of the statements without statements inside.
 
-    __slots__ = ()
+    Attributes:
+        span: of the program's statement that it was made for, where one is known; no part of what the instruction is.
+    """
+
+    __slots__ = ("span",)
 
     def accesses(self) -> Iterator[Access]:
         """What the instruction touches of the memory that barriers guard."""

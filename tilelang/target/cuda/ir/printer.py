@@ -29,6 +29,24 @@ _BITWISE = frozenset({"|", "^", "&", "<<", ">>", "||"})
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
+class Line(str):
+    """A printed line.
+
+    Attributes:
+        code: the innermost code around it that comes from a statement of the program.
+    """
+
+    code: Any
+
+
+def _of(code: Any, text: str) -> Line:
+    if isinstance(text, Line):
+        return text
+    line = Line(text)
+    line.code = code
+    return line
+
+
 class Printer:
     """Prints code.
 
@@ -124,10 +142,12 @@ class Printer:
         pad = _INDENT * indent
         structure = _STRUCTURE.get(type(code))
         if structure is not None:
-            yield from structure(self, code, indent, barrier)
+            lines = structure(self, code, indent, barrier)
+            yield from lines if getattr(code, "span", None) is None else (_of(code, line) for line in lines)
             return
+        span = getattr(code, "span", None)
         for line in self.instruction(code):
-            yield pad + line
+            yield pad + line if span is None else _of(code, pad + line)
 
     def instruction(self, code: op.Instruction) -> list[str]:
         """The lines of a statement without statements inside."""

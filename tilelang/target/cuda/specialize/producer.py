@@ -91,7 +91,7 @@ class ProducerPart:
             barrier = Region(slots.full, (place.slot,), (1,))
             for load in feed.loads:
                 target = versioned_region(load.target, slots.versions[load.target.buffer], place.slot)
-                body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(loop.span))
+                body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(ring.body[load.at].span))
         body += counter.step()
         own = statements(substituted(block(_without_unused(body)), {loop.loop_var: var}))
         return self.checked(loop_over(loop, var, own), loop.min, loop.extent)

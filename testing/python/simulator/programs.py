@@ -1,0 +1,47 @@
+"""Tile programs whose reports tests read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang
+import tilelang.language as T
+
+
+def overwrite() -> Any:
+    """``(B,)``: two blocks write different values to the same 128 float32, and nothing orders them."""
+
+    @tilelang.jit(target={"kind": "cuda", "arch": "sm_80"})
+    def make() -> Any:
+        @T.prim_func
+        def overwritten(B: T.Tensor((128,), "float32")):
+            with T.Kernel(2, threads=128) as block:
+                for i in T.Parallel(128):
+                    B[i] = T.cast(block + i, "float32")  # the statement that a finding has to name
+
+        return overwritten
+
+    return make()
+
+
+def gemm(arch: str) -> Any:
+    """``(A, B) -> A @ B`` over 128 by 128 float16."""
+
+    @tilelang.jit(target={"kind": "cuda", "arch": arch}, out_idx=[2])
+    def make() -> Any:
+        @T.prim_func
+        def product(A: T.Tensor((128, 128), "float16"), B: T.Tensor((128, 128), "float16"), C: T.Tensor((128, 128), "float16")):
+            with T.Kernel(1, threads=128):
+                a = T.alloc_shared((128, 32), "float16")
+                b = T.alloc_shared((32, 128), "float16")
+                c = T.alloc_fragment((128, 128), "float32")
+                T.clear(c)
+                for k in T.Pipelined(4, num_stages=2):
+                    T.copy(A[0, k * 32], a)
+                    T.copy(B[k * 32, 0], b)
+                    T.gemm(a, b, c)
+                T.copy(c, C)
+
+        return product
+
+    return make()

@@ -1,0 +1,79 @@
+"""The texts of a kernel: the tile program, the CUDA source that was made of it, and its PTX."""
+
+from __future__ import annotations
+
+import json
+import linecache
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+CUDA, PTX, ORIGINS = "device_kernel.cu", "kernel.ptx", "origins.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A line of a tile program.
+
+    Attributes:
+        file, line: where it stands now; ``line`` is 0 where the file has changed and the line is not in it any more.
+        text: what it says, without its indentation.
+    """
+
+    file: str
+    line: int
+    text: str
+
+    @classmethod
+    def found(cls, file: str, line: int, text: str) -> Statement:
+        """The statement that was at a line when the kernel was compiled: files change, kernels in the cache do not."""
+        if linecache.getline(file, line).strip() == text:
+            return cls(file, line, text)
+        same = [number for number, other in enumerate(linecache.getlines(file), 1) if other.strip() == text]
+        return cls(file, min(same, key=lambda number: abs(number - line), default=0), text)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line or '?'}: {self.text}"
+
+
+class KernelSources:
+    """The texts of the kernels of one artifact.
+
+    Args:
+        directory: with the artifact's files.
+        resources: kernel -> what the device compiler says of it (``registers`` and others).
+    """
+
+    def __init__(self, directory: Path, resources: Mapping[str, Mapping[str, Any]]):
+        self._directory = directory
+        self.resources = resources
+
+    @cached_property
+    def cuda(self) -> str:
+        """The CUDA source, empty where it is not kept."""
+        return self._text(CUDA)
+
+    @cached_property
+    def ptx(self) -> str:
+        """The PTX."""
+        return self._text(PTX)
+
+    @cached_property
+    def _origins(self) -> Mapping[str, Any]:
+        return json.loads(self._text(ORIGINS) or '{"places": [], "kernels": []}')
+
+    def origins(self, kernel: str) -> Mapping[str, Any]:
+        """What a kernel's text comes from: ``lines``, ``shared`` and ``fragments``."""
+        found = (item for item in self._origins["kernels"] if item["symbol"] == kernel)
+        return next(found, {"lines": {}, "shared": [], "fragments": []})
+
+    def statement(self, kernel: str, file: str, line: int) -> Statement | None:
+        """The statement of the tile program that a line of the CUDA source comes from."""
+        place = self.origins(kernel)["lines"].get(str(line)) if Path(file).name == CUDA else None
+        return None if place is None else Statement.found(*self._origins["places"][place])
+
+    def _text(self, name: str) -> str:
+        path = self._directory / name
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

@@ -1,0 +1,81 @@
+"""What a kernel's text comes from: the program's line of each line, and what lies in shared memory and in registers, and how.
+
+It is kept beside the text, so that what a debugger or a simulator says of the text can be said of the program.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.ir.span import location_of
+from tilelang.target.cuda.ir.code import Leaf, owner
+from tilelang.target.cuda.ir.instructions import Instruction
+from tilelang.target.cuda.ir.printer import Line
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Of one kernel; lines are counted from 1 in its own text.
+
+    Attributes:
+        lines: line -> file and line of the statement in the program.
+        shared: each buffer in shared memory: name, dtype, shape, offset and bytes, layout, first and last line that touches it.
+        fragments: each tile in registers: name, dtype, shape, layout.
+    """
+
+    lines: Mapping[int, tuple[str, int]]
+    shared: Sequence[Mapping[str, Any]]
+    fragments: Sequence[Mapping[str, Any]]
+
+
+def origins_of(state: Any, body: Sequence[str], first: int) -> Origins:
+    """The origins of a kernel whose text has ``body`` from line ``first`` on."""
+    coded = [(number, line.code) for number, line in enumerate(body, first) if isinstance(line, Line)]
+    found = ((number, location_of(code.span)) for number, code in coded)
+    lines = {number: (place.file, place.line) for number, place in found if place is not None}
+    layouts = state.emitter.layouts
+    uses = _uses(coded, state.tree.root_of)
+    shared = [
+        {**_described(buffer, layouts.memory), "offset": offset, "bytes": size, "lines": uses.get(buffer)}
+        for buffer, (offset, size) in sorted(state.plan.places.items(), key=lambda item: item[1])
+    ]
+    return Origins(lines, shared, [_described(buffer, layouts.fragments) for buffer in layouts.fragments])
+
+
+def _uses(coded: Iterable[tuple[int, Any]], root_of: Any) -> dict[Any, tuple[int, int]]:
+    """First and last line of the code that touches each buffer."""
+    found: dict[Any, tuple[int, int]] = {}
+    for number, code in coded:
+        for access in _accesses(code):
+            buffer = root_of(owner(access.storage))
+            found[buffer] = (found.get(buffer, (number,))[0], number)
+    return found
+
+
+def _accesses(code: Any) -> Iterable[Any]:
+    return code.accesses if isinstance(code, Leaf) else code.accesses() if isinstance(code, Instruction) else ()
+
+
+def _described(buffer: Any, layouts: Mapping[Any, Any]) -> dict[str, Any]:
+    layout = layouts.get(buffer)
+    shape = [str(extent) for extent in buffer.shape]
+    return {"name": buffer.name, "dtype": str(buffer.dtype), "shape": shape, "layout": layout.to_text() if layout else None}
+
+
+def origins_file(source: str, states: Iterable[Any]) -> bytes:
+    """The origins of all kernels of a text, as JSON; each line of the program comes with its own text, as files change."""
+    numbers: dict[tuple[str, int], int] = {}
+    kernels = []
+    for state in states:
+        if state.origins is None:
+            continue
+        above = source[: source.index(state.text)].count("\n")
+        lines = {number + above: numbers.setdefault(place, len(numbers)) for number, place in state.origins.lines.items()}
+        shared = [{**item, "lines": item["lines"] and [line + above for line in item["lines"]]} for item in state.origins.shared]
+        kernels.append({"symbol": state.launch.symbol, "lines": lines, "shared": shared, "fragments": state.origins.fragments})
+    places = [(file, line, linecache.getline(file, line).strip()) for file, line in numbers]
+    return json.dumps({"places": places, "kernels": kernels}).encode()
