@@ -203,5 +203,21 @@ def test_scratch_of_an_iteration_is_shared_out():
     on_all(program, ROWS[:512].reshape(64, 8), torch.zeros(64, 8), arch="sm_80")
 
 
+def test_scratch_that_every_iteration_fills_whole_may_serve_several_nests():
+    @T.prim_func
+    def program(A: T.Tensor((4, 64), "float32"), B: T.Tensor((64, 4), "float32")):
+        with T.Kernel(1, threads=64):
+            local, tile = T.alloc_local((4,), "float32"), T.alloc_fragment((64, 4), "float32")
+            T.clear(tile)
+            for k in range(2):
+                for i, j in T.Parallel(64, 2):
+                    for q in T.unroll(4):
+                        local[q] = A[q, i] + j
+                    tile[(i + 5) % 64, 2 * k + j] = local[0] + local[3 - k]
+            T.copy(tile, B)
+
+    on_all(program, ROWS[:256].reshape(4, 64), torch.zeros(64, 4), arch="sm_80")
+
+
 def test_an_array_of_nests_alone_is_a_fragment():
     assert "float local[8]" in source(vector_program(reversed_by_another_nest))
