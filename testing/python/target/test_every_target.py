@@ -509,3 +509,29 @@ def test_rows_as_operands_of_reductions_and_scans(target):
     a = torch.randint(-4, 5, (2, 4, 8)).float()
     expected = torch.stack([a.sum(1), a.amax(1), a[:, 3].cumsum(1)], dim=1)
     assert torch.equal(run(main, target, a), expected)
+
+
+@every_target
+@pytest.mark.parametrize("place", ["in the loop", "before it"])
+def test_scalars_that_an_iteration_uses_for_itself(place, target):
+    """The iterations are shared out even so: each updates its element once."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((136,), "float32"), C: T.Tensor((136,), "float32")):
+        with T.Kernel(1, threads=128):
+            total = T.alloc_var("float32")
+            for i in T.Parallel(136):
+                if place == "in the loop":
+                    total = T.alloc_var("float32", init=0.0)
+                else:
+                    total = 0.0
+                for r in T.serial(8):
+                    total += A[r]
+                B[i] += total * i
+            for i in T.Parallel(136):
+                total = B[i]
+                C[i] = total + 1
+
+    a, b = torch.arange(8.0), torch.ones(136)
+    c = run(main, target, a, b)
+    assert torch.equal(b, 1 + 28.0 * torch.arange(136)) and torch.equal(c, b + 1)

@@ -16,7 +16,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.scratch import ARRAY, read_by, scratch_arrays
+from tilelang.target.cuda.analysis.scratch import ARRAY, read_by, scratch_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity, evaluated
 from tilelang.target.cuda.tile.nest import READ
 from tilelang.target.cuda.tile.program import Kernel
@@ -70,7 +70,7 @@ class _Arrays:
         self.nests = [node for node in nodes if isinstance(node, Parallel)]
         self.others = [node for node in nodes if isinstance(node, (Scalar, Operator, Branch, Loop, Repeat))]
         self.uniformity = Uniformity(tree, threads)
-        self.scratch = scratch_arrays(tree)
+        self.scratch = scratch_of(tree, ARRAY)
 
     # Arrays ------------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Local arrays that one iteration of a nest uses for itself: nothing that it has not stored is read from them."""
+"""Local memory that one iteration of a nest uses for itself: nothing that it has not stored is read from it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from tilelang.target.cuda.tile.nest import READ, WRITE, Nest, stores
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, accesses_of, walk
 
 ARRAY = "local"
+SCALAR = "local.var"
 
 
-def scratch_arrays(tree: TileTree) -> set[Any]:
-    """Arrays of which nests read only what the same iteration has stored, and nothing else reads any."""
-    found = {buffer for buffer in tree.allocations if buffer.scope() == ARRAY}
+def scratch_of(tree: TileTree, *scopes: str) -> set[Any]:
+    """Local memory of some scopes of which nests read only what the same iteration has stored, and nothing else reads any."""
+    found = {buffer for buffer in tree.allocations if buffer.scope() in scopes}
     if not found:
         return found
     found -= {tree.root_of(view) for view in tree.aliases}

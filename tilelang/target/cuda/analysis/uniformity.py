@@ -18,7 +18,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.scratch import ARRAY, operands, scratch_arrays
+from tilelang.target.cuda.analysis.scratch import ARRAY, SCALAR, operands, scratch_of
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.tile.nest import READ, WRITE, Nest, is_memory, mentions
 from tilelang.target.cuda.tile.tree import (
@@ -89,7 +89,7 @@ class Uniformity:
         self.varying: set[Any] = set(threads)
         self.definitions = {node.stmt.var: node.stmt.value for node in walk(tree.root) if _is_bind(node)}
         self._moving = {node: _moved(node.nest) for node in walk(tree.root) if isinstance(node, Parallel)}
-        self._scratch = scratch_arrays(tree)
+        self._scratch = scratch_of(tree, ARRAY, SCALAR)
         self._stored: dict[Any, set[range]] = {}
         self._read: dict[Any, set[range]] = {}
         self._users = Counter(local for node in walk(tree.root) for local in self._named(node))
@@ -375,7 +375,7 @@ def _place(call: Any) -> Any:
 
 
 def _is_local(var: Any) -> bool:
-    return ir.is_buffer_var(var) and var.scope() in (ARRAY, "local.var")
+    return ir.is_buffer_var(var) and var.scope() in (ARRAY, SCALAR)
 
 
 def _moved(nest: Nest) -> set[Any]:
