@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 FLOATS = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float64")
@@ -56,3 +58,8 @@ def numbers(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
     if dtype == "int4":
         return ((codes ^ 8) - 8).double()
     return torch.tensor([*_FLOAT4, *(-v for v in _FLOAT4)], dtype=torch.float64)[codes]
+
+
+def bits(dtype: str) -> int:
+    """Of one element."""
+    return 4 if dtype in PACKED else 8 if dtype == "bool" else int(re.search(r"\d+", dtype).group())

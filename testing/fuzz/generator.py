@@ -9,9 +9,9 @@ from testing.fuzz import dtypes
 from testing.fuzz.draw import Draw
 from testing.fuzz.registry import draw_body
 from testing.fuzz.scope import Axis, Scope, Tile
+from testing.fuzz.statements.by_hand import SKILLS
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.statements.threads import COUNT, thread_code
-from testing.fuzz.statements.waits import async_copies
 from testing.fuzz.tree import Kernel, Program, Stmt
 
 SIZES = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16, 16, 17, 20, 32, 33)
@@ -21,9 +21,14 @@ THREADS = (32, 32, 64, 64, 128, 128, 128, 256, 96)
 CONFIGS = (
     "tl.disable_warp_specialized", "tl.disable_tma_lower", "tl.disable_vectorize", "tl.disable_shared_swizzle",
     "tl.disable_vectorize_256", "tl.disable_wgmma", "tl.disable_shared_memory_reuse", "tl.disable_loop_unswitching",
-    "tl.enable_aggressive_shared_memory_merge", "tl.force_let_inline", "tl.disable_dynamic_tail_split",
+    "tl.enable_aggressive_shared_memory_merge", "tl.force_let_inline", "tl.disable_dynamic_tail_split", "tl.enable_fast_math",
+    "tl.disable_shuffle_elect", "tl.enable_lower_ldgstg", "tl.reducer_force_baseline", "tl.enable_fp32x2_reduction",
+    "tl.storage_rewrite_detect_inplace", "tl.emit_line_directives", "tir.disable_vectorize", "tir.merge_static_smem",
+    "tir.noalias", "tl.dynamic_alignment",
 )  # fmt: skip
 """Pass configurations that change no result."""
+SETTINGS = {"tl.enable_async_copy": False, "tl.config_index_bitwidth": 64, "tl.Simplify": False}
+"""The same, with the value that is not the usual one."""
 NO_BARRIERS = "tl.disable_thread_storage_sync"
 """For kernels that have all the barriers they need themselves."""
 
@@ -38,15 +43,15 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
     sizes = LARGE if draw.chance(0.15) else SIZES
     for number in range(r.randint(2, 4)):
         draw.sizes[f"D{number}"] = r.choice(sizes)
-    threads = "threads" not in avoid and draw.chance(0.15)
-    if threads:
-        kernels, configs = _with_threads(draw)
+    if "threads" not in avoid and draw.chance(0.2):
+        kernels, configs, needs = _by_hand(draw)
     else:
-        kernels, configs = tuple(_kernel(draw) for _ in range(2 if draw.chance(0.05) else 1)), {}
-    configs |= {name: True for name in CONFIGS if draw.chance(0.04)}
+        kernels, configs, needs = tuple(_kernel(draw) for _ in range(2 if draw.chance(0.05) else 1)), {}, ""
+    settings = dict.fromkeys(CONFIGS, True) | SETTINGS
+    configs |= {name: value for name, value in settings.items() if draw.chance(0.02)}
     dynamic = frozenset({"G"}) if draw.dynamic else frozenset()
     name = f"seed {seed}" + (f", {aim[0]} and {aim[1]}" if aim else "")
-    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs, threads, seed % THOROUGH == 0)
+    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs, needs, seed % THOROUGH == 0)
 
 
 def _kernel(draw: Draw) -> Kernel:
@@ -57,16 +62,20 @@ def _kernel(draw: Draw) -> Kernel:
     return _finished(draw, body, str(draw.threads))
 
 
-def _with_threads(draw: Draw) -> tuple[tuple[Kernel, ...], dict]:
-    """A kernel that names threads, or waits for its own copies, and perhaps without barriers but those it has itself."""
-    draw.threads = draw.sizes[COUNT] = draw.pick([64, 64, 128, 96, 32])
+def _by_hand(draw: Draw) -> tuple[tuple[Kernel, ...], dict, str]:
+    """A kernel that does something by hand, perhaps without barriers but those it has itself; and what it needs."""
+    skill = draw.random.choices(SKILLS, [skill.weight for skill in SKILLS])[0]
+    draw.threads = draw.sizes[COUNT] = draw.pick(skill.threads)
+    if skill.cluster:
+        draw.sizes["G"], draw.dynamic = draw.pick([1, 2]) * skill.cluster, False
     scope = _scope(draw)
-    if draw.chance(0.4):
-        return (_finished(draw, (thread_code(draw, scope),), COUNT),), {NO_BARRIERS: True} if draw.chance(0.4) else {}
+    if skill.rule is thread_code and draw.chance(0.4):
+        kernel = _finished(draw, (thread_code(draw, scope),), COUNT)
+        return (kernel,), {NO_BARRIERS: True} if draw.chance(0.4) else {}, skill.needs
     before = draw_body(draw, scope, draw.pick([0, 1, 2]))
-    middle = thread_code(draw, scope) if draw.chance(0.6) else async_copies(draw, scope)
+    middle = skill.rule(draw, scope)
     after = draw_body(draw, scope, draw.pick([0, 1, 2]))
-    return (_finished(draw, (*before, middle, *after), COUNT),), {}
+    return (_finished(draw, (*before, middle, *after), COUNT, skill.cluster),), {}, skill.needs
 
 
 def _scope(draw: Draw) -> Scope:
@@ -82,10 +91,10 @@ def _scope(draw: Draw) -> Scope:
     return scope
 
 
-def _finished(draw: Draw, body: tuple[Stmt, ...], threads: str) -> Kernel:
+def _finished(draw: Draw, body: tuple[Stmt, ...], threads: str, cluster: int = 0) -> Kernel:
     """A kernel that fills its tiles, does something, and stores them."""
     results = tuple(_result(draw, tile) for tile in draw.declared)
-    return Kernel("G", threads, (*draw.beginning, *body, *results))
+    return Kernel("G", threads, (*draw.beginning, *body, *results), cluster)
 
 
 def _result(draw: Draw, tile: Tile) -> Stmt:

@@ -11,6 +11,7 @@ import torch
 from testing.fuzz.execute import CPU, INTERPRETER, TARGETS, attempt, compared, interpreted
 from testing.fuzz.outcome import DIFFERENT, FINDING, RIGHT, Outcome
 from testing.fuzz.shrink import shrink
+from testing.fuzz.statements.by_hand import CUDA
 from testing.fuzz.tree import Program
 
 
@@ -19,7 +20,7 @@ def judge(program: Program, targets: Sequence[str] = TARGETS) -> dict[str, Outco
     meaning, func, expected = interpreted(program)
     if meaning.status != RIGHT:
         return {INTERPRETER: meaning}
-    used = [target for target in targets if not (program.names_threads and target in CPU)]
+    used = [target for target in targets if program.needs in ("", target) or (program.needs == CUDA and target not in CPU)]
     return {target: _outcome(program, func, target, expected) for target in used}
 
 

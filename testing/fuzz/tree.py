@@ -99,15 +99,16 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launch: what is declared and filled, what is done, what is stored."""
+    """One launch: what is declared and filled, what is done, what is stored; ``cluster`` is how many blocks form one, or 0."""
 
     grid: str
     threads: str
     body: tuple[Stmt, ...] = ()
+    cluster: int = 0
 
     def print(self) -> list[str]:
-        head = f"with T.Kernel({self.grid}, threads={self.threads}) as bx:"
-        return [INDENT * 2 + head, *_block(self.body, 3)]
+        kind = f"T.ClusterKernel({self.grid}, cluster_dims={self.cluster}" if self.cluster else f"T.Kernel({self.grid}"
+        return [INDENT * 2 + f"with {kind}, threads={self.threads}) as bx:", *_block(self.body, 3)]
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Program:
         sizes: names of sizes and their values; the text uses the names.
         dynamic: those of them that each call gives.
         configs: pass configurations.
-        names_threads: that the program is not for a CPU.
+        needs: ``"threads"`` for a program that is not for a CPU, ``"sm_90a"`` for one of that architecture alone.
         thorough: that the compilers behind tilelang optimise as for users.
     """
 
@@ -128,7 +129,7 @@ class Program:
     kernels: tuple[Kernel, ...]
     dynamic: frozenset[str] = frozenset()
     configs: dict = field(default_factory=dict)
-    names_threads: bool = False
+    needs: str = ""
     thorough: bool = True
 
     @property

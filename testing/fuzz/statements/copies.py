@@ -28,11 +28,11 @@ def copy(draw: Draw, scope: Scope) -> Stmt | None:
     types = ("float32", "int32") if wide else ()
     target, to = operand(draw, scope, shape, types, wide=wide)
     sources = ("float32", "int32") if wide else ()
-    source, of = operand(draw, scope, shape, _fitting(to.dtype) or sources, wide=wide, apart=(to.name,))
+    source, of = operand(draw, scope, shape, fitting(to.dtype) or sources, wide=wide, apart=(to.name,))
     return Stmt("copy", (f"T.copy({source}, {target})",), writes=(to.name,))
 
 
-def _fitting(dtype: str) -> tuple[str, ...]:
+def fitting(dtype: str) -> tuple[str, ...]:
     """Types whose small values a type holds; all if empty."""
     if not dtypes.is_unsigned(dtype):
         return ()

@@ -43,7 +43,7 @@ def test_what_is_avoided_is_not_drawn():
     for seed in range(60):
         program = draw_program(seed, avoid=("parallel", "int4", "threads"))
         assert "parallel" not in {statement.kind for statement in program.statements()}
-        assert '"int4"' not in str(program) and not program.names_threads
+        assert '"int4"' not in str(program) and not program.needs
 
 
 def test_programs_are_steered_to_new_pairs():
