@@ -9,6 +9,12 @@ TL_DEVICE int nibble_u(const void* base, int64_t index) {
 }
 TL_DEVICE int nibble_s(const void* base, int64_t index) { return (nibble_u(base, index) ^ 8) - 8; }
 
+// The same while other threads may store to the other element of the byte.
+TL_DEVICE int nibble_atomic_u(const void* base, int64_t index) {
+  return (static_cast<const volatile uint8_t*>(base)[index >> 1] >> ((index & 1) * 4)) & 15;
+}
+TL_DEVICE int nibble_atomic_s(const void* base, int64_t index) { return (nibble_atomic_u(base, index) ^ 8) - 8; }
+
 // An integer as a four-bit element holds it.
 TL_DEVICE int wrap_nibble_u(int value) { return value & 15; }
 TL_DEVICE int wrap_nibble_s(int value) { return ((value & 15) ^ 8) - 8; }

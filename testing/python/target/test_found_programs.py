@@ -41,3 +41,19 @@ def test_a_place_in_the_tile_that_is_written(memory, target):
             T.copy(tile, B)
 
     check(main, target, torch.full((2, 64), 1, dtype=torch.int32), torch.zeros((2, 64), dtype=torch.int32))
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
+def test_an_element_of_four_bits_beside_one_that_another_iteration_stores(dtype, target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 8), dtype), B: T.Tensor((8, 8), dtype)):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8, 8), dtype)
+            T.copy(A, tile)
+            for i, j in T.Parallel(8, 8):
+                x = T.cast(tile[i, (j + 3) % 8], "int32")
+                tile[i, (j + 3) % 8] = T.cast(T.max(T.cast(tile[i, (j + 3) % 8], "int32"), x - 1), dtype)
+            T.copy(tile, B)
+
+    check(main, target, torch.randint(0, 255, (8, 4), dtype=torch.uint8), torch.zeros((8, 4), dtype=torch.uint8))

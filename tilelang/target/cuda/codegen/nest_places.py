@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.loop_layout import register_form
 from tilelang.target.cuda.ir.access import READ, WRITE
-from tilelang.target.cuda.ir.values import Array, Value
+from tilelang.target.cuda.ir.values import Array, Element, Value
 from tilelang.target.cuda.tile.nest import is_memory
 from tilelang.target.cuda.tile.tree import FRAGMENT
 
@@ -57,7 +58,14 @@ class NestPlaces(Places):
         held = self._held(READ, buffer, indices)
         if held is not None:
             return held
-        return self.or_missing(buffer, super().place(buffer, indices), super().bounds_guard(buffer, indices))
+        place = super().place(buffer, indices)
+        if self.shares_bytes and isinstance(place, Element) and is_memory(buffer) and self._stored(buffer):
+            place = replace(place, shared_byte=True)
+        return self.or_missing(buffer, place, super().bounds_guard(buffer, indices))
+
+    def _stored(self, buffer: Any) -> bool:
+        """Whether other iterations may store to neighbours of what an iteration reads."""
+        return any(access.kind == WRITE and access.buffer == buffer for access in self.loops.nest.accesses)
 
     def place(self, buffer: Any, indices: list[Any]) -> Value:
         held = self._held(WRITE, buffer, indices)

@@ -115,7 +115,7 @@ class Printer:
         base, index = self.value(value.array), self.value(value.index)
         if is_packed(value.array.dtype):
             signed = "s" if canonical(value.array.dtype).kind == "int" else "u"
-            return self.called(f"tl::nibble_{signed}", base, index), _POSTFIX
+            return self.called(f"tl::nibble_{'atomic_' * value.shared_byte}{signed}", base, index), _POSTFIX
         return f"{base}[{index}]", _POSTFIX
 
     def _pointer(self, value: v.Pointer) -> tuple[str, int]:

@@ -180,10 +180,15 @@ class Array(Value):
 
 @dataclass(frozen=True, slots=True)
 class Element(Value):
-    """An element of an array, to be read or stored to."""
+    """An element of an array, to be read or stored to.
+
+    Attributes:
+        shared_byte: whether other threads may store to the same byte while it is read, where elements have four bits.
+    """
 
     array: Array
     index: Value
+    shared_byte: bool = False
 
 
 @dataclass(frozen=True, slots=True)
