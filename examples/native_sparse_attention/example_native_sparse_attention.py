@@ -31,7 +31,7 @@ def choose_blocks(batch, kv_heads, group, seq_len, dim, block, top, dtype="float
         Means: T.Tensor((batch, blocks, kv_heads, dim), "float32"),
         chosen: T.Tensor((batch, seq_len, kv_heads, top), "int32"),
     ):
-        with T.Kernel(seq_len, kv_heads, batch, threads=32) as (t, h, b):
+        with T.Kernel(seq_len, kv_heads, batch, threads=128) as (t, h, b):
             q = T.alloc_fragment((dim,), "float32")
             part = T.alloc_fragment((blocks, dim), "float32")
             scores = T.alloc_fragment((blocks,), "float32")

@@ -41,3 +41,20 @@ struct __align__(16) fp8_e5x16_t {
 TL_MAKE_FP8(e4m3)
 TL_MAKE_FP8(e5m2)
 #undef TL_MAKE_FP8
+
+namespace tl {
+// float8 as half, which holds all of its values. Devices before sm_89 have no instruction for it, and what CUDA's header does
+// instead is a loop for subnormals: too long where many conversions are unrolled.
+TL_DEVICE half to_half(__nv_fp8_e4m3 x) {
+#if __CUDA_ARCH__ >= 890
+  return static_cast<half>(x);
+#else
+  // Exponent and mantissa at half's places give 2^-8 of the value, whether it is subnormal or not; seven ones are NaN.
+  const unsigned magnitude = x.__x & 0x7f, sign = x.__x & 0x80;
+  const half scaled = __hmul(__ushort_as_half(static_cast<unsigned short>(sign << 8 | magnitude << 7)), __ushort_as_half(0x5c00));
+  return magnitude == 0x7f ? __ushort_as_half(0x7fff) : scaled;
+#endif
+}
+// Its bits are the upper half of a half's.
+TL_DEVICE half to_half(__nv_fp8_e5m2 x) { return __ushort_as_half(static_cast<unsigned short>(x.__x << 8)); }
+} // namespace tl

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tilelang
+import tilelang.language as T
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import budget, cuda, source
 from testing.python.target.cuda.test_hopper import attention
@@ -121,3 +122,35 @@ def test_the_main_loop_of_flash_attention(dim, causal, fast_math, most):
 def test_flash_attention_has_no_bank_conflict(dim, causal):
     tensors = [torch.randn(1, 128, 1, dim).half() for _ in range(4)]
     assert _totals(attention(1, 128, dim, causal=causal), *tensors)["bank_conflicts"] == 0
+
+
+def test_rows_found_by_a_table_are_whole_vectors():
+    """The row numbers are contiguous along another axis than the rows, but the rows are what is moved."""
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, 256), "float16"), table: T.Tensor((32,), "int32"), Y: T.Tensor((32, 256), "float16")):
+        with T.Kernel(1, threads=128):
+            tile = T.alloc_shared((32, 256), "float16")
+            for i, j in T.Parallel(32, 256):
+                tile[i, j] = X[table[i], j]
+            T.copy(tile, Y)
+
+    assert len(re.findall(r"reinterpret_cast<uint4\*>\(tile.* = .*reinterpret_cast<const uint4\*>\(X", source(main))) == 1
+
+
+def test_many_iterations_on_memory_alone_are_not_all_written_out():
+    @T.prim_func
+    def main(A: T.Tensor((8, 7168), "uint8"), B: T.Tensor((8, 7168), "int32")):
+        with T.Kernel(1, threads=128):
+            for i, j in T.Parallel(8, 7168):
+                B[i, j] = A[i, j // 2 + j % 2]
+
+    assert compile_device(source(main), "sm_80").ptx.count(b"st.global") <= 64
+
+
+def test_float8_widens_without_loops_where_no_instruction_does():
+    program = matmul(64, 64, 64, (64, 64, 64), dtype="float8_e4m3fn", accumulate="float32")
+    ptx = compile_device(source(program), "sm_80").ptx
+    conversions = ptx.count(b"mul.f16")
+    assert conversions and ptx.count(b"bra") < conversions / 4

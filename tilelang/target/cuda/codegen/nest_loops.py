@@ -16,10 +16,13 @@ from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vectorised
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.ir.code import Block, nested, under
+from tilelang.target.cuda.ir.code import Block, nested, partly_unrolled, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
-from tilelang.target.cuda.tile.nest import Nest
+from tilelang.target.cuda.tile.nest import Nest, is_memory
+
+_WRITTEN_OUT = 64
+"""Iterations of a nest on memory alone that are written out: more of them cost time to compile and instruction cache."""
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
@@ -57,7 +60,13 @@ class NestLoops:
     def around(self, body: list[Any]) -> list[Any]:
         """The whole nest; ``open`` comes before the body is lowered."""
         code = [*self.definitions, *under(both(self.guards), body)]
-        return nested(self.loops, code) if self.loops else [Block(code, scoped=True)]
+        if not self.loops:
+            return [Block(code, scoped=True)]
+        return nested(self.loops, code) if self._counts_registers() else partly_unrolled(self.loops, code, _WRITTEN_OUT)
+
+    def _counts_registers(self) -> bool:
+        """Whether iterations name registers, which must be known when the kernel is compiled."""
+        return any(not is_memory(access.buffer) for access in self.nest.accesses)
 
     def open(self) -> None:
         """Names the digits and variables, and makes the loops and guards around the body."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -34,17 +35,22 @@ def axis_forms(nest: Nest) -> dict[Any, Form]:
 
 
 def contiguous_axis(nest: Nest) -> int:
-    """The axis along which memory is contiguous in most traffic: global stores and loads first, then shared ones."""
+    """The axis along which memory is contiguous in most traffic: global first, then more elements, then stores before loads."""
     forms = axis_forms(nest)
     ranked = sorted(
         (access for access in nest.accesses if is_memory(access.buffer)),
-        key=lambda access: (access.buffer.scope() not in ("global", ""), access.kind == "read"),
+        key=lambda access: (access.buffer.scope() not in ("global", ""), -_elements(access, nest), access.kind == READ),
     )
     for access in ranked:
         place = _unit_axis(access, forms)
         if place is not None and nest.axes[place].extent > 1:
             return place
     return len(nest.axes) - 1
+
+
+def _elements(access: Access, nest: Nest) -> int:
+    """How many elements of a buffer a nest touches; row numbers that a row is found by are fewer than what is in the rows."""
+    return prod(axis.extent for axis in nest.axes if any(mentions(index, {axis.var: 0}) for index in access.indices))
 
 
 def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:

@@ -242,6 +242,14 @@ def nested(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:
     return body
 
 
+def partly_unrolled(loops: Sequence[tuple[Name, int]], body: list[Any], limit: int) -> list[Any]:
+    """Nested loops of which about ``limit`` iterations are written out, the innermost ones."""
+    for name, extent in reversed(loops):
+        body = [counted(name, extent, body, 0 if extent <= limit else max(limit, 1))]
+        limit //= extent
+    return body
+
+
 def under(condition: Value | None, body: list[Any]) -> list[Any]:
     """Some statements under a condition, where there is one."""
     return body if condition is None else [BranchCode(condition, Block(body))]
