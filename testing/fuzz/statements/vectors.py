@@ -25,7 +25,7 @@ def _chosen(draw: Draw, scope: Scope) -> tuple[Tile, int] | None:
 
 def _combined(draw: Draw, own: str, other: str, dtype: str, lanes: int) -> str:
     """A vector of small numbers, made of two."""
-    number = f"T.Broadcast(T.cast({draw.random.randint(-4, 4)}, \"{dtype}\"), {lanes})"
+    number = f'T.Broadcast(T.cast({draw.random.randint(-4, 4)}, "{dtype}"), {lanes})'
     order = list(range(lanes))
     draw.random.shuffle(order)
     return draw.pick([
