@@ -58,7 +58,7 @@ CUDA = {
     "ir": "",
     "toolchain": "",
     "host": "toolchain",
-    "tile": "operators",
+    "tile": "ir operators arch",
     "analysis": "tile ir operators arch",
     "normalise": "analysis tile operators arch",
     "specialize": "tile operators arch",

@@ -8,8 +8,9 @@ from typing import Any
 from tilelang.target.cuda.analysis.local_arrays import as_fragments
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import kernel as codegen
+from tilelang.target.cuda.codegen.emitter import KernelOptions
 from tilelang.target.cuda.codegen.generate import Generator
-from tilelang.target.cuda.codegen.kernel import KernelOptions, KernelState, new_state
+from tilelang.target.cuda.codegen.kernel import KernelState, new_state
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
 from tilelang.target.cuda.ir.verify import names_are_defined
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
@@ -92,8 +93,7 @@ def _infer(kernels: Kernels, context: CudaContext) -> Kernels:
 
 def _generate(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
-        state.emitter.descriptors = TensorMaps() if arch_of(state.target).uses(Feature.TMA) else None
-        state.emitter.bulk_stores = context.options.tma
+        state.emitter.output.tensor_maps = TensorMaps() if arch_of(state.target).uses(Feature.TMA) else None
         state.generator = Generator(state.emitter)
         state.code = state.generator.block(state.tree.root)
     return kernels

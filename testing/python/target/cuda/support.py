@@ -6,6 +6,8 @@ from typing import Any
 
 import tilelang
 from tilelang.target.cuda.compile import lower
+from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit
+from tilelang.target.cuda.ir.code import Leaf
 from tilelang.target.cuda.toolchain import nvrtc
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest
@@ -31,3 +33,15 @@ def budget(instructions: int) -> int:
     """How many instructions a loop may have that was counted with NVRTC 13.5; older ones schedule a little less well."""
     counted = tuple(map(int, nvrtc.version().split("."))) >= (13, 5)
     return instructions if counted else instructions * 104 // 100
+
+
+def leaf_of(body: list[Any], **touched: Any) -> Leaf:
+    """Device code with the storages that it ``reads``, ``writes``, ``copies`` to, ``loads`` in bulk, or multiplies."""
+    kinds = {
+        "reads": (READ, Unit.THREAD),
+        "writes": (WRITE, Unit.THREAD),
+        "copies": (WRITE, Unit.CP_ASYNC),
+        "loads": (WRITE, Unit.BULK),
+        "products": (READ, Unit.TENSOR_CORE),
+    }
+    return Leaf(body, tuple(Access(storage, *kinds[kind]) for kind, storages in touched.items() for storage in storages))

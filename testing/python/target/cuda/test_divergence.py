@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate, source
+from testing.python.target.cuda.support import leaf_of, simulate, source
 from tilelang.errors import CompileError
-from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, LoopCode, ScopeCode, leaf_of
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, LoopCode, ScopeCode
 from tilelang.target.cuda.ir.instructions import NamedBarrier
 from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.barriers import insert_barriers

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilelang.target.cuda.ir.code import Barrier, Block, Leaf, leaf_of
+from testing.python.target.cuda.support import leaf_of
+from tilelang.target.cuda.ir.code import Barrier, Block
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 
 
@@ -15,7 +16,7 @@ def _same(a, b):
 
 
 def test_a_fence_shares_the_next_barrier():
-    products = [Leaf(["product"], frozenset("s"), async_reads=frozenset("s")) for _ in range(2)]
+    products = [leaf_of(["product"], products="s") for _ in range(2)]
     block = Block([leaf_of(["w"], writes="s"), Barrier(), *products])
     insert_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Barrier", "Leaf", "Leaf"]
@@ -23,7 +24,7 @@ def test_a_fence_shares_the_next_barrier():
 
 
 def test_a_fence_gets_a_barrier_where_none_follows():
-    product = Leaf(["product"], frozenset("s"), async_reads=frozenset("s"))
+    product = leaf_of(["product"], products="s")
     block = Block([leaf_of(["w"], writes="s"), leaf_of(["w"], writes="t"), product])
     insert_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Leaf", "Barrier", "Leaf"]
@@ -37,7 +38,7 @@ def test_what_only_threads_read_is_not_fenced():
 
 
 def _load(buffer):
-    return leaf_of(["tma"], reads=buffer, fills=buffer)
+    return leaf_of(["tma"], loads=buffer)
 
 
 def test_a_load_by_the_accelerator_waits_for_the_readers_of_the_tile():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tilelang.language as T
-from testing.python.target.cuda.support import source
-from tilelang.target.cuda.ir.code import Block, ScopeCode, leaf_of
+from testing.python.target.cuda.support import leaf_of, source
+from tilelang.target.cuda.ir.access import WRITE, Access
+from tilelang.target.cuda.ir.code import Block, ScopeCode
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.info import parse_target
 
@@ -26,7 +27,7 @@ def test_what_threads_side_by_side_use_does_not_share_memory():
     sizes = {_Buffer(name): (1024, 128) for name in "st"}
     s, t = sizes
     for scope, buffer in zip(scopes, sizes):
-        scope.body.items[0].writes = frozenset([buffer])
+        scope.body.items[0].accesses = (Access(buffer, WRITE),)
     assert not plan_shared(Block(scopes), sizes, "kernel", TARGET).overlap(s, t)
     later = Block([scopes[0], leaf_of(["z"]), scopes[1]])
     assert plan_shared(later, sizes, "kernel", TARGET).overlap(s, t)
@@ -34,7 +35,7 @@ def test_what_threads_side_by_side_use_does_not_share_memory():
 
 def test_a_ring_ends_where_its_only_reader_ends():
     ring, epilogue, other = (_Buffer(name) for name in ("ring", "epilogue", "other"))
-    producer = Block([leaf_of(["load"], reads=[ring], fills=[ring])])
+    producer = Block([leaf_of(["load"], loads=[ring])])
     consumer = Block([leaf_of(["multiply"], reads=[ring]), leaf_of(["store"], writes=[epilogue])])
     scopes = [ScopeCode("c", consumer, 0, 128, "b();"), ScopeCode("p", producer, 128, 128, "")]
     sizes = {ring: (4096, 128), epilogue: (4096, 128), other: (4096, 128)}

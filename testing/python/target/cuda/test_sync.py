@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate, source
+from testing.python.target.cuda.support import leaf_of, simulate, source
 from tilelang.errors import LayoutConflictError, SharedMemoryError
-from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Leaf, LoopCode, Wait, leaf_of
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Leaf, LoopCode, Wait
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 
 

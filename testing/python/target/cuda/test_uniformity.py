@@ -9,7 +9,8 @@ import tilelang.language as T
 from testing.python.target.cuda.support import simulate, source
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.analysis.uniformity import BLOCK, WARP, Uniformity
+from tilelang.target.cuda.analysis.uniformity import BLOCK, Uniformity
+from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.tile.program import split_kernels
 from tilelang.target.cuda.tile.tree import Branch, Loop, Repeat, Scalar, read_tree, walk
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tilelang.language as T
+from testing.python.target.cuda.support import leaf_of
 from tilelang.errors import OrderProofError
-from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, LoopCode, ScopeCode, Wait, children, leaf_of
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, LoopCode, ScopeCode, Wait, children
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.info import parse_target

@@ -9,8 +9,9 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.target.cuda.analysis.disjointness import Iterations
+from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import READ, UPDATE, WRITE, Nest
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.tree import Branch, Loop, Parallel, Repeat, Scalar, TileTree, walk
 
 

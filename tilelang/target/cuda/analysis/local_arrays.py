@@ -18,7 +18,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.scratch import ARRAY, read_by, scratch_of
 from tilelang.target.cuda.analysis.uniformity import Uniformity, evaluated
-from tilelang.target.cuda.tile.nest import READ
+from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,

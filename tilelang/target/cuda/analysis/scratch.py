@@ -10,7 +10,8 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import statement_exprs, walk_expr
-from tilelang.target.cuda.tile.nest import READ, WRITE, Nest, stores
+from tilelang.target.cuda.ir.access import READ, WRITE
+from tilelang.target.cuda.tile.nest import Nest, stores
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, accesses_of, walk
 
 ARRAY = "local"

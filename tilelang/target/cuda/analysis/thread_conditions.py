@@ -8,9 +8,8 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.tile.intrinsics import intrinsic
 from tilelang.target.cuda.tile.nest import conjuncts
-from tilelang.tileop.thread import intrinsic_name
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
     ir.Add: operator.add,
@@ -31,12 +30,6 @@ _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
     ir.NE: operator.ne,
     ir.And: lambda a, b: a and b,
     ir.Or: lambda a, b: a or b,
-}
-_INTRINSICS: Mapping[str, Callable[[int], int]] = {
-    "lane_idx": lambda thread: thread % WARP,
-    "warp_idx": lambda thread: thread // WARP,
-    "warp_idx_sync": lambda thread: thread // WARP,
-    "warp_group_idx": lambda thread: thread // 128,
 }
 
 
@@ -78,7 +71,7 @@ class ThreadConditions:
     def names_thread(self, expr: Any) -> bool:
         return any(
             (isinstance(part, ir.Var) and (part in self.places or (part in self.values and self.names_thread(self.values[part]))))
-            or intrinsic_name(part) in _INTRINSICS
+            or _numbered(part) is not None
             for part in walk_expr(expr)
         )
 
@@ -97,7 +90,14 @@ class ThreadConditions:
             return not self.value(expr.a, thread)
         if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64", "uint32", "uint64", "bool"):
             return self.value(expr.value, thread)
-        number = _INTRINSICS.get(intrinsic_name(expr) or "")
-        if number is None:
+        digit = _numbered(expr)
+        if digit is None:
             raise _Unknown
-        return number(thread)
+        low, extent = digit
+        return thread // low % extent if extent else thread // low
+
+
+def _numbered(expr: Any) -> tuple[int, int] | None:
+    """The digit of the thread's number that an intrinsic is."""
+    found = intrinsic(expr)
+    return None if found is None else found.digit

@@ -18,13 +18,9 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
-from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.tile.intrinsics import intrinsic
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
-from tilelang.tileop.thread import intrinsic_name
-
-_NUMBERS: Mapping[str, int] = {"lane_idx": 1, "warp_idx": WARP, "warp_idx_sync": WARP, "warp_group_idx": 4 * WARP}
-"""Intrinsics that number threads, with the threads of one number side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,7 @@ class ThreadMaps:
         """Whether values come from numbers of threads and loops alone."""
         for expr in exprs:
             for part in () if isinstance(expr, int) else walk_expr(expr):
-                if isinstance(part, (ir.TensorLoad, ir.Call)) and intrinsic_name(part) not in _NUMBERS:
+                if isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Call) and _numbered(part) is None):
                     return False
                 if isinstance(part, ir.Var) and not self._is_number(part):
                     return False
@@ -151,9 +147,8 @@ class ThreadMaps:
             return self._index(expr.value, axes)
         if isinstance(expr, (ir.Add, ir.Sub)):
             return self._index(expr.a, axes) + self._index(expr.b, axes).scaled(1 if isinstance(expr, ir.Add) else -1)
-        name = intrinsic_name(expr)
-        if name is not None:
-            return self._intrinsic(name)
+        if intrinsic(expr) is not None:
+            return self._intrinsic(expr)
         return self._with_constant(expr, axes)
 
     def _with_constant(self, expr: Any, axes: Mapping[Any, Index]) -> Index:
@@ -191,16 +186,22 @@ class ThreadMaps:
             return self._index(stmt.min, {}) + Index(Form.of_digit(counter, step))
         return self._index(stmt.min, {}) + Index(Form(), step)
 
-    def _intrinsic(self, name: str) -> Index:
-        if name == "lane_idx":
-            return self._digit(1, WARP) if self.size % WARP == 0 else UNKNOWN
-        size = _NUMBERS.get(name)
-        return UNKNOWN if size is None or self.size % size else self._digit(size, self.size // size)
+    def _intrinsic(self, expr: Any) -> Index:
+        low, extent = _numbered(expr) or (0, 0)
+        if not low or self.size % (low * max(extent, 1)):
+            return UNKNOWN
+        return self._digit(low, extent or self.size // low)
 
 
 def is_aligned(threads: range) -> bool:
     """Whether the digits of the numbers that tell some threads apart are those of their numbers counted from the first."""
     return threads.start % (1 << (len(threads) - 1).bit_length()) == 0
+
+
+def _numbered(expr: Any) -> tuple[int, int] | None:
+    """The digit of the thread's number that an intrinsic is."""
+    found = intrinsic(expr)
+    return None if found is None else found.digit
 
 
 def _constant(expr: Any) -> int | None:

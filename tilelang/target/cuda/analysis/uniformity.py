@@ -19,8 +19,9 @@ from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.scratch import ARRAY, SCALAR, operands, scratch_of
-from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.tile.nest import READ, WRITE, Nest, is_memory, mentions
+from tilelang.target.cuda.ir.access import READ, WRITE
+from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
+from tilelang.target.cuda.tile.nest import Nest, is_memory, mentions
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
@@ -34,30 +35,6 @@ from tilelang.target.cuda.tile.tree import (
     inside,
     walk,
 )
-from tilelang.tileop.thread import INTRINSICS, intrinsic_name
-
-BLOCK = 1 << 16
-"""The group of what all threads of a block agree on, however many they are."""
-
-_GROUPS: Mapping[str, int] = {
-    "syncthreads_count": BLOCK,
-    "syncthreads_and": BLOCK,
-    "syncthreads_or": BLOCK,
-    "block_rank_in_cluster": BLOCK,
-    "create_tma_descriptor": BLOCK,
-    "warp_group_idx": 4 * WARP,
-    "warp_idx": WARP,
-    "warp_idx_sync": WARP,
-    "any_sync": WARP,
-    "all_sync": WARP,
-    "ballot_sync": WARP,
-    "warp_reduce_sum": WARP,
-    "warp_reduce_max": WARP,
-    "warp_reduce_min": WARP,
-    "warp_reduce_bitand": WARP,
-    "warp_reduce_bitor": WARP,
-}
-"""The groups that agree on what an intrinsic gives, whatever its arguments; others that name threads agree with nobody."""
 
 
 class Uniformity:
@@ -128,7 +105,7 @@ class Uniformity:
         return any(
             self.tree.root_of(part) in self.varying and (arrays or not _is_local(part))
             if isinstance(part, ir.Var)
-            else intrinsic_name(part) is not None and INTRINSICS[intrinsic_name(part)].threads
+            else names_threads(part)
             for expr in exprs
             for part in walk_expr(expr)
         )
@@ -151,8 +128,7 @@ class Uniformity:
         stored = {self.tree.root_of(access.buffer) for access in nest.accesses if access.kind != READ}
         if any(not is_memory(buffer) and not (_is_local(buffer) and self._users[buffer] == 1) for buffer in stored):
             return False
-        names = (intrinsic_name(part) for expr in evaluated(nest.body) for part in walk_expr(expr))
-        return not any(name is not None and INTRINSICS[name].threads for name in names)
+        return not any(names_threads(part) for expr in evaluated(nest.body) for part in walk_expr(expr))
 
     def moves(self, node: Parallel, access: Any) -> bool:
         """Whether the axes of a nest move an access of it."""
@@ -172,12 +148,11 @@ class Uniformity:
         return max(self._quotient_group(expr), min(map(self._group, children_of(expr)), default=BLOCK))
 
     def _call_group(self, call: Any) -> int:
-        name = intrinsic_name(call)
-        if name is None:
+        known = intrinsic(call)
+        if known is None:
             return min(map(self._group, (arg for arg in call.args if isinstance(arg, ir.PrimExpr))), default=BLOCK)
-        row = INTRINSICS[name]
-        if row.threads or not row.pure:  # of an atomic access or a random number, each thread that asks gets another
-            return _GROUPS.get(name, 1)
+        if known.threads or not known.pure:  # of an atomic access or a random number, each thread that asks gets another
+            return known.agree
         return self.group(call.args)
 
     def _quotient_group(self, expr: Any) -> int:
@@ -295,7 +270,8 @@ class Uniformity:
 
 def is_return(node: Any) -> bool:
     """Whether a node ends the thread."""
-    return isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) and intrinsic_name(node.stmt.value) == "thread_return"
+    found = intrinsic(node.stmt.value) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) else None
+    return found is not None and found.exits
 
 
 def _is_jump(node: Any) -> bool:
@@ -346,16 +322,11 @@ def evaluated(stmt: Any) -> Iterator[Any]:
         yield from (*each.indices, each.value) if isinstance(each, ir.BufferStore) else statement_exprs(each)
 
 
-def is_atomic(value: Any) -> bool:
-    """Whether an expression is an atomic access."""
-    return (intrinsic_name(value) or "").startswith("atomic_")
-
-
 def computes_once(stmt: Any) -> bool:
     """Whether a nest's body uses what a call with an effect gives (the value before an atomic update, a random number): threads
     that run an iteration alike would each get another."""
-    calls = (intrinsic_name(each.value) for each in walk_statements(stmt) if isinstance(each, ir.Bind))
-    return any(name is not None and not INTRINSICS[name].pure and not INTRINSICS[name].threads for name in calls)
+    calls = (intrinsic(each.value) for each in walk_statements(stmt) if isinstance(each, ir.Bind))
+    return any(call is not None and not call.pure and not call.threads for call in calls)
 
 
 def replaces_what_it_reads(nest: Nest, root: Callable[[Any], Any]) -> bool:

@@ -4,93 +4,126 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import statement_exprs
+from tilelang.target.cuda.analysis.communication import communicating_tensors
+from tilelang.target.cuda.analysis.disjointness import Iterations
+from tilelang.target.cuda.analysis.thread_map import ThreadMaps
+from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.names import Names
 from tilelang.target.cuda.codegen.places import Places
+from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
 from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
-from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.ir.access import UPDATE, Access, ThreadMap, Unit
 from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
+from tilelang.target.cuda.tile.intrinsics import commuting
+from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import TileTree
 
 TID, WARP_GROUP_NUMBER = Name("tid"), Name("warp_group_id")
 """The thread's number in the block, and that of its warp group."""
 
-COMMUTATIVE: Mapping[str, str] = {
-    "atomic_add": "add",
-    "atomic_addx2": "add",
-    "atomic_addx4": "add",
-    "atomic_max": "max",
-    "atomic_min": "min",
-    "atomic_or": "or",
-    "atomic_load": "load",
-}
-"""Atomic accesses whose order among themselves makes no difference."""
 
-
-@dataclass(eq=False)
-class Emitter:
-    """The state of lowering one kernel.
+@dataclass(frozen=True)
+class KernelOptions:
+    """What pass configurations decide of code generation.
 
     Attributes:
-        kernel: the kernel.
-        target: what for.
-        tree, layouts, facts: what is known about it.
-        safe_values: what an out-of-bounds read of a buffer gives, where not zero.
-        guarded: whether accesses that may leave a global buffer are guarded.
-        fast_math, use_async, bulk_stores: options.
-        names: identifiers.
-        values: what each variable is.
-        array_names: name of each buffer's pointer, array or variable.
-        slots: the slot in use of each shared buffer that has several: its value, and its number within the step.
-        slot_counts: how many slots a shared buffer has.
-        scope: threads that run the statements being lowered.
-        scratch: bytes and alignment of shared scratch buffers.
-        shared_buffers, local_buffers: tiles and fragments that lowering added.
-        padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
-        kept: integers that each thread computes once, at the kernel's top, with their names.
+        guarded: whether accesses that may leave a tensor are guarded.
+        fast_math: whether functions may be approximated.
+        use_async, wgmma, tma: whether cp.async, warp group products and the tensor memory accelerator may be used.
+        swizzle: whether shared tiles may be swizzled against bank conflicts.
+        barriers: whether the compiler orders the program's own statements.
+        shared_alignment: bytes; where a shared tile may start.
+    """
+
+    guarded: bool = True
+    fast_math: bool = False
+    use_async: bool = True
+    swizzle: bool = True
+    wgmma: bool = True
+    tma: bool = True
+    barriers: bool = True
+    shared_alignment: int = 128
+
+
+@dataclass(frozen=True)
+class Analyses:
+    """What is known of a kernel's tree.
+
+    Attributes:
         uniformity: what the threads agree on.
         thread_maps: which threads touch which elements.
         iterations: the kernel's loops.
         tracked: tensors that the kernel both changes and reads, or changes in several places.
-        descriptors: the kernel's tensor maps so far; None where the target has none.
+    """
+
+    uniformity: Uniformity
+    thread_maps: ThreadMaps
+    iterations: Iterations
+    tracked: set[Any]
+
+    @staticmethod
+    def of(tree: TileTree, threads: Mapping[Any, int], facts: Facts) -> Analyses:
+        """The analyses of a kernel, where ``threads`` are the variables of the thread's index with their extents."""
+        iterations = Iterations(tree.root, facts)
+        tracked = communicating_tensors(tree, tree.root_of, iterations)
+        return Analyses(Uniformity(tree, threads), ThreadMaps(tree, threads), iterations, tracked)
+
+
+@dataclass(eq=False)
+class Output:
+    """What lowering a kernel adds to it beside its code.
+
+    Attributes:
+        scratch: bytes and alignment of shared scratch buffers.
+        tiles: shared tiles that the program does not know of.
+        padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
+        kept: integers that each thread computes once, at the kernel's top, with their names.
+        slot_counts: how many slots a shared buffer has.
+        tensor_maps: the kernel's tensor maps so far; None where the target has none.
+    """
+
+    scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    tiles: list[Any] = field(default_factory=list)
+    padded: set[Any] = field(default_factory=set)
+    kept: dict[Value, Name] = field(default_factory=dict)
+    slot_counts: dict[Any, int] = field(default_factory=dict)
+    tensor_maps: TensorMaps | None = None
+
+
+@dataclass(eq=False)
+class Emitter:
+    """Lowering of one kernel: what is known of it, its names, its output, and where the lowering is.
+
+    Attributes:
+        kernel, target, tree, layouts, facts, options, analyses: what is known; nothing here changes.
+        scope: threads that run the statements being lowered.
+        names: identifiers and what they stand for.
+        output: what the kernel gets beside its code.
+        slots: the slot in use of each shared buffer that has several: its value, and its number within the step.
         places: where elements are for what is being lowered.
     """
 
-    kernel: Any
+    kernel: Kernel
     target: Any
     tree: TileTree
     layouts: Layouts
     facts: Facts
-    safe_values: Mapping[Any, Any] = field(default_factory=dict)
-    guarded: bool = True
-    fast_math: bool = False
-    use_async: bool = True
-    bulk_stores: bool = False
+    options: KernelOptions
+    analyses: Analyses
+    scope: ThreadScope
     names: Names = field(default_factory=Names)
-    values: dict[Any, Value] = field(default_factory=dict)
-    array_names: dict[Any, str] = field(default_factory=dict)
+    output: Output = field(default_factory=Output)
     slots: dict[Any, tuple[Value, int]] = field(default_factory=dict)
-    slot_counts: dict[Any, int] = field(default_factory=dict)
-    scope: ThreadScope = ThreadScope(0, 128)
-    scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
-    shared_buffers: list[Any] = field(default_factory=list)
-    local_buffers: list[Any] = field(default_factory=list)
-    padded: set[Any] = field(default_factory=set)
-    kept: dict[Value, Name] = field(default_factory=dict)
-    uniformity: Any = None
-    thread_maps: Any = None
-    iterations: Any = None
-    tracked: set[Any] = field(default_factory=set)
-    descriptors: Any = None
 
     def __post_init__(self) -> None:
         self.places = Places(self)
@@ -118,22 +151,22 @@ class Emitter:
     @contextmanager
     def spoken(self, values: Mapping[Any, Value]) -> Iterator[None]:
         """While this lasts, variables are what ``values`` says."""
-        outer = {var: self.values[var] for var in values}
-        self.values.update(values)
+        outer = {var: self.names.values[var] for var in values}
+        self.names.values.update(values)
         yield
-        self.values.update(outer)
+        self.names.values.update(outer)
 
     def named(self, var: Any, wanted: str | None = None) -> Name:
         """A fresh name for a variable of the program."""
         name = self.names.take(var.name if wanted is None else wanted)
-        self.values[var] = name
+        self.names.values[var] = name
         return name
 
     def keep(self, value: Value, wanted: str) -> Name:
         """The name of an integer that each thread computes once, from its own number only."""
-        if value not in self.kept:
-            self.kept[value] = self.names.declare(wanted)
-        return self.kept[value]
+        if value not in self.output.kept:
+            self.output.kept[value] = self.names.declare(wanted)
+        return self.output.kept[value]
 
     # Buffers -----------------------------------------------------------------------------------------------------------
 
@@ -148,7 +181,7 @@ class Emitter:
     def array(self, buffer: Any) -> Array:
         """The array that a buffer is."""
         try:
-            name = self.array_names[buffer]
+            name = self.names.arrays[buffer]
         except KeyError:
             raise CompileError(f"{buffer.name} is not defined in this kernel") from None
         return Array(name, str(buffer.dtype), self.storage(buffer))
@@ -159,14 +192,9 @@ class Emitter:
         if buffer.scope().startswith("local"):
             return None
         root = self.root(buffer)
-        if buffer.scope() not in ("shared", "shared.dyn") and root not in self.tracked:
+        if buffer.scope() not in ("shared", "shared.dyn") and root not in self.analyses.tracked:
             return None
         return next((Slot(root, number) for ring, (_, number) in self.slots.items() if self.root(ring) == root), root)
-
-    def declare_local(self, buffer: Any) -> None:
-        """Adds a fragment that the program does not know of."""
-        self.array_names[buffer] = self.names.declare(buffer.name).text
-        self.local_buffers.append(buffer)
 
     # Accesses ----------------------------------------------------------------------------------------------------------
 
@@ -183,25 +211,33 @@ class Emitter:
             storage = self.storage(access.buffer)
             if storage is not None and not isinstance(storage, Slot):
                 touched.setdefault(storage, []).append(access)
-        for buffer, found in touched.items():
-            operations = {COMMUTATIVE.get(access.operation, "") for access in found}
-            if len(operations) == 1 and "" not in operations:
-                leaf.updates[buffer] = operations.pop()
+        for storage, found in touched.items():
+            operations = {commuting(access.operation) for access in found}
             placed = [None if is_packed(str(access.buffer.dtype)) else maps(access) for access in found]
-            if None not in placed:
-                leaf.maps[buffer] = frozenset(placed)
+            known = None if None in placed else frozenset(placed)
+            operation = operations.pop() if len(operations) == 1 else ""
+            leaf.accesses = tuple(dict.fromkeys(_with(access, storage, operation, known) for access in leaf.accesses))
         return leaf
 
     def is_own(self, node: Any) -> bool:
         """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands below a
         condition that does."""
-        return node in self.uniformity.by_thread or self.uniformity.varies(statement_exprs(node.stmt))
+        return node in self.analyses.uniformity.by_thread or self.analyses.uniformity.varies(statement_exprs(node.stmt))
 
     def agrees(self, node: Any) -> bool:
         """Whether the threads of the scope agree on how often the body of a loop or branch runs."""
-        return self.uniformity.agrees(node, range(self.scope.first, self.scope.first + self.scope.count))
+        return self.analyses.uniformity.agrees(node, range(self.scope.first, self.scope.first + self.scope.count))
 
     def warps_agree(self, node: Any) -> bool:
         """Whether the threads of each warp of the scope, all of them whole, agree on how often a body runs."""
         whole = self.scope.first % WARP == 0 and self.scope.count % WARP == 0
-        return whole and self.uniformity.agrees(node, range(WARP))
+        return whole and self.analyses.uniformity.agrees(node, range(WARP))
+
+
+def _with(access: Access, storage: Any, operation: str, maps: frozenset[ThreadMap] | None) -> Access:
+    """An access with what is known of those of its storage; loads of the accelerator are no thread's."""
+    if access.storage != storage or access.unit is Unit.BULK:
+        return access
+    if operation and access.synchronous:
+        return Access(storage, UPDATE, Unit.THREAD, operation, maps)
+    return replace(access, maps=maps)

@@ -86,7 +86,7 @@ _FOLDED = {"+": operator.add, "*": operator.mul}
 
 def _var(e: Emitter, expr: Any) -> Value:
     try:
-        return e.values[expr]
+        return e.names.values[expr]
     except KeyError:
         raise CompileError(f"{expr.name} is not defined in this kernel") from None
 
@@ -112,7 +112,7 @@ def _select(e: Emitter, expr: Any) -> Value:
 
 
 def _let(e: Emitter, expr: Any) -> Value:
-    e.values[expr.var] = e.value(expr.value)
+    e.names.values[expr.var] = e.value(expr.value)
     return e.value(expr.body)
 
 
@@ -218,7 +218,7 @@ def _math(e: Emitter, function: str, expr: Any) -> Value:
     if dtype == "float64":
         return Call(function, arguments)
     arguments = tuple(converted(value, str(arg.ty), "float32") for value, arg in zip(arguments, expr.args))
-    known = _FAST_FUNCTIONS.get(function) if e.fast_math else None
+    known = _FAST_FUNCTIONS.get(function) if e.options.fast_math else None
     return converted(Call(known or _single_name(function), arguments), "float32", dtype)
 
 
@@ -247,7 +247,7 @@ def _sigmoid(e: Emitter, expr: Any) -> Value:
     dtype = canonical(str(expr.ty))
     kind = "float64" if dtype == "float64" else "float32"
     argument = converted(e.value(expr.args[0]), dtype, kind)
-    function = "exp" if kind == "float64" else "tl::fast_exp" if e.fast_math else "expf"
+    function = "exp" if kind == "float64" else "tl::fast_exp" if e.options.fast_math else "expf"
     one = Literal(1.0, kind)
     return converted(Binary("/", one, one + Call(function, (Unary("-", argument),))), kind, dtype)
 

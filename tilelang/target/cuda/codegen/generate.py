@@ -13,7 +13,6 @@ from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
 from tilelang.layout.fragment import THREAD
-from tilelang.target.cuda.analysis.uniformity import is_atomic
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.in_flight import InFlight
@@ -29,13 +28,13 @@ from tilelang.target.cuda.codegen.structure import (
     emit_single_thread,
     orders_threads,
 )
-from tilelang.target.cuda.ir.access import ThreadMap
+from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import READ, UPDATE, WRITE, is_memory
+from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
+from tilelang.target.cuda.tile.nest import is_memory
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
-from tilelang.tileop.thread import intrinsic_name
 
 
 class Generator:
@@ -89,7 +88,7 @@ class Generator:
     def _scope(self, node: Scope) -> list[Code]:
         if node.threads is None:
             key = getattr(node.stmt, "attr_key", None)  # none where a branch is of all threads
-            if self.emitter.descriptors is not None and key == "tl.single_thread":
+            if self.emitter.output.tensor_maps is not None and key == "tl.single_thread":
                 return emit_single_thread(self, node)
             return self.block(node.body).items
         return emit_scope(self, node)
@@ -98,23 +97,24 @@ class Generator:
 
     def _scalar(self, node: Scalar) -> list[Code]:
         e, stmt = self.emitter, node.stmt
-        name = intrinsic_name(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+        known = intrinsic(stmt.value) if isinstance(stmt, ir.Evaluate) else None
+        name = None if known is None else known.name
         if name == "sync_threads":
             if stmt.value.args:
                 return [leaf([Evaluate(named_barrier(stmt.value, e))], hands_over=True)]
             return [Barrier(of_program=True)]
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return [Jump("break" if isinstance(stmt, ir.Break) else "continue")]
-        if name == "thread_return":
+        if known is not None and known.exits:
             return [leaf([Return()])]
-        if name in PRODUCT_WAITS and e.descriptors is not None:
+        if name in PRODUCT_WAITS and e.output.tensor_maps is not None:
             return self.in_flight.wait(constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
         if self.divergent or e.is_own(node):
-            code = leaf(statement(e, stmt), hands_over=name in _HANDING_OVER)
+            code = leaf(statement(e, stmt), hands_over=known is not None and known.publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
-            code.uniform = self.divergent and e.uniformity.agree(statement_exprs(stmt), e.uniformity.block)
+            code.uniform = self.divergent and e.analyses.uniformity.agree(statement_exprs(stmt), e.analyses.uniformity.block)
             return [e.annotated(code, accesses_of(node), self._map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
@@ -126,11 +126,11 @@ class Generator:
         """What each thread of the scope touches by an access of a statement that all of them run."""
         e = self.emitter
         threads = range(e.scope.first, e.scope.first + e.scope.count)
-        return e.thread_maps.of(access.buffer, access.indices, threads, is_placed=self.divergent)
+        return e.analyses.thread_maps.of(access.buffer, access.indices, threads, is_placed=self.divergent)
 
     def _map_of_first(self, access: Any) -> ThreadMap:
         """What the first thread of the scope touches, which alone makes the block's stores."""
-        return self.emitter.thread_maps.single(self.emitter.scope.first)
+        return self.emitter.analyses.thread_maps.single(self.emitter.scope.first)
 
     def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""
@@ -190,8 +190,8 @@ class Generator:
         """A shared buffer that the program does not know of."""
         e = self.emitter
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
-        e.array_names[buffer] = e.names.declare(name).text
-        e.shared_buffers.append(buffer)
+        e.names.arrays[buffer] = e.names.declare(name).text
+        e.output.tiles.append(buffer)
         return buffer
 
     # Operators ---------------------------------------------------------------------------------------------------------
@@ -208,12 +208,6 @@ def _is_shared_out(node: Parallel, loop: Any) -> bool:
     split = any(mode.unit == THREAD for dim in loop.dims for mode in dim.modes)
     return split or any(a.kind != READ and not a.buffer.scope().startswith("local") for a in node.nest.accesses)
 
-
-_HANDING_OVER = frozenset(
-    "barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
-    " cluster_arrive cluster_sync named_barrier_arrive sync_warp".split()
-)
-"""After these, threads that wait take it that plain copies are complete."""
 
 _RELEASING = ("release", "acq_rel", "seq_cst")
 

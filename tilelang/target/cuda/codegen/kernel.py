@@ -14,13 +14,10 @@ from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.communication import changing_tensors, communicating_tensors
-from tilelang.target.cuda.analysis.disjointness import Iterations
-from tilelang.target.cuda.analysis.thread_map import ThreadMaps
-from tilelang.target.cuda.analysis.uniformity import Uniformity
+from tilelang.target.cuda.analysis.communication import changing_tensors
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.dump import dumped
-from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Emitter
+from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Analyses, Emitter, KernelOptions
 from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_STATE
@@ -44,20 +41,6 @@ from tilelang.transform.in_place import late_tensors
 _SHARED_ALIGNMENT = 128
 _VECTOR_BYTES = 16
 _BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
-
-
-@dataclass(frozen=True)
-class KernelOptions:
-    """What pass configurations decide of code generation."""
-
-    guarded: bool = True
-    fast_math: bool = False
-    use_async: bool = True
-    swizzle: bool = True
-    wgmma: bool = True
-    tma: bool = True
-    barriers: bool = True
-    shared_alignment: int = _SHARED_ALIGNMENT
 
 
 @dataclass(eq=False)
@@ -110,15 +93,10 @@ def infer_layouts(state: KernelState) -> None:
     state.tree, layouts = infer(problem)
     tree = state.tree
     check_fragments(tree.root, layouts)
-    state.emitter = Emitter(
-        kernel, state.target, tree, layouts, state.facts, tree.hints.safe_values, options.guarded, options.fast_math,
-        options.use_async,
-        scope=ThreadScope(0, kernel.thread_count), uniformity=Uniformity(tree, thread_vars),
-        thread_maps=ThreadMaps(tree, thread_vars),
-    )  # fmt: skip
+    analyses = Analyses.of(tree, thread_vars, state.facts)
+    block = ThreadScope(0, kernel.thread_count)
+    state.emitter = Emitter(kernel, state.target, tree, layouts, state.facts, options, analyses, block)
     _declare_names(state)
-    state.emitter.iterations = Iterations(tree.root, state.facts)
-    state.emitter.tracked = communicating_tensors(tree, state.emitter.root, state.emitter.iterations)
 
 
 def _declare_names(state: KernelState) -> None:
@@ -126,18 +104,18 @@ def _declare_names(state: KernelState) -> None:
     e, kernel = state.emitter, state.kernel
     for param in kernel.func.params:
         if ir.is_buffer_var(param):
-            e.array_names[param] = e.names.take(param.name).text
+            e.names.arrays[param] = e.names.take(param.name).text
         else:
             e.named(param)
     for var in dimension_variables(kernel.func):
-        if var not in e.values:
+        if var not in e.names.values:
             e.named(var)
     for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads):
         e.named(var)
     for var, value in kernel.bindings:
-        e.values[var] = e.value(value)
+        e.names.values[var] = e.value(value)
     for buffer in [*state.tree.allocations, *state.tree.aliases, *state.tree.pointers]:
-        e.array_names[buffer] = e.names.take(buffer.name).text
+        e.names.arrays[buffer] = e.names.take(buffer.name).text
 
 
 def dimension_variables(func: Any) -> list[Any]:
@@ -157,12 +135,12 @@ def plan_memory(state: KernelState) -> None:
     """Fills in the places of shared buffers."""
     e = state.emitter
     sizes = {}
-    for buffer in [*state.tree.allocations, *e.shared_buffers]:
+    for buffer in [*state.tree.allocations, *e.output.tiles]:
         if buffer.scope() in ("shared", "shared.dyn") and buffer not in state.tree.aliases:
             # Whole vectors, as device compilers make one load of sixteen bytes of three neighbours.
             size = -(-_shared_bytes(e, buffer) // _VECTOR_BYTES) * _VECTOR_BYTES
             sizes[buffer] = (size, _shared_alignment(size, state.options.shared_alignment))
-    sizes.update(e.scratch)
+    sizes.update(e.output.scratch)
     barriers = {b: 8 * len(counts) for b, counts in _arrivals(state).items()}
     state.plan = plan_shared(state.code, sizes, state.kernel.name, state.target, barriers, state.options.barriers)
 
@@ -174,7 +152,7 @@ def _shared_alignment(size: int, most: int) -> int:
 
 def _shared_bytes(e: Emitter, buffer: Any) -> int:
     dtype = str(buffer.dtype)
-    slots = e.slot_counts.get(buffer)
+    slots = e.output.slot_counts.get(buffer)
     if slots is not None:
         return byte_count(slots * e.places.slot_elements(buffer), dtype)
     layout = e.layouts.memory.get(buffer)
@@ -203,13 +181,13 @@ def write_text(state: KernelState) -> None:
         state.text, state.launch = "", foreign_launch(kernel, foreign, _grid(kernel))
         return
     printer = Printer()
-    kept = [_KEPT.format(printer.value(name), printer.value(value)) for value, name in state.emitter.kept.items()]
+    kept = [_KEPT.format(printer.value(name), printer.value(value)) for value, name in state.emitter.output.kept.items()]
     declared = [*kept, *_local_declarations(state, printer), *_shared_declarations(state)]
     body = [line for code in (*_barriers(state), state.code) for line in printer.lines(code)]
     indices = _index_definitions(state, printer.names)
     if RNG_STATE.text in printer.names:
         indices.append(f"  {RNG_DECLARATION}")
-    maps = list(state.emitter.descriptors.specs) if state.emitter.descriptors is not None else []
+    maps = list(state.emitter.output.tensor_maps.specs) if state.emitter.output.tensor_maps is not None else []
     params, args, dtypes = _parameters(state, printer.names, maps)
     head = f'extern "C" __global__ void {_launch_bounds(state)} {kernel.name}({", ".join(params)}) {{'
     before = [head, *indices, *declared]
@@ -236,10 +214,10 @@ _KEPT = "  const int {} = tl::kept({});"
 def defined_names(state: KernelState) -> set[str]:
     """The names that a kernel defines around its code: parameters, indices, arrays, and what every kernel has."""
     e = state.emitter
-    maps = [] if e.descriptors is None else [spec.name for spec in e.descriptors.specs]
-    kept = [name.text for name in e.kept.values()]
-    variables = [e.values[var].text for var in _kernel_variables(state.kernel)]
-    return {*variables, *e.array_names.values(), *maps, *kept, *BUILTINS}
+    maps = [] if e.output.tensor_maps is None else [spec.name for spec in e.output.tensor_maps.specs]
+    kept = [name.text for name in e.output.kept.values()]
+    variables = [e.names.values[var].text for var in _kernel_variables(state.kernel)]
+    return {*variables, *e.names.arrays.values(), *maps, *kept, *BUILTINS}
 
 
 BUILTINS = frozenset(
@@ -274,14 +252,14 @@ def _index_definitions(state: KernelState, used: set[str]) -> list[str]:
         source = e.names.take("block").text
         lines.append(f"  const dim3 {source} = tl::rasterize_{order}<{panel}>();")
     for (var, _), axis in zip(kernel.blocks, "xyz"):
-        if e.values[var].text in used:
-            lines.append(f"  const int {e.values[var].text} = {source}.{axis};")
+        if e.names.values[var].text in used:
+            lines.append(f"  const int {e.names.values[var].text} = {source}.{axis};")
     for (var, _), axis in zip(kernel.cluster, "xyz"):
-        if e.values[var].text in used:
-            lines.append(f"  const int {e.values[var].text} = tl::cluster_block_{axis}();")
+        if e.names.values[var].text in used:
+            lines.append(f"  const int {e.names.values[var].text} = tl::cluster_block_{axis}();")
     for (var, _), axis in zip(kernel.threads, "xyz"):
-        if e.values[var].text in used:
-            lines.append(f"  const int {e.values[var].text} = threadIdx.{axis};")
+        if e.names.values[var].text in used:
+            lines.append(f"  const int {e.names.values[var].text} = threadIdx.{axis};")
     if WARP_GROUP_NUMBER.text in used:
         lines.append(f"  const int {WARP_GROUP_NUMBER.text} = tl::warp_group();")
     if TID.text in used:
@@ -300,10 +278,10 @@ def _thread_number(kernel: Kernel) -> str:
 
 def _local_declarations(state: KernelState, printer: Printer) -> list[str]:
     e = state.emitter
-    lines, zeroed = [], e.padded | partly_written(state.tree, e.layouts.conversions)
-    for buffer in [*state.tree.allocations, *e.local_buffers]:
+    lines, zeroed = [], e.output.padded | partly_written(state.tree, e.layouts.conversions)
+    for buffer in state.tree.allocations:
         scope, dtype = buffer.scope(), str(buffer.dtype)
-        name = e.array_names[buffer]
+        name = e.names.arrays[buffer]
         if scope == "local.var":
             lines.append(f"  {c_type(dtype)} {name};")
         elif scope in ("local.fragment", "local"):
@@ -321,7 +299,7 @@ def _local_declarations(state: KernelState, printer: Printer) -> list[str]:
             const = "const " if e.root(buffer) in state.kernel.func.params and e.root(buffer) not in written else ""
             dtype = const + c_type(str(buffer.dtype))
             pointer = printer.value(e.array(source))
-            lines.append(f"  {dtype}* {e.array_names[buffer]} = reinterpret_cast<{dtype}*>({pointer});")
+            lines.append(f"  {dtype}* {e.names.arrays[buffer]} = reinterpret_cast<{dtype}*>({pointer});")
     return lines
 
 
@@ -339,11 +317,11 @@ def _shared_declarations(state: KernelState) -> list[str]:
         lines.append("  extern __shared__ __align__(1024) uchar pool[];")
     for buffer, (offset, _) in sorted(plan.places.items(), key=lambda item: (item[1], item[0].name)):
         dtype = c_type(str(buffer.dtype))
-        lines.append(f"  {dtype}* const {e.array_names[buffer]} = reinterpret_cast<{dtype}*>(pool + {offset});")
+        lines.append(f"  {dtype}* const {e.names.arrays[buffer]} = reinterpret_cast<{dtype}*>(pool + {offset});")
     for buffer, source in state.tree.aliases.items():
         if buffer.scope().startswith("shared") and e.root(buffer) in plan.places:
             dtype = c_type(str(buffer.dtype))
-            lines.append(f"  {dtype}* const {e.array_names[buffer]} = reinterpret_cast<{dtype}*>({e.array_names[source]});")
+            lines.append(f"  {dtype}* const {e.names.arrays[buffer]} = reinterpret_cast<{dtype}*>({e.names.arrays[source]});")
     return lines
 
 
@@ -356,7 +334,7 @@ def _arrivals(state: KernelState) -> dict[Any, list[int]]:
 def _barriers(state: KernelState) -> list[Any]:
     e = state.emitter
     found = [(e.array(buffer), counts) for buffer, counts in _arrivals(state).items()]
-    maps = [Name(spec.name) for spec in e.descriptors.specs] if e.descriptors is not None else []
+    maps = [Name(spec.name) for spec in e.output.tensor_maps.specs] if e.output.tensor_maps is not None else []
     if not found and not maps:
         return []
     clusters = state.kernel.cluster_dims != (1, 1, 1)
@@ -374,23 +352,23 @@ def _parameters(
     params, args, dtypes = [], [], []
     for param in func.params:
         if ir.is_buffer_var(param):
-            name = e.array_names[param]
+            name = e.names.arrays[param]
             if name in used:
                 const = "" if param in written else "const "
                 restrict = "" if param.name in aliased else " __restrict__"
                 params.append(f"{const}{c_type(str(param.dtype))}*{restrict} {name}")
                 args.append(("tensor", str(param.name)))
                 dtypes.append("handle")
-        elif e.values[param].text in used:
+        elif e.names.values[param].text in used:
             pointer = isinstance(param.ty, ir.ir.PointerType)
             dtype = canonical(str(param.ty.element_type if pointer else param.ty))
-            params.append(f"{c_type(dtype)}{'*' if pointer else ''} {e.values[param].text}")
+            params.append(f"{c_type(dtype)}{'*' if pointer else ''} {e.names.values[param].text}")
             args.append(("scalar", str(param.name)))
             dtypes.append("handle" if pointer else str(dtype))
     scalars = {param for param in func.params if not ir.is_buffer_var(param)}
     for var in (*dimension_variables(func), *(var for var, _ in state.kernel.loops)):
-        if var not in scalars and e.values[var].text in used:
-            params.append(f"{c_type(str(var.ty))} {e.values[var].text}")
+        if var not in scalars and e.names.values[var].text in used:
+            params.append(f"{c_type(str(var.ty))} {e.names.values[var].text}")
             args.append(("dim", str(var.name)))
             dtypes.append(str(canonical(str(var.ty))))
     for spec in maps:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from tilelang.target.cuda.ir.values import Name
+from tilelang.target.cuda.ir.values import Name, Value
 
 _RESERVED = frozenset(
     """asm auto bool break case catch char class const continue default delete do double else enum explicit extern false float
@@ -17,11 +18,18 @@ _RESERVED = frozenset(
 
 
 class Names:
-    """Identifiers, each used once in a kernel."""
+    """Identifiers, each used once in a kernel, and what they stand for.
+
+    Attributes:
+        values: what each variable of the program is.
+        arrays: the name of each buffer's pointer, array or variable.
+    """
 
     def __init__(self) -> None:
         self.used: set[str] = set(_RESERVED)
         self.kernel_wide: set[str] = set()
+        self.values: dict[Any, Value] = {}
+        self.arrays: dict[Any, str] = {}
 
     def take(self, wanted: str) -> Name:
         """``wanted``, made an identifier and numbered where it is taken."""

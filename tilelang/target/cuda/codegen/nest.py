@@ -79,7 +79,7 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
     if async_bytes:
         return under(guard, [CopyAsync(async_bytes, end, start, exists)])
     size = byte_count(loops.width, dtype)
-    if size not in VECTOR_TYPES or (exists is not None and e.safe_values.get(source) is not None):
+    if size not in VECTOR_TYPES or (exists is not None and e.tree.hints.safe_values.get(source) is not None):
         return None
     return under(guard, [Move(size, end, start, exists)])
 

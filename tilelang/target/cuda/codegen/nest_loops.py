@@ -85,7 +85,7 @@ class NestLoops:
 
     def _is_for_one(self) -> bool:
         """Whether one thread alone runs an iteration, even what only reads: another would read what the first has changed."""
-        changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.uniformity.stores_to_memory_alone(self.nest)
+        changes = replaces_what_it_reads(self.nest, self.e.root) and self.e.analyses.uniformity.stores_to_memory_alone(self.nest)
         return changes or computes_once(self.nest.body)
 
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
@@ -105,7 +105,7 @@ class NestLoops:
         self.definitions.append(Define(name, "int32", self._value(dim, parts)))
         self.guards += self._dimension_guards(dim, name)
         if dim.var is not None:
-            e.values[dim.var] = name
+            e.names.values[dim.var] = name
             e.facts.bind_range(dim.var, dim.extent)
 
     def _value(self, dim: Any, parts: Any) -> Value:
@@ -119,11 +119,11 @@ class NestLoops:
         if not is_aligned(range(e.scope.first, e.scope.first + e.scope.count)):
             return None
         axes = {
-            dim.var: e.thread_maps.distributed(layout.digits[number], -dim.shift)
+            dim.var: e.analyses.thread_maps.distributed(layout.digits[number], -dim.shift)
             for number, dim in enumerate(layout.dims)
             if dim.var is not None and isinstance(dim.shift, int)
         }
-        return e.thread_maps.of(access.buffer, access.indices, threads, axes)
+        return e.analyses.thread_maps.of(access.buffer, access.indices, threads, axes)
 
     def steps(self, number: int) -> list[tuple[Any, int]]:
         """The digits of a dimension that loops count, with their weights."""

@@ -31,7 +31,7 @@ class NestPlaces(Places):
     def __init__(self, loops: NestLoops, lane: Value | None = None, stages: Mapping[StageKey, Array] | None = None):
         super().__init__(loops.e)
         self.loops, self.lane, self.stages = loops, lane, stages or {}
-        self.base = None if lane is None else self.e.values[loops.axis]
+        self.base = None if lane is None else self.e.names.values[loops.axis]
         self.shares_bytes = lane is None
 
     @contextmanager
@@ -49,7 +49,7 @@ class NestPlaces(Places):
         if position is None:
             yield
             return
-        values, axis = self.e.values, self.loops.axis
+        values, axis = self.e.names.values, self.loops.axis
         outer, values[axis] = values[axis], position
         yield
         values[axis] = outer

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from tilelang.target.cuda.codegen.statements import statement
+from tilelang.target.cuda.ir.access import Unit
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf, leaves
 from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Declare
 from tilelang.target.cuda.ir.values import Name, Number, Select, Value
@@ -38,7 +39,7 @@ class _Pipeline:
 
     def emit(self) -> list[Code]:
         e = self.e
-        e.slot_counts.update(self.schedule.rings)
+        e.output.slot_counts.update(self.schedule.rings)
         code: list[Code] = [leaf([Declare(e.named(var), str(var.ty))]) for var in self.schedule.values]
         loop = self._loop()
         for step in range(self.schedule.depth):
@@ -90,7 +91,7 @@ class _Pipeline:
     def _run(self, parts: list[Part], iteration: Value, slots: Mapping[Any, tuple[Value, int]]) -> Block:
         """Neighbouring statements of one stage, for one iteration, in the given slots (value and number) of the rings."""
         e = self.e
-        e.values[self.stmt.loop_var] = iteration + e.value(self.low)
+        e.names.values[self.stmt.loop_var] = iteration + e.value(self.low)
         e.slots.update(slots)
         block = Block([leaf(statement(e, replay.stmt)) for replay in self.schedule.replays])
         for part in parts:
@@ -103,7 +104,7 @@ class _Pipeline:
         if part.statement.defines not in self.schedule.values:
             return [code for node in part.statement.nodes for code in self.g.node(node)]
         stmt = part.statement.stmt
-        return [leaf([Assign(self.e.values[stmt.var], self.e.value(stmt.value))])]
+        return [leaf([Assign(self.e.names.values[stmt.var], self.e.value(stmt.value))])]
 
     # Slots -------------------------------------------------------------------------------------------------------------
 
@@ -138,4 +139,5 @@ def _advance(counters: Mapping[tuple[int, int], Name]) -> Iterator[tuple[Name, V
 
 def _copies_to(block: Block, rings: Mapping[Any, int]) -> bool:
     """Whether asynchronous copies in the block fill a ring."""
-    return bool(rings) and any(isinstance(buffer, Slot) for leaf in leaves(block) for buffer in leaf.copies)
+    accesses = (access for leaf in leaves(block) for access in leaf.accesses if access.unit is Unit.CP_ASYNC)
+    return bool(rings) and any(isinstance(access.storage, Slot) for access in accesses)

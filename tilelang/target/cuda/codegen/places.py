@@ -55,7 +55,7 @@ class Places:
 
     def missing(self, buffer: Any) -> Value:
         """What an out-of-bounds read gives."""
-        value, dtype = self.e.safe_values.get(buffer), str(buffer.dtype)
+        value, dtype = self.e.tree.hints.safe_values.get(buffer), str(buffer.dtype)
         if value is None:
             return Literal(0, "bool") if dtype == "bool" else Convert(dtype, Number(0))
         if isinstance(value, (int, float)):
@@ -66,7 +66,7 @@ class Places:
     def bounds_guard(self, buffer: Any, indices: list[Any]) -> Value | None:
         """The condition under which a global element exists; None where it certainly does."""
         e = self.e
-        if buffer.scope() not in ("global", "") or not e.guarded:
+        if buffer.scope() not in ("global", "") or not e.options.guarded:
             return None
         tests = []
         for index, size in zip(indices, map(as_int, buffer.shape)):

@@ -114,7 +114,7 @@ def _atomic_guard(e: Emitter, call: Any) -> Value | None:
 def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     value = e.value(stmt.value)
     if intrinsic_name(stmt.value) == "create_tma_descriptor":  # it is a parameter of the kernel, not a value
-        e.values[stmt.var] = value
+        e.names.values[stmt.var] = value
         return []
     dtype = str(stmt.var.ty)
     name = e.named(stmt.var)

@@ -11,7 +11,6 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
-from tilelang.target.cuda.analysis.uniformity import is_atomic
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
@@ -20,16 +19,11 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, Lo
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.schedule.plan import plan_schedule
+from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
 from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
-
-_ORDERING = frozenset(
-    "barrier_wait mbarrier_wait_parity barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
-    " named_barrier_arrive sync_threads sync_warp sync_grid cluster_arrive cluster_wait cluster_sync".split()
-)
-"""Intrinsics by which threads wait for each other."""
 
 _RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
 """Threads of a unit and its number, largest first."""
@@ -51,7 +45,7 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
     """A ``while`` loop; what the block decides by an atomic access is decided once, for all its threads."""
     e, condition = generator.emitter, node.stmt.condition
-    decided = bool(node.body.items) and e.uniformity.is_done_once([condition], node)
+    decided = bool(node.body.items) and e.analyses.uniformity.is_done_once([condition], node)
     tests, value = decide_once(generator, condition) if decided else ([], e.value(condition))
     divergent, body = generator.below(node, node.body)
     if decided:
@@ -65,7 +59,7 @@ def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
 def emit_branch(generator: Any, node: Branch) -> list[Code]:
     """An ``if``."""
     e, condition = generator.emitter, node.stmt.condition
-    if e.uniformity.is_done_once([condition], node):
+    if e.analyses.uniformity.is_done_once([condition], node):
         before, value = decide_once(generator, condition)
     else:
         value = e.value(condition)
@@ -79,7 +73,7 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
 def _takers(emitter: Any, condition: Any) -> tuple[int, int] | None:
     """The first and the number of the threads that take a branch, where they are known and may have a barrier of their own."""
     scope = emitter.scope
-    conditions = ThreadConditions(emitter.kernel.threads, emitter.uniformity.definitions)
+    conditions = ThreadConditions(emitter.kernel.threads, emitter.analyses.uniformity.definitions)
     members, rest = conditions.members(condition, (scope.first, scope.count))
     if members is None or not any(members):
         return None
@@ -87,20 +81,21 @@ def _takers(emitter: Any, condition: Any) -> tuple[int, int] | None:
     whole = chosen.start % 32 == 0 and chosen.stop % 32 == 0
     if len(chosen) != sum(members) or not (whole or chosen.start // 32 == (chosen.stop - 1) // 32):
         return None
-    return (chosen.start, len(chosen)) if emitter.uniformity.agree([rest], chosen) else None
+    return (chosen.start, len(chosen)) if emitter.analyses.uniformity.agree([rest], chosen) else None
 
 
 def orders_threads(exprs: Iterable[Any]) -> bool:
     """Whether a program orders its threads by one of these expressions: it waits for others, or they for it."""
     calls = [part for expr in exprs if isinstance(expr, ir.PrimExpr) for part in walk_expr(expr) if isinstance(part, ir.Call)]
     orders = (str(call.attrs.get("memory_order", "relaxed")) for call in calls if is_atomic(call))
-    return any(intrinsic_name(call) in _ORDERING for call in calls) or any(order != "relaxed" for order in orders)
+    known = filter(None, map(intrinsic, calls))
+    return any(call.orders for call in known) or any(order != "relaxed" for order in orders)
 
 
 def decide_once(generator: Any, condition: Any) -> tuple[list[Code], Value]:
     """The code in which one thread evaluates a condition for all, and its value."""
     var = ir.Var("decided", "bool")
-    return generator.broadcast(ir.Bind(var, condition)), generator.emitter.values[var]
+    return generator.broadcast(ir.Bind(var, condition)), generator.emitter.names.values[var]
 
 
 def emit_scope(generator: Any, node: Scope) -> list[Code]:
@@ -169,7 +164,7 @@ def _barriers_of_program(root: Sequence) -> set[int]:
 def _guarded_reads(*values: Value) -> list[Code]:
     """A place where a condition reads what other threads may have written, or the program's own code may write it."""
     touched = leaf([Evaluate(value) for value in values])
-    return [replace(touched, body=[])] if touched.reads or touched.writes else []
+    return [replace(touched, body=[])] if touched.accesses else []
 
 
 def _membership(scope: Any, outer: Any) -> Value:

@@ -51,9 +51,9 @@ class TensorMaps:
 
 def _descriptor(call: Any, emitter: Any) -> Value:
     """The kernel's parameter that holds the descriptor."""
-    if emitter.descriptors is None:
+    if emitter.output.tensor_maps is None:
         raise CompileError(f"T.create_tma_descriptor needs sm_90a, the target is {emitter.target.arch}")
-    return Name(emitter.descriptors.take(_spec(list(call.args), emitter)).name)
+    return Name(emitter.output.tensor_maps.take(_spec(list(call.args), emitter)).name)
 
 
 def _load(call: Any, emitter: Any) -> Value:

@@ -74,7 +74,7 @@ class VectorBody:
             # The thread that stores is the one that reads: another may come after the store.
             guard = both([guard, self.loops.owner])
         stage, address, size = self._stage(READ, access)
-        if guard is None or e.safe_values.get(buffer) is None:
+        if guard is None or e.tree.hints.safe_values.get(buffer) is None:
             return [self._declaration(stage), Move(size, stage.to(0), address, guard)]
         at = e.names.take("l")
         fill = counted(at, self.loops.width, [Assign(stage.at(at), e.places.missing(buffer))])

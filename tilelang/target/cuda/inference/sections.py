@@ -21,8 +21,9 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
+from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import READ, WRITE, Nest
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,

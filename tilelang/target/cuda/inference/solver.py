@@ -36,10 +36,11 @@ from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.shared_layouts import choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.worklist import Worklist
+from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
 from tilelang.target.cuda.tile.hints import is_default_swizzle
-from tilelang.target.cuda.tile.nest import ADDRESS, READ, UPDATE, WRITE, Nest, is_memory, mentions
+from tilelang.target.cuda.tile.nest import Nest, is_memory, mentions
 from tilelang.target.cuda.tile.tree import Operator, Parallel, span_of
 
 WHOLE_BITS = 2048

@@ -13,7 +13,8 @@ from tilelang.ir.facts import Facts
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.nest import READ, WRITE, Access, Nest, form_of, is_memory, is_movable, mentions
+from tilelang.target.cuda.ir.access import READ, WRITE
+from tilelang.target.cuda.tile.nest import Access, Nest, form_of, is_memory, is_movable, mentions
 
 _VECTOR_BITS = 128
 

@@ -19,8 +19,9 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
+from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import READ, Access, form_of
+from tilelang.target.cuda.tile.nest import Access, form_of
 from tilelang.target.cuda.tile.tree import FRAGMENT, Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
 
 _REPLICA = "replica"

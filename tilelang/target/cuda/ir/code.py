@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE, Access, ThreadMap, Unit
+from tilelang.target.cuda.ir.access import READ, Access, Unit
 from tilelang.target.cuda.ir.instructions import Instruction
 from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 
@@ -33,49 +33,31 @@ class Leaf:
 
     Attributes:
         body: instructions, and loops and branches over such.
-        reads, writes: shared buffers that they touch.
-        copies: shared buffers that they write by cp.async, visible after a wait.
-        fills: those of the written ones that are overwritten as a whole; a tile that the tensor memory accelerator fills is
-            among the read ones too.
-        async_reads: those of the read ones that wgmma or the tensor memory accelerator reads.
-        detached: whether the program itself waits for the copies.
+        accesses: what they do to the memory that barriers guard, the same access once.
+        fills: the storages that they overwrite as a whole.
+        detached: whether the program itself waits for their asynchronous copies.
         hands_over: whether other threads, which these statements tell so, may touch what was written before.
         synchronises: whether the program orders its threads here by itself.
         uniform: whether what the statements compute is the same for all threads, so that those may do it too that do not need it.
-        updates: the atomic operation of those that nothing else is done to.
-        maps: which threads touch which elements, where the indices say so.
         span: of the statement.
     """
 
     body: list[Any]
-    reads: frozenset[Any] = frozenset()
-    writes: frozenset[Any] = frozenset()
-    copies: frozenset[Any] = frozenset()
+    accesses: tuple[Access, ...] = ()
     fills: frozenset[Any] = frozenset()
-    async_reads: frozenset[Any] = frozenset()
     detached: bool = False
     hands_over: bool = False
     synchronises: bool = False
     uniform: bool = False
-    updates: Mapping[Any, str] = field(default_factory=dict)
-    maps: Mapping[Any, frozenset[ThreadMap]] = field(default_factory=dict)
     span: Any = None
 
-    @property
-    def accesses(self) -> Iterator[Access]:
-        """What is done to shared buffers; a load of the accelerator has no reader here but the program's own barrier."""
-        loaded = self.fills - self.writes - self.copies
-        for buffer in self.updates:
-            yield Access(buffer, UPDATE, Unit.THREAD, self.updates[buffer], self.maps.get(buffer))
-        for buffer in self.reads - loaded - set(self.updates):
-            unit = Unit.TENSOR_CORE if buffer in self.async_reads else Unit.THREAD
-            yield Access(buffer, READ, unit, maps=self.maps.get(buffer))
-        for buffer in self.writes - set(self.updates):
-            yield Access(buffer, WRITE, maps=self.maps.get(buffer))
-        for buffer in self.copies:
-            yield Access(buffer, WRITE, Unit.CP_ASYNC, maps=self.maps.get(buffer))
-        for buffer in loaded:
-            yield Access(buffer, WRITE, Unit.BULK)
+    def storages(self, *kinds: str) -> set[Any]:
+        """The storages that the statements access, of these kinds where any are given."""
+        return {access.storage for access in self.accesses if not kinds or access.kind in kinds}
+
+    def copies(self) -> bool:
+        """Whether any of the accesses is an asynchronous copy by threads."""
+        return any(access.unit is Unit.CP_ASYNC for access in self.accesses)
 
 
 @dataclass(eq=False, slots=True)
@@ -191,30 +173,10 @@ class ScopeCode:
 Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, ScopeCode]
 
 
-def leaf_of(body: list[Any], reads: Any = (), writes: Any = (), copies: Any = (), fills: Any = ()) -> Leaf:
-    """A leaf from any collections of buffers."""
-    return Leaf(body, frozenset(reads), frozenset(writes), frozenset(copies), frozenset(fills))
-
-
 def leaf(body: list[Any], fills: Any = (), detached: bool = False, hands_over: bool = False) -> Leaf:
-    """A leaf with what its statements touch; ``fills`` are those of the written buffers that they overwrite as a whole."""
-    touched = [access for item in body for access in accesses(item)]
-    loaded = _storages(touched, (WRITE,), (Unit.BULK,))
-    read_later = _storages(touched, (READ,), (Unit.TENSOR_CORE, Unit.BULK))
-    return Leaf(
-        body,
-        _storages(touched, (READ, UPDATE), (Unit.THREAD,)) | read_later | loaded,
-        _storages(touched, (WRITE, UPDATE, ADDRESS), (Unit.THREAD,)),
-        _storages(touched, (WRITE,), (Unit.CP_ASYNC,)),
-        frozenset(fills) | loaded,
-        read_later,
-        detached,
-        hands_over,
-    )
-
-
-def _storages(touched: list[Access], kinds: tuple[str, ...], units: tuple[Unit, ...]) -> frozenset[Any]:
-    return frozenset(access.storage for access in touched if access.kind in kinds and access.unit in units)
+    """A leaf with what its statements touch; ``fills`` are those of the written storages that they overwrite as a whole."""
+    touched = dict.fromkeys(access for item in body for access in accesses(item))
+    return Leaf(body, tuple(touched), frozenset(fills), detached, hands_over)
 
 
 def accesses(code: Any) -> Iterator[Access]:

@@ -54,7 +54,7 @@ class CopyRule(OperatorRule):
         return [TileDemand(tile.buffer, natural_layout(tile)) for tile in tiles]
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        if generator.emitter.descriptors is None:
+        if generator.emitter.output.tensor_maps is None:
             raise CompileError("T.tma_copy needs sm_90a", hint="T.copy works everywhere")
         return [emit_bulk_copy(generator, node)]
 
@@ -77,7 +77,7 @@ class CopyRule(OperatorRule):
 def _may_be_asynchronous(e: Any, op: Copy) -> bool:
     """Whether threads may copy by cp.async, which moves bytes as they are and fills with zeros."""
     between = op.src.scope == "global" and op.dst.scope.startswith("shared") and op.src.dtype == op.dst.dtype
-    return between and op.kind in ("copy", "async") and e.use_async and e.safe_values.get(op.src.buffer) is None
+    return between and op.kind in ("copy", "async") and e.options.use_async
 
 
 @implements(Fill)

@@ -310,7 +310,7 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
             "T.tma_copy: the tensor memory accelerator cannot do this copy", location_of(node.span),
             "it moves whole shared tiles from tensors with a compact innermost axis and strides of 16 bytes; see docs/hopper.md",
         )  # fmt: skip
-    plan = replace(plan, spec=emitter.descriptors.take(plan.spec))
+    plan = replace(plan, spec=emitter.output.tensor_maps.take(plan.spec))
     tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
         code = stores(plan, tile, emitter.index)
@@ -347,18 +347,18 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
         reduction: what combines the tile with what is there: ``"add"``, ``"max"`` or ``"min"``.
     """
     emitter, op = generator.emitter, node.op
-    if emitter.descriptors is None or not emitter.bulk_stores:
+    if emitter.output.tensor_maps is None or not emitter.options.tma:
         return None
     if op.dst.scope not in ("global", "") or not emitter.is_shared(op.src.buffer):
         return None
     # What the kernel reads must be visible to all threads, not only complete at its end.
-    if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.tracked:
+    if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.tracked:
         return None
     plan = plan_bulk(emitter, op, reduction)
     if plan is None or plan.load:
         return None
-    plan = replace(plan, spec=emitter.descriptors.take(plan.spec))
+    plan = replace(plan, spec=emitter.output.tensor_maps.take(plan.spec))
     code = stores(plan, emitter.array(plan.shared_region.buffer), emitter.index, reduction)
-    if reduction is None and emitter.iterations.repeats(node, plan.global_region):
+    if reduction is None and emitter.analyses.iterations.repeats(node, plan.global_region):
         code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
     return leaf(elected(emitter.scope, [*code, WaitBulk()]))

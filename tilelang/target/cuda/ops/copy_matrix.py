@@ -86,7 +86,7 @@ def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
     row = lane % 16 + _position(row_digits, 16)
     column = lane // 16 * _CHUNK + _position(column_digits, 2 * _CHUNK)
-    registers = [(mode, e.values[var]) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
+    registers = [(mode, e.names.values[var]) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
     first = total(number * mode.stride for mode, number in registers if mode.extent > 1)
     address = e.places.address(op.dst.buffer, op.dst.index([row, column]))
     body = _store(e, op, first, address)
@@ -112,7 +112,7 @@ def _store(e: Emitter, op: Any, first: Value, address: Value) -> list[Any]:
 def _number(e: Emitter, name: str, extent: int, value: Value | None = None) -> Any:
     """A variable from 0 to ``extent``, which has a value or gets a name."""
     var = ir.Var(name, "int32")
-    e.values[var] = e.names.take(name) if value is None else value
+    e.names.values[var] = e.names.take(name) if value is None else value
     e.facts.bind_range(var, extent)
     return var
 

@@ -91,7 +91,7 @@ class OperandLoader:
 
     def _number(self, tile: Value) -> Value:
         """The number of a tile at this step among those of the fragment that holds the operand."""
-        return tile * self.p.steps + self.e.values[self.p.step]
+        return tile * self.p.steps + self.e.names.values[self.p.step]
 
     def load(self) -> list[Any]:
         """The loads of one step."""
@@ -135,7 +135,7 @@ class OperandLoader:
         if not e.facts.divisible(o.region.mins[-1], 2):
             return None
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
-        e.values.update({tile: p.i, part: p.r})
+        e.names.values.update({tile: p.i, part: p.r})
         count, each = (o.count, o.each) if o.is_a else (o.count // 2, 2 * o.each)
         e.facts.bind_range(tile, count)
         e.facts.bind_range(part, each // 2)
@@ -157,7 +157,7 @@ class OperandLoader:
         """One load an element, for types and orders that ldmatrix does not have."""
         e, unit, p, o = self.e, self.unit, self.p, self.o
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
-        e.values.update({tile: p.i, part: p.r})
+        e.names.values.update({tile: p.i, part: p.r})
         e.facts.bind_range(tile, o.count)
         e.facts.bind_range(part, o.each)
         rows = unit.rows if o.is_a else 1
@@ -273,7 +273,7 @@ class MatrixLoader:
     def _address(self, tile: Value, rows: int) -> Value:
         """The address for a tile (variable or number) of ``rows`` along M or N at this step."""
         e, o = self.p.e, self.operand
-        along, across = e.values[self.p.step] * o.depth, tile * rows
+        along, across = e.names.values[self.p.step] * o.depth, tile * rows
         row, column = (across, along) if o.along_k else (along, across)
         start = e.array(o.region.buffer).to(0)
         if not self.separable:
@@ -289,7 +289,7 @@ class MatrixLoader:
         e = self.p.e
         origin_row, origin_column = self._origin()
         extra_row, extra_column = ir.Var("row", "int32"), ir.Var("column", "int32")
-        e.values.update({extra_row: row, extra_column: column})
+        e.names.values.update({extra_row: row, extra_column: column})
         e.facts.bind_range(extra_row, 1 << 20)
         e.facts.bind_range(extra_column, 1 << 20)
         indices = [*self._leading(), origin_row + extra_row, origin_column + extra_column]

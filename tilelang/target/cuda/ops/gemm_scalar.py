@@ -30,7 +30,7 @@ def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
     wide = "float32" if dtype.is_float and dtype.bits < 32 else str(dtype)
     share = _Share(e, plan.c)
     row, column, inner = (ir.Var(name, "int32") for name in ("m", "n", "k"))
-    e.values.update({row: share.names[0], column: share.names[1]})
+    e.names.values.update({row: share.names[0], column: share.names[1]})
     step = e.named(inner)
     for var, extent in ((row, op.m), (column, op.n), (inner, op.k)):
         e.facts.bind_range(var, extent)

@@ -49,7 +49,7 @@ class MetadataLoader:
         """The loads of one step."""
         p, e = self.p, self.e
         tile = ir.Var("i", "int32")
-        e.values[tile] = p.i
+        e.names.values[tile] = p.i
         e.facts.bind_range(tile, self.count)
         row = self.warp * (self.count * 16) + tile * 16 + p.lane // 4
         if p.unit.pack == 4:

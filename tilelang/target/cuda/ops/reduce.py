@@ -131,7 +131,7 @@ def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: Fragm
     results = _result_strides(source, target, op.dim, kept_axes)
     padded = any(source.padded(axis) != extent for axis, extent in enumerate(source.shape))
     if padded or source.threads < emitter.scope.count:
-        emitter.padded.add(emitter.root(op.src.buffer))
+        emitter.output.padded.add(emitter.root(op.src.buffer))
     with emitter.names.scope():
         return _Reducer(emitter, reduction, op).emit(outer, results, inner, threads, source)
 
@@ -254,8 +254,8 @@ class _Reducer:
         e, wide = self.e, self.r.wide
         count = slots * prod(mode.extent for _, mode in self.outer)
         scratch = ir.decl_buffer((count,), str(wide), "reduce_scratch", scope="shared.dyn", layout=None)
-        e.array_names[scratch] = e.names.declare("reduce_scratch").text
-        e.scratch[scratch] = (count * max(1, wide.bits // 8), 16)
+        e.names.arrays[scratch] = e.names.declare("reduce_scratch").text
+        e.output.scratch[scratch] = (count * max(1, wide.bits // 8), 16)
         return e.array(scratch)
 
 

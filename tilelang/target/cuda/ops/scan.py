@@ -94,7 +94,7 @@ def _lines(line: Name, first: Value, lines: int, step: int, body: list[Any]) -> 
 def _places(e: Any, op: Any, extents: list[int], line: Name, lines: int, at: Name, length: int) -> tuple[Value, Value]:
     """The element ``at`` of line ``line`` in the source and in the destination."""
     line_var, at_var = ir.Var("line", "int32"), ir.Var("at", "int32")
-    e.values.update({line_var: line, at_var: at})
+    e.names.values.update({line_var: line, at_var: at})
     e.facts.bind_range(line_var, lines)
     e.facts.bind_range(at_var, length)
     index: list[Any] = [None] * len(extents)

@@ -16,7 +16,7 @@ is rewritten first (schedule/divergence.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,7 +155,8 @@ class _Inserter:
         """Handles neighbouring scopes of different threads, which run side by side: what orders them is the program's own."""
         for scope in scopes:
             others = [leaf for other in scopes if other is not scope for leaf in leaves(other)]
-            written = frozenset(owner(storage) for leaf in others for storage in leaf.writes | leaf.copies)
+            stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
+            written = frozenset(owner(access.storage) for access in stores)
             if not scope.barrier and self.divergence.has_order(scope.body):
                 scope.barrier = self.divergence.barrier(scope.first, scope.count)
             if scope.barrier:
@@ -165,7 +166,7 @@ class _Inserter:
     def item(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles one item; gives what must come before it."""
         if isinstance(code, Leaf):
-            return self.leaf(code, list(code.accesses), pending)
+            return self.leaf(code, code.accesses, pending)
         if isinstance(code, Barrier):
             return self.barrier(code, pending)
         if isinstance(code, Wait):
@@ -185,7 +186,7 @@ class _Inserter:
     def together(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
-        detached = all(leaf.detached for leaf in found if leaf.copies)
+        detached = all(leaf.detached for leaf in found if leaf.copies())
         whole = Leaf([], detached=detached, hands_over=any(leaf.hands_over for leaf in found))
         return self.leaf(whole, together(code), pending)
 
@@ -196,7 +197,7 @@ class _Inserter:
         touched = together(code)
         return self.conflict(touched, touched) is None
 
-    def leaf(self, code: Leaf, accesses: list[Access], pending: _Pending) -> list[Code]:
+    def leaf(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> list[Code]:
         added: list[Code] = []
         touched = [access.storage for access in accesses]
         if (code.hands_over and pending.implicit) or self.any_overlap(touched, [copy.storage for copy in pending.copies]):
@@ -218,7 +219,7 @@ class _Inserter:
         self.record(code, accesses, pending)
         return added
 
-    def record(self, code: Leaf, accesses: list[Access], pending: _Pending) -> None:
+    def record(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> None:
         """Adds what a leaf does. A load of the accelerator is over when the program's own barrier says so."""
         copies = {access for access in accesses if access.unit is Unit.CP_ASYNC}
         loads = {access for access in accesses if access.is_bulk_load}

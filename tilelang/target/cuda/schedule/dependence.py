@@ -20,8 +20,9 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import ADDRESS, READ, UPDATE, WRITE, Access, Nest
+from tilelang.target.cuda.tile.nest import Access, Nest
 from tilelang.target.cuda.tile.tree import SHARED, Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
 from tilelang.transform.substitute import substitute
 

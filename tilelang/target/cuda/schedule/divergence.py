@@ -17,7 +17,7 @@ indices show that two threads may meet, the program is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,9 +156,9 @@ class Divergence:
     def _leaf(self, leaf: Leaf, pending: set[Access], conflict: Conflict) -> None:
         if leaf.hands_over or leaf.synchronises:
             pending.clear()
-        self._accesses(list(leaf.accesses), pending, conflict)
+        self._accesses(leaf.accesses, pending, conflict)
 
-    def _accesses(self, accesses: list[Access], pending: set[Access], conflict: Conflict) -> None:
+    def _accesses(self, accesses: Sequence[Access], pending: set[Access], conflict: Conflict) -> None:
         found = conflict(accesses, pending)
         if found is not None:
             raise _Found(found[0])

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilelang.errors import SharedMemoryError
 from tilelang.target.cuda.arch import arch_of
+from tilelang.target.cuda.ir.access import READ, UPDATE
 from tilelang.target.cuda.ir.code import (
     Block,
     BranchCode,
@@ -118,7 +119,7 @@ class _Lifetimes:
 
     def _walk(self, code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
         if isinstance(code, Leaf):
-            for buffer in map(owner, code.reads | code.writes | code.copies):
+            for buffer in map(owner, code.storages()):
                 _extend(spans, buffer, clock, clock)
             return clock + 1
         if isinstance(code, (LoopCode, BranchCode)) and code.divergent:
@@ -161,7 +162,7 @@ class _Lifetimes:
         for scope in scopes:
             used[scope] = {}
             clock = self._walk(scope, clock, used[scope])
-        read = {scope: {owner(b) for leaf in leaves(scope) for b in leaf.reads - leaf.fills} for scope in scopes}
+        read = {scope: {owner(b) for leaf in leaves(scope) for b in leaf.storages(READ, UPDATE) - leaf.fills} for scope in scopes}
         homes: dict[Any, Any] = {}
         for buffer in {buffer for inner in used.values() for buffer in inner}:
             users = [scope for scope in scopes if buffer in used[scope]]
@@ -186,13 +187,6 @@ def _filled_first(body: Block) -> set[Any]:
         if may_jump(item):
             break  # what follows may be left out
         if isinstance(item, Leaf):
-            filled |= item.fills - item.reads - seen
-            seen |= item.reads | item.writes | item.copies
-        else:
-            stack: list[Code] = [item]
-            while stack:
-                code = stack.pop()
-                if isinstance(code, Leaf):
-                    seen |= code.reads | code.writes | code.copies
-                stack += children(code)
+            filled |= item.fills - item.storages(READ, UPDATE) - seen
+        seen |= {storage for leaf in leaves(item) for storage in leaf.storages()}
     return filled

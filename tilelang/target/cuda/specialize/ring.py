@@ -18,6 +18,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, children, statement_exprs, walk, walk_expr
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.hints import Hints, is_default_swizzle
+from tilelang.target.cuda.tile.intrinsics import intrinsic
 from tilelang.target.cuda.tile.tree import SHARED
 from tilelang.tileop import decode, is_tile_op
 
@@ -210,7 +211,8 @@ class Usage:
             for part in walk_expr(call):
                 if isinstance(part, ir.Var) and ir.is_buffer_var(part):
                     self._write(part)
-        if name in _MANUAL_CALLS:
+        known = intrinsic(call)
+        if known is not None and known.manual:
             self.is_manual = True
 
     def _write(self, buffer: Any) -> None:
@@ -218,14 +220,6 @@ class Usage:
 
 
 _POINTER_CALLS = ("tirx.address_of", "tirx.tvm_access_ptr", "tirx.buffer_data")
-_MANUAL_CALLS = frozenset(
-    f"tl.{name}"
-    for name in (
-        "mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait barrier_arrive "
-        "thread_return named_barrier_arrive ptx_commit_group ptx_wait_group sync_grid tma_load wait_wgmma "
-        "warpgroup_arrive cluster_sync cluster_arrive"
-    ).split()
-)
 
 
 def _search(stmt: Any, usage: Usage, facts: Facts, nested: bool, found: list[Ring]) -> None:

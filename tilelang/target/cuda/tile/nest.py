@@ -14,9 +14,8 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import operands
 from tilelang.layout.digits import Form, NotMixedRadix
-from tilelang.tileop.thread import intrinsic_name
-
-READ, WRITE, UPDATE, ADDRESS = "read", "write", "update", "address"
+from tilelang.target.cuda.ir.access import ADDRESS, READ, WRITE
+from tilelang.target.cuda.tile.intrinsics import intrinsic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,19 +145,15 @@ class _Collector:
                 self.expr(child, conditional)
 
     def call(self, node: Any, conditional: bool) -> None:
-        name = intrinsic_name(node)
+        known = intrinsic(node)
         op = node.op.name if isinstance(node.op, ir.Op) else ""
         arguments = list(node.args)
-        kind = None
-        if name is not None and name.startswith("atomic_"):
-            kind = UPDATE
-        elif op.endswith(".address_of") or name == "ptx_cp_async":
-            kind = ADDRESS
+        kind = known.place if known is not None else ADDRESS if op.endswith(".address_of") else None
         if kind is not None and isinstance(arguments[0], ir.TensorLoad):
             target = arguments.pop(0)
             for index in target.indices:
                 self.expr(index, conditional)
-            self.add(target.source, target.indices, kind, conditional, name or "")
+            self.add(target.source, target.indices, kind, conditional, known.name if known is not None else "")
         lazily = op.endswith(".if_then_else")
         for position, argument in enumerate(arguments):
             if isinstance(argument, ir.PrimExpr) and not isinstance(argument, ir.Var):

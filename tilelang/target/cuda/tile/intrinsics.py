@@ -1,0 +1,117 @@
+"""What the analyses know of scalar intrinsics, one row each; how one is lowered is a row in ``codegen/``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.target.cuda.arch import WARP, WARP_GROUP
+from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
+
+BLOCK = 1 << 16
+"""The group of what all threads of a block agree on, however many they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """One intrinsic.
+
+    Attributes:
+        name: without its dialect.
+        pure: whether it has no side effect.
+        threads: whether it speaks of threads.
+        agree: of one that speaks of threads or has an effect, how many neighbouring threads agree on what it gives.
+        digit: (low, extent) where it gives ``thread // low % extent``; the extent is 0 where nothing is above.
+        place: what it does to its first argument, which is an element.
+        commutes: the operation that its order with others of the same makes no difference to.
+        orders: whether threads wait for each other by it.
+        publishes: whether threads that wait take it afterwards that plain copies are complete.
+        manual: whether a program that has it orders shared memory, or splits the block, by itself.
+        exits: whether the thread is done.
+    """
+
+    name: str
+    pure: bool
+    threads: bool
+    agree: int = 1
+    digit: tuple[int, int] | None = None
+    place: str | None = None
+    commutes: str = ""
+    orders: bool = False
+    publishes: bool = False
+    manual: bool = False
+    exits: bool = False
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether it is an atomic access."""
+        return self.place == UPDATE
+
+
+_AGREE: Mapping[int, str] = {
+    BLOCK: "syncthreads_count syncthreads_and syncthreads_or block_rank_in_cluster create_tma_descriptor",
+    WARP_GROUP: "warp_group_idx",
+    WARP: "warp_idx warp_idx_sync any_sync all_sync ballot_sync warp_reduce_sum warp_reduce_max warp_reduce_min"
+    " warp_reduce_bitand warp_reduce_bitor",
+}
+_DIGITS = {"lane_idx": (1, WARP), "warp_idx": (WARP, 0), "warp_idx_sync": (WARP, 0), "warp_group_idx": (WARP_GROUP, 0)}
+_COMMUTING = {
+    "atomic_add": "add", "atomic_addx2": "add", "atomic_addx4": "add", "atomic_max": "max", "atomic_min": "min",
+    "atomic_or": "or", "atomic_load": "load",
+}  # fmt: skip
+_FLAGS: Mapping[str, str] = {
+    "orders": "barrier_wait mbarrier_wait_parity barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier"
+    " named_barrier_arrive sync_threads sync_warp sync_grid cluster_arrive cluster_wait cluster_sync",
+    "publishes": "barrier_arrive mbarrier_arrive mbarrier_arrive_expect_tx arrive_cluster_barrier cluster_arrive cluster_sync"
+    " named_barrier_arrive sync_warp",
+    "manual": "mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait barrier_arrive"
+    " thread_return named_barrier_arrive ptx_commit_group ptx_wait_group sync_grid tma_load wait_wgmma warpgroup_arrive"
+    " cluster_sync cluster_arrive",
+    "exits": "thread_return",
+}
+
+
+def _rows() -> Mapping[str, Intrinsic]:
+    agree = {name: group for group, names in _AGREE.items() for name in names.split()}
+    flags = {flag: frozenset(names.split()) for flag, names in _FLAGS.items()}
+    return {
+        name: Intrinsic(
+            name,
+            row.pure,
+            row.threads,
+            agree.get(name, 1),
+            _DIGITS.get(name),
+            UPDATE if name.startswith("atomic_") else ADDRESS if name == "ptx_cp_async" else None,
+            _COMMUTING.get(name, ""),
+            **{flag: name in names for flag, names in flags.items()},
+        )
+        for name, row in INTRINSICS.items()
+    }
+
+
+_ROWS = _rows()
+
+
+def intrinsic(expr: Any) -> Intrinsic | None:
+    """The row of the intrinsic that an expression calls; None of any other expression."""
+    name = intrinsic_name(expr)
+    return None if name is None else _ROWS[name]
+
+
+def commuting(name: str) -> str:
+    """The operation of an intrinsic of which the order with others of the same makes no difference; empty where there is none."""
+    return _COMMUTING.get(name, "")
+
+
+def is_atomic(expr: Any) -> bool:
+    """Whether an expression is an atomic access."""
+    found = intrinsic(expr)
+    return found is not None and found.is_atomic
+
+
+def names_threads(expr: Any) -> bool:
+    """Whether an expression is an intrinsic that speaks of threads."""
+    found = intrinsic(expr)
+    return found is not None and found.threads
