@@ -5,7 +5,7 @@
     python3 dev.py test [...]     the test suite (arguments go to pytest)
     python3 dev.py fuzz [...]     random programs on every target (--minutes, --seed, --count, --target; docs/testing.md)
     python3 dev.py mutate [...]   the CUDA compiler with one line changed at a time: what the random programs notice (--count)
-    python3 dev.py lint           ruff
+    python3 dev.py lint           ruff; basedpyright, strict where pyproject.toml says so
     python3 dev.py docs           the documentation as a site, in build/site; a broken link is an error
     python3 dev.py build          only the set-up
     python3 dev.py run ...        any Python command line in the environment
@@ -32,8 +32,8 @@ BUILD = ROOT / "build" / "native"
 OLDEST = (3, 10)
 
 BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0")
-PINNED = ("torch==2.13.0",)
-"""What development and CI use; the package itself takes newer ones."""
+PINNED = ("torch==2.13.0", "basedpyright==1.40.2")
+"""What development and CI use: the package itself takes newer versions of torch; a type checker's findings differ by version."""
 EXTRAS = ("cuda", "shared", "cluster", "test", "docs")
 
 _READ_REQUIREMENTS = """
@@ -142,8 +142,10 @@ def mutate(arguments: list[str]) -> int:
 
 
 def lint(arguments: list[str]) -> int:
-    """Style."""
-    return subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
+    """Style of the given files or of all; types of all."""
+    styled = subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
+    typed = 0 if arguments else subprocess.call([BIN / "basedpyright", "--pythonpath", PYTHON], cwd=ROOT)
+    return styled or typed
 
 
 def docs(arguments: list[str]) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Union
+from typing import Any, Union
 
 ORIGINS_FILE = "origins.json"
 """Which line of the program each line of ``device_kernel.cu`` comes from, and what lies in shared memory and in registers."""
@@ -180,7 +180,7 @@ class KernelArtifact:
     out_idx: tuple[int, ...]
     files: Mapping[str, bytes]
     launches: tuple[KernelLaunch, ...] = ()
-    metadata: Mapping[str, object] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kernel_source(self) -> str:

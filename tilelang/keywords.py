@@ -37,7 +37,7 @@ def keyword_hint(error: BaseException, find: Callable[[str], Any]) -> str | None
     """
     found = _UNEXPECTED.search(str(error)) if isinstance(error, TypeError) else None
     function = find(found[1]) if found else None
-    if function is None:
+    if found is None or function is None:
         return None
     import difflib
 

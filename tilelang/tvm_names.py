@@ -36,7 +36,7 @@ def _dtype(expr: Any) -> Any:
         raise AttributeError(f"an expression of type {expr.ty} has no dtype") from None
 
 
-def _add_names(tirx: ModuleType) -> None:
+def _add_names(tirx: Any) -> None:
     ir = sys.modules["tvm.ir"]
     of_buffer = ir.Var.dtype
     tirx.PrimExpr = ir.Expr

@@ -57,7 +57,7 @@ def tune_on(
 def measure(job: Job) -> Trial:
     """What a worker does: one candidate's trial."""
     module, name, args, kwargs, profile, config = job
-    function = importlib.import_module(module)
+    function: Any = importlib.import_module(module)
     for part in name.split("."):
         function = getattr(function, part)
     tuner = AutoTuner(function, [config]).set_kernel_parameters(args, kwargs).set_profile_args(**profile)

@@ -23,13 +23,12 @@ def expand(configs: Configs, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
     Raises:
         TuningError: none of these, or empty.
     """
-    if callable(configs):
-        configs = configs(*args, **(kwargs or {}))
-    if isinstance(configs, Mapping):
-        names = list(configs)
-        configs = [dict(zip(names, values)) for values in itertools.product(*(configs[name] for name in names))]
+    chosen: Any = configs(*args, **(kwargs or {})) if callable(configs) else configs
+    if isinstance(chosen, Mapping):
+        names = list(chosen)
+        chosen = [dict(zip(names, values)) for values in itertools.product(*(chosen[name] for name in names))]
     found: dict[str, dict[str, Any]] = {}
-    for config in configs:
+    for config in chosen:
         if not isinstance(config, Mapping):
             raise TuningError(f"a configuration must be a dict of keyword arguments, got {config!r}")
         found.setdefault(config_digest(config), dict(config))

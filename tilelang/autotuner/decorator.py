@@ -27,6 +27,8 @@ class AutoTunedFunction:
         search: keyword arguments of :meth:`AutoTuner.run`.
     """
 
+    __name__: str
+
     def __init__(self, function: JitFunction, configs: Configs, profile: ProfileArgs, search: Mapping[str, Any]):
         functools.update_wrapper(self, function.function)
         self.jit_function = function

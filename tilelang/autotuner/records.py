@@ -39,6 +39,11 @@ class Trial:
     detail: str = ""
     kernel_key: str = ""
 
+    @property
+    def latency(self) -> float:
+        """Milliseconds of a measured candidate, infinity of any other."""
+        return self.milliseconds if self.state == "measured" and self.milliseconds is not None else math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Task:

@@ -152,7 +152,7 @@ class AutoTuner:
             # After a wait for another process its results are in the index.
             trials = {key: trial for key, trial in records.load_trials(task).items() if trial.state != "timeout"}
             todo = [config for config in candidates if config_digest(config) not in trials]
-            search.best = min((t.milliseconds for t in trials.values() if t.state == "measured"), default=math.inf)
+            search.best = min((trial.latency for trial in trials.values()), default=math.inf)
             for trial in search.run(todo, num_workers or os.cpu_count() or 1):
                 trials[config_digest(trial.config)] = trial
             ordered = [trials[config_digest(config)] for config in candidates]
@@ -215,8 +215,7 @@ class _Search:
             failures = dict(self._compile_ahead(configs, workers)) if len(configs) > 1 else {}
             for position, config in enumerate(configs):
                 trial = failures.get(position) or self.measure(config)
-                if trial.state == "measured":
-                    self.best = min(self.best, trial.milliseconds)
+                self.best = min(self.best, trial.latency)
                 records.keep_trial(self.task, trial)
                 advance(self.best)
                 yield trial
@@ -307,10 +306,10 @@ def result_of(
     if not measured:
         lines = [f"  {config_text(t.config)}: {t.state}: {_first_line(t.detail)}" for t in trials[:8]]
         raise TuningError("no configuration gave a kernel that runs and is right\n" + "\n".join(lines))
-    best = min(measured, key=lambda trial: trial.milliseconds)
+    best = min(measured, key=lambda trial: trial.latency)
     kernel, config = compile(best.config), dict(best.config)
-    kernel.latency, kernel.config, kernel.ref_latency = best.milliseconds, config, ref_latency
-    return AutotuneResult(best.milliseconds, config, ref_latency, kernel, tuple(trials))
+    kernel.latency, kernel.config, kernel.ref_latency = best.latency, config, ref_latency
+    return AutotuneResult(best.latency, config, ref_latency, kernel, tuple(trials))
 
 
 def _first_line(text: str) -> str:

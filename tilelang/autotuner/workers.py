@@ -27,7 +27,7 @@ def compile_all(jobs: Sequence[Callable[[], Any]], workers: int, timeout: float)
     """
     context = multiprocessing.get_context("fork")
     waiting = list(enumerate(jobs))[::-1]
-    running: dict[Connection, tuple[int, Any, float]] = {}
+    running: dict[Any, tuple[int, Any, float]] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:
@@ -54,7 +54,7 @@ def compile_all(jobs: Sequence[Callable[[], Any]], workers: int, timeout: float)
             child.kill()
 
 
-def _outcome(receive: Connection, child: Any) -> str:
+def _outcome(receive: Any, child: Any) -> str:
     """What went wrong in a child that has ended; empty where nothing did."""
     try:
         error = receive.recv()

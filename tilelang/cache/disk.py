@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
@@ -158,7 +158,7 @@ class DiskCache:
             return False
         return os.path.isdir(path)
 
-    def _publish(self, key: str, artifact: KernelArtifact, facts: Mapping) -> Path | None:
+    def _publish(self, key: str, artifact: KernelArtifact, facts: Mapping[Any, Any]) -> Path | None:
         try:
             try:
                 return store.publish(self.root, key, artifact, facts)
@@ -220,7 +220,7 @@ class DiskCache:
         with self._guard:
             self._leases.clear()
 
-    def _facts(self, key: KernelKey, name: str, seconds: float, source: SourceKey | None) -> dict:
+    def _facts(self, key: KernelKey, name: str, seconds: float, source: SourceKey | None) -> dict[Any, Any]:
         nearest = self.index.nearest(name, key.inputs) if self.keeps_index else None
         return {
             "name": name,

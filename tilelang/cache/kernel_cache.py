@@ -70,7 +70,7 @@ Compile = Callable[[], KernelArtifact]
 class _OfInstanceOrDefault:
     """A method that the class itself offers too, for the process's cache: ``KernelCache.cached(func)``."""
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable[..., Any]):
         self._function = function
         self.__doc__ = function.__doc__
 
@@ -122,9 +122,10 @@ class KernelCache:
 
     def lookup_source(self, source: SourceKey) -> CacheEntry | None:
         """The entry that ``source`` leads to, or None; neither traces nor compiles."""
-        if source.digest is None or not self.enabled or not self.keeps_files:
+        digest = source.digest
+        if digest is None or not self.enabled or not self.keeps_files:
             return None
-        return warn.guarded(lambda: self._follow(source.digest), None, "a kernel is not looked up by its source key")
+        return warn.guarded(lambda: self._follow(digest), None, "a kernel is not looked up by its source key")
 
     def _follow(self, source_key: str) -> CacheEntry | None:
         tier = shared_tier()
@@ -207,7 +208,7 @@ class KernelCache:
         target_host: Any = None,
         execution_backend: str | None = None,
         verbose: bool = False,
-        pass_configs: dict | None = None,
+        pass_configs: dict[Any, Any] | None = None,
         compile_flags: list[str] | str | None = None,
     ) -> Any:
         """The kernel of the program ``func`` (a ``PrimFunc``), compiled if need be.
@@ -227,14 +228,14 @@ class KernelCache:
                 warn.guarded(lambda: self._memo.put(func, options, kernel), None, "a kernel is not kept in memory")
         return kernel
 
-    def _recall(self, func: Any, options: tuple) -> Any:
+    def _recall(self, func: Any, options: tuple[Any, ...]) -> Any:
         try:
             return self._memo.get(func, options)
         except Exception as error:  # a closure for warn.guarded would cost a third of the look-up
             warn.once("memory", f"a kernel is not looked up in memory: {warn.describe(error)}")
             return None
 
-    def _build(self, func: Any, options: tuple, verbose: bool) -> Any:
+    def _build(self, func: Any, options: tuple[Any, ...], verbose: bool) -> Any:
         out_idx, args, target, target_host, execution_backend, pass_configs, compile_flags = options
         return provided("build_kernel")(
             func,

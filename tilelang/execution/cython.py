@@ -193,14 +193,14 @@ def _input(param: KernelParam, target: int, slot: int) -> tuple[int, int, int, i
     return kind, target, slot, low, high
 
 
-def _tensor(param: KernelParam, signature: CallSignature, slots: _Slots) -> tuple:
+def _tensor(param: KernelParam, signature: CallSignature, slots: _Slots) -> tuple[Any, ...]:
     shape = [slots.size(dim) for dim in storage_shape(param)]
     strides = None if param.strides is None else [slots.size(dim) for dim in param.strides]
     alignment = max(signature.alignment.get(param.name, 1), canonical(param.dtype).bytes)
     return [DLPACK_TYPES[name] for name in storage_dtypes(param)], shape, strides, alignment
 
 
-def _bindings(signature: CallSignature, slots: _Slots) -> tuple[list[tuple[int, int, int]], list[tuple[int, tuple]]]:
+def _bindings(signature: CallSignature, slots: _Slots) -> tuple[list[tuple[int, int, int]], list[tuple[int, tuple[Any, ...]]]]:
     """The axes that are read: tensor, axis, slot; and the sizes that are computed from them: slot, size."""
     tensors = [signature.params[i].name for i in signature.inputs if signature.params[i].kind == "tensor"]
     read, derived = [], []

@@ -90,7 +90,7 @@ def _on_gpu(artifact: KernelArtifact, build: Build, simulate: Callable[[], Calla
     """The call on a GPU; CPU tensors go to the simulator where it is switched on."""
     import torch
 
-    def elsewhere(args: tuple, kwargs: dict) -> Callable[[], Any] | None:
+    def elsewhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
         values = (*args, *kwargs.values())
         if not is_active() or any(isinstance(value, torch.Tensor) and value.is_cuda for value in values):
             return None

@@ -110,7 +110,7 @@ class DriverLauncher:
 
     def __init__(self, artifact: KernelArtifact, directory: Path):
         try:
-            from cuda.bindings import driver
+            from cuda.bindings import driver  # pyright: ignore[reportAttributeAccessIssue] - compiled, without a stub
         except ImportError:
             raise ExecutionError(
                 "the nvrtc backend needs cuda-python", hint="pip install 'tilelang[cuda]', or another execution_backend"

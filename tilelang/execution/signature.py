@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelParam, dim_names
 from tilelang.errors import ExecutionError
@@ -78,7 +79,7 @@ class CallSignature:
         return bindings(given, self.scalars())
 
 
-def torch_dtypes(param: KernelParam) -> tuple:
+def torch_dtypes(param: KernelParam) -> tuple[Any, ...]:
     """The torch dtypes that a tensor parameter accepts, the one for outputs first.
 
     Raises:

@@ -235,7 +235,7 @@ def _caller(signature: CallSignature, operator: Callable[..., Any], surroundings
         except Exception as error:  # torch's dispatcher and the kernel raise classes of many kinds
             return explain(args, error)
 
-    def explain(args: tuple, error: Exception) -> Any:
+    def explain(args: tuple[Any, ...], error: Exception) -> Any:
         if any(_is_fake(value) for value in args):
             raise error
         other = surroundings.elsewhere(args, {}) if surroundings.elsewhere is not None else None

@@ -49,7 +49,8 @@ def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callab
     from tilelang.execution.runtime import bound_library
 
     library, keep = bound_library(artifact, directory / FILE, place.device)
-    entry = tvm_ffi.Function.__from_extern_c__(ctypes.cast(library[f"__tvm_ffi_{artifact.name}"], ctypes.c_void_p).value)
+    symbol = ctypes.cast(library[f"__tvm_ffi_{artifact.name}"], ctypes.c_void_p).value
+    entry = tvm_ffi.Function.__from_extern_c__(symbol or 0)
     call = packed_call(place.signature, entry, place.surroundings)
     call.keep = keep
     return call

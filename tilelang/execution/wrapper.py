@@ -40,7 +40,7 @@ class Surroundings:
     """
 
     allocate: Callable[..., Any] | None = None
-    elsewhere: Callable[[tuple, dict], Callable[[], Any] | None] | None = None
+    elsewhere: Callable[[tuple[Any, ...], dict[Any, Any]], Callable[[], Any] | None] | None = None
 
 
 PLAIN = Surroundings()
@@ -102,7 +102,7 @@ def slow_path(
     signature: CallSignature,
     again: Callable[..., Any],
     refusals: type[Exception] = Refused,
-    elsewhere: Callable[[tuple, dict], Callable[[], Any] | None] | None = None,
+    elsewhere: Callable[[tuple[Any, ...], dict[Any, Any]], Callable[[], Any] | None] | None = None,
 ) -> Callable[..., Any]:
     """What a fast call does with arguments that it refuses, and with an error from the kernel.
 
@@ -110,7 +110,7 @@ def slow_path(
     calls ``again`` with the arguments in plain form. ``refusals`` is what the fast call raises where it refuses.
     """
 
-    def slow(args: tuple, kwargs: dict, error: Exception) -> Any:
+    def slow(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Any:
         other = elsewhere(args, kwargs) if elsewhere is not None else None
         if other is not None:
             return other()
@@ -125,7 +125,7 @@ def slow_path(
 def give_up(signature: CallSignature) -> Callable[..., Any]:
     """The same for the second attempt: whatever still fails is the kernel's failure."""
 
-    def slow(_args: tuple, _kwargs: dict, error: Exception) -> Any:
+    def slow(_args: tuple[Any, ...], _kwargs: dict[str, Any], error: Exception) -> Any:
         raise _failed(signature, error)
 
     return slow

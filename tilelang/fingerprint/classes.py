@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _abc
+import _abc  # pyright: ignore[reportMissingImports] - compiled, without a stub
 import abc
 import dataclasses
 import gc
@@ -147,7 +147,7 @@ def layout_is_known(kind: type) -> bool:
         return False
     slots = sum(type(item) is MemberDescriptorType for item in namespace.values())
     others = sum(type(namespace.get(name)) is GetSetDescriptorType for name in ("__dict__", "__weakref__"))
-    added = (kind.__basicsize__ - kind.__base__.__basicsize__) // 8
+    added = (kind.__basicsize__ - (kind.__base__ or object).__basicsize__) // 8
     return slots <= added <= slots + others
 
 
@@ -171,7 +171,7 @@ def _field(describer: Describer, value: dataclasses.Field) -> None:
 _FIELD_PARTS = ("name", "type", "default", "default_factory", "init", "repr", "hash", "compare", "metadata", "kw_only")
 
 
-@describes(type(dataclasses.MISSING), type(dataclasses._HAS_DEFAULT_FACTORY), type(dataclasses.KW_ONLY))
+@describes(type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]), type(dataclasses.KW_ONLY))
 def _mark(describer: Describer, value: Any) -> None:
     describer.text(f"dataclasses {type(value).__qualname__}")
 

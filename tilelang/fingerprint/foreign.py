@@ -100,7 +100,7 @@ def by_position(describer: Describer, value: Any) -> None:
 def _tuple_getter() -> type:
     import collections
 
-    return type(collections.namedtuple("_", "x").x)
+    return type(vars(collections.namedtuple("_", "x"))["x"])
 
 
 describes(_tuple_getter())(by_position)

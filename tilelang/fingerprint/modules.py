@@ -15,7 +15,7 @@ from tilelang import env
 from tilelang.fingerprint import ambient, genuine, libraries, watch
 from tilelang.fingerprint.containers import members
 from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.reads import ANNOTATION, FREE, GLOBAL, MEMBERSHIP, PRESENCE, Import, Read
+from tilelang.fingerprint.reads import ANNOTATION, FREE, MEMBERSHIP, PRESENCE, Import, Read
 from tilelang.fingerprint.walk import Describer
 
 _DTYPES = "tilelang.dtypes"
@@ -39,12 +39,13 @@ def read(describer: Describer, wanted: Read, scope: Scope) -> None:
     label = ".".join((str(wanted.name), *wanted.chain))
     describer.text(f"read {wanted.root} {label} {wanted.constant} {wanted.use}")
     with describer.at(f"`{label}`"):
-        if wanted.root == FREE:
-            _chain(describer, cell_content(describer, scope.cells[wanted.name]), wanted)
-        elif wanted.root == GLOBAL:
-            _chain(describer, _global(describer, wanted.name, scope), wanted)
+        if isinstance(wanted.name, Import):
+            found = _imported(describer, wanted.name, scope)
+        elif wanted.root == FREE:
+            found = cell_content(describer, scope.cells[wanted.name])
         else:
-            _chain(describer, _imported(describer, wanted.name, scope), wanted)
+            found = _global(describer, wanted.name, scope)
+        _chain(describer, found, wanted)
 
 
 def reference(describer: Describer, value: Any) -> None:

@@ -233,4 +233,4 @@ class _Part:
 def _jump_targets(code: CodeType) -> frozenset[int]:
     import dis  # few functions need it, and it takes longer to import than to read the byte code
 
-    return frozenset(dis.findlabels(code.co_code))
+    return frozenset(dis.findlabels(code.co_code))  # pyright: ignore[reportArgumentType] - it takes the bytes

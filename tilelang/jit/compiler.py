@@ -139,7 +139,7 @@ def par_compile(
         raise concise(error) from None
 
 
-def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | None, ignore_error: bool) -> list:
+def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | None, ignore_error: bool) -> list[Any]:
     """Results of ``jobs`` in order; None for one that failed where errors are ignored."""
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
         futures = [pool.submit(job) for job in jobs]

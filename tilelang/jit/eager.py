@@ -60,7 +60,7 @@ class EagerFunction:
 
     # Calling ---------------------------------------------------------------------------------------------------------
 
-    def run(self, args: tuple, kwargs: dict) -> Any:
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls the kernel for these arguments."""
         runtime, fixed = self._split(args, kwargs)
         specialised = self._specialise(fixed)
@@ -71,7 +71,7 @@ class EagerFunction:
         kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime))
         return kernel(*(runtime[name] for name in names))
 
-    def compile(self, args: tuple, kwargs: dict) -> JITKernel:
+    def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
         """The kernel for these compile-time arguments and sizes, given by example tensors or by name."""
         kwargs = dict(kwargs)
         named = {name: kwargs.pop(name) for name in list(kwargs) if name not in self.parameters}
@@ -79,7 +79,7 @@ class EagerFunction:
         specialised = self._specialise(fixed)
         return self._select(specialised, fixed, self._compile_sizes(specialised.signature, runtime, named))
 
-    def program(self, args: tuple, kwargs: dict) -> Any:
+    def program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The traced program for these arguments; as :meth:`compile`."""
         from tilelang.frontend.program import trace
 
@@ -91,7 +91,7 @@ class EagerFunction:
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
-    def _split(self, args: tuple, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _split(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Run-time arguments (tensors, declared scalars) and compile-time ones, by name, in order; defaults filled in."""
         if len(args) > len(self.names):
             raise ArgumentError(f"{self.name} takes {len(self.names)} arguments, got {len(args)}")
@@ -205,7 +205,7 @@ def _declares_runtime(annotation: Any) -> bool:
     return isinstance(annotation, (TensorSpec, DType)) or declared_pointer(annotation) is not None
 
 
-def _plain_signature(signature: EagerSignature) -> tuple:
+def _plain_signature(signature: EagerSignature) -> tuple[Any, ...]:
     return (tuple(dataclasses.astuple(param) for param in signature.params), signature.consts)
 
 

@@ -41,7 +41,7 @@ class JitFunction:
         self.is_eager = _is_eager(function) if mode == "auto" else mode == "eager"
         self._lookup = Lookup(function, options)
         self._eager: EagerFunction | None = EagerFunction(self._lookup) if self.is_eager else None
-        self._repeat: Callable[[tuple, dict], JITKernel | None] | None = None
+        self._repeat: Callable[[tuple[Any, ...], dict[Any, Any]], JITKernel | None] | None = None
 
     __tilelang_fingerprint__ = ("function", "options")
 
@@ -90,7 +90,7 @@ class JitFunction:
         """The generated device code for these arguments; as :meth:`compile` and :meth:`JITKernel.get_kernel_source`."""
         return self.compile(*args, **kwargs).get_kernel_source(kernel_only)
 
-    def _kernel(self, args: tuple, kwargs: dict) -> JITKernel:
+    def _kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
         options, tracker = self.resolved()
         if not caching():
             return compiled(functools.partial(self.get_tir, *args, **kwargs), options, UNKEYED)[0]
@@ -100,7 +100,9 @@ class JitFunction:
         self._repeat = self._lookup.repeater(tracker)
         return kernel
 
-    def _miss(self, args: tuple, kwargs: dict, options: CompileOptions, tracker: FunctionTracker) -> JITKernel:
+    def _miss(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], options: CompileOptions, tracker: FunctionTracker
+    ) -> JITKernel:
         source = tracker.source_key(args, kwargs)
         kernel = from_source(source, options)
         if kernel is None:
@@ -128,7 +130,7 @@ class JitFunction:
             )
         return program
 
-    def _made(self, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    def _made(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Calls the factory; a failure on a tensor argument is most likely a call of the factory in place of the kernel."""
         try:
             return self.function(*args, **kwargs)

@@ -47,7 +47,7 @@ class JITKernel:
         """``JITKernel[P, R]`` in annotations is the class."""
         return cls
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         from tilelang.jit.portable import packed
 
         return packed(self)

@@ -63,7 +63,7 @@ class Lookup:
         """Forgets the kernels of this process."""
         self._resolved = {}
 
-    def repeater(self, tracker: FunctionTracker) -> Callable[[tuple, dict], JITKernel | None]:
+    def repeater(self, tracker: FunctionTracker) -> Callable[[tuple[Any, ...], dict[Any, Any]], JITKernel | None]:
         """The shortest way to a remembered kernel: the options are what they were, by identity; then the tracker's own check."""
         table = env.raw_table()
         records: list[tuple[int, Any, Any, Any]] = [

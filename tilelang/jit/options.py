@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilelang import env, option
+from tilelang import env
 from tilelang.cache.keys.installed import package_version
 from tilelang.cache.keys.versions import executable_content, executable_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.ignored import ignored
+from tilelang.option import debug
 from tilelang.target.info import TargetInfo, parse_target
 from tilelang.target.toolchain import c_compiler
 
@@ -45,7 +46,7 @@ class CompileOptions:
     dump_ir: bool = False
     space: int = 0
 
-    def plain(self) -> tuple:
+    def plain(self) -> tuple[Any, ...]:
         """Everything that decides the code, as plain values: part of a source key."""
         return (
             self.target.text,
@@ -92,7 +93,7 @@ def resolve_options(
     verbose = env.get("TILELANG_VERBOSE") if verbose is None else verbose
     configs = _config_names(pass_configs or {})
     asked = [configs.pop(name, False) for name in _DUMP_IR]
-    dump_ir = any(asked) or option.debug.dump_ir()
+    dump_ir = any(asked) or debug.dump_ir()
     return CompileOptions(info, backend, out_idx, configs, tuple(flags), bool(verbose), dump_ir)
 
 
@@ -166,5 +167,5 @@ def output_positions(options: CompileOptions, parameters: int) -> tuple[int, ...
             raise CompileError(f"out_idx={index!r} is out of range for {parameters} parameters")
         positions.append(index % parameters)
     if len(set(positions)) != len(positions):
-        raise CompileError(f"out_idx={list(options.out_idx)} names a parameter twice")
+        raise CompileError(f"out_idx={list(options.out_idx or ())} names a parameter twice")
     return tuple(sorted(positions))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MEASURED = ("latency", "config", "ref_latency", "source_reason")
 
 
-def packed(kernel: JITKernel) -> tuple:
+def packed(kernel: JITKernel) -> tuple[Any, ...]:
     """The picklable state of a kernel."""
     measured = {name: getattr(kernel, name) for name in _MEASURED}
     return unpacked, (kernel.cache_key, kernel.artifact, measured)

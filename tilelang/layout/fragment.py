@@ -274,6 +274,10 @@ def make_fully_replicated_layout_fragment(buffer: Any, threads: int) -> Fragment
     return replicated([int(extent) for extent in getattr(buffer, "shape", buffer)], int(threads))
 
 
+def _first_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *index: function(*index)[0]
+
+
 def Fragment(
     shape: Sequence[int],
     forward_fn: Callable[..., Any] | None = None,
@@ -294,13 +298,14 @@ def Fragment(
         CompileError: the functions are no mixed-radix map (every part of an index must go to one place by a stride).
     """
     rank = len(shape)
-    if forward_fn is None and forward_thread_fn is None:
-        raise CompileError("T.Fragment needs forward_fn or forward_thread_fn")
+    thread_fn = forward_thread_fn
+    if thread_fn is None:
+        if forward_fn is None:
+            raise CompileError("T.Fragment needs forward_fn or forward_thread_fn")
+        thread_fn = _first_of(forward_fn)
 
     def thread_of(*index: int) -> int:
-        if forward_thread_fn is not None:
-            return int(forward_thread_fn(*(index if replicate > 1 else index[:rank])))
-        return int(forward_fn(*(index if replicate > 1 else index[:rank]))[0])
+        return int(thread_fn(*(index if replicate > 1 else index[:rank])))
 
     def register_of(*index: int) -> int | None:
         if forward_index_fn is not None:

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.layout.index_text import Symbol, evaluate, text_of
@@ -33,13 +33,20 @@ class Swizzle:
         return (shifted % (1 << self.bits)) * (1 << self.position)
 
 
-class _Map:
+class MemoryLayout:
     """The public methods of memory layouts: queries, and derived layouts.
 
     A subclass has ``shape``, the ``extents`` of the places, and ``places(index)``, the indices of the place of an element.
     """
 
     __slots__ = ()
+
+    shape: tuple[int, ...]
+    extents: tuple[int, ...]
+    size: int
+    places: Callable[..., list[Any]]
+    offset: Callable[..., Any]
+    to_text: Callable[[], str]
 
     def get_input_shape(self) -> list[int]:
         """The extents of the tile."""
@@ -160,7 +167,7 @@ def _unravelled(linear: Any, shape: Sequence[int]) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class TileLayout(_Map):
+class TileLayout(MemoryLayout):
     """Where each element of a tile lies.
 
     Attributes:
@@ -229,7 +236,7 @@ class TileLayout(_Map):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexLayout(_Map):
+class IndexLayout(MemoryLayout):
     """Where each element lies, by an index function.
 
     Attributes:
@@ -265,8 +272,6 @@ class IndexLayout(_Map):
         fields = {"index": list(self.shape), "outputs": list(self.outputs), "extents": list(self.extents)}
         return json.dumps(fields, separators=(",", ":"))
 
-
-MemoryLayout = Union[TileLayout, IndexLayout]
 
 _LARGEST_TILE = 1 << 18
 """Elements that fit in shared memory at most."""
@@ -304,16 +309,16 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     Raises:
         CompileError: an index is negative.
     """
-    shape = tuple(extent if isinstance(extent, int) else getattr(extent, "value", extent) for extent in shape)
-    found = forward_fn(*(Symbol(f"i{axis}") for axis in range(len(shape))))
+    sizes: tuple[Any, ...] = tuple(extent if isinstance(extent, int) else getattr(extent, "value", extent) for extent in shape)
+    found = forward_fn(*(Symbol(f"i{axis}") for axis in range(len(sizes))))
     outputs = tuple(text_of(part) for part in (found if isinstance(found, (list, tuple)) else [found]))
-    if not all(isinstance(extent, int) for extent in shape) or math.prod(shape) > _LARGEST_TILE:
-        return IndexLayout(shape, outputs, ())
-    points = [tuple(evaluate(text, index) for text in outputs) for index in _indices(shape)]
+    if not all(isinstance(extent, int) for extent in sizes) or math.prod(sizes) > _LARGEST_TILE:
+        return IndexLayout(sizes, outputs, ())
+    points = [tuple(evaluate(text, index) for text in outputs) for index in _indices(sizes)]
     if any(part < 0 for point in points for part in point):
         raise CompileError("T.Layout: an index is negative")
     extents = tuple(1 + max(point[axis] for point in points) for axis in range(len(outputs)))
-    return IndexLayout(shape, outputs, extents, len(set(points)) == len(points))
+    return IndexLayout(sizes, outputs, extents, len(set(points)) == len(points))
 
 
 def _indices(shape: Sequence[int]) -> list[tuple[int, ...]]:

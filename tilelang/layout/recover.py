@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilelang.errors import CompileError
 
@@ -29,7 +30,7 @@ def recover_modes(
 
 
 def _axis_modes(
-    shape: Sequence[int], axis: int, thread_of: Callable, register_of: Callable, numbered: bool
+    shape: Sequence[int], axis: int, thread_of: Callable[..., Any], register_of: Callable[..., Any], numbered: bool
 ) -> list[tuple[int, int, str]]:
     extent = shape[axis]
 

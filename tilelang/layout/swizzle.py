@@ -8,6 +8,7 @@ of 16 bytes. XORing the chunk's number with the row's does that without padding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tilelang.layout.memory import Swizzle, TileLayout, row_major
 
@@ -53,7 +54,7 @@ def padded(shape: Sequence[int], element_bits: int) -> TileLayout:
     return row_major(shape, pitch=shape[-1] + _CHUNK_BYTES * 8 // element_bits)
 
 
-def make_swizzled_layout(buffer: object, k_major: bool = True, allow_pad: bool = True) -> TileLayout:
+def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = True) -> TileLayout:
     """The swizzled layout of a shared buffer that a GEMM reads.
 
     Args:

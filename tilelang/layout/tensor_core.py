@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from tilelang.layout.fragment import Fragment
+from typing import Any
+
+from tilelang.layout.fragment import Fragment, FragmentLayout
 from tilelang.layout.memory import TileLayout, row_major
 
 
-def make_gemm_fragment_8x8() -> Fragment:
+def make_gemm_fragment_8x8() -> FragmentLayout:
     """An 8x8 matrix as ``ldmatrix`` and ``mma`` hold it: lane ``4 i + j / 2`` has (i, j), two columns a lane."""
     return Fragment((8, 8), lambda i, j: (i * 4 + j // 2, j % 2))
 
 
-def make_gemm_fragment_8x8_transposed() -> Fragment:
+def make_gemm_fragment_8x8_transposed() -> FragmentLayout:
     """:func:`make_gemm_fragment_8x8` of the transposed matrix."""
     return Fragment((8, 8), lambda i, j: (j * 4 + i // 2, i % 2))
 
 
-def make_linear_layout(buffer: object) -> TileLayout:
+def make_linear_layout(buffer: Any) -> TileLayout:
     """The row-major layout of a buffer, or of anything with ``shape``."""
     return row_major([int(extent) for extent in buffer.shape])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
@@ -58,14 +58,14 @@ class TileOp:
         """Raises a :class:`~tilelang.errors.CompileError` where the operands do not fit each other."""
 
     @classmethod
-    def operand_fields(cls) -> tuple[dataclasses.Field, ...]:
+    def operand_fields(cls) -> tuple[dataclasses.Field[Any], ...]:
         """The fields that become arguments of the call, in order."""
-        return tuple(f for f in dataclasses.fields(cls) if "access" in f.metadata)
+        return tuple(f for f in dataclasses.fields(cast(Any, cls)) if "access" in f.metadata)
 
     @classmethod
-    def attribute_fields(cls) -> tuple[dataclasses.Field, ...]:
+    def attribute_fields(cls) -> tuple[dataclasses.Field[Any], ...]:
         """The fields that become attributes of the call."""
-        return tuple(f for f in dataclasses.fields(cls) if "access" not in f.metadata)
+        return tuple(f for f in dataclasses.fields(cast(Any, cls)) if "access" not in f.metadata)
 
     def regions(self) -> list[tuple[Region, str]]:
         """Each region operand with how it is accessed: ``"r"``, ``"w"`` or ``"rw"``."""
@@ -86,7 +86,7 @@ class TileOp:
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(cast(Any, self), **changes)
 
 
 def _encode(value: Any) -> Any:

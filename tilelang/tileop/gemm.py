@@ -19,6 +19,11 @@ def _matrix(region: Region) -> tuple[Any, Any]:
 
 
 class _MatrixProduct(TileOp):
+    a: Region
+    b: Region
+    c: Region
+    transpose_b: bool
+
     @property
     def m(self) -> int:
         """Rows of C."""

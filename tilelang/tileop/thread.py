@@ -164,7 +164,7 @@ for _row in INTRINSICS.values():
     register_op(f"tl.{_row.name}", _PURE if _row.pure else _UPDATE)
 
 
-def intrinsic_call(name: str, *args: Any, dtype: str | None = None, attrs: dict | None = None, span: Any = None) -> Any:
+def intrinsic_call(name: str, *args: Any, dtype: str | None = None, attrs: dict[Any, Any] | None = None, span: Any = None) -> Any:
     """The call expression ``tl.<name>(*args)``; ``dtype`` overrides the table's result type."""
     row = INTRINSICS[name]
     converted = [constant(arg) if not isinstance(arg, str) else ir.StringImm(arg) for arg in args]

@@ -110,4 +110,4 @@ def printed(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
     script = getattr(value, "script", None)
-    return (script() if callable(script) else repr(value)).encode()
+    return str(script() if callable(script) else repr(value)).encode()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import tvm_ffi
 
@@ -126,7 +126,7 @@ def _once(items: list[Any]) -> list[Any]:
             continue
         period = max(enough, key=lambda period: ((counts[period] - 1) * period, -period))
         count = counts[period]
-        steps = [known[at + place].step(known[at + period + place]) for place in range(period)]
+        steps = [cast("tuple[int, ...]", known[at + place].step(known[at + period + place])) for place in range(period)]
         found.append(_loop(items[at : at + period], steps, count))
         at += count * period
     return found

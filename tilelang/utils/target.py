@@ -20,6 +20,6 @@ def determine_target(target: Any = "auto", return_object: bool = False) -> Any:
     found = {"kind": "cuda", "arch": info.arch} if info.kind == "cuda" else info.kind
     if not return_object:
         return found
-    from tilelang.ir.nodes import Target
+    from tilelang.ir import nodes as ir
 
-    return Target("llvm" if info.kind == "cpu" else found)
+    return ir.Target("llvm" if info.kind == "cpu" else found)

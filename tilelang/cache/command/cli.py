@@ -277,7 +277,7 @@ def gc(
     root: Root = None,
 ) -> None:
     """Removes what is over the size cap, leftovers of killed processes, and links that lead nowhere."""
-    cap = env.get("TILELANG_CACHE_MAX_SIZE") if max_size is None else parse_size(max_size)
+    cap = env.get("TILELANG_CACHE_MAX_SIZE") if max_size is None else parse_size(max_size) or 0
     disk = _disk(root, changes=True)
     found = maintenance.collect(disk.root, disk.index, cap, grace)
     if as_json:

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tilelang.cache.database.index import Index
 from tilelang.cache.entries import eviction, scripts, sources, store
 from tilelang.cache.locks import lease
 
 _STALE_SECONDS = 3600.0
-Progress = Callable[[Iterable], Iterable]
+Progress = Callable[[Iterable[Any]], Iterable[Any]]
 
 
 @dataclass

@@ -9,7 +9,7 @@ import json
 import pydoc
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,11 +116,11 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def progress(title: str, silent: bool) -> Callable[[Iterable], Iterable]:
+def progress(title: str, silent: bool) -> Callable[[Iterable[Any]], Iterable[Any]]:
     """What wraps the items of a long work: a bar on the terminal, silent otherwise."""
     console = Console(stderr=True)
 
-    def show(items: Iterable) -> Iterator:
+    def show(items: Iterable[Any]) -> Iterable[Any]:
         return track(items, title, console=console, transient=True, disable=silent or not console.is_terminal)
 
     return show

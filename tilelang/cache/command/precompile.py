@@ -17,7 +17,7 @@ from typing import Any
 
 from tilelang.errors import CacheError
 
-Progress = Callable[[Iterable], Iterable]
+Progress = Callable[[Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def run(file: Path, progress: Progress = iter) -> list[Compiled]:
         sys.path.remove(str(file.parent.absolute()))
 
 
-def _compile(name: str, args: list, kwargs: dict[str, Any]) -> Compiled:
+def _compile(name: str, args: list[Any], kwargs: dict[str, Any]) -> Compiled:
     started = time.perf_counter()
     error = ""
     try:
@@ -64,7 +64,7 @@ def _compile(name: str, args: list, kwargs: dict[str, Any]) -> Compiled:
     return Compiled(name, shown, time.perf_counter() - started, error)
 
 
-def _find(name: str) -> Callable:
+def _find(name: str) -> Callable[..., Any]:
     module, _, path = name.partition(":")
     found: Any = importlib.import_module(module)
     for part in path.split("."):

@@ -113,7 +113,7 @@ _NOTHING_YET = "INSERT INTO totals (id, bytes, entries) VALUES (1, 0, 0)"
 def creation() -> list[Any]:
     """The statements that make an empty index."""
     tables = schema.metadata.sorted_tables
-    indexes = [index for table in tables for index in sorted(table.indexes, key=lambda index: index.name)]
+    indexes = [index for table in tables for index in sorted(table.indexes, key=lambda index: str(index.name))]
     return [*map(CreateTable, tables), *map(CreateIndex, indexes), text(_NOTHING_YET)]
 
 

@@ -134,7 +134,7 @@ class Index:
         """Adds or replaces one tuning result (columns of ``trials``)."""
         self._transact(lambda connection: connection.execute(statements.PUT_TRIAL, dict(row)))
 
-    def trials(self, task: str) -> list[tuple]:
+    def trials(self, task: str) -> list[tuple[Any, ...]]:
         """(config digest, values, state, seconds, detail, kernel key) of a tuning task."""
         return self._query(statements.TRIALS, {"of_task": task})
 
@@ -165,7 +165,7 @@ class Index:
         """Adds or replaces one row of a dispatch table (columns of ``dispatch``)."""
         self._transact(lambda connection: connection.execute(statements.PUT_DISPATCH, dict(row)))
 
-    def dispatch(self, task: str) -> list[tuple]:
+    def dispatch(self, task: str) -> list[tuple[Any, ...]]:
         """(sizes, kernel key, config, seconds) of a task's dispatch table."""
         return self._query(statements.DISPATCH, {"of_task": task})
 
@@ -202,7 +202,7 @@ class Index:
 
         self._guarded(run, None)
 
-    def _query(self, statement: str, values: Mapping[str, Any]) -> list[tuple]:
+    def _query(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         return self._guarded(lambda: self._connection().execute(statement, values).fetchall(), [])
 
     def _guarded(self, work: Callable[[], Result], otherwise: Result) -> Result:

@@ -72,7 +72,7 @@ def _as_parts(value: Any) -> tuple[tuple[str, str], ...] | None:
 
 
 _known: dict[str, tuple[tuple[str, str], ...]] = {}
-_first_seen: list[frozenset] = []
+_first_seen: list[frozenset[Any]] = []
 
 
 def _loaded_is_on_disk(files: list[_File]) -> bool:
@@ -114,7 +114,7 @@ def _entries() -> Iterator[tuple[str, str, os.DirEntry]]:
         yield from _tree(_HEADERS_IN_TREE, "tl_templates/")
 
 
-def _tree(folder: os.PathLike | str, prefix: str) -> Iterator[tuple[str, str, os.DirEntry]]:
+def _tree(folder: os.PathLike[str] | str, prefix: str) -> Iterator[tuple[str, str, os.DirEntry]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():

@@ -60,11 +60,11 @@ def _open(folders: list[str]) -> int | None:
     return queue
 
 
-def _stats() -> tuple:
+def _stats() -> tuple[Any, ...]:
     return tuple((file.path, file.stat) for file in fingerprint.files() if file.kind == "headers")
 
 
-_steady: tuple[Callable, int, Fingerprint] | None = None
+_steady: tuple[Callable[..., Any], int, Fingerprint] | None = None
 
 
 def steady(fingerprint_of: Callable[[Path | None], Fingerprint], memo_file: Path | None) -> Fingerprint:

@@ -21,7 +21,7 @@ class CallMemo:
         self._rows: dict[int, tuple[weakref.ref, dict[bytes, Any]]] = {}
         self._headers = Watch([])
 
-    def get(self, func: Any, options: tuple) -> Any:
+    def get(self, func: Any, options: tuple[Any, ...]) -> Any:
         """The kernel, or None."""
         row = self._rows.get(id(func))
         if row is None or row[0]() is not func:
@@ -34,7 +34,7 @@ class CallMemo:
         except NotPlain:
             return None
 
-    def put(self, func: Any, options: tuple, kernel: Any) -> None:
+    def put(self, func: Any, options: tuple[Any, ...], kernel: Any) -> None:
         """Remembers ``kernel``, where ``func`` can be referred to weakly and the options are plain values."""
         identity = id(func)
         if not self._rows:

@@ -78,25 +78,25 @@ class FunctionTracker:
         kind: the kind of target, whose tools may read environment variables.
     """
 
-    def __init__(self, function: FunctionType, extra: tuple = (), kind: str = ""):
+    def __init__(self, function: FunctionType, extra: tuple[Any, ...] = (), kind: str = ""):
         self.function = function
         self.extra = extra
         self.kind = kind
         self._known: _Known | None = None
         self._refused: tuple[str, Any] | None = None
-        self._get: Callable[[tuple, dict], Any] | None = None
+        self._get: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
 
-    def recall(self, args: tuple, kwargs: dict) -> Any:
+    def recall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What :meth:`remember` was given for these arguments, if nothing that it depends on has changed; else None."""
-        get = self._get
-        if get is None:
+        get, known = self._get, self._known
+        if get is None or known is None:
             return None
         try:
             try:
                 found = get(args, kwargs)
             except NotPlain:
                 return self._recall_by_content(args, kwargs)
-            if found is None and not self._known.recall.holds():
+            if found is None and not known.recall.holds():
                 return self._recall_by_content(args, kwargs)
             return found
         except Exception as error:  # user objects may do anything when they are looked at
@@ -104,26 +104,30 @@ class FunctionTracker:
             warn.once("recall", f"a kernel is not looked up in memory: {warn.describe(error)}")
             return None
 
-    def remember(self, args: tuple, kwargs: dict, result: Any, source: SourceKey) -> None:
+    def remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, source: SourceKey) -> None:
         """Lets :meth:`recall` return ``result``, which was made under ``source``; does nothing where it is off, where the
         function is no longer what it was, or where a change could go unnoticed."""
         if source.here is None or not (self._is_as_in(source) or self.source_key(args, kwargs).here == source.here):
             return
+        known = self._known
+        if known is None:
+            return
         try:
-            self._known.recall.rows()[self._row(args, kwargs)] = result
+            known.recall.rows()[self._row(args, kwargs)] = result
         except Exception as error:  # as in recall
             warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
             return
-        self._get = self._known.recall.get
+        self._get = known.recall.get
 
     def _is_as_in(self, source: SourceKey) -> bool:
-        return source.state is not None and source.state is self._known and self._known.recall.holds()
+        known = self._known
+        return known is not None and source.state is known and known.recall.holds()
 
     def forget(self) -> None:
         """Empties the memory."""
         self._known = self._get = None
 
-    def source_key(self, args: tuple, kwargs: dict) -> SourceKey:
+    def source_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SourceKey:
         """The key of the call ``function(*args, **kwargs)``."""
         name = f"{self.function.__module__}.{self.function.__qualname__}"
         try:
@@ -133,7 +137,7 @@ class FunctionTracker:
         except Exception as error:  # as in recall
             return SourceKey(None, name, f"looking at what it reads raises {warn.describe(error)}")
 
-    def _key(self, name: str, args: tuple, kwargs: dict) -> SourceKey:
+    def _key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SourceKey:
         if self._refused is not None and self._refused[1].holds():
             raise Unfaithful(self._refused[0])
         headers = header_watch.records()  # from before the headers are read
@@ -157,7 +161,9 @@ class FunctionTracker:
         problem = functools.partial(self._problem, args, kwargs, key, (known.description, arguments))
         return SourceKey(None if local else key, name, local, key, problem, known)
 
-    def _problem(self, args: tuple, kwargs: dict, key: str, described: tuple[Describer, ...], touched: Touched | None) -> str:
+    def _problem(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, described: tuple[Describer, ...], touched: Touched | None
+    ) -> str:
         """Why what was traced is not what ``key`` says; empty where it is."""
         codes: list[CodeType] = [code for describer in described for code in describer.codes]
         changed = source_text.changed_file(codes)
@@ -170,7 +176,7 @@ class FunctionTracker:
         now = FunctionTracker(self.function, self.extra, self.kind).source_key(args, kwargs)
         return "" if now.here == key else now.reason or "the function changes what it reads"
 
-    def _function_part(self, compiler: Fingerprint, headers: list) -> _Known:
+    def _function_part(self, compiler: Fingerprint, headers: list[Any]) -> _Known:
         known = self._known
         if known is not None and known.recall.holds():
             return known
@@ -182,7 +188,7 @@ class FunctionTracker:
         self._get = fresh.recall.get if fresh.recall.rows() else None
         return known
 
-    def _describe(self, compiler: Fingerprint, headers: list) -> _Known:
+    def _describe(self, compiler: Fingerprint, headers: list[Any]) -> _Known:
         describer = Describer()
         describer.records += [*headers, *self._variable_records()]
         try:
@@ -202,17 +208,18 @@ class FunctionTracker:
         table = env.raw_table()
         return [(watch.ITEM, table, key, table.get(key, MISSING)) for key in env.code_changing_keys(self.kind)]
 
-    def _row(self, args: tuple, kwargs: dict) -> bytes:
+    def _row(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         try:
             return watch.plain_key((args, kwargs))
         except NotPlain:
             return _describe_arguments(args, kwargs).digest().encode()
 
-    def _recall_by_content(self, args: tuple, kwargs: dict) -> Any:
-        if self.source_key(args, kwargs).here is None:
+    def _recall_by_content(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        here, known = self.source_key(args, kwargs).here, self._known
+        if here is None or known is None:
             self.forget()
             return None
-        return self._known.recall.rows().get(self._row(args, kwargs))
+        return known.recall.rows().get(self._row(args, kwargs))
 
 
 def trace(source: SourceKey, work: Callable[[], Any]) -> tuple[Any, SourceKey]:
@@ -226,7 +233,7 @@ def trace(source: SourceKey, work: Callable[[], Any]) -> tuple[Any, SourceKey]:
     return result, source.traced(touched)
 
 
-def _describe_arguments(args: tuple, kwargs: dict) -> Describer:
+def _describe_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Describer:
     describer = Describer()
     with describer.at("an argument"):
         for name, value in (*enumerate(args), *kwargs.items()):

@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 from tilelang.cache.locks.forks import Lock
 
@@ -26,7 +27,7 @@ class Flights:
 
     def __init__(self) -> None:
         self._guard = Lock()
-        self._locks: dict[str, list] = {}  # key -> [lock, how many threads want it]
+        self._locks: dict[str, list[Any]] = {}  # key -> [lock, how many threads want it]
         _all.add(self)
 
     def reset(self) -> None:

@@ -42,6 +42,10 @@ class Lock:
         self._descriptor: int | None = descriptor
         _held.add(self)
 
+    def fileno(self) -> int:
+        """The descriptor of the open file; -1 after :meth:`release`."""
+        return -1 if self._descriptor is None else self._descriptor
+
     def release(self) -> None:
         """Gives the lock back; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
@@ -145,7 +149,7 @@ def remove_if_free(path: Path) -> bool:
     """Removes the lock file ``path`` of a process that was killed, unless somebody holds it at this moment."""
     try:
         lock = Lock(plain_files.descriptor_of(path, os.O_RDWR))
-        free = _flock(lock._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_at(lock._descriptor, path)
+        free = _flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_at(lock.fileno(), path)
         if free:
             os.unlink(path)
     except OSError:
@@ -193,7 +197,7 @@ def _open_directory(path: Path) -> Lock | None:
 def _holds(lock: Lock, path: Path, mode: int) -> bool | None:
     """Whether ``path`` was locked; None where the file system has no locks. A file that could not be locked is closed."""
     try:
-        held = _flock(lock._descriptor, mode | fcntl.LOCK_NB) and _is_at(lock._descriptor, path)
+        held = _flock(lock.fileno(), mode | fcntl.LOCK_NB) and _is_at(lock.fileno(), path)
     except OSError:
         held = None
     if not held:
@@ -208,8 +212,8 @@ def locks_work(directory: Path) -> bool:
     try:
         second = Lock(os.open(path, os.O_RDWR | os.O_CLOEXEC))
         try:
-            return _flock(first._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and not _flock(
-                second._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB
+            return _flock(first.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB) and not _flock(
+                second.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB
             )
         finally:
             second.release()

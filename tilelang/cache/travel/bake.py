@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from tilelang.cache.entries import sources, store
 from tilelang.cache.entries.files import MANIFEST_PATH
 from tilelang.errors import CacheError
 
-Progress = Callable[[Iterable], Iterable]
+Progress = Callable[[Iterable[Any]], Iterable[Any]]
 
 
 def write(root: Path, keys: Iterable[str], layer: Path, progress: Progress = iter) -> int:

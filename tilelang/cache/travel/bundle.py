@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tilelang.cache.database.index import Index
 from tilelang.cache.entries import manifest, sources, store
@@ -30,7 +30,7 @@ MAX_MEMBER_BYTES = 256 << 20
 _MAX_LINKS_BYTES = 64 << 20
 _SOURCES = "sources.json"
 _GZIP = b"\x1f\x8b"
-Progress = Callable[[Iterable], Iterable]
+Progress = Callable[[Iterable[Any]], Iterable[Any]]
 
 
 @dataclass

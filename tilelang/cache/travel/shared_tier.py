@@ -150,6 +150,7 @@ class SharedTier:
                 answer.put((False, error))
 
         threading.Thread(target=run, daemon=True).start()
+        value: Any
         try:
             good, value = answer.get(timeout=self.timeout)
         except queue.Empty:

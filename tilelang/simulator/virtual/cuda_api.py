@@ -93,7 +93,7 @@ class Generator(torch.Generator):
     """A random generator of either device."""
 
     def __new__(cls, device: Any = "cpu") -> Generator:
-        return super().__new__(cls, "cpu")
+        return super().__new__(cls, "cpu")  # pyright: ignore[reportCallIssue] - its stub has no arguments
 
 
 def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:

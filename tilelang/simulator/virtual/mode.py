@@ -77,6 +77,7 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
 
 # Rules of single functions ----------------------------------------------------------------------------------------------
 
+_parse_to: Any = vars(torch._C)["_nn"]._parse_to
 _RULES: dict[Any, Callable[[VirtualDeviceMode, tuple, dict[str, Any]], Any]] = {}
 
 
@@ -88,18 +89,23 @@ def _rule(*functions: Any) -> Callable[[Any], Any]:
     return register
 
 
-@_rule(torch.Tensor.device.__get__)
+def _getter(attribute: str) -> Any:
+    """What torch gives to a function mode when a tensor's attribute is read."""
+    return getattr(torch.Tensor, attribute).__get__
+
+
+@_rule(_getter("device"))
 def _device(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.device:
     (tensor,) = args
     return DEVICE if mode.placement.holds(tensor) else tensor.device
 
 
-@_rule(torch.Tensor.is_cuda.__get__)
+@_rule(_getter("is_cuda"))
 def _is_cuda(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> bool:
     return mode.placement.holds(args[0])
 
 
-@_rule(torch.Tensor.is_cpu.__get__)
+@_rule(_getter("is_cpu"))
 def _is_cpu(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> bool:
     return not mode.placement.holds(args[0]) and args[0].is_cpu
 
@@ -127,7 +133,7 @@ def _to(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.T
     if other is not None:
         device = DEVICE if mode.placement.holds(other) else other.device
         return mode.move(tensor, device, dtype=other.dtype, copy=copy)
-    device, dtype, _, memory_format = torch._C._nn._parse_to(*rest, **kwargs)
+    device, dtype, _, memory_format = _parse_to(*rest, **kwargs)
     options = {"copy": copy}
     if dtype is not None:
         options["dtype"] = dtype

@@ -1,0 +1,5 @@
+"""See ``tvm``."""
+
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
