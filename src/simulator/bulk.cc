@@ -39,6 +39,18 @@ void check_barrier(Warp& warp, const Instruction& instruction, int lane, uint32_
 
 }  // namespace
 
+namespace {
+
+/// Says for a trace which phase of an mbarrier a copy reports to.
+void note_barrier(Warp& warp, uint32_t barrier) {
+  auto found = warp.cluster().mbarriers.find(barrier);
+  if (found == warp.cluster().mbarriers.end()) return;
+  warp.traced_barrier = barrier;
+  warp.traced_phase = static_cast<uint32_t>(found->second.phases) + 1;
+}
+
+}  // namespace
+
 std::vector<BulkTarget> bulk_targets(Warp& warp, const Instruction& instruction, int lane) {
   const BulkInstruction& bulk = bulk_of(instruction);
   const uint32_t target = bulk_shared_address(warp, bulk.target, lane);
@@ -52,6 +64,7 @@ std::vector<BulkTarget> bulk_targets(Warp& warp, const Instruction& instruction,
     item.address = in_block(target, rank);
     item.barrier = bulk.multicast ? in_block(barrier, rank) : barrier;
     check_barrier(warp, instruction, lane, item.barrier);
+    if (targets.empty()) note_barrier(warp, item.barrier);
     item.agent = async_agent(warp, lane, AsyncDomain::kMBarrier, item.barrier);
     targets.push_back(item);
   }

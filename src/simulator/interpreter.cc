@@ -278,7 +278,13 @@ WarpResult run_warp(Warp& warp, uint32_t quantum) {
       step = Step::kConverge;
     } else if (exec) {
       if (counting && !warp.resumed) count(warp, warp.pc, exec);
-      step = in.run(warp, in, exec);
+      if (warp.trace) {
+        const InstructionCounters before = warp.counters->instructions[in.pc];
+        step = in.run(warp, in, exec);
+        if (step != Step::kBlock && step != Step::kRetry) record(warp, in, before);
+      } else {
+        step = in.run(warp, in, exec);
+      }
       if (step != Step::kBlock) warp.resumed = false;
     }
     switch (step) {

@@ -105,7 +105,11 @@ struct Waiting {
 class Grid {
  public:
   Grid(Launch& launch, GlobalShadow* shadow, uint32_t workers)
-      : launch_(launch), shadow_(shadow), clusters_(volume(launch.grid) / volume(launch.cluster)), working_(workers) {}
+      : launch_(launch), shadow_(shadow), clusters_(volume(launch.grid) / volume(launch.cluster)), working_(workers) {
+    if (!(launch.checks & kOnlyTraced)) return;
+    next_ = launch.traced_cluster();
+    clusters_ = next_ + 1;
+  }
 
   /// One worker: starts clusters, and takes turns among those that wait for others. `caller` is null on other threads
   /// than the caller's.
@@ -257,6 +261,7 @@ LaunchReport run_launch(const Program& program, LaunchRequest request) {
   report.instructions = grid.instructions();
   report.aborted = launch.abort;
   report.printed = launch.printed;
+  report.trace = std::move(launch.trace);
   return report;
 }
 

@@ -39,6 +39,7 @@ struct LaunchReport {
   double seconds = 0;
   bool aborted = false;  // a finding ended the kernel early
   std::string printed;   // what the kernel printed
+  Trace trace;           // of one cluster, when it was asked for
 };
 
 /// The kernel of that name. Throws LaunchError naming the kernels there are.

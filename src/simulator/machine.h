@@ -16,6 +16,7 @@
 #include "findings.h"
 #include "mbarrier.h"
 #include "program.h"
+#include "trace.h"
 #include "random.h"
 #include "types.h"
 
@@ -35,6 +36,9 @@ enum Check : uint32_t {
   kCheckBarrier = 4,     // divergence
   kCheckDescriptor = 8,  // matrix descriptors, swizzle and alignment rules
   kCheckAsync = 16,      // missing fence, commit, wait
+  // Not checks, but set like them.
+  kRecordTrace = 256,  // of the cluster in the middle of the grid
+  kOnlyTraced = 512,   // no other cluster runs: results are incomplete
 };
 
 /// What a fragment waits for.
@@ -110,6 +114,9 @@ struct alignas(64) Warp {
   bool same_value = false;              // the store being checked writes what is there already
   Poll last_poll;                       // the last strong read
   uint32_t allocation_hint = 0;         // allocation of the last global access
+  Trace* trace = nullptr;               // where executed instructions are recorded; null: nowhere
+  uint32_t traced_barrier = 0;          // what the running instruction has to do with an mbarrier ...
+  uint32_t traced_phase = 0;            // ... and with which of its phases
 
   /// Lanes of an operand. T is the register's own width: uint16_t, uint32_t, uint64_t, float, double, ...
   template <class T>
@@ -221,6 +228,7 @@ struct Launch {
   std::atomic<uint64_t> heartbeat{0};
   std::mutex print_mutex;
   std::string printed;
+  Trace trace;
   std::mutex atomic_mutex;  // global atomics wider than the host's
   /// Host address of an address in the parameter window; other addresses as they are.
   uint64_t resolve_parameter(uint64_t address) const {
@@ -228,6 +236,10 @@ struct Launch {
     return inside ? reinterpret_cast<uint64_t>(parameters.data()) + (address - kParamWindow) : address;
   }
   uint32_t threads_per_block() const { return block[0] * block[1] * block[2]; }
+  /// The cluster whose instructions are recorded when that is asked for.
+  uint64_t traced_cluster() const {
+    return uint64_t{grid[0]} * grid[1] * grid[2] / blocks_per_cluster() / 2;
+  }
   uint32_t blocks_per_cluster() const { return cluster[0] * cluster[1] * cluster[2]; }
 };
 

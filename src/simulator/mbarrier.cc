@@ -46,6 +46,8 @@ class Access {
     if (word != found->second.word) return misuse("the mbarrier object was overwritten by other data");
     shadow = &found->second;
     state = MBarrierState::unpack(word);
+    warp_.traced_barrier = address_;
+    warp_.traced_phase = static_cast<uint32_t>(shadow->phases) + 1;
     return true;
   }
 
@@ -101,6 +103,7 @@ bool test_phase(Warp& warp, const Instruction& instruction, int lane, uint32_t a
   Access barrier(warp, instruction, lane, address);
   if (!barrier.open()) return true;
   if (barrier.state.phase == parity) return false;  // the phase of that parity is the current, incomplete one
+  --warp.traced_phase;
   RaceChecker* race = warp.cluster().race.get();
   if (race && acquire) race->acquire(race->thread_of(warp, lane), barrier.shadow->completed);
   return true;

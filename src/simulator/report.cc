@@ -82,6 +82,8 @@ std::string instruction_json(const Program& program, size_t pc, const Instructio
   JsonObject o;
   o.text("instruction", program.texts[pc])
       .number("ptx_line", instruction.line)
+      .number("pc", pc)
+      .text("class", program.classes[instruction.counter_class])
       .text("file", file_of(program, instruction))
       .number("line", instruction.location.line);
   add_counters(o, c);
@@ -142,6 +144,7 @@ std::string report_json(const Program& program, const LaunchReport& report) {
   o.raw("counters", counters_json(program, report))
       .number("warp_instructions", report.instructions)
       .raw("seconds", seconds);
+  o.text("trace", trace_text(report.trace));
   o.raw("aborted", report.aborted ? "true" : "false").text("printed", report.printed);
   return o.str();
 }

@@ -52,6 +52,7 @@ std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* cou
     warp->counters = counters;
     warp->checks = launch.checks;
     warp->counting = launch.count;
+    if ((launch.checks & kRecordTrace) && cluster.index == launch.traced_cluster()) warp->trace = &launch.trace;
     block->warps.push_back(std::move(warp));
   }
   return block;

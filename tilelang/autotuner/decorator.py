@@ -108,6 +108,7 @@ def autotune(
     cache_input_tensors: bool = True,
     early_stop: bool = False,
     early_stop_factor: float = 2.0,
+    backend: str = "event",
     do_not_specialize: Sequence[str] | None = None,
 ) -> Any:
     """Decorator over or under ``@tilelang.jit``: searches ``configs`` for the fastest kernel; see :class:`ProfileArgs`.
@@ -115,6 +116,8 @@ def autotune(
     The kernel that a call gives has ``latency``, ``config`` and ``ref_latency``.
 
     Args:
+        backend: the clock; ``"model"`` ranks by the simulator's model of time, where there is no GPU, and the trials' ``detail``
+            says so.
         do_not_specialize: accepted for compatibility; results are remembered for the values of all arguments.
     """
     ignored("autotune", do_not_specialize=do_not_specialize)
@@ -122,7 +125,7 @@ def autotune(
 
     profile = ProfileArgs(
         warmup, rep, timeout, supply_type or TensorSupplyType.Auto, ref_prog, supply_prog, rtol, atol, max_mismatched_ratio,
-        skip_check, manual_check_prog, cache_input_tensors,
+        skip_check, manual_check_prog, cache_input_tensors, backend,
     )  # fmt: skip
 
     def decorate(function: Any) -> AutoTunedFunction:

@@ -29,7 +29,7 @@ class Trial:
         config: the configuration.
         state: one of :data:`STATES`.
         milliseconds: latency of a measured one.
-        detail: the error of any other.
+        detail: the error of any other; of a measured one, what said so if no clock did.
         kernel_key: the kernel, where it compiled.
     """
 

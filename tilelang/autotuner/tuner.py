@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tilelang.autotuner import records, summary
+from tilelang.autotuner import modelled, records, summary
 from tilelang.autotuner.capture import get_autotune_inputs
 from tilelang.autotuner.configs import Configs, config_digest, config_text, expand
 from tilelang.autotuner.progress import progress
@@ -52,7 +52,8 @@ class ProfileArgs:
         rtol, atol, max_mismatched_ratio: of the check.
         skip_check: do not check.
         manual_check_prog: takes the kernel's and the reference's results, raises where they disagree.
-        backend: the clock, see :func:`~tilelang.profiler.do_bench`.
+        backend: the clock, see :func:`~tilelang.profiler.do_bench`; or ``"model"``, the simulator's model of time, for a GPU
+            that is not there.
     """
 
     warmup: int = 25
@@ -241,15 +242,22 @@ class _Search:
             kernel = self.compile(config)
             key = kernel.cache_key
             try:
-                self._check(kernel)
+                with modelled.surroundings(self.profile.backend):
+                    self._check(kernel)
             except AssertionError as error:
                 return Trial(config, "wrong", None, str(error), key)
-            latency = self._time(kernel, self.best * self.give_up_factor)
+            latency, detail = self._latency(kernel)
         except Exception as error:  # a candidate that raises anything at all does not end the search
             return Trial(config, "failed", None, f"{type(error).__name__}: {error}", key)
         if math.isinf(latency):
             return Trial(config, "stopped", None, f"slower than {self.give_up_factor:g} times the best", key)
-        return Trial(config, "measured", latency, "", key)
+        return Trial(config, "measured", latency, detail, key)
+
+    def _latency(self, kernel: JITKernel) -> tuple[float, str]:
+        """Milliseconds of a candidate, and how they were found where that is not by a clock."""
+        if self.profile.backend == modelled.MODEL:
+            return modelled.milliseconds(kernel, self._inputs or [])
+        return self._time(kernel, self.best * self.give_up_factor), ""
 
     def _time(self, call: Callable[..., Any], limit: float) -> float:
         inputs = self._inputs or []
@@ -262,12 +270,16 @@ class _Search:
         if self._inputs is None or not self.profile.cache_input_tensors:
             self._inputs = self._make_inputs(kernel)
             self._reference = None
+        unchecked = self.profile.skip_check or self.profile.ref_prog is None
+        if unchecked and self.profile.backend == modelled.MODEL:
+            return  # nothing needs the results, and a whole launch takes the simulator long
         results = kernel(*self._inputs)
-        if self.profile.skip_check or self.profile.ref_prog is None:
+        if unchecked:
             return
         if self._reference is None:
             self._reference = self.profile.ref_prog(*self._inputs)
-            self.ref_latency = self._time(self.profile.ref_prog, math.inf)
+            if self.profile.backend != modelled.MODEL:
+                self.ref_latency = self._time(self.profile.ref_prog, math.inf)
         if self.profile.manual_check_prog is not None:
             self.profile.manual_check_prog(results, self._reference)
             return

@@ -118,12 +118,13 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _announce() -> None:
-    from tilelang.simulator.checks import check_bits
+    from tilelang.simulator.checks import check_bits, trace_bits
 
     settings = _state.settings
     allocations = [number for _, tensor in _state.tensors for number in (tensor.data_ptr(), _bytes(tensor), 0)]
     runtime.function("set_simulator_session")(
-        allocations, [name for name, _ in _state.tensors], check_bits(settings.checks), bool(settings.counters),
+        allocations, [name for name, _ in _state.tensors], check_bits(settings.checks) | trace_bits(settings.trace),
+        bool(settings.counters) or settings.trace != "off",
         int(settings.seed) & 0x7FFFFFFFFFFFFFFF, int(settings.workers), _on_report, _state.watch,
     )  # fmt: skip
 
@@ -139,7 +140,7 @@ def _on_report(text: str) -> None:
     from tilelang.errors import SimulatorError
     from tilelang.simulator import Report
 
-    report = Report.from_json(str(text), _state.sources)
+    report = Report.from_json(str(text), _state.sources, sum(_bytes(tensor) for _, tensor in _state.tensors))
     _state.reports.append(report)
     if _state.settings.collect is not None:
         _state.settings.collect(report)

@@ -16,6 +16,17 @@ CHECKS: dict[str, tuple[int, str]] = {
 }
 
 
+TRACES: dict[str, int] = {"off": 0, "on": 256, "only": 256 + 512}
+"""What is recorded for the model of time -> bits of the native library."""
+
+
+def trace_bits(trace: str) -> int:
+    """The bits of a name of :data:`TRACES`."""
+    if trace not in TRACES:
+        raise SimulatorArgumentError(f"unknown trace {trace!r}", f"known: {', '.join(TRACES)}")
+    return TRACES[trace]
+
+
 def check_bits(checks: str | Iterable[str]) -> int:
     """``"all"``, ``"none"``, a name, a comma-separated list of names, or an iterable of names."""
     if checks == "all":

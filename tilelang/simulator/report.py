@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tilelang.simulator.sources import KernelSources, Statement
-from tilelang.simulator.virtual.models import DEFAULT
+from tilelang.simulator.virtual.models import DEFAULT, device_model
 
 _COLUMNS = (
     ("warps", "warps"), ("threads", "threads"), ("requests", "requests"), ("bytes", "bytes"),
@@ -107,6 +108,8 @@ class Report:
         seconds: wall time of the execution.
         launch: ``grid``, ``block``, ``cluster``, each along x, y, z, and ``shared_bytes`` of a block.
         sources: the texts of the kernel, where they are known.
+        tensor_bytes: of the tensors that the launch was given; 0 where that is not known.
+        traced: what one cluster executed, where that was asked for; see :mod:`tilelang.simulator.timing`.
     """
 
     kernel: str
@@ -118,11 +121,13 @@ class Report:
     seconds: float = 0.0
     launch: Mapping[str, Any] = field(default_factory=dict)
     sources: KernelSources | None = field(default=None, repr=False)
+    tensor_bytes: int = 0
+    traced: str = field(default="", repr=False)
     _text: str = field(default="", repr=False)
 
     @classmethod
-    def from_json(cls, text: str, sources: KernelSources | None = None) -> Report:
-        """Reads what the native library wrote; ``sources`` are the kernel's texts."""
+    def from_json(cls, text: str, sources: KernelSources | None = None, tensor_bytes: int = 0) -> Report:
+        """Reads what the native library wrote; ``sources`` are the kernel's texts, ``tensor_bytes`` the size of its tensors."""
         data = json.loads(text)
         counters = data["counters"]
         return cls(
@@ -143,12 +148,28 @@ class Report:
             seconds=data["seconds"],
             launch=data["launch"],
             sources=sources,
+            tensor_bytes=tensor_bytes,
+            traced=data["trace"],
             _text=text,
         )
 
     def json(self) -> str:
         """The whole report as JSON."""
         return self._text
+
+    def trace(self, path: str | Path, device: str = DEFAULT) -> None:
+        """Writes a timeline of one multiprocessor, by the model of :mod:`tilelang.simulator.timing`, for Perfetto or Chrome.
+
+        Args:
+            path: of the JSON file.
+            device: a name of :data:`tilelang.simulator.virtual.models.MODELS`.
+
+        Raises:
+            SimulatorArgumentError: the launch was not traced (``trace="on"``); or there is no such device.
+        """
+        from tilelang.simulator.timing import timeline, write_trace
+
+        write_trace(timeline(self, device), path, device_model(device).clock)
 
     def html(self, device: str = DEFAULT) -> str:
         """This launch as a page of its own; see :func:`tilelang.simulator.page.page`."""

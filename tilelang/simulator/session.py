@@ -22,6 +22,8 @@ class Settings:
         counters: whether to count.
         workers: OS threads, 0 for one per core.
         collect: called with the report of each launch.
+        trace: ``"on"`` records what the cluster in the middle of each grid executes, ``"only"`` runs no other; for that,
+            ``counters`` must be on.
     """
 
     checks: str | tuple[str, ...] = "all"
@@ -30,6 +32,7 @@ class Settings:
     counters: bool = False
     workers: int = 0
     collect: Callable[[Any], None] | None = None
+    trace: str = "off"
 
 
 _current: ContextVar[Settings | None] = ContextVar("tilelang_simulator_settings", default=None)
@@ -51,9 +54,10 @@ def session(
     counters: bool = False,
     workers: int = 0,
     collect: Callable[[Any], None] | None = None,
+    trace: str = "off",
 ) -> Iterator[Settings]:
     """Runs kernels of the cuda target on the simulator inside of the ``with`` block; see :class:`Settings`."""
-    settings = Settings(checks, seed, strict, counters, workers, collect)
+    settings = Settings(checks, seed, strict, counters, workers, collect, trace)
     token = _current.set(settings)
     try:
         with env.overridden("TILELANG_DEVICE", "simulator"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import linecache
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +59,11 @@ class KernelSources:
     def ptx(self) -> str:
         """The PTX."""
         return self._text(PTX)
+
+    @cached_property
+    def ptx_lines(self) -> Sequence[str]:
+        """The lines of the PTX."""
+        return self.ptx.splitlines()
 
     @cached_property
     def _origins(self) -> Mapping[str, Any]:

@@ -80,6 +80,19 @@ MODELS = {
 DEFAULT = "h100"
 
 
+def model_of_arch(arch: str) -> tuple[str, DeviceModel]:
+    """The first model of an architecture (``"sm_90a"``), with its name in :data:`MODELS`.
+
+    Raises:
+        SimulatorArgumentError: there is none.
+    """
+    plain = arch.rstrip("abcdefghijklmnopqrstuvwxyz")
+    for name, model in MODELS.items():
+        if model.arch == plain:
+            return name, model
+    raise SimulatorArgumentError(f"there is no device model of {arch}", f"known are {', '.join(MODELS)}")
+
+
 def device_model(name: str) -> DeviceModel:
     """The model of a name, in any case.
 

@@ -1,0 +1,39 @@
+"""Candidates ranked by the simulator's model of time: for a GPU that is not there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tilelang.errors import TuningError
+from tilelang.jit.kernel import JITKernel
+
+MODEL = "model"
+"""The clock's name."""
+
+
+def milliseconds(kernel: JITKernel, inputs: Sequence[Any]) -> tuple[float, str]:
+    """What the model says of a call, and which device that is for: the one of the kernel's architecture.
+
+    Raises:
+        TuningError: the kernel is not for CUDA.
+    """
+    from tilelang.simulator.timing import modelled_seconds
+    from tilelang.simulator.virtual.models import model_of_arch
+
+    target = json.loads(kernel.artifact.target)
+    if target["kind"] != "cuda":
+        raise TuningError(f"{kernel.artifact.name}: backend='model' ranks kernels for CUDA")
+    name, device = model_of_arch(target["arch"])
+    return modelled_seconds(lambda: kernel(*inputs), name) * 1e3, f"by the model of {device.name}, not measured"
+
+
+def surroundings(backend: str) -> contextlib.AbstractContextManager[Any]:
+    """Where candidates run while they are checked."""
+    if backend != MODEL:
+        return contextlib.nullcontext()
+    from tilelang.simulator.session import session
+
+    return session(checks="none")

@@ -1,0 +1,117 @@
+"""A model of the time that a launch takes on a GPU, from what one of its clusters executed.
+
+It is a model: instructions are PTX, not machine code, every byte comes from the L2 cache, clocks are the boost clock, and
+launching costs nothing. It ranks; it does not measure. :mod:`~tilelang.simulator.timing.figures` has its numbers and where they
+are from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilelang.simulator.occupancy import occupancy
+from tilelang.simulator.timing.figures import figures_of
+from tilelang.simulator.timing.replay import Replay, Slice
+from tilelang.simulator.timing.trace import warps_of
+from tilelang.simulator.virtual.models import DEFAULT, DeviceModel, device_model
+
+if TYPE_CHECKING:
+    from tilelang.simulator.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the model says of a launch on a device.
+
+    Attributes:
+        device: the device's name.
+        seconds: of the whole grid.
+        clocks: of one wave of resident clusters.
+        resident: clusters that a multiprocessor holds at once (one where a cluster spans several).
+        waves: how often the device is filled, the last one perhaps partly.
+        memory_seconds: what the tensors need from memory at best; ``seconds`` is never less.
+    """
+
+    device: str
+    seconds: float
+    clocks: float
+    resident: int
+    waves: int
+    memory_seconds: float
+
+
+def estimate(report: Report, device: str = DEFAULT) -> Estimate:
+    """The model's time of a traced launch.
+
+    Raises:
+        SimulatorArgumentError: the launch was not traced; or there is no such device.
+    """
+    model = device_model(device)
+    warps, blocks, clusters = warps_of(report), math.prod(report.launch["cluster"]), _clusters(report)
+    resident = _resident(report, model)
+    full, rest = divmod(clusters, max(1, resident * model.multiprocessors // blocks))
+    tail = math.ceil(rest * blocks / model.multiprocessors)
+    figures = figures_of(model)
+    clocks = {count: Replay(warps, count, figures, model.tensor_fma).run() for count in {resident * bool(full), tail} - {0}}
+    total = full * clocks.get(resident, 0.0) + clocks.get(tail, 0.0)
+    moved = sum(step.bytes for steps in warps for step in steps) * clusters
+    memory = min(moved, report.tensor_bytes or moved) / model.bandwidth
+    wave = clocks[resident if full else tail]
+    return Estimate(model.name, max(total / model.clock, memory), wave, resident, full + bool(rest), memory)
+
+
+def timeline(report: Report, device: str = DEFAULT) -> list[Slice]:
+    """What the warps and units of one multiprocessor do in a wave of a traced launch.
+
+    Raises:
+        SimulatorArgumentError: as :func:`estimate`.
+    """
+    model = device_model(device)
+    copies = min(_resident(report, model), _clusters(report))
+    replay = Replay(warps_of(report), copies, figures_of(model), model.tensor_fma, keep=True)
+    replay.run()
+    return replay.slices
+
+
+def write_trace(slices: Iterable[Slice], path: str | Path, clock: float) -> None:
+    """Writes a timeline in the format of Chrome's and Perfetto's trace viewers; ``clock`` in hertz."""
+    rows: dict[str, int] = {}
+    events: list[dict[str, Any]] = []
+    microseconds = 1e6 / clock
+    for item in slices:
+        row = rows.setdefault(item.row, len(rows))
+        category = "wait" if item.waiting else "work"
+        events.append({"name": item.name or "(no statement)", "cat": category, "ph": "X", "pid": 0, "tid": row,
+                       "ts": item.start * microseconds, "dur": (item.end - item.start) * microseconds})  # fmt: skip
+    names = [{"name": "thread_name", "ph": "M", "pid": 0, "tid": row, "args": {"name": name}} for name, row in rows.items()]
+    Path(path).write_text(json.dumps({"traceEvents": [*names, *events], "displayTimeUnit": "ns"}), encoding="utf-8")
+
+
+def modelled_seconds(call: Callable[[], Any], device: str = DEFAULT) -> float:
+    """The model's time of the launches that a call of kernels makes.
+
+    Of each launch one cluster runs, so that results are incomplete.
+
+    Raises:
+        SimulatorArgumentError: there is no such device.
+    """
+    from tilelang.simulator.session import session
+
+    reports: list[Report] = []
+    with session(checks="none", counters=True, trace="only", workers=1, collect=reports.append):
+        call()
+    return sum(estimate(report, device).seconds for report in reports)
+
+
+def _clusters(report: Report) -> int:
+    return math.prod(report.launch["grid"]) // math.prod(report.launch["cluster"])
+
+
+def _resident(report: Report, model: DeviceModel) -> int:
+    registers = report.sources.resources.get(report.kernel, {}).get("registers") if report.sources else None
+    return max(1, occupancy(model, math.prod(report.launch["block"]), report.launch["shared_bytes"], registers).blocks)
