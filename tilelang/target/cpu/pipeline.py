@@ -30,6 +30,7 @@ from tilelang.target.cpu.threads import refuse_threads
 from tilelang.target.cpu.verify import buffers_are_placed, exits_are_lowered, tiles_are_lowered, types_are_legal
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.in_place import note_late_tensors
+from tilelang.transform.iteration_variables import separate_iterations
 from tilelang.transform.pipeline import Step
 from tilelang.transform.schedules import check_schedules
 
@@ -38,6 +39,7 @@ COMMON = (
     Step("note_late_tensors", note_late_tensors, "the order of reads and writes is plain to see only while tiles are whole"),
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
     Step("check_schedules", check_schedules, "statements run in program order here; a schedule that fits no body is an error"),
+    Step("separate_iterations", separate_iterations, "a variable that iterations store to is each iteration's own"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels parallel loops over blocks", tiles_are_lowered),
     Step("lower_random", lower_random, "each block that draws random numbers gets a generator state"),

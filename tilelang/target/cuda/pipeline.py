@@ -14,6 +14,7 @@ from tilelang.target.cuda.codegen.kernel import KernelState, new_state
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
 from tilelang.target.cuda.ir.verify import names_are_defined
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
+from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
 from tilelang.target.cuda.normalise.thread_scopes import split_threads
 from tilelang.target.cuda.normalise.unroll import unroll_choices
 from tilelang.target.cuda.specialize.warp_specialize import specialize
@@ -64,7 +65,8 @@ def options_of(request: CompileRequest) -> KernelOptions:
 def _split(func: Any, context: CudaContext) -> Kernels:
     check_strides(func)
     target = context.request.target
-    return Kernels([new_state(as_fragments(unroll_choices(kernel)), target, context.options) for kernel in split_kernels(func)])
+    kernels = (as_fragments(separate_iterations(unroll_choices(kernel))) for kernel in split_kernels(func))
+    return Kernels([new_state(kernel, target, context.options) for kernel in kernels])
 
 
 def _specialize(kernels: Kernels, context: CudaContext) -> Kernels:

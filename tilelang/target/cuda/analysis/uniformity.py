@@ -74,11 +74,11 @@ class Uniformity:
         self._solve()
 
     def _filled_first(self, node: Parallel) -> Iterator[Any]:
-        """Arrays that a nest alone uses, and stores to before it reads them: nothing in them is another iteration's."""
+        """Local memory that a nest alone uses, and stores to before it reads it: nothing in it is another iteration's."""
         first: dict[Any, str] = {}
         for access in node.nest.accesses:
             first.setdefault(self.tree.root_of(access.buffer), access.kind)
-        filled = (buffer for buffer, kind in first.items() if kind == WRITE and buffer.scope() == ARRAY)
+        filled = (buffer for buffer, kind in first.items() if kind == WRITE and _is_local(buffer))
         return (buffer for buffer in filled if self._users[buffer] == 1)
 
     def _solve(self) -> None:
@@ -222,8 +222,9 @@ class Uniformity:
                 continue
             if _is_local(access.buffer):
                 self._stored.setdefault(buffer, set()).add(threads)
-                alike = not varies and (_runs_once(node.nest) or self.moves(node, access))
-                self._lower(buffer, control if alike else 1)
+                # What iterations leave in a variable goes to all threads (normalise/iteration_variables.py).
+                alike = buffer.scope() == SCALAR or _runs_once(node.nest) or self.moves(node, access)
+                self._lower(buffer, control if alike and not varies else 1)
             elif varies and access.buffer.scope() == FRAGMENT:
                 self._lower(buffer, 1)
 
@@ -358,7 +359,7 @@ def _moved(nest: Nest) -> set[Any]:
             target = stmt.var
         elif isinstance(stmt, ir.For):
             target = stmt.loop_var
-        elif isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == "local.var":
+        elif isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == SCALAR:
             target = stmt.buffer
         if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
             found.add(target)
