@@ -52,7 +52,7 @@ class LoadedKernels:
 
             native.function("launch")  # opens its library, whose functions the runtime looks up
         cubin, ptx = (_read(directory / name) for name in (CUBIN, PTX))
-        rows = [_row(launch) for launch in artifact.launches]
+        rows = [launch_row(launch) for launch in artifact.launches]
         try:
             self.handle = function("load")(device, cubin, ptx, rows)
         except (RuntimeError, SyntaxError) as error:
@@ -82,7 +82,8 @@ def _read(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _row(launch: KernelLaunch) -> list[Any]:
+def launch_row(launch: KernelLaunch) -> list[Any]:
+    """What the device runtime knows of a kernel before it is launched: symbol, bytes of each argument, tensor maps."""
     kinds = zip((kind for kind, _ in launch.args), launch.arg_dtypes)
     sizes = [tensor_maps.BYTES if kind == "tensor_map" else argument_bytes(dtype) for kind, dtype in kinds]
     return [launch.symbol, sizes, [tensor_map_row(spec) for spec in launch.tensor_maps]]

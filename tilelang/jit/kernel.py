@@ -157,6 +157,17 @@ class JITKernel:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 Path(path).write_text(text, encoding="utf-8")
 
+    def export_library(self, path: str | Path) -> Path:
+        """Writes the kernel as a shared library for programs without Python, with a C header beside it, whose path is returned.
+
+        Raises:
+            ExecutionError: the kernel has no machine code.
+            ToolchainError: the system's C compiler is missing or fails.
+        """
+        from tilelang.jit.library import export_library
+
+        return export_library(self.artifact, path)
+
     def resource_usage(self) -> dict[str, Any]:
         """The toolchain's report: registers, spills and shared memory of each device kernel (empty on a CPU)."""
         return dict(self.artifact.metadata.get("resources", {}))
