@@ -18,6 +18,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import ArgumentError, ExecutionError
 from tilelang.execution.arguments import prepare
 from tilelang.execution.entry import FILE, entry_call, open_library
+from tilelang.execution.native import is_device_artifact
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings
 from tilelang.sizes import AXIS
@@ -67,9 +68,34 @@ def operator_call(
         keep: what must live as long as the operator.
         surroundings: what else may be tried.
     """
+    code = directory / FILE
+    return _registered(artifact, signature, run, code.read_bytes() if code.is_file() else b"", keep, surroundings)
+
+
+def traced_call(artifact: KernelArtifact, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that ``torch.compile`` can trace, of a kernel that another backend runs; registers an operator for it.
+
+    Args:
+        artifact: the kernel.
+        run: its backend's call.
+    """
+    signature = CallSignature.of(artifact, "cuda" if is_device_artifact(artifact) else "cpu")
+    content = b"".join(name.encode() + artifact.files[name] for name in sorted(artifact.files))
+    return _registered(artifact, signature, run, content)
+
+
+def _registered(
+    artifact: KernelArtifact,
+    signature: CallSignature,
+    run: Callable[..., Any],
+    code: bytes,
+    keep: tuple[Any, ...] = (),
+    surroundings: Surroundings = PLAIN,
+) -> Callable[..., Any]:
     written = _written(signature, artifact)
-    name = _unique_name(artifact, directory / FILE)
-    operator, registration = _register(name, signature, written, _implementation(run, signature, written))
+    operator, registration = _register(
+        _unique_name(artifact, code), signature, written, _implementation(run, signature, written)
+    )
     call = _caller(signature, operator, surroundings)
     call.keep = (*keep, registration)  # torch forgets an operator when its registration object dies
     return call
@@ -117,8 +143,8 @@ def _written(signature: CallSignature, artifact: KernelArtifact) -> list[int]:
 _names_in_use: set[str] = set()
 
 
-def _unique_name(artifact: KernelArtifact, code: Path) -> str:
-    digest = hashlib.sha256(repr((artifact.params, artifact.out_idx)).encode() + (code.read_bytes() if code.is_file() else b""))
+def _unique_name(artifact: KernelArtifact, code: bytes) -> str:
+    digest = hashlib.sha256(repr((artifact.params, artifact.out_idx)).encode() + code)
     stem = f"{re.sub(r'[^A-Za-z0-9_]', '_', artifact.name)}_{digest.hexdigest()[:12]}"
     name = next(n for n in _numbered(stem) if n not in _names_in_use)
     _names_in_use.add(name)

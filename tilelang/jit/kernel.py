@@ -42,6 +42,10 @@ class JITKernel:
         self.config: dict[str, Any] | None = None
         self.ref_latency: float | None = None
         self.source_reason = ""
+        from tilelang.execution.traced import TraceableCall, is_dynamo_compiling
+
+        self._is_traced = is_dynamo_compiling
+        self._in_graph = TraceableCall(self.executor)
 
     def __class_getitem__(cls, parameters: Any) -> type:
         """``JITKernel[P, R]`` in annotations is the class."""
@@ -62,6 +66,8 @@ class JITKernel:
         return copied
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_traced():
+            return self._in_graph(*args, **kwargs)
         try:
             return self._call(*args, **kwargs)
         except TileLangError as error:

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tilelang.execution import load
+import tilelang
+import tilelang.language as T
+from tilelang.execution import load, supported
 
 from . import handmade
 
@@ -68,3 +70,45 @@ def test_autograd_sees_the_write(axpy):
 def test_passes_torchs_own_checks(axpy_out):
     operator = next(cell.cell_contents for cell in axpy_out.__closure__ if isinstance(cell.cell_contents, torch._ops.OpOverload))
     torch.library.opcheck(operator, (torch.randn(3, 64), torch.randn(3, 64), 2))
+
+
+def scaled(dtype="float32"):
+    """``B = A * s`` for any number of rows."""
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def program(A: T.Tensor((n, 8), dtype), s: T.float32, B: T.Tensor((n, 8), dtype)):
+        with T.Kernel(T.ceildiv(n, 4), threads=32) as block:
+            for row, j in T.Parallel(4, 8):
+                if block * 4 + row < n:
+                    B[block * 4 + row, j] = A[block * 4 + row, j] * s
+
+    return program
+
+
+@pytest.mark.parametrize("place", [(target, b) for target in ("cpu", "cuda") for b in supported(target)], ids="-".join)
+def test_a_kernel_of_any_backend_is_an_operator_in_a_graph(place):
+    target, backend = place
+    options = {"target": {"kind": "cuda", "arch": "sm_80"} if target == "cuda" else target, "execution_backend": backend}
+    given, allocated = tilelang.compile(scaled(), **options), tilelang.compile(scaled(), out_idx=[2], **options)
+
+    def program(a):
+        out = torch.zeros_like(a)
+        given(a, 2.0, B=out)
+        return allocated(out + 1, s=3.0) * 2
+
+    torch.compiler.reset()  # it counts the compilations of one text
+    compiled = torch.compile(program, fullgraph=True, backend="aot_eager", dynamic=True)
+    with tilelang.simulator():
+        for n in (5, 9):
+            a = torch.randn(n, 8)
+            torch.testing.assert_close(compiled(a), (a * 2 + 1) * 6)
+        torch.testing.assert_close(program(a), (a * 2 + 1) * 6)
+
+
+def test_a_kernel_that_no_tracer_meets_registers_no_operator():
+    kernel = tilelang.compile(scaled("float64"), target="cpu", execution_backend="cython", out_idx=[2])
+    before = set(dir(torch.ops.tilelang))
+    kernel(torch.zeros(3, 8, dtype=torch.float64), 1.0)
+    assert set(dir(torch.ops.tilelang)) == before
+    assert kernel._in_graph.call is kernel.func
