@@ -38,6 +38,11 @@ class Hooks:
         current().pending_name = name
         return name
 
+    def named(self, name: str, value: Any) -> Any:
+        """An item of ``a, b = x, y``, which was computed under its name."""
+        current().pending_name = None
+        return value
+
     def assign(self, scope: dict[str, Any], name: str, value: Any) -> Any:
         """``name = value``: the value that the Python name is bound to."""
         builder = current()

@@ -237,12 +237,27 @@ class _Rewriter(ast.NodeTransformer):
         self.held += 1
         held = f"__tl_items_{self.held}__"
         names = ast.Constant(tuple(map(_target_name, target.elts)))
+        value = self.named_items(target.elts, value, node)
         out = [_locate(ast.Assign([ast.Name(held, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
         for position, item in enumerate(target.elts):
             part = ast.Subscript(ast.Name(held, ast.Load()), ast.Constant(position), ast.Load())
             made = self.assign(item.value if isinstance(item, ast.Starred) else item, _locate(part, node), node)
             out.extend(made if isinstance(made, list) else [made])
         return out
+
+    def named_items(self, targets: list[ast.expr], value: ast.expr, node: ast.AST) -> ast.expr:
+        """``x, y`` of ``a, b = x, y`` with each item computed under the name that it will get."""
+        if not isinstance(value, (ast.Tuple, ast.List)) or len(value.elts) != len(targets):
+            return value
+        if any(isinstance(item, ast.Starred) for item in (*targets, *value.elts)):
+            return value
+        items = [
+            self.hook("named", self.hook("naming", ast.Constant(target.id), at=node), item, at=node)
+            if isinstance(target, ast.Name)
+            else item
+            for target, item in zip(targets, value.elts)
+        ]
+        return _locate(type(value)(items, ast.Load()), node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         operator_name = ast.Constant(type(node.op).__name__)

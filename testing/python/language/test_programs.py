@@ -276,6 +276,25 @@ def test_assignments_to_several_targets():
     assert a.tolist() == [0, 1, 1, 3, 3, 219]
 
 
+def test_what_a_statement_of_several_targets_allocates_has_their_names():
+    @T.prim_func
+    def program(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            rows, (left, *_) = T.alloc_shared((8,), "float32"), [T.alloc_fragment((8,), "float32")]
+            first, second = [T.alloc_shared((8,), "float32"), T.alloc_fragment((8,), "float32")]
+            T.copy(A, rows)
+            T.copy(rows, left)
+            T.copy(left, first)
+            T.copy(first, second)
+            T.copy(second, A)
+
+    text = str(program)
+    assert all(f"{name} = T.alloc" in text for name in ("rows", "first", "second")), text
+    a = torch.arange(8.0)
+    tilelang.compile(program, target="cpu")(a)
+    assert a.tolist() == list(range(8))
+
+
 def test_values_are_immutable_snapshots():
     @T.prim_func
     def main(A: T.Tensor((4,), "int32")):
