@@ -103,8 +103,10 @@ def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any]) -> bo
     return False
 
 
-_OF_THE_BLOCK = ("block_rank_in_cluster", "syncthreads_count", "syncthreads_and", "syncthreads_or", "create_tma_descriptor")
-"""Intrinsics whose value all threads of a block share."""
+_OF_THE_BLOCK = frozenset(
+    "block_rank_in_cluster syncthreads_count syncthreads_and syncthreads_or create_tma_descriptor store_cluster".split()
+)
+"""Intrinsics that are the same for all threads of a block."""
 
 
 def differing(body: Any, root: Callable[[Any], Any]) -> set[Any]:

@@ -94,3 +94,22 @@ def test_targets_without_clusters():
         tilelang.lower(program, target=cuda("sm_80"))
     with pytest.raises(ThreadsOnCpuError):
         tilelang.lower(program, target="cpu")
+
+
+def test_a_tile_that_another_block_pushed_is_fenced_before_the_accelerator_stores_it():
+    @T.prim_func
+    def main(B: T.Tensor((2, 64), "int32")):
+        with T.ClusterKernel(2, cluster_dims=2, threads=64) as block:
+            source, target = T.alloc_shared((64,), "int32"), T.alloc_shared((64,), "int32")
+            T.fill(source, block + 1)
+            T.fill(target, 0)
+            T.cluster_sync()
+            T.copy_cluster(source, target, dst_block=1 - T.block_rank_in_cluster())
+            T.cluster_sync()
+            T.copy(target, B[block, 0])
+
+    assert run(main).tolist() == [[2] * 64, [1] * 64]
+    kernel = tilelang.lower(main, target=cuda("sm_90a")).kernel_source
+    assert "tl::tma_store" in kernel
+    # Each thread pushes its element, not all of them.
+    assert "tl::store_cluster(target + i0" in kernel and "const int i0 = tid" in kernel

@@ -128,7 +128,8 @@ class Uniformity:
         stored = {self.tree.root_of(access.buffer) for access in nest.accesses if access.kind != READ}
         if any(not is_memory(buffer) and not (_is_local(buffer) and self._users[buffer] == 1) for buffer in stored):
             return False
-        return not any(names_threads(part) for expr in evaluated(nest.body) for part in walk_expr(expr))
+        calls = (intrinsic(part) for expr in evaluated(nest.body) for part in walk_expr(expr))
+        return not any(call is not None and call.threads for call in calls)
 
     def moves(self, node: Parallel, access: Any) -> bool:
         """Whether the axes of a nest move an access of it."""

@@ -29,12 +29,14 @@ class AsyncCall:
         places: positions of arguments that are elements in memory.
         constants: positions of arguments that must be known at compile time.
         needs: what the architecture must have.
+        kind: what happens to the memory at its places.
     """
 
     function: str
     places: tuple[int, ...] = ()
     constants: tuple[int, ...] = ()
     needs: Feature = Feature.TMA
+    kind: str = READ
 
 
 CALLS: Mapping[str, AsyncCall] = {
@@ -61,7 +63,7 @@ CALLS: Mapping[str, AsyncCall] = {
     "cluster_arrive_relaxed": AsyncCall("tl::cluster_arrive_relaxed", needs=Feature.CLUSTER),
     "cluster_wait": AsyncCall("tl::cluster_wait", needs=Feature.CLUSTER),
     "cluster_sync": AsyncCall("tl::cluster_sync", needs=Feature.CLUSTER),
-    "store_cluster": AsyncCall("tl::store_cluster", (0,), needs=Feature.CLUSTER),
+    "store_cluster": AsyncCall("tl::store_cluster", (0,), needs=Feature.CLUSTER, kind=ADDRESS),
     "block_rank_in_cluster": AsyncCall("tl::cluster_rank", needs=Feature.CLUSTER),
 }
 """Intrinsics without a rule of their own."""
@@ -92,7 +94,7 @@ def lower_call(emitter: Any, call: Any) -> Value | None:
         return special(list(call.args), emitter)
     assert row is not None
     arguments = (
-        _address(arg, emitter, READ) if at in row.places else emitter.value(arg)
+        _address(arg, emitter, row.kind) if at in row.places else emitter.value(arg)
         for at, arg in enumerate(call.args)
         if at not in row.constants
     )

@@ -51,7 +51,7 @@ class Intrinsic:
 
 
 _AGREE: Mapping[int, str] = {
-    BLOCK: "syncthreads_count syncthreads_and syncthreads_or block_rank_in_cluster create_tma_descriptor",
+    BLOCK: "syncthreads_count syncthreads_and syncthreads_or block_rank_in_cluster create_tma_descriptor store_cluster",
     WARP_GROUP: "warp_group_idx",
     WARP: "warp_idx warp_idx_sync any_sync all_sync ballot_sync warp_reduce_sum warp_reduce_max warp_reduce_min"
     " warp_reduce_bitand warp_reduce_bitor",
@@ -83,7 +83,7 @@ def _rows() -> Mapping[str, Intrinsic]:
             row.threads,
             agree.get(name, 1),
             _DIGITS.get(name),
-            UPDATE if name.startswith("atomic_") else ADDRESS if name == "ptx_cp_async" else None,
+            UPDATE if name.startswith("atomic_") else ADDRESS if name in ("ptx_cp_async", "store_cluster") else None,
             _COMMUTING.get(name, ""),
             **{flag: name in names for flag, names in flags.items()},
         )
@@ -112,6 +112,6 @@ def is_atomic(expr: Any) -> bool:
 
 
 def names_threads(expr: Any) -> bool:
-    """Whether an expression is an intrinsic that speaks of threads."""
+    """Whether an expression is an intrinsic that speaks of threads, of which each may get another value."""
     found = intrinsic(expr)
-    return found is not None and found.threads
+    return found is not None and found.threads and found.agree != BLOCK
