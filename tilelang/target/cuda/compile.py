@@ -11,7 +11,7 @@ from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
 from tilelang.target.assemble import assemble
 from tilelang.target.cuda.codegen.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.codegen.origins import origins_file
-from tilelang.target.cuda.headers import prelude
+from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.host.alignment import tensor_alignment
 from tilelang.target.cuda.host.files import host_files
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
@@ -40,9 +40,10 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     result = run(PIPELINE, func, context, dump=request.dump_ir)
     imported = func.attrs["tl.import_source"] if "tl.import_source" in func.attrs else ""
     kernels = "\n".join(state.text for state in result.value.states)
-    body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE.text in kernels else "", kernels]))
+    mentioned = names_in(str(imported)).union(*(state.mentioned for state in result.value.states))
+    body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE.text in mentioned else "", kernels]))
     launches = tuple(state.launch for state in result.value.states)
-    source = prelude(body) + "\n" + body
+    source = prelude(mentioned) + "\n" + body
     return Lowered(source, launches, origins_file(source, result.value.states), result.seconds, result.dumps)
 
 

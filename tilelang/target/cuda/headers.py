@@ -1,4 +1,4 @@
-"""Which device headers a generated kernel includes.
+"""Which device headers a generated kernel includes, by the device functions and types that its printer has written.
 
 Every header costs NVRTC a millisecond or ten, so a kernel includes only the families that it calls. The table from function to
 header is read from the headers themselves (one definition pattern), so a new device function needs no second entry.
@@ -15,7 +15,7 @@ from tilelang.target.cuda.toolchain.locate import template_directory
 
 _FOLDER = "tl_templates/cuda"
 _CALLED = re.compile(r"\btl::(\w+)")
-_PRINTED = re.compile(
+_TYPE = re.compile(
     r"\b(half[24]?|nv_bfloat16\w*|__nv_fp8\w*|fp8_e[458]\w*_t|__pack_\w+|make_half\w*|make_nv_\w+|make___nv_\w+)\b"
 )
 _DEFINED = re.compile(
@@ -57,11 +57,20 @@ def header_of(name: str) -> str | None:
     return defined_names().get(name)
 
 
-def headers_of(body: str) -> list[str]:
-    """The headers that the CUDA text ``body`` needs, in an order in which they may be included."""
-    needed = {"common.h"}
-    needed.update(filter(None, map(header_of, dict.fromkeys(_CALLED.findall(body)))))
-    needed.update(map(_type_header, dict.fromkeys(_PRINTED.findall(body))))
+def names_in(text: str) -> set[str]:
+    """The device functions and types in CUDA text that a program brings: of that the compiler knows no more."""
+    return {f"tl::{name}" for name in _CALLED.findall(text)} | set(_TYPE.findall(text))
+
+
+def headers_of(names: Iterable[str]) -> list[str]:
+    """The headers of some device functions (``tl::…``) and types, in an order in which they may be included."""
+    needed: set[str | None] = {"common.h"}
+    for name in names:
+        if name.startswith("tl::"):
+            needed.add(header_of(name.split("::")[1]))
+        elif _TYPE.fullmatch(name):
+            needed.add(_type_header(name))
+    needed.discard(None)
     return [name for name in _ORDER if name in needed] + sorted(needed.difference(_ORDER))
 
 
@@ -79,6 +88,7 @@ def include_lines(headers: Iterable[str]) -> str:
     return "".join(f"#include <{_FOLDER}/{header}>\n" for header in headers)
 
 
-def prelude(body: str) -> str:
-    """What must stand before the generated CUDA text ``body``: includes, and the wgmma instructions that it uses."""
-    return include_lines(headers_of(body)) + wgmma.definitions(_CALLED.findall(body))
+def prelude(names: Iterable[str]) -> str:
+    """What must stand before CUDA text with these device functions and types: includes, and definitions of wgmma instructions."""
+    names = sorted(names)
+    return include_lines(headers_of(names)) + wgmma.definitions(name.removeprefix("tl::") for name in names)

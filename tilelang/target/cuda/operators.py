@@ -201,6 +201,12 @@ def _load() -> None:
 _ANY = OperatorRule()
 
 
+def is_implemented(op: Any) -> bool:
+    """Whether an operator has a rule."""
+    _load()
+    return type(op) in _RULES
+
+
 def rule_of(op: Any) -> OperatorRule:
     """The rule of an operator; of one that has none, the one that refuses it where it would be lowered."""
     _load()

@@ -8,11 +8,11 @@ from typing import Any
 from tilelang.target.cuda.analysis.local_arrays import as_fragments
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen import kernel as codegen
+from tilelang.target.cuda.codegen import verify
 from tilelang.target.cuda.codegen.emitter import KernelOptions
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.kernel import KernelState, new_state
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
-from tilelang.target.cuda.ir.verify import names_are_defined
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
 from tilelang.target.cuda.normalise.thread_scopes import split_threads
@@ -113,11 +113,6 @@ def _synchronise(kernels: Kernels, context: CudaContext) -> Kernels:
     return kernels
 
 
-def _check_names(kernels: Kernels) -> None:
-    for state in kernels.states:
-        names_are_defined(state.code, codegen.defined_names(state))
-
-
 def _write(kernels: Kernels, context: CudaContext) -> Kernels:
     for state in kernels.states:
         codegen.write_text(state)
@@ -125,15 +120,29 @@ def _write(kernels: Kernels, context: CudaContext) -> Kernels:
 
 
 PIPELINE = (
-    Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
-    Step("roll", roll, "a program of a thousand statements repeats few; every later step and the compiler see those once"),
-    Step("split_kernels", _split, "a program is a sequence of launches; every later step sees one kernel"),
-    Step("warp_specialize", _specialize, "on sm_90a pipelined loops become producer and consumer roles before layouts exist"),
-    Step("read_tree", _read, "plain records are cheaper to walk than the IR; operators on shared memory get fragments"),
-    Step("infer_layouts", _infer, "where each tile lives decides the loops, so it comes before any code"),
-    Step("generate", _generate, "each node becomes device code once, which says itself what memory it touches"),
-    Step("plan_shared", _plan, "liveness needs the order of the final code, scratch of reductions included"),
-    Step("place_barriers", _synchronise, "buffers that share bytes conflict, so offsets must be known", _check_names),
-    Step("write_text", _write, "declarations and parameters are those that the code mentions"),
+    Step(
+        "check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line", verify.program
+    ),
+    Step(
+        "roll",
+        roll,
+        "a program of a thousand statements repeats few; every later step and the compiler see those once",
+        verify.program,
+    ),
+    Step("split_kernels", _split, "a program is a sequence of launches; every later step sees one kernel", verify.statements),
+    Step(
+        "warp_specialize",
+        _specialize,
+        "on sm_90a pipelined loops become producer and consumer roles before layouts exist",
+        verify.statements,
+    ),
+    Step(
+        "read_tree", _read, "plain records are cheaper to walk than the IR; operators on shared memory get fragments", verify.tree
+    ),
+    Step("infer_layouts", _infer, "where each tile lives decides the loops, so it comes before any code", verify.inferred),
+    Step("generate", _generate, "each node becomes device code once, which says itself what memory it touches", verify.code),
+    Step("plan_shared", _plan, "liveness needs the order of the final code, scratch of reductions included", verify.planned),
+    Step("place_barriers", _synchronise, "buffers that share bytes conflict, so offsets must be known", verify.code),
+    Step("write_text", _write, "declarations and parameters are those that the code mentions", verify.written),
 )
 """Every step of the CUDA target."""

@@ -19,7 +19,7 @@ NEEDS_NVCC = pytest.mark.skipif(locate.tool("nvcc") is None, reason="no nvcc")
 
 
 def with_prelude(body: str) -> str:
-    return headers.prelude(body) + body
+    return headers.prelude(headers.names_in(body)) + body
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90a"])
@@ -47,10 +47,15 @@ def test_only_the_toolkit_headers_of_small_floats_are_included() -> None:
 
 
 def test_a_prelude_names_only_the_families_in_use() -> None:
-    assert headers.headers_of("void k() {}") == ["common.h"]
+    assert headers.headers_of(headers.names_in("void k() {}")) == ["common.h"]
     body = "tl::ldmatrix_x4(a, b); tl::mma_m16n8k16_f32_f16(c, a, b); half x; tl::atomic_add<2>(p, v); tl::kAcquire;"
-    assert headers.headers_of(body) == ["common.h", "half.h", "atomic.h", "ldmatrix.h", "mma.h"]
-    assert headers.headers_of("__nv_fp8_e4m3 x; tl::warp_reduce<tl::Sum>(y);") == ["common.h", "fp8.h", "reduce.h"]
+    assert headers.headers_of(headers.names_in(body)) == ["common.h", "half.h", "atomic.h", "ldmatrix.h", "mma.h"]
+    names = headers.names_in("__nv_fp8_e4m3 x; tl::warp_reduce<tl::Sum>(y);")
+    assert headers.headers_of(names) == [
+        "common.h",
+        "fp8.h",
+        "reduce.h",
+    ]
 
 
 @pytest.mark.parametrize(("body", "arch"), [

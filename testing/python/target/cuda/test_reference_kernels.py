@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from tilelang import simulator
-from tilelang.target.cuda.headers import prelude
+from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.toolchain import compile_device
 
 KERNELS = Path(__file__).parent / "kernels"
 
 
 def load(body: str, name: str, arch: str = "sm_90a") -> simulator.Function:
-    binary = compile_device(prelude(body) + body, arch)
+    binary = compile_device(prelude(names_in(body)) + body, arch)
     return simulator.load(binary.ptx.decode()).get_function(name)
 
 

@@ -14,7 +14,7 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
 from tilelang.layout import TileLayout, row_major, swizzled
 from tilelang.layout.panels import panel_layout
-from tilelang.target.cuda.headers import prelude
+from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.ir.code import Block
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import AddressOf, Array, Name, value_of
@@ -87,7 +87,7 @@ def test_loads_and_stores_move_the_box_and_leave_the_rest(shape, mins, extents, 
         tl::tma_store_wait_complete<0>();
       }}
     }}"""
-    kernel = simulator.load(compile_device(prelude(body) + body, "sm_90a").ptx.decode()).get_function("move")
+    kernel = simulator.load(compile_device(prelude(names_in(body)) + body, "sm_90a").ptx.decode()).get_function("move")
     a = torch.randint(-4, 5, shape).to(element.as_torch())
     b = torch.full(shape, 7.0).to(element.as_torch())
     box = load.spec.box[::-1]

@@ -10,7 +10,7 @@ import pytest
 
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
 from tilelang.target.cuda.toolchain import choose_compiler, compile_device, locate, sass, script, toolchain_versions
-from tilelang.target.cuda.toolchain.resources import parse_resources
+from tilelang.target.cuda.toolchain.records import parse_resources
 
 SOURCE = """#include <tl_templates/cuda/mma.h>
 extern "C" __global__ void product(float* d, const uint* ab, int n) {

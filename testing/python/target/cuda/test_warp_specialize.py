@@ -162,7 +162,7 @@ def test_a_loop_that_runs_again_goes_on_in_its_ring() -> None:
     kernel = specialize(kernel_of(main), Facts())
     counters = [node for part in roles(kernel).values() for node in walk(part)
                 if isinstance(node, ir.AllocBuffer) and node.buffer.scope() == "local.var"]  # fmt: skip
-    names = ["consumed_ko_lap", "consumed_ko_slot", "produced_ko_lap", "produced_ko_slot"]
+    names = ["consumed_ko_parity", "consumed_ko_slot", "produced_ko_parity", "produced_ko_slot"]
     assert sorted(node.buffer.name for node in counters) == names
 
 

@@ -12,7 +12,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir.region import Region
 from tilelang.layout import FragmentLayout, TileLayout
 from tilelang.layout.panels import panel_bytes_of, panel_layout
-from tilelang.target.cuda.headers import prelude
+from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, value_of
 from tilelang.target.cuda.ops import gemm_wgmma as wgmma
@@ -102,7 +102,7 @@ def run(gemm: Gemm, threads: int, clear: bool = False, panels: tuple[int, int] |
       {lines}
       for (int i = 0; i < {count}; ++i) c[threadIdx.x * {count} + i] = c_registers[i];
     }}"""
-    binary = compile_device(prelude(body) + body, "sm_90a")
+    binary = compile_device(prelude(names_in(body)) + body, "sm_90a")
     kernel = simulator.load(binary.ptx.decode()).get_function("product")
     image = torch.cat(images)
     kernel.launch(1, threads, [image, operands[0], held], shared_bytes=image.numel(), strict=True)

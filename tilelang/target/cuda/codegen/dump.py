@@ -8,7 +8,7 @@ from typing import Any
 from tilelang.ir.text import expr_text
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Leaf, Slot, owner
-from tilelang.target.cuda.ir.printer import Printer
+from tilelang.target.cuda.ir.printer import Printer, Statement
 from tilelang.target.cuda.tile.build import describe
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Scalar, inside
 
@@ -32,7 +32,7 @@ def dumped(state: Any) -> str:
 class _CodeDump(Printer):
     """Device code with what each group of statements does to the memory that barriers guard."""
 
-    def lines(self, code: Any, indent: int = 1, barrier: str = "__syncthreads();") -> Iterator[str]:
+    def lines(self, code: Any, indent: int = 1, barrier: Statement = "__syncthreads();") -> Iterator[str]:
         if isinstance(code, Leaf):
             touched = sorted(set(map(_said, code.accesses)))
             yield from [f"{'  ' * indent}// {', '.join(touched)}"] * bool(touched)

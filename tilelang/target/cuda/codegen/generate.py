@@ -15,7 +15,6 @@ from tilelang.ir.visit import statement_exprs
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.async_calls import PRODUCT_WAITS, constant_argument
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.in_flight import InFlight
 from tilelang.target.cuda.codegen.intrinsics import named_barrier
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import statement
@@ -30,11 +29,37 @@ from tilelang.target.cuda.codegen.structure import (
 )
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under, with_span
-from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return
+from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
 from tilelang.target.cuda.tile.nest import is_memory
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
+
+
+class InFlight:
+    """The asynchronous operators of one kernel that have been started, in program order."""
+
+    def __init__(self, emitter: Emitter):
+        self.e = emitter
+        self._started: list[Any] = []
+
+    def start(self, node: Any) -> None:
+        """Notes an operator; one that is complete at its end is none of these."""
+        if rule_of(node.op).is_asynchronous(node.op):
+            self._started.append(node)
+
+    def wait(self, pending: int) -> list[Code]:
+        """The program's own wait: the results of the operators that are complete then are valid after it.
+
+        With none pending those are all, also the ones that a loop started in its iteration before.
+        """
+        layouts, pins = self.e.layouts, {}
+        every = (node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op))
+        for node in self._started[:-pending] if pending else every:
+            if layouts.scopes[node] == self.e.scope:
+                results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
+                pins[results] = rule_of(node.op).pinned(node, self.e)
+        return [leaf([WaitProducts(pending), *(code for pinned in pins.values() for code in pinned)])]
 
 
 class Generator:

@@ -20,6 +20,7 @@ RNG_STATE = Name("rng_state")
 """The thread's random generator, which a kernel that names it declares."""
 
 RNG_DECLARATION = f"tl::Philox {RNG_STATE.text} = tl::philox_init(0, 0, 0);"
+RNG_FUNCTIONS = ("tl::Philox", "tl::philox_init")
 
 GRID_STATE = Name("tl_grid_state")
 """The word of global memory at which blocks meet; a source that names it defines it (see :data:`GRID_DECLARATION`)."""

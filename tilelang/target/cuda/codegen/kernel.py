@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,16 +19,16 @@ from tilelang.target.cuda.analysis.communication import changing_tensors
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.dump import dumped
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Analyses, Emitter, KernelOptions
-from tilelang.target.cuda.codegen.foreign import foreign_entry, foreign_launch
 from tilelang.target.cuda.codegen.generate import Generator
-from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_STATE
+from tilelang.target.cuda.codegen.intrinsics import GRID_STATE, RNG_DECLARATION, RNG_FUNCTIONS, RNG_STATE
 from tilelang.target.cuda.codegen.origins import Origins, origins_of
+from tilelang.target.cuda.codegen.source_kernel import source_entry, source_launch
 from tilelang.target.cuda.inference.layouts import ThreadScope, check_fragments
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.search import infer
 from tilelang.target.cuda.inference.sections import partly_written
 from tilelang.target.cuda.ir.code import Block
-from tilelang.target.cuda.ir.cpp_types import byte_count, c_type, is_packed
+from tilelang.target.cuda.ir.cpp_types import byte_count, is_packed
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.barriers import insert_barriers
@@ -64,6 +65,7 @@ class KernelState:
     code: Block | None = None
     plan: SharedPlan | None = None
     text: str = ""
+    mentioned: frozenset[str] = frozenset()
     launch: KernelLaunch | None = None
     origins: Origins | None = None
 
@@ -176,23 +178,28 @@ def place_barriers(state: KernelState) -> None:
 def write_text(state: KernelState) -> None:
     """Fills in the kernel's text and launch record."""
     kernel = state.kernel
-    foreign = foreign_entry(kernel)
-    if foreign is not None:
-        state.text, state.launch = "", foreign_launch(kernel, foreign, _grid(kernel))
+    entry = source_entry(kernel)
+    if entry is not None:
+        state.text, state.launch = "", source_launch(kernel, entry, _grid(kernel))
         return
     printer = Printer()
-    kept = [_KEPT.format(printer.value(name), printer.value(value)) for value, name in state.emitter.output.kept.items()]
-    declared = [*kept, *_local_declarations(state, printer), *_shared_declarations(state)]
+    kept = [
+        f"  const int {printer.value(name)} = {printer.called('tl::kept', printer.value(value))};"
+        for value, name in state.emitter.output.kept.items()
+    ]
+    declared = [*kept, *_local_declarations(state, printer), *_shared_declarations(state, printer)]
     body = [line for code in (*_barriers(state), state.code) for line in printer.lines(code)]
-    indices = _index_definitions(state, printer.names)
+    indices = _index_definitions(state, printer)
     if RNG_STATE.text in printer.names:
         indices.append(f"  {RNG_DECLARATION}")
+        printer.functions.update(RNG_FUNCTIONS)
     maps = list(state.emitter.output.tensor_maps.specs) if state.emitter.output.tensor_maps is not None else []
-    params, args, dtypes = _parameters(state, printer.names, maps)
+    params, args, dtypes = _parameters(state, printer, maps)
     head = f'extern "C" __global__ void {_launch_bounds(state)} {kernel.name}({", ".join(params)}) {{'
     before = [head, *indices, *declared]
     state.text = "\n".join([*before, *body, "}", ""])
     state.origins = origins_of(state, body, len(before) + 1)
+    state.mentioned = frozenset(printer.names | printer.functions | printer.types)
     state.launch = KernelLaunch(
         symbol=kernel.name,
         args=tuple(args),
@@ -206,9 +213,6 @@ def write_text(state: KernelState) -> None:
         dependent_launch="tl::pdl_wait" in printer.functions,
         within=kernel.within,
     )
-
-
-_KEPT = "  const int {} = tl::kept({});"
 
 
 def defined_names(state: KernelState) -> set[str]:
@@ -242,26 +246,27 @@ def _launch_bounds(state: KernelState) -> str:
     return f"__launch_bounds__({count})" if blocks is None else f"__launch_bounds__({count}, {blocks})"
 
 
-def _index_definitions(state: KernelState, used: set[str]) -> list[str]:
+def _index_definitions(state: KernelState, printer: Printer) -> list[str]:
     """Definitions of the block's and the thread's indices that the kernel uses."""
-    e, kernel = state.emitter, state.kernel
+    e, kernel, used = state.emitter, state.kernel, printer.names
     lines = []
     order, panel = state.tree.hints.rasterisation or ("row", 0)
     source = "blockIdx"
     if panel > 0 and len(kernel.blocks) >= 2:
         source = e.names.take("block").text
+        printer.functions.add(f"tl::rasterize_{order}")
         lines.append(f"  const dim3 {source} = tl::rasterize_{order}<{panel}>();")
     for (var, _), axis in zip(kernel.blocks, "xyz"):
         if e.names.values[var].text in used:
             lines.append(f"  const int {e.names.values[var].text} = {source}.{axis};")
     for (var, _), axis in zip(kernel.cluster, "xyz"):
         if e.names.values[var].text in used:
-            lines.append(f"  const int {e.names.values[var].text} = tl::cluster_block_{axis}();")
+            lines.append(f"  const int {e.names.values[var].text} = {printer.called(f'tl::cluster_block_{axis}')};")
     for (var, _), axis in zip(kernel.threads, "xyz"):
         if e.names.values[var].text in used:
             lines.append(f"  const int {e.names.values[var].text} = threadIdx.{axis};")
     if WARP_GROUP_NUMBER.text in used:
-        lines.append(f"  const int {WARP_GROUP_NUMBER.text} = tl::warp_group();")
+        lines.append(f"  const int {WARP_GROUP_NUMBER.text} = {printer.called('tl::warp_group')};")
     if TID.text in used:
         lines.append(f"  const int tid = {_thread_number(kernel)};")
     return lines
@@ -283,44 +288,37 @@ def _local_declarations(state: KernelState, printer: Printer) -> list[str]:
         scope, dtype = buffer.scope(), str(buffer.dtype)
         name = e.names.arrays[buffer]
         if scope == "local.var":
-            lines.append(f"  {c_type(dtype)} {name};")
+            lines.append(f"  {printer.type(dtype)} {name};")
         elif scope in ("local.fragment", "local"):
             layout = e.layouts.fragments.get(buffer)
-            count = layout.registers if layout is not None else _elements(buffer)
+            count = layout.registers if layout is not None else math.prod(map(as_int, buffer.shape))
             # Elements of four bits are stored one by one, beside what is there.
             zero = " = {}" if is_packed(dtype) or buffer in zeroed else ""
             count = (count + 1) // 2 if is_packed(dtype) else count
-            lines.append(f"  alignas(16) {c_type(dtype)} {name}[{count}]{zero};")
+            lines.append(f"  alignas(16) {printer.type(dtype)} {name}[{count}]{zero};")
         elif not scope.startswith("shared"):
             raise CompileError(f"{buffer.name} has scope {scope}, which CUDA kernels do not have")
     written = _written_buffers(state) if state.tree.aliases else set()
     for buffer, source in state.tree.aliases.items():
         if not buffer.scope().startswith("shared"):
             const = "const " if e.root(buffer) in state.kernel.func.params and e.root(buffer) not in written else ""
-            dtype = const + c_type(str(buffer.dtype))
+            dtype = const + printer.type(str(buffer.dtype))
             pointer = printer.value(e.array(source))
             lines.append(f"  {dtype}* {e.names.arrays[buffer]} = reinterpret_cast<{dtype}*>({pointer});")
     return lines
 
 
-def _elements(buffer: Any) -> int:
-    total = 1
-    for extent in buffer.shape:
-        total *= as_int(extent)
-    return total
-
-
-def _shared_declarations(state: KernelState) -> list[str]:
+def _shared_declarations(state: KernelState, printer: Printer) -> list[str]:
     e, plan = state.emitter, state.plan
     lines = []
     if plan.size:
         lines.append("  extern __shared__ __align__(1024) uchar pool[];")
     for buffer, (offset, _) in sorted(plan.places.items(), key=lambda item: (item[1], item[0].name)):
-        dtype = c_type(str(buffer.dtype))
+        dtype = printer.type(str(buffer.dtype))
         lines.append(f"  {dtype}* const {e.names.arrays[buffer]} = reinterpret_cast<{dtype}*>(pool + {offset});")
     for buffer, source in state.tree.aliases.items():
         if buffer.scope().startswith("shared") and e.root(buffer) in plan.places:
-            dtype = c_type(str(buffer.dtype))
+            dtype = printer.type(str(buffer.dtype))
             lines.append(f"  {dtype}* const {e.names.arrays[buffer]} = reinterpret_cast<{dtype}*>({e.names.arrays[source]});")
     return lines
 
@@ -342,10 +340,10 @@ def _barriers(state: KernelState) -> list[Any]:
 
 
 def _parameters(
-    state: KernelState, used: set[str], maps: list[TensorMapSpec]
+    state: KernelState, printer: Printer, maps: list[TensorMapSpec]
 ) -> tuple[list[str], list[tuple[str, str]], list[str]]:
     """C++ parameters, launch arguments and their types: what the code mentions."""
-    e, func = state.emitter, state.kernel.func
+    e, func, used = state.emitter, state.kernel.func, printer.names
     written = _written_buffers(state)
     changing = changing_tensors(state.tree, e.root) | late_tensors(state.kernel.body)
     aliased = state.tree.hints.may_overlap | {str(buffer.name) for buffer in changing}
@@ -356,19 +354,19 @@ def _parameters(
             if name in used:
                 const = "" if param in written else "const "
                 restrict = "" if param.name in aliased else " __restrict__"
-                params.append(f"{const}{c_type(str(param.dtype))}*{restrict} {name}")
+                params.append(f"{const}{printer.type(str(param.dtype))}*{restrict} {name}")
                 args.append(("tensor", str(param.name)))
                 dtypes.append("handle")
         elif e.names.values[param].text in used:
             pointer = isinstance(param.ty, ir.ir.PointerType)
             dtype = canonical(str(param.ty.element_type if pointer else param.ty))
-            params.append(f"{c_type(dtype)}{'*' if pointer else ''} {e.names.values[param].text}")
+            params.append(f"{printer.type(dtype)}{'*' if pointer else ''} {e.names.values[param].text}")
             args.append(("scalar", str(param.name)))
             dtypes.append("handle" if pointer else str(dtype))
     scalars = {param for param in func.params if not ir.is_buffer_var(param)}
     for var in (*dimension_variables(func), *(var for var, _ in state.kernel.loops)):
         if var not in scalars and e.names.values[var].text in used:
-            params.append(f"{c_type(str(var.ty))} {e.names.values[var].text}")
+            params.append(f"{printer.type(str(var.ty))} {e.names.values[var].text}")
             args.append(("dim", str(var.name)))
             dtypes.append(str(canonical(str(var.ty))))
     for spec in maps:

@@ -11,8 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
-from tilelang.target.cuda.codegen.nest_places import NestPlaces
-from tilelang.target.cuda.codegen.nest_steps import stepped_address
+from tilelang.target.cuda.codegen.nest_places import NestPlaces, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.vector_body import VectorBody
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
@@ -34,7 +33,7 @@ def emit_nest(
         asynchronous: whether it is a copy that may be made by cp.async.
     """
     with emitter.names.scope():
-        loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.own)
+        loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.per_thread)
         loops.open()
         async_bytes = _async_bytes(loops) if asynchronous else 0
         storages = set() if filled is None else {emitter.array(filled.buffer).storage} - {None}

@@ -1,4 +1,9 @@
-"""Where an iteration of a nest finds elements: in the registers of the thread that runs it, in staged vectors, or in memory."""
+"""Where an iteration of a nest finds elements: in the registers of the thread that runs it, in staged vectors, or in memory.
+
+Addresses in unrolled loops are one base for all steps, and what each step adds: compilers see neither that a swizzle leaves
+alone what is added in multiples of its period, nor that sums of 32 bits do not overflow, and compute such addresses one by one.
+Written as a base and a constant, they are one register and immediate offsets.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from tilelang.ir.expr import as_int
+from tilelang.ir.visit import variables
+from tilelang.layout.memory import TileLayout, row_major
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.loop_layout import register_form
+from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.access import READ, WRITE
-from tilelang.target.cuda.ir.values import Array, Element, Value
+from tilelang.target.cuda.ir.cpp_types import is_packed
+from tilelang.target.cuda.ir.values import Array, Element, Pointer, Value
 from tilelang.target.cuda.tile.nest import is_memory
 from tilelang.target.cuda.tile.tree import FRAGMENT
+from tilelang.transform.substitute import substitute
 
 StageKey = tuple[str, Any]
 """The kind of a staged access, and the element that it is at the base of the vector."""
@@ -92,3 +103,79 @@ class NestPlaces(Places):
     def stage_key(self, kind: str, buffer: Any, indices: list[Any]) -> StageKey:
         """A staged access, named by what it is at the base of the vector."""
         return kind, self.e.array(buffer).at(self.offset(buffer, indices))
+
+
+# Addresses in unrolled loops --------------------------------------------------------------------------------------------
+
+_INT32_LIMIT = 2**31
+
+
+def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
+    """The address of an element of memory in the iteration that a thread is at."""
+    e, steps = loops.e, []
+    starts, alone = {}, {}  # a variable in the first step: where loops count it; where it depends on the thread alone
+    for number, dim in enumerate(loops.layout.dims):
+        digits = loops.steps(number) if dim.var is not None else []
+        moves = [_step(loops, buffer, indices, dim.var, weight, digit.extent) for digit, weight in digits]
+        if dim.var is None or None in moves:
+            continue
+        if digits:
+            starts[dim.var] = loops.start(number)
+            steps += [loops.digits[digit.name] * move for (digit, _), move in zip(digits, moves) if move]
+        if isinstance(dim.shift, int):
+            alone[dim.var] = loops.start(number)
+    address = _in_ring(e, buffer, indices, alone)
+    if address is None:
+        with e.spoken(starts):
+            address = e.places.address(buffer, indices)
+    for step in steps:
+        address = address + step
+    return address
+
+
+def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, Value]) -> Value | None:
+    """The first address in a tile that a pipeline steps through; computed before the loop where it is the thread's alone."""
+    used = {var for index in indices if not isinstance(index, int) for var in variables(index)}
+    if buffer not in e.slots or is_packed(str(buffer.dtype)) or not used <= starts.keys():
+        return None
+    with e.spoken(starts):
+        lane = e.keep(e.places.tile_offset(buffer, indices), "copy_lane")
+    return Pointer(e.array(buffer), e.places.in_slot(buffer, lane))
+
+
+def _step(loops: NestLoops, buffer: Any, indices: list[Any], var: Any, weight: int, extent: int) -> int | None:
+    """What an address grows by while ``var`` grows by ``weight``; None where that is no constant."""
+    e = loops.e
+    grown = [_growth(e.facts, index, var) for index in indices]
+    strides = _strides(e, buffer, grown)
+    if strides is None:
+        return None
+    step = sum(growth * stride for growth, stride in zip(grown, strides) if growth) * weight
+    if abs(step) * extent >= _INT32_LIMIT:
+        return None
+    layout = e.layouts.memory.get(buffer) if buffer.scope().startswith("shared") else None
+    swizzle = layout.swizzle if layout is not None else None
+    if swizzle is not None:
+        rows = grown[swizzle.axis] * weight
+        if rows % (1 << (swizzle.shift + swizzle.bits)) or step % (1 << (swizzle.position + swizzle.bits)):
+            return None
+    return step
+
+
+def _growth(facts: Any, index: Any, var: Any) -> Any:
+    """What an index grows by while ``var`` grows by one."""
+    return 0 if isinstance(index, int) else as_int(facts.simplify(substitute(index, {var: var + 1}) - index))
+
+
+def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:
+    """The stride of each axis that matters; None where there is no such number."""
+    if is_packed(str(buffer.dtype)) or not all(isinstance(growth, int) for growth in grown):
+        return None
+    if not buffer.scope().startswith("shared"):
+        strides = element_strides(buffer)
+        known = all(isinstance(stride, int) for growth, stride in zip(grown, strides) if growth)
+        return strides if known else None
+    layout = e.layouts.memory.get(buffer) or row_major([as_int(size) for size in buffer.shape])
+    if not isinstance(layout, TileLayout) or any(growth and len(modes) != 1 for growth, modes in zip(grown, layout.modes)):
+        return None
+    return [modes[0][1] if modes else 0 for modes in layout.modes]

@@ -6,8 +6,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
-from tilelang.target.cuda.codegen.nest_places import NestPlaces, StageKey
-from tilelang.target.cuda.codegen.nest_steps import stepped_address
+from tilelang.target.cuda.codegen.nest_places import NestPlaces, StageKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import register_form
 from tilelang.target.cuda.ir.access import READ, WRITE

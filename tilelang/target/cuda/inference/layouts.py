@@ -36,7 +36,7 @@ class Layouts:
         plans: how operators are done of which that decides layouts.
         scopes: the threads that run each node.
         reducers: fragments of which each thread has its own partial values.
-        own: nests that each thread runs for itself, its stores to memory included.
+        per_thread: nests that each thread runs for itself, its stores to memory included.
         conversions: copies that bring a fragment's elements to other places for some statements, with the error to raise where
             only some of the threads run one.
         origins: span of the statement that fixed a fragment.
@@ -49,7 +49,7 @@ class Layouts:
     scopes: Mapping[Any, ThreadScope] = field(default_factory=dict)
     reducers: Mapping[Any, str] = field(default_factory=dict)
     origins: Mapping[Any, Any] = field(default_factory=dict)
-    own: Set[Any] = field(default_factory=set)
+    per_thread: Set[Any] = field(default_factory=set)
     conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
 
     def frozen(self) -> Layouts:

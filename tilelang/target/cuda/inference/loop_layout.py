@@ -8,6 +8,7 @@ position must equal a given index, and a guard drops all other positions.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,10 +40,7 @@ class Dimension:
     @property
     def size(self) -> int:
         """Positions that the modes cover."""
-        total = 1
-        for mode in self.modes:
-            total *= mode.extent
-        return total
+        return math.prod(mode.extent for mode in self.modes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +58,8 @@ class LoopLayout:
     @property
     def threads(self) -> int:
         """Threads that take part; they are numbered from 0 without gaps."""
-        total = 1
-        for modes in (*(dim.modes for dim in self.dims), self.replicas):
-            for mode in modes:
-                total *= mode.extent if mode.unit == THREAD else 1
-        return total
+        modes = (mode for modes in (*(dim.modes for dim in self.dims), self.replicas) for mode in modes)
+        return math.prod(mode.extent for mode in modes if mode.unit == THREAD)
 
     @functools.cached_property
     def digits(self) -> dict[int, list[tuple[Digit, int]]]:
@@ -164,7 +159,7 @@ def _over_replicas(axis: Any, replicas: tuple[Mode, ...]) -> tuple[Dimension, tu
     """An axis distributed over replica threads, the rest of it over registers."""
     left, modes, remaining = axis.extent, [], []
     for mode in replicas:
-        common = _gcd(left, mode.extent)
+        common = math.gcd(left, mode.extent)
         if common > 1:
             modes.append(on_thread(common, mode.stride))
             left //= common
@@ -223,10 +218,7 @@ def _thread_shares(extents: Sequence[int], threads: int) -> list[int]:
             each = -(-extent // share)
             steps *= each
             waste += each * share - extent
-        used = 1
-        for share in shares:
-            used *= share
-        score = (steps, 0 if threads % used == 0 else 1, waste)
+        score = (steps, 0 if threads % math.prod(shares) == 0 else 1, waste)
         if best is None or score < best[0]:
             best = (score, shares)
     return best[1]
@@ -236,7 +228,7 @@ def _choices(extents: list[int], threads: int) -> list[list[int]]:
     if not extents:
         return [[]]
     extent = extents[0]
-    options = {_gcd(extent, threads), _largest_divisor(extent, threads), min(extent, threads)}
+    options = {math.gcd(extent, threads), _largest_divisor(extent, threads), min(extent, threads)}
     found = []
     for share in sorted(options, reverse=True):
         found += [[share, *rest] for rest in _choices(extents[1:], threads // share)]
@@ -245,12 +237,6 @@ def _choices(extents: list[int], threads: int) -> list[list[int]]:
 
 def _largest_divisor(number: int, limit: int) -> int:
     return next(count for count in range(min(limit, number), 0, -1) if number % count == 0)
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
 
 
 # From a loop to the fragments that it touches ------------------------------------------------------------------------
@@ -267,9 +253,7 @@ def fragment_from_loop(shape: Sequence[int], access: Access, loop: LoopLayout) -
             terms = form.radix()
         except NotMixedRadix:
             return None
-        size = 1
-        for term in terms:
-            size *= term.extent
+        size = math.prod(term.extent for term in terms)
         if size < extent or form.offset != 0:
             if terms:
                 return None
@@ -394,7 +378,7 @@ def _threads_agree(
         covered *= extent
         parts.setdefault(digit, []).append((low, extent))
     axes = [mode for modes in layout.modes for mode in modes if mode.unit == THREAD]
-    if covered != _count(axes):
+    if covered != math.prod(mode.extent for mode in axes):
         return False
     chosen = [gap for digits in loop.digits.values() for digit, _ in digits for gap in _unused(digit, parts)]
     if every_copy:
@@ -405,13 +389,6 @@ def _threads_agree(
 def _unused(digit: Digit, parts: Mapping[Digit, list[tuple[int, int]]]) -> list[Mode]:
     """The thread modes of a digit that ``parts`` leave out: the threads along them run other iterations, or none."""
     return _gaps(digit, sorted(parts.get(digit, []))) if digit.unit == THREAD else []
-
-
-def _count(modes: Sequence[Mode]) -> int:
-    total = 1
-    for mode in modes:
-        total *= mode.extent
-    return total
 
 
 def _offsets(modes: Sequence[Mode]) -> set[int]:

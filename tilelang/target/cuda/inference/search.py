@@ -187,7 +187,7 @@ def _ways_out(state: _State, node: Any, buffer: Any, reason: LayoutConflictError
     for choice in _choices(state, node, buffer):
         if not family & set(choice.conflicts.get(node, ())):
             yield choice
-    for new in _copies(state, node, buffer) if node not in state.layouts.own else ():
+    for new in _copies(state, node, buffer) if node not in state.layouts.per_thread else ():
         way, stands_for_it = state.rewriting(new, reason), new.renewed.get(node, node)
         left = {way.problem.tree.root_of(other) for other in way.conflicts.get(stands_for_it, ())}
         if not left & {*family, *new.copies.values()}:

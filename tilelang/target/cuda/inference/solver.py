@@ -9,8 +9,9 @@ there is a conflict, which other choices or copies of the fragment resolve (:mod
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated
-from tilelang.layout.fragment import REGISTER, FragmentLayout
+from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.scratch import ARRAY
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.inference.layouts import Layouts
@@ -35,7 +36,7 @@ from tilelang.target.cuda.inference.loop_layout import (
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.shared_layouts import choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
-from tilelang.target.cuda.inference.worklist import Worklist
+from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
@@ -82,11 +83,11 @@ def _traffic(node: Parallel) -> tuple[int, int]:
 class _Solver:
     def __init__(self, problem: Problem, choices: Choices):
         self.problem, self.choices, self.tree, self.facts = problem, choices, problem.tree, problem.facts
-        own = {node for node, is_own in problem.private.items() if is_own}
-        self.out = Layouts(own=own, scopes=dict(problem.scopes), reducers=dict(problem.reducers))
+        per_thread = {node for node, is_own in problem.private.items() if is_own}
+        self.out = Layouts(per_thread=per_thread, scopes=dict(problem.scopes), reducers=dict(problem.reducers))
         self.requested: dict[Any, Any] = {}  # swizzles that the user asks for, whichever
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
-        self.nest_work, self.operator_work = Worklist(problem.nests), Worklist(problem.operators)
+        self.nest_work, self.operator_work = _Worklist(problem.nests), _Worklist(problem.operators)
 
     # The order of the solve --------------------------------------------------------------------------------------------
 
@@ -368,9 +369,39 @@ def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> Fragment
 
 def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:
     """Whether each of the first threads holds the whole tile."""
-    return layout is not None and is_private(layout) and threads <= layout.threads
+    return layout is not None and is_whole(layout, threads)
 
 
-def is_private(layout: FragmentLayout) -> bool:
-    """Whether every thread that holds anything holds the whole tile, so that any index is at hand."""
-    return all(mode.unit == REGISTER for modes in layout.modes for mode in modes)
+class _Worklist:
+    """Items of which some are marked to be visited, in their order; at first all are.
+
+    A solve that visits only what may have changed takes the same decisions as one that visits everything each time, as long as
+    visiting an item twice without a mark in between gives the same.
+    """
+
+    def __init__(self, items: Iterable[Any]):
+        self.items = list(items)
+        self.places = {item: place for place, item in enumerate(self.items)}
+        self.due = list(range(len(self.items)))
+        self.marked = set(self.due)
+
+    def mark(self, items: Iterable[Any]) -> None:
+        """Items to visit (again)."""
+        for item in items:
+            place = self.places[item]
+            if place not in self.marked:
+                self.marked.add(place)
+                heapq.heappush(self.due, place)
+
+    def sweep(self) -> Iterator[Any]:
+        """The marked items; one that is marked meanwhile comes in this sweep if it lies ahead, in the next one if behind."""
+        behind, last = [], -1
+        while self.due:
+            place = heapq.heappop(self.due)
+            if place <= last:
+                behind.append(place)
+                continue
+            last = place
+            self.marked.discard(place)
+            yield self.items[place]
+        self.due = behind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -164,9 +165,7 @@ def least_width(nest: Nest) -> int:
 
 def shrink_to_threads(width: int, extents: Sequence[int], threads: int, least: int = 1) -> int:
     """A narrower vector, but no less than ``least`` elements, where the wide one would leave threads idle."""
-    total = 1
-    for extent in extents:
-        total *= extent
+    total = math.prod(extents)
     while width > least and total // width < threads:
         width //= 2
     return width

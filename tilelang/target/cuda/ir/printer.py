@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Union
 
 from tilelang.dtypes import canonical
 from tilelang.target.cuda.ir import instructions as op
@@ -27,6 +27,7 @@ _BITWISE = frozenset({"|", "^", "&", "<<", ">>", "||"})
 """Operators whose operands stand in parentheses, as readers do not know their precedence by heart."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_QUALIFIED = re.compile(r"\btl::\w+")
 
 
 class Line(str):
@@ -47,17 +48,23 @@ def _of(code: Any, text: str) -> Line:
     return line
 
 
+Statement = Union[str, op.Instruction]
+"""A barrier: an instruction, or its text."""
+
+
 class Printer:
     """Prints code.
 
     Attributes:
         names: variables, parameters and arrays that it has written.
         functions: device functions that it has called.
+        types: element types that it has written.
     """
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.functions: set[str] = set()
+        self.types: set[str] = set()
 
     # Values ------------------------------------------------------------------------------------------------------------
 
@@ -69,6 +76,17 @@ class Printer:
     def values(self, values: Iterable[v.Value]) -> str:
         """Some values, as the arguments of a call."""
         return ", ".join(map(self.value, values))
+
+    def type(self, dtype: str) -> str:
+        """The C++ type of an element."""
+        text = c_type(dtype)
+        self.types.add(text)
+        return text
+
+    def value_type(self, dtype: str) -> str:
+        """The C++ type of a value outside of memory."""
+        self.types.add(value_type(dtype))
+        return value_type(dtype)
 
     def called(self, function: str, *arguments: str) -> str:
         """The text of a call."""
@@ -85,6 +103,7 @@ class Printer:
 
     def _verbatim(self, value: v.Verbatim) -> tuple[str, int]:
         self.names.update(_IDENTIFIER.findall(value.text))
+        self.functions.update(_QUALIFIED.findall(value.text))
         return value.text, _POSTFIX
 
     def _binary(self, value: v.Binary) -> tuple[str, int]:
@@ -102,14 +121,21 @@ class Printer:
         return "{} ? {} : {}".format(*parts), _SELECT
 
     def _convert(self, value: v.Convert) -> tuple[str, int]:
-        return f"{c_type(value.dtype)}({self.value(value.operand)})", _POSTFIX
+        return f"{self.type(value.dtype)}({self.value(value.operand)})", _POSTFIX
 
     def _call(self, value: v.Call) -> tuple[str, int]:
         function = value.function
         self.functions.add(function)
         if value.templates:
-            function += f"<{', '.join(map(_template, value.templates))}>"
+            function += f"<{', '.join(map(self._template, value.templates))}>"
         return f"{function}({self.values(value.arguments)})", _POSTFIX
+
+    def _template(self, argument: Any) -> str:
+        if isinstance(argument, v.Type):
+            return word_type(argument.bytes) if argument.bytes else self.type(argument.dtype)
+        if isinstance(argument, str):
+            self.functions.add(argument)
+        return str(argument).lower() if isinstance(argument, bool) else str(argument)
 
     def _element(self, value: v.Element) -> tuple[str, int]:
         base, index = self.value(value.array), self.value(value.index)
@@ -127,7 +153,7 @@ class Printer:
         return base + text, _SUM if offsets else _POSTFIX
 
     def _cast(self, value: v.Cast) -> tuple[str, int]:
-        kind = word_type(value.bytes) if value.bytes else _CAST_TYPES.get(value.dtype) or c_type(value.dtype)
+        kind = word_type(value.bytes) if value.bytes else _CAST_TYPES.get(value.dtype) or self.type(value.dtype)
         return f"reinterpret_cast<{'const ' * value.constant}{kind}*>({self.value(value.pointer)})", _POSTFIX
 
     def word(self, value: v.Word, constant: bool = True) -> str:
@@ -137,7 +163,7 @@ class Printer:
 
     # Code --------------------------------------------------------------------------------------------------------------
 
-    def lines(self, code: Any, indent: int = 1, barrier: str = "__syncthreads();") -> Iterator[str]:
+    def lines(self, code: Any, indent: int = 1, barrier: Statement = "__syncthreads();") -> Iterator[str]:
         """The lines of some code; ``barrier`` is that of the threads that run it."""
         pad = _INDENT * indent
         structure = _STRUCTURE.get(type(code))
@@ -154,14 +180,14 @@ class Printer:
         found = _INSTRUCTIONS[type(code)](self, code)
         return [found] if isinstance(found, str) else found
 
-    def _items(self, items: Iterable[Any], indent: int, barrier: str) -> Iterator[str]:
+    def _items(self, items: Iterable[Any], indent: int, barrier: Statement) -> Iterator[str]:
         for item in items:
             yield from self.lines(item, indent, barrier)
 
-    def _leaf(self, code: Leaf, indent: int, barrier: str) -> Iterator[str]:
+    def _leaf(self, code: Leaf, indent: int, barrier: Statement) -> Iterator[str]:
         return self._items(code.body, indent, barrier)
 
-    def _block(self, code: Block, indent: int, barrier: str) -> Iterator[str]:
+    def _block(self, code: Block, indent: int, barrier: Statement) -> Iterator[str]:
         if not code.scoped:
             yield from self._items(code.items, indent, barrier)
             return
@@ -169,18 +195,19 @@ class Printer:
         yield from self._items(code.items, indent + 1, barrier)
         yield _INDENT * indent + "}"
 
-    def _barrier(self, code: Barrier, indent: int, barrier: str) -> Iterator[str]:
+    def _barrier(self, code: Barrier, indent: int, barrier: Statement) -> Iterator[str]:
         pad = _INDENT * indent
-        yield from [pad + "tl::fence_proxy_async();"] * code.fence
-        yield pad + barrier
+        if code.fence:
+            yield f"{pad}{self.called('tl::fence_proxy_async')};"
+        yield pad + (barrier if isinstance(barrier, str) else self.instruction(barrier)[0])
 
-    def _wait(self, code: Wait, indent: int, barrier: str) -> Iterator[str]:
-        yield f"{_INDENT * indent}tl::cp_async_wait<{code.pending}>();"
+    def _wait(self, code: Wait, indent: int, barrier: Statement) -> Iterator[str]:
+        yield _INDENT * indent + self._statement("tl::cp_async_wait", templates=(code.pending,))
 
-    def _jump(self, code: Jump, indent: int, barrier: str) -> Iterator[str]:
+    def _jump(self, code: Jump, indent: int, barrier: Statement) -> Iterator[str]:
         yield f"{_INDENT * indent}{code.keyword};"
 
-    def _loop(self, code: LoopCode, indent: int, barrier: str) -> Iterator[str]:
+    def _loop(self, code: LoopCode, indent: int, barrier: Statement) -> Iterator[str]:
         pad = _INDENT * indent
         if code.unroll is not None:
             yield f"{pad}#pragma unroll{f' {code.unroll}' if code.unroll else ''}"
@@ -193,7 +220,7 @@ class Printer:
             return f"while ({self.value(code.condition)})"
         first = ", ".join(f"{self.value(name)} = {self.value(start)}" for name, start in code.counters)
         advance = ", ".join(self._step(name, following) for name, following in code.advance)
-        return f"for ({value_type(code.dtype)} {first}; {self.value(code.condition)}; {advance})"
+        return f"for ({self.value_type(code.dtype)} {first}; {self.value(code.condition)}; {advance})"
 
     def _step(self, name: v.Name, following: v.Value) -> str:
         text = self.value(name)
@@ -202,7 +229,7 @@ class Printer:
             return f"++{text}" if one else f"{text} {following.op}= {self.value(following.right)}"
         return f"{text} = {self.value(following)}"
 
-    def _branch(self, code: BranchCode, indent: int, barrier: str) -> Iterator[str]:
+    def _branch(self, code: BranchCode, indent: int, barrier: Statement) -> Iterator[str]:
         pad, condition = _INDENT * indent, self.value(code.condition)
         then = list(self.lines(code.then, indent + 1, barrier))
         short = f"{pad}if ({condition}) {then[0].strip()}" if len(then) == 1 else ""
@@ -216,8 +243,8 @@ class Printer:
             yield from self.lines(code.otherwise, indent + 1, barrier)
         yield pad + "}"
 
-    def _scope(self, code: ScopeCode, indent: int, barrier: str) -> Iterator[str]:
-        own = "" if code.barrier is None else self.instruction(code.barrier)[0]
+    def _scope(self, code: ScopeCode, indent: int, barrier: Statement) -> Iterator[str]:
+        own = "" if code.barrier is None else code.barrier
         if code.condition is None:
             yield from self.lines(code.body, indent, own)
             return
@@ -228,16 +255,16 @@ class Printer:
     # Instructions ------------------------------------------------------------------------------------------------------
 
     def _define(self, code: op.Define) -> str:
-        kind = code.dtype if code.dtype in _VECTORS else value_type(code.dtype)
+        kind = code.dtype if code.dtype in _VECTORS else self.value_type(code.dtype)
         return f"{'const ' * code.constant}{kind} {self.value(code.name)} = {self.value(code.value)};"
 
     def _define_pointer(self, code: op.DefinePointer) -> str:
-        return f"{'const ' * code.constant}{c_type(code.array.dtype)}* {self.value(code.array)} = {self.value(code.value)};"
+        return f"{'const ' * code.constant}{self.type(code.array.dtype)}* {self.value(code.array)} = {self.value(code.value)};"
 
     def _declare_array(self, code: op.DeclareArray) -> str:
         align = f"alignas({code.alignment}) " if code.alignment else ""
         first = f" = {{{self.values(code.values)}}}" if code.values or code.zero else ""
-        return f"{align}{'const ' * code.constant}{c_type(code.array.dtype)} {self.value(code.array)}[{code.count}]{first};"
+        return f"{align}{'const ' * code.constant}{self.type(code.array.dtype)} {self.value(code.array)}[{code.count}]{first};"
 
     def _assign(self, code: op.Assign) -> str:
         value, place = self.value(code.value), code.place
@@ -288,13 +315,8 @@ def _number(printer: Printer, value: v.Number) -> tuple[str, int]:
 
 def _literal(printer: Printer, value: v.Literal) -> tuple[str, int]:
     text = literal(value.value, value.dtype)
+    printer.type(value.dtype)
     return text, _SUM if text.startswith("-") else _POSTFIX
-
-
-def _template(argument: Any) -> str:
-    if isinstance(argument, v.Type):
-        return word_type(argument.bytes) if argument.bytes else c_type(argument.dtype)
-    return str(argument).lower() if isinstance(argument, bool) else str(argument)
 
 
 def quoted(text: str) -> str:
@@ -330,7 +352,7 @@ _VALUES: Mapping[type, Callable[[Printer, Any], tuple[str, int]]] = {
     v.Zeros: lambda printer, value: (f"{word_type(value.bytes)}{{}}", _POSTFIX),
 }
 
-_STRUCTURE: Mapping[type, Callable[[Printer, Any, int, str], Iterator[str]]] = {
+_STRUCTURE: Mapping[type, Callable[[Printer, Any, int, Statement], Iterator[str]]] = {
     Leaf: Printer._leaf,
     Block: Printer._block,
     Barrier: Printer._barrier,
@@ -355,7 +377,7 @@ def _call(function: str, *fields: str, **templates: str) -> Callable[[Printer, A
 
 _INSTRUCTIONS: Mapping[type, Callable[[Printer, Any], str]] = {
     op.Define: Printer._define,
-    op.Declare: lambda printer, code: f"{value_type(code.dtype)} {printer.value(code.name)};",
+    op.Declare: lambda printer, code: f"{printer.value_type(code.dtype)} {printer.value(code.name)};",
     op.DefinePointer: Printer._define_pointer,
     op.DeclareArray: Printer._declare_array,
     op.Assign: Printer._assign,

@@ -135,10 +135,7 @@ def plan_copy(
         swizzle=panel_bytes_of(layout, dtype.bits) or 0,
     )
     boxes = tuple(_boxes(outer, axes, inner, box, layout))
-    count = dtype.bytes
-    for extent in (int(extent) for extent in inner.shape):
-        count *= extent
-    return TmaPlan(load, outer, inner, layout, spec, boxes, count)
+    return TmaPlan(load, outer, inner, layout, spec, boxes, dtype.bytes * prod(map(int, inner.shape)))
 
 
 def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None:

@@ -13,6 +13,7 @@ writes what the other touches; tiles that a producer loads have a version for ea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -140,13 +141,8 @@ def operands_of(op: Any) -> tuple[set[Any], set[Any]]:
 
 def _registers(buffers: Iterable[Any], threads: int) -> int:
     """Registers of a thread that the fragments among some buffers take."""
-    bits = 0
-    for buffer in buffers:
-        if buffer.scope() == FRAGMENT:
-            elements = canonical(str(buffer.dtype)).bits
-            for extent in buffer.shape:
-                elements *= int(extent)
-            bits += elements
+    fragments = (buffer for buffer in buffers if buffer.scope() == FRAGMENT)
+    bits = sum(canonical(str(buffer.dtype)).bits * math.prod(map(int, buffer.shape)) for buffer in fragments)
     return bits // (32 * threads)
 
 

@@ -6,6 +6,7 @@ only this loop reads: a producer can then run ahead of the consumers by as many 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -313,7 +314,4 @@ def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]]) -> list[Feed]:
 
 
 def _tile_bytes(region: Any) -> int:
-    total = canonical(region.dtype).bytes
-    for extent in region.extents:
-        total *= int(extent)
-    return total
+    return canonical(region.dtype).bytes * math.prod(map(int, region.extents))

@@ -25,11 +25,11 @@ class Slots:
 
     def await_full(self, place: Place) -> Any:
         """Waits for the tiles of an iteration."""
-        return call("tl::mbarrier_wait", address(element(self.full, place.slot)), place.lap)
+        return call("tl::mbarrier_wait", address(element(self.full, place.slot)), place.parity)
 
     def await_empty(self, place: Place) -> Any:
         """Waits until an iteration's slot is free."""
-        return call("tl::mbarrier_wait", address(element(self.empty, place.slot)), 1 - place.lap)
+        return call("tl::mbarrier_wait", address(element(self.empty, place.slot)), 1 - place.parity)
 
     def release(self, slot: Any) -> Any:
         """A warp is done with a slot."""
@@ -42,11 +42,11 @@ class Place:
 
     Attributes:
         slot: the version of the buffers that is in use.
-        lap: parity of the phase of ``full`` that this iteration completes.
+        parity: of the phase of ``full`` that this iteration completes.
     """
 
     slot: Any
-    lap: Any
+    parity: Any
     stages: int
 
     def before(self) -> Any:
@@ -65,28 +65,28 @@ class Counter:
         self.ring = ring
         name = ring.loop.loop_var.name
         self.slot = ir.decl_buffer((1,), "int32", f"{role}_{name}_slot", scope="local.var", layout=None)
-        self.lap = ir.decl_buffer((1,), "int32", f"{role}_{name}_lap", scope="local.var", layout=None)
+        self.parity = ir.decl_buffer((1,), "int32", f"{role}_{name}_parity", scope="local.var", layout=None)
 
     def bind(self) -> tuple[list[Any], Place]:
         """Statements that begin an iteration, and its place."""
-        slot, lap = ir.Var("slot", "int32"), ir.Var("lap", "int32")
-        return [ir.Bind(slot, value(self.slot)), ir.Bind(lap, value(self.lap))], Place(slot, lap, self.ring.stages)
+        slot, parity = ir.Var("slot", "int32"), ir.Var("parity", "int32")
+        return [ir.Bind(slot, value(self.slot)), ir.Bind(parity, value(self.parity))], Place(slot, parity, self.ring.stages)
 
     def now(self) -> Place:
         """The place of the next iteration, outside of the loop."""
-        return Place(value(self.slot), value(self.lap), self.ring.stages)
+        return Place(value(self.slot), value(self.parity), self.ring.stages)
 
     def start(self) -> list[Any]:
         """Statements at the beginning of the role."""
         zero = ir.IntImm("int32", 0)
-        buffers = (self.slot, self.lap)
+        buffers = (self.slot, self.parity)
         return [*map(ir.AllocBuffer, buffers), *(ir.BufferStore(buffer, zero, [0]) for buffer in buffers)]
 
     def step(self) -> list[Any]:
         """Statements at the end of an iteration."""
         wrap = [
             ir.BufferStore(self.slot, ir.IntImm("int32", 0), [0]),
-            ir.BufferStore(self.lap, 1 - value(self.lap), [0]),
+            ir.BufferStore(self.parity, 1 - value(self.parity), [0]),
         ]
         following = ir.BufferStore(self.slot, value(self.slot) + 1, [0])
         return [following, ir.IfThenElse(value(self.slot) >= self.ring.stages, block(wrap), None)]

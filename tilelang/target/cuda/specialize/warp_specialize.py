@@ -25,7 +25,7 @@ from tilelang.ir.visit import walk
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.specialize.consumer import ConsumerPart, registers_of
 from tilelang.target.cuda.specialize.producer import ProducerPart
-from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, find_rings, is_hint, statements
+from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, buffers_of, find_rings, is_hint, statements
 from tilelang.target.cuda.specialize.ring_code import Slots, block
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import WARP_ROLE
@@ -94,20 +94,19 @@ class _Splitter:
 
     def _shared_part(self, top: list[Any]) -> tuple[list[Any], list[Any]]:
         """What both roles run: allocations, hints, and scalars computed before anything happens."""
-        setup = set(self.usage.setup)
+        setup, versioned = set(self.usage.setup), {old for slots in self.slots.values() for old in slots.versions}
         before, rest = [], []
         for stmt in top:
             if isinstance(stmt, ir.AllocBuffer):
-                if stmt.buffer not in self._versioned():
+                if stmt.buffer not in versioned:
                     before.append(stmt)
-            elif is_hint(stmt) or stmt in setup:
+            elif is_hint(stmt):
+                before += [] if buffers_of(stmt) & versioned else [stmt]
+            elif stmt in setup:
                 before.append(stmt)
             else:
                 rest.append(stmt)
         return before, rest
-
-    def _versioned(self) -> set[Any]:
-        return {old for slots in self.slots.values() for old in slots.versions}
 
     def _registers(self, body: Any) -> tuple[bool, int, int]:
         """(no reallocation, registers of a producer thread, of a consumer thread)."""

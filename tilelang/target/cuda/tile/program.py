@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
@@ -49,10 +50,7 @@ class Kernel:
     @property
     def thread_count(self) -> int:
         """Threads a block."""
-        total = 1
-        for _, extent in self.threads:
-            total *= extent
-        return total
+        return math.prod(extent for _, extent in self.threads)
 
     @property
     def cluster_dims(self) -> tuple[int, int, int]:

@@ -16,8 +16,7 @@ from pathlib import Path
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
 from tilelang.target.cuda.toolchain.locate import template_directory, tool
 from tilelang.target.cuda.toolchain.nvrtc import SOURCE_NAME
-from tilelang.target.cuda.toolchain.records import DeviceBinary
-from tilelang.target.cuda.toolchain.resources import parse_resources
+from tilelang.target.cuda.toolchain.records import DeviceBinary, parse_resources
 
 _RELEASE = re.compile(r"\bV(\d+\.\d+\.\d+)")
 _TIMEOUT_SECONDS = 600

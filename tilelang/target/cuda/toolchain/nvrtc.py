@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
 from tilelang.target.cuda.toolchain.locate import cuda_include_directory, nvrtc_library, template_directory
-from tilelang.target.cuda.toolchain.records import DeviceBinary
-from tilelang.target.cuda.toolchain.resources import parse_resources
+from tilelang.target.cuda.toolchain.records import DeviceBinary, parse_resources
 
 SOURCE_NAME = "device_kernel.cu"
 """What messages and line information call the source."""

@@ -1,8 +1,9 @@
-"""What a device compiler gives back."""
+"""What a device compiler gives back, and what a kernel occupies by the report of ``ptxas -v``, which names spills."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -52,3 +53,25 @@ class DeviceBinary:
     options: tuple[str, ...] = ()
     log: str = ""
     seconds: float = 0.0
+
+
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_NUMBERS = {
+    "stack_bytes": re.compile(r"(\d+) bytes stack frame"),
+    "spill_store_bytes": re.compile(r"(\d+) bytes spill stores"),
+    "spill_load_bytes": re.compile(r"(\d+) bytes spill loads"),
+    "registers": re.compile(r"Used (\d+) registers"),
+    "barriers": re.compile(r"used (\d+) barriers"),
+    "shared_bytes": re.compile(r"(\d+) bytes smem"),
+}
+
+
+def parse_resources(log: str) -> Mapping[str, KernelResources]:
+    """Kernel symbol -> resources, from a log that holds the report."""
+    parts = _ENTRY.split(log)
+    return {name: _read(text) for name, text in zip(parts[1::2], parts[2::2])}
+
+
+def _read(text: str) -> KernelResources:
+    found = {name: pattern.search(text) for name, pattern in _NUMBERS.items()}
+    return KernelResources(**{name: int(match.group(1)) for name, match in found.items() if match})

@@ -14,7 +14,7 @@ from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.tileop.thread import intrinsic_name
 
 
-def foreign_entry(kernel: Kernel) -> str | None:
+def source_entry(kernel: Kernel) -> str | None:
     """The symbol of a kernel of ``T.CUDASourceCodeKernel``; None of any other."""
     for stmt in walk(kernel.body):
         if isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "source_kernel":
@@ -22,7 +22,7 @@ def foreign_entry(kernel: Kernel) -> str | None:
     return None
 
 
-def foreign_launch(kernel: Kernel, symbol: str, grid: tuple) -> KernelLaunch:
+def source_launch(kernel: Kernel, symbol: str, grid: tuple) -> KernelLaunch:
     """Its launch: all arguments of the program in order, then the dynamic sizes."""
     params = kernel_params(kernel.func)
     args = [("tensor" if param.kind == "tensor" else "scalar", param.name) for param in params]

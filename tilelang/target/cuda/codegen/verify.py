@@ -1,0 +1,123 @@
+"""What holds of a program after each step of the pipeline, as checks that tests run on every kernel.
+
+A check that fails is a defect of the step before it. The proofs that layouts fit and that barriers suffice run in every
+compilation (``inference/verify.py``, ``schedule/verify.py``); what is here would show in the end as a missing name or a wrong
+launch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.cuda.codegen.kernel import KernelState, defined_names, dimension_variables
+from tilelang.target.cuda.inference import verify as layouts
+from tilelang.target.cuda.ir.code import leaves, owner
+from tilelang.target.cuda.ir.verify import names_are_defined
+from tilelang.target.cuda.operators import is_implemented
+from tilelang.target.cuda.tile.tree import FRAGMENT, SHARED, Operator, Parallel, Scalar, walk
+from tilelang.tileop import is_tile_op
+
+_VECTOR_BYTES = 16
+
+
+def program(func: Any) -> None:
+    """Statements use no variable and no buffer that nothing defines."""
+    _check_names(func.body, {*func.params, *dimension_variables(func)})
+
+
+def _of_each(check: Callable[[KernelState], None]) -> Callable[[Any], None]:
+    """A check of one kernel as that of all kernels of a program."""
+
+    @functools.wraps(check)
+    def of_all(kernels: Any) -> None:
+        for state in kernels.states:
+            check(state)
+
+    return of_all
+
+
+@_of_each
+def statements(state: KernelState) -> None:
+    """A kernel's statements are the same kind of program, without launch axes."""
+    kernel = state.kernel
+    axes = (var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads))
+    _check_names(
+        kernel.body, {*kernel.func.params, *dimension_variables(kernel.func), *axes, *(var for var, _ in kernel.bindings)}
+    )
+    assert not any(isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent" for stmt in walk_statements(kernel.body))
+
+
+def _check_names(body: Any, known: set[Any]) -> None:
+    defined = known | {var for stmt in walk_statements(body) for var in _defined_by(stmt)}
+    for stmt in walk_statements(body):
+        for expr in statement_exprs(stmt):
+            for var in (part for part in walk_expr(expr) if isinstance(part, ir.Var)):
+                assert var in defined, f"{var.name} is not defined: {stmt}"
+
+
+def _defined_by(stmt: Any) -> Iterator[Any]:
+    if isinstance(stmt, ir.For):
+        yield stmt.loop_var
+    elif isinstance(stmt, ir.Bind):
+        yield stmt.var
+    elif isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)):
+        yield stmt.buffer
+    elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key == "thread_extent":
+        yield stmt.node.var
+    for expr in statement_exprs(stmt):
+        yield from (part.var for part in walk_expr(expr) if isinstance(part, ir.Let))
+
+
+@_of_each
+def tree(state: KernelState) -> None:
+    """No tile operator is left as a call; nests have extents, and each operator a rule."""
+    for node in walk(state.tree.root):
+        if isinstance(node, Parallel):
+            assert all(isinstance(axis.extent, int) and axis.extent > 0 for axis in node.nest.axes), node.nest
+        elif isinstance(node, Operator):
+            assert is_implemented(node.op), node.op
+        elif isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate):
+            assert not is_tile_op(node.stmt.value), node.stmt
+
+
+@_of_each
+def inferred(state: KernelState) -> None:
+    """Every fragment and shared tile has a layout, every nest a distribution over its threads, and they fit each other."""
+    found = state.emitter.layouts
+    for buffer in state.tree.allocations:
+        assert buffer.scope() != FRAGMENT or buffer in found.fragments, buffer.name
+        assert buffer.scope() not in SHARED or buffer in found.memory, buffer.name
+    for node in walk(state.tree.root):
+        if isinstance(node, Parallel):
+            assert found.loops[node].threads <= found.scopes[node].count, node.nest
+    layouts.verify(state.tree, found)
+
+
+@_of_each
+def code(state: KernelState) -> None:
+    """Code uses no name that neither it nor the kernel around it defines."""
+    names_are_defined(state.code, defined_names(state))
+
+
+@_of_each
+def planned(state: KernelState) -> None:
+    """Every shared tile that code touches has aligned bytes inside the pool."""
+    places = state.plan.places
+    for offset, size in places.values():
+        assert 0 <= offset and offset + size <= state.plan.size
+    for storage in {owner(storage) for leaf in leaves(state.code) for storage in leaf.storages()}:
+        if storage.scope() in SHARED:
+            assert places[storage][0] % _VECTOR_BYTES == 0, storage.name
+
+
+@_of_each
+def written(state: KernelState) -> None:
+    """A launch passes one argument of a known type for each parameter."""
+    launch = state.launch
+    assert len(launch.args) == len(launch.arg_dtypes)
+    assert state.text == "" or launch.shared_bytes == state.plan.size
