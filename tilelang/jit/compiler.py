@@ -211,7 +211,7 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: 
         out_idx=request.out_idx,
         pass_configs=request.pass_configs,
         compile_flags=request.compile_flags,
-        toolchain={**toolchain(options.target.kind), **env.of_tools(options.target.kind)},
+        toolchain={**toolchain(options.target.kind, options.backend), **env.of_tools(options.target.kind)},
         options={"dump_ir": options.dump_ir, "space": options.space, **_files_of_user(func, options), **(metadata or {})},
     )
 

@@ -56,7 +56,7 @@ class CompileOptions:
             self.compile_flags,
             self.dump_ir,
             self.space,
-            tuple(sorted(toolchain(self.target.kind).items())),
+            tuple(sorted(toolchain(self.target.kind, self.backend).items())),
         )
 
 
@@ -137,10 +137,18 @@ def annotated_options(func: Any, options: CompileOptions) -> CompileOptions:
     )
 
 
-def toolchain(kind: str) -> Mapping[str, str]:
-    """Versions of the tools that a target kind runs, for the kernel key; a tool that is replaced meanwhile is another one."""
+def toolchain(kind: str, backend: str) -> Mapping[str, str]:
+    """Versions of the tools that a compilation runs, for the kernel key; a tool that is replaced meanwhile is another one.
+
+    Args:
+        kind: of the target.
+        backend: the execution backend; that of NVRTC alone has host code in Python, where all others of CUDA have C.
+
+    Raises:
+        ToolchainError: there is no C compiler, and the kernel needs one.
+    """
     tools = {"apache-tvm": package_version("apache-tvm")}
-    if kind in ("c", "cuda"):  # the host code of a CUDA kernel is C too
+    if kind == "c" or kind == "cuda" and backend != "nvrtc":
         tools["cc"] = executable_version(c_compiler(), "--version")
         tools["cc file"] = executable_content(c_compiler())
     if kind == "cuda":

@@ -39,7 +39,8 @@ def _found_compiler(chosen: str | None) -> str:
         found = shutil.which(candidate) if candidate else None
         if found is not None:
             return found
-    raise ToolchainError("no C compiler", 'install gcc or clang, or use target="llvm"')
+    without = 'without one, target="llvm" compiles for CPUs and execution_backend="nvrtc" for CUDA'
+    raise ToolchainError("no C compiler", f"install gcc or clang, or set TILELANG_CC; {without}")
 
 
 AT_ONCE = ("-z", "now")

@@ -237,10 +237,10 @@ def test_a_c_compiler_that_is_replaced_in_a_running_process_is_another_one(tmp_p
     compiler.write_text('#!/bin/sh\nexec cc "$@"\n')
     compiler.chmod(0o755)
     monkeypatch.setenv("TILELANG_CC", str(compiler))
-    before = toolchain("c")
-    assert toolchain("c") == before
+    before = toolchain("c", "tvm_ffi")
+    assert toolchain("c", "tvm_ffi") == before
     compiler.write_text('#!/bin/sh\nexec cc -O1 "$@"\n')
-    after = toolchain("c")
+    after = toolchain("c", "tvm_ffi")
     assert (after["cc"], after["cc file"] != before["cc file"]) == (before["cc"], True)
 
 
