@@ -18,6 +18,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.target.cpu.emit import REGISTER_LANES, seq
 from tilelang.target.cpu.legalize import extern_call
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
@@ -36,15 +37,16 @@ ON_STACK = "disable_lower_builtin"
 def place_buffers(program: CpuProgram, context: Any) -> CpuProgram:
     """The program with every allocation placed."""
     levels = _levels(program)
-    parts = tuple(_placed(part, levels[_name(part)]) for part in program.parts)
-    return replace(_placed(program, 0), parts=parts)
+    in_lines = not context.emits_c  # C text says it of each array
+    parts = tuple(_placed(part, levels[_name(part)], in_lines) for part in program.parts)
+    return replace(_placed(program, 0, in_lines), parts=parts)
 
 
-def _placed(program: CpuProgram, level: int) -> CpuProgram:
+def _placed(program: CpuProgram, level: int, in_lines: bool) -> CpuProgram:
     planner = _Planner()
     planner.stmt(program.func.body)
     offsets, size = planner.workspace()
-    func = program.func.with_body(_Placer(offsets, size, level).stmt(program.func.body))
+    func = program.func.with_body(_Placer(offsets, size, level, in_lines).stmt(program.func.body))
     helpers = (*program.helpers, "tl_workspace") if offsets else program.helpers
     return replace(program, func=func, helpers=helpers)
 
@@ -121,15 +123,33 @@ def _lines(size: Any) -> Any:
 
 
 class _Placer(StmtRewriter):
-    def __init__(self, offsets: dict[Any, Any], total: Any, level: int):
-        self.offsets = offsets
+    """Rewrites allocations.
+
+    Attributes:
+        in_lines: whether buffers on the stack are made to begin with a line of the cache. TVM aligns an array to
+            16 bytes at most, so that most accesses of a whole register would lie in two lines; an array of registers has theirs.
+    """
+
+    def __init__(self, offsets: dict[Any, Any], total: Any, level: int, in_lines: bool):
+        self.offsets, self.in_lines = offsets, in_lines
         self.level = constant(level, "int32")
         self.total = constant(total, "int64")
 
     def visit_AllocBuffer(self, node: Any) -> Any:
         offset = self.offsets.get(node.buffer)
+        if offset is None and self.in_lines and REGISTER_LANES not in node.annotations and buffer_bytes(node.buffer) >= _LINE:
+            return self._of_lines(node)
         if offset is None:
             return ir.AllocBuffer(node.buffer, {**node.annotations, ON_STACK: ir.IntImm("bool", 1)}, node.span)
         pointer = ir.ir.PointerType(ir.ir.PrimType(str(node.buffer.dtype)))
         data = extern_call("tl_workspace", [self.total, constant(offset, "int64"), self.level], pointer, pure=False)
         return ir.DeclBuffer(node.buffer, data=data, span=node.span)
+
+    def _of_lines(self, node: Any) -> Any:
+        """The buffer in an array of vectors as long as a line."""
+        count = math.ceil(buffer_bytes(node.buffer) / _LINE)
+        lines = ir.decl_buffer((count,), "float32x16", name=f"{node.buffer.name}_lines", layout=None, data_alignment=_LINE)
+        pointer = ir.pointer_type(str(node.buffer.dtype))
+        data = ir.Call(ir.Op.get("tirx.reinterpret"), [ir.buffer_data(lines)], ret_ty=pointer)
+        allocation = ir.AllocBuffer(lines, {ON_STACK: ir.IntImm("bool", 1)})
+        return seq(allocation, ir.DeclBuffer(node.buffer, data=data, span=node.span))
