@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from testing.mutation.suite import SURVIVED, UNREACHED, judge_all, right_seeds, sample
+from testing.mutation.suite import SURVIVED, UNREACHED, judge_all, right_programs, sample
 
 
 def main() -> int:
@@ -14,12 +14,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="dev.py mutate", description="changes the CUDA compiler, one line at a time")
     parser.add_argument("--count", type=int, default=50, help="how many changes")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--programs", type=int, default=40, help="random programs that each change meets")
+    parser.add_argument("--programs", type=int, default=200, help="random programs to choose from")
+    parser.add_argument("--most", type=int, default=15, help="programs, of those that run its line, that each change meets")
     options = parser.parse_args()
-    seeds = right_seeds(options.programs)
-    print(f"seeds of programs: {seeds}", flush=True)
+    programs = right_programs(options.programs)
+    print(f"seeds of programs: {min(programs.lines)} to {max(programs.lines)}", flush=True)
     counts: Counter[str] = Counter()
-    for verdict in judge_all(sample(options.count, options.seed), seeds):
+    for verdict in judge_all(sample(options.count, options.seed), programs, options.most):
         counts[verdict.how] += 1
         mutant = verdict.mutant
         print(f"{verdict.how}: {mutant.module}:{mutant.line}: {mutant.text[:120]}", flush=True)

@@ -1,19 +1,23 @@
-"""Whether a line was executed."""
+"""Which lines of the compiler a program runs."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Collection
 from types import FrameType
 from typing import Any
 
 
 class Lines:
-    """Watches one line of a file; no other code is traced by line."""
+    """Watches some files, while it is entered; no other code is traced by line.
 
-    def __init__(self, path: Path, line: int):
-        self.file, self.line = str(path), line
-        self.reached = False
+    Attributes:
+        found: file and number of each line that was executed.
+    """
+
+    def __init__(self, files: Collection[str]):
+        self.files = frozenset(files)
+        self.found: set[tuple[str, int]] = set()
 
     def __enter__(self) -> Lines:
         sys.settrace(self._call)
@@ -23,11 +27,8 @@ class Lines:
         sys.settrace(None)
 
     def _call(self, frame: FrameType, event: str, _: Any) -> Any:
-        if self.reached or frame.f_code.co_filename != self.file:
-            return None
-        return self._line
+        return self._line if frame.f_code.co_filename in self.files else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_lineno == self.line:
-            self.reached = True
+        self.found.add((frame.f_code.co_filename, frame.f_lineno))
         return self._line

@@ -7,18 +7,23 @@ import multiprocessing
 import os
 import random
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import Any
 
 from testing.mutation.installed import ROOT, install, path_of
 from testing.mutation.lines import Lines
 from testing.mutation.mutators import Mutant, mutants_of
 
-FOLDERS = ("inference", "schedule", "codegen")
+FOLDERS = ("inference", "schedule", "codegen", "ops", "specialize", "analysis", "normalise", "tile")
+CHECKERS = ("verify", "dump")
+"""Modules that make no code: without a check of theirs nothing is wrong."""
 SURVIVED, UNREACHED = "survived", "not reached"
-PATIENCE = 300.0
+TARGETS = ("sm_80", "sm_90a")
+PATIENCE = 200.0
 """Seconds after which a changed compiler is taken to loop; that counts as caught."""
+_CONTEXT = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
@@ -30,68 +35,111 @@ class Verdict:
     seed: int | None = None
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """Changes drawn evenly from all of ``target/cuda/{inference,schedule,codegen}``."""
-    found: list[Mutant] = []
+@dataclass(frozen=True)
+class Programs:
+    """Programs that the compiler as it is gets right.
+
+    Attributes:
+        lines: of each seed, the lines of the compiler that its program runs.
+        imported: lines that run whenever the compiler is loaded.
+    """
+
+    lines: dict[int, frozenset[tuple[str, int]]]
+    imported: frozenset[tuple[str, int]]
+
+    def reaching(self, mutant: Mutant) -> list[int]:
+        """The seeds whose programs run the line of a mutant."""
+        line = str(path_of(mutant.module)), mutant.line
+        return [seed for seed, found in self.lines.items() if line in found or line in self.imported]
+
+
+def modules() -> list[str]:
+    """The modules that are changed: those of ``target/cuda`` that decide on code."""
+    found = []
     for folder in FOLDERS:
         for path in sorted((ROOT / "tilelang" / "target" / "cuda" / folder).glob("*.py")):
-            if path.stem == "verify":  # it makes no code: without a check of it nothing is wrong
-                continue
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            found += mutants_of(module, path_of(module).read_text())
+            if path.stem not in CHECKERS:
+                found.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return found
+
+
+def sample(count: int, seed: int) -> list[Mutant]:
+    """Changes drawn evenly from all of the modules."""
+    found = [mutant for module in modules() for mutant in mutants_of(module, path_of(module).read_text())]
     return random.Random(seed).sample(found, min(count, len(found)))
 
 
-def right_seeds(count: int) -> list[int]:
-    """The first seeds whose programs the compiler as it is gets right."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_right, (count,))
+def right_programs(count: int) -> Programs:
+    """The first seeds whose programs are right, and what each runs."""
+    return _in_process(_right, count, patience=None)
 
 
-def _right(count: int) -> list[int]:
-    _quiet()
-    return list(itertools.islice((seed for seed in itertools.count() if _failure(seed) is None), count))
-
-
-def judge_all(mutants: Sequence[Mutant], seeds: Sequence[int]) -> Iterator[Verdict]:
-    """The verdict on each mutant."""
-    context = multiprocessing.get_context("spawn")
+def judge_all(mutants: Sequence[Mutant], programs: Programs, most: int) -> Iterator[Verdict]:
+    """The verdict on each mutant, from at most so many programs that run its line."""
     for mutant in mutants:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, mutant, tuple(seeds)), daemon=True)
-        process.start()
-        theirs.close()
+        seeds = programs.reaching(mutant)[:most]
+        if not seeds:
+            yield Verdict(mutant, UNREACHED)
+            continue
         try:
-            verdict = ours.recv() if ours.poll(PATIENCE) else Verdict(mutant, "hangs")
+            yield _in_process(_verdict, mutant, seeds, patience=PATIENCE)
+        except TimeoutError:
+            yield Verdict(mutant, "hangs")
         except EOFError:
-            verdict = Verdict(mutant, "crash")
+            yield Verdict(mutant, "crash")
+
+
+# In processes of their own ---------------------------------------------------------------------------------------------
+
+
+def _in_process(task: Callable[..., Any], *arguments: Any, patience: float | None) -> Any:
+    """What ``task`` gives, in a fresh process.
+
+    Raises:
+        TimeoutError: it takes longer than ``patience`` seconds.
+        EOFError: the process dies.
+    """
+    ours, theirs = _CONTEXT.Pipe()
+    process = _CONTEXT.Process(target=_perform, args=(theirs, task, arguments), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(patience):
+            raise TimeoutError
+        return ours.recv()
+    finally:
         process.kill()
         process.join()
-        yield verdict
 
 
-def _work(connection: Connection, mutant: Mutant, seeds: tuple[int, ...]) -> None:
-    _quiet()
-    install(mutant)
-    try:
-        connection.send(_verdict(mutant, seeds))
-    except Exception as error:  # the changed module cannot even be imported
-        connection.send(Verdict(mutant, f"error: {type(error).__name__}"))
-
-
-def _quiet() -> None:
+def _perform(connection: Connection, task: Callable[..., Any], arguments: tuple) -> None:
     os.environ["TILELANG_DISABLE_CACHE"] = "1"
     os.environ["OMP_NUM_THREADS"] = "1"
     warnings.filterwarnings("ignore")
+    connection.send(task(*arguments))
 
 
-def _verdict(mutant: Mutant, seeds: tuple[int, ...]) -> Verdict:
-    with Lines(path_of(mutant.module), mutant.line) as lines:
-        for seed in seeds:
+def _right(count: int) -> Programs:
+    files = [str(path_of(module)) for module in modules()]
+    with Lines(files) as loading:
+        import tilelang.target.cuda.compile  # noqa: F401
+    found: dict[int, frozenset[tuple[str, int]]] = {}
+    for seed in itertools.count():
+        if len(found) == count:
+            return Programs(found, frozenset(loading.found))
+        with Lines(files) as lines:
             failure = _failure(seed)
-            if failure is not None:
-                return Verdict(mutant, failure, seed)
-    return Verdict(mutant, SURVIVED if lines.reached else UNREACHED)
+        if failure is None:
+            found[seed] = frozenset(lines.found)
+
+
+def _verdict(mutant: Mutant, seeds: Sequence[int]) -> Verdict:
+    try:
+        install(mutant)
+        failures = ((seed, _failure(seed)) for seed in seeds)
+        return next((Verdict(mutant, how, seed) for seed, how in failures if how is not None), Verdict(mutant, SURVIVED))
+    except Exception as error:  # the changed module cannot even be imported
+        return Verdict(mutant, f"error: {type(error).__name__}")
 
 
 def _failure(seed: int) -> str | None:
@@ -100,5 +148,5 @@ def _failure(seed: int) -> str | None:
     from testing.fuzz.judge import judge
     from testing.fuzz.outcome import BAD
 
-    found = judge(draw_program(seed), ("sm_80", "sm_90a"))
+    found = judge(draw_program(seed), TARGETS)
     return next((outcome.status for outcome in found.values() if outcome.status in BAD), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from testing.mutation.mutators import mutants_of, mutated
-from testing.mutation.suite import SURVIVED, UNREACHED, judge_all, sample
+from testing.mutation.suite import SURVIVED, UNREACHED, judge_all, right_programs, sample
 
 SOURCE = """
 def f(a, b):
@@ -31,4 +31,5 @@ def test_a_sample_is_the_same_each_time():
 
 def test_a_planted_fault_is_caught():
     planted = [m for m in sample(10**6, 0) if m.module.endswith("schedule.barriers") and m.text.startswith("negate")]
-    assert any(verdict.how not in (SURVIVED, UNREACHED) for verdict in judge_all(planted[:3], range(6)))
+    programs = right_programs(6)
+    assert any(verdict.how not in (SURVIVED, UNREACHED) for verdict in judge_all(planted[:3], programs, 6))
