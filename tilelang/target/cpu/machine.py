@@ -16,12 +16,14 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant
+from tilelang.ir.expr import as_int, constant
 from tilelang.ir.floats import is_float
+from tilelang.ir.interval import Interval, interval_of
 from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu import formats, helpers, views
 from tilelang.target.cpu.division import divided
 from tilelang.target.cpu.lets import LetLowering
+from tilelang.target.cpu.low_bits import is_low_mask, low_bits, narrowed, stays_below
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.target.cpu.views import overlapping
@@ -53,7 +55,7 @@ def lower_machine(program: CpuProgram, context: Any) -> CpuProgram:
 
 
 class _Machine(StmtRewriter):
-    """Rewrites statements; knows which variables are never negative.
+    """Rewrites statements; knows which variables are never negative, and the ranges of loops.
 
     Attributes:
         overlapping: the buffers (by hash) that are accessed under another name, too.
@@ -63,6 +65,7 @@ class _Machine(StmtRewriter):
         self.overlapping = overlapping
         self.flat: dict[Any, Any] = {}
         self.natural: set[Any] = set()
+        self.ranges: dict[Any, Interval] = {}
         self.helpers: dict[str, None] = {}
         self.counting = False  # whether an index or a loop bound is rewritten
         self.handlers = {
@@ -74,6 +77,8 @@ class _Machine(StmtRewriter):
             ir.Sub: self._arithmetic,
             ir.Mul: self._arithmetic,
             ir.NE: self._unequal,
+            ir.BitwiseAnd: self._masked,
+            ir.Cast: self._cast,
             ir.FloorDiv: self._divided,
             ir.FloorMod: self._divided,
             ir.Div: self._divided,
@@ -85,6 +90,8 @@ class _Machine(StmtRewriter):
     def visit_For(self, node: Any) -> Any:
         if node.step is None and self._is_natural(node.min):
             self.natural.add(node.loop_var)
+            first, last = interval_of(node.min, self.ranges)[0], interval_of(node.min + node.extent - 1, self.ranges)[1]
+            self.ranges[node.loop_var] = first, last
         low, extent, step = (None if bound is None else self.count(bound) for bound in (node.min, node.extent, node.step))
         body = self.stmt(node.body)
         return ir.For(node.loop_var, low, extent, node.kind, body, annotations=node.annotations, step=step, span=node.span)
@@ -188,6 +195,13 @@ class _Machine(StmtRewriter):
             return _intrinsic(node.ty, "llvm.ctlz", *node.args, ir.IntImm("bool", 0))
         return node
 
+    def _masked(self, node: Any) -> Any:
+        node = rebuilt(node, self.expr)
+        return low_bits(node.a, as_int(node.b), self.helpers) if is_low_mask(node.b) else node
+
+    def _cast(self, node: Any) -> Any:
+        return narrowed(node, self.expr(node.value), self.helpers)
+
     def _let(self, node: Any) -> Any:
         if self._is_natural(node.value):
             self.natural.add(node.var)
@@ -222,6 +236,10 @@ class _Machine(StmtRewriter):
     def _divided(self, node: Any) -> Any:
         if is_float(node.ty):
             return rebuilt(node, self.expr)
+        if isinstance(node, ir.FloorMod) and is_low_mask(node.b - 1):
+            bound = int(node.b.value)
+            a = self.expr(node.a)
+            return a if stays_below(node.a, bound, self.ranges) else low_bits(a, bound - 1, self.helpers)
         natural = self._is_natural(node.a) and self._is_natural(node.b)
         return divided(rebuilt(node, self.expr), natural, self.helpers)
 

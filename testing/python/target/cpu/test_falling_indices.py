@@ -48,3 +48,32 @@ def test_rows_that_wrap_around(target, rows, depth):
     b = torch.zeros(5, rows, depth)
     tilelang.compile(main, target=target)(b)
     assert (b == 2).all()
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+@pytest.mark.parametrize("kind", ["remainder", "mask", "cast", "held"])
+def test_a_constant_stored_to_rows_that_wrap_around(target, kind):
+    @T.prim_func
+    def main(B: T.Tensor((64, 64), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((64, 64), "int32")
+            T.fill(tile, 7)
+            for i, j in T.Parallel(64, 64):
+                if kind == "remainder":
+                    tile[i, (j + 2) % 64] = 1
+                elif kind == "mask":
+                    tile[i, (j + 2) & 63] = 1
+                elif kind == "cast":
+                    tile[i, T.cast(T.cast(j + 250, "uint8"), "int32") // 4 * 4 % 64 + j % 4] = 1
+                else:
+                    held = (j + 2) % 64
+                    tile[i, held] = 1
+            T.copy(tile, B)
+
+    b = torch.zeros(64, 64, dtype=torch.int32)
+    tilelang.compile(main, target=target)(b)
+    if kind == "cast":
+        columns = {((j + 250) % 256 // 4 * 4 % 64 + j % 4) for j in range(64)}
+        assert torch.equal(b == 1, torch.tensor([j in columns for j in range(64)]).expand(64, 64))
+    else:
+        assert (b == 1).all()
