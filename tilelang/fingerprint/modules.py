@@ -6,6 +6,7 @@ else (into a variable, to a function) unless it is one of ours that nobody has p
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from types import CellType, FunctionType, ModuleType
@@ -19,6 +20,8 @@ from tilelang.fingerprint.reads import ANNOTATION, FREE, MEMBERSHIP, PRESENCE, I
 from tilelang.fingerprint.walk import Describer
 
 _DTYPES = "tilelang.dtypes"
+_CONTEXT_MANAGER = contextlib.contextmanager(lambda: iter(())).__code__
+"""What runs when a function that ``contextlib.contextmanager`` decorates is called."""
 
 
 class Scope:
@@ -206,8 +209,9 @@ def _home_of_name(module: ModuleType, name: str) -> str | None:
 
 
 def _made_on_demand(module: ModuleType, name: str, home: str) -> Any:
-    if home == _DTYPES:
-        return sys.modules[_DTYPES].__dict__["all_names"][name]
+    dtypes = sys.modules[_DTYPES].__dict__["all_names"]
+    if home == _DTYPES and name in dtypes:
+        return dtypes[name]
     loaded = sys.modules.get(home)
     value = MISSING if loaded is None or loaded is module else loaded.__dict__.get(name, MISSING)
     return value if _is_ours(value) else MISSING
@@ -215,6 +219,8 @@ def _made_on_demand(module: ModuleType, name: str, home: str) -> Any:
 
 def _is_ours(value: Any) -> bool:
     """Whether a function or class is found to be ours by its code, or a value is of a class of ours."""
+    if type(value) is FunctionType and value.__code__ is _CONTEXT_MANAGER and value.__globals__ is vars(contextlib):
+        value = value.__closure__[0].cell_contents  # type: ignore[index]
     if not isinstance(value, (FunctionType, type)):
         value = type(value)
     try:

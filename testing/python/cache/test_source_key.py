@@ -16,6 +16,8 @@ import torch
 from tilelang.cache.keys.source_key import FunctionTracker
 from tilelang.fingerprint import plain, watch
 
+from . import fakes
+
 REFUSED = {
     # name -> (program, what the reason says)
     "random": ("import random\n\ndef make(n):\n    return random.random()\n", "random"),
@@ -156,3 +158,27 @@ def test_dtypes_of_the_language_are_plain(both_watches):
     assert tracker.recall((T.dtype("float16"),), {}) == 1
     for key in (plain.plain_key, plain._python_plain_key):
         assert len({key(args) for args in calls}) == 4 and key(calls[0]) == key((T.dtype("float16"),))
+
+
+NAMES = """
+import sys
+import tilelang.language as T
+from tilelang.cache.keys.source_key import FunctionTracker
+import users
+
+names = [name for name in T.__all__ if name not in ("Var", "PrimExpr", "CUDASourceCodeKernel")]
+before = {name: FunctionTracker(getattr(users, name)).source_key((), {}) for name in names}
+loaded = [getattr(T, name) for name in names]
+after = {name: FunctionTracker(getattr(users, name)).source_key((), {}) for name in names}
+print([(name, before[name].reason) for name in names if before[name].here is None])
+print([name for name in names if before[name].here != after[name].here])
+"""
+
+
+def test_a_name_of_the_language_is_the_same_before_and_after_it_is_loaded(tmp_path):
+    from tilelang import language
+
+    functions = (f"def {name}():\n    return T.{name}\n" for name in language.__all__)
+    (tmp_path / "users.py").write_text("import tilelang.language as T\n" + "".join(functions))
+    shown = fakes.run_python(NAMES, PYTHONPATH=f"{tmp_path}:{fakes.python_path()}").stdout.splitlines()
+    assert shown == ["[]", "[]"]
