@@ -134,10 +134,18 @@ def _imported(place: _Place, value: Any) -> Any:
     if not hasattr(value, "__dlpack__"):
         hint = "a scalar was passed where a tensor is wanted" if isinstance(value, (int, float)) else None
         raise place.error("type", "a torch tensor", _type_name(value), hint)
+    if _is_read_only(value) and place.param.name not in place.signature.only_read:
+        raise place.error("layout", "memory that the kernel can write", f"a read-only {_type_name(value)}", "pass a copy of it")
     try:
         return torch.from_dlpack(value)
     except Exception as error:  # raised by the exporting library, whatever its classes are
         raise place.error("type", "a torch tensor", f"{_type_name(value)} ({_first_line(error)})") from None
+
+
+def _is_read_only(value: Any) -> bool:
+    """Whether a foreign array says that its memory must not be written; JAX's never may be."""
+    flags = getattr(value, "flags", None)
+    return getattr(flags, "writeable", True) is False or type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
 
 
 def _refuse_traced(place: _Place, value: Any) -> None:

@@ -26,6 +26,7 @@ class CallSignature:
         alignment: of some tensor parameters, the multiple of bytes that the address must be.
         device: the torch device type that tensors live on.
         unused: names of tensors and of dynamic variables that the kernel's body never mentions: a call may pass None for them.
+        only_read: names of tensors that the kernel certainly does not write.
     """
 
     kernel: str
@@ -37,6 +38,7 @@ class CallSignature:
     alignment: dict[str, int]
     device: str
     unused: tuple[str, ...] = ()
+    only_read: tuple[str, ...] = ()
 
     @staticmethod
     def of(artifact: KernelArtifact, device: str) -> CallSignature:
@@ -54,6 +56,7 @@ class CallSignature:
             dict(artifact.metadata.get("alignment", {})),
             device,
             tuple(artifact.metadata.get("unused", ())),
+            _only_read(artifact),
         )  # fmt: skip
         bound = {*signature.scalars(), *(binding.name for binding in signature.bindings())}
         for param in artifact.params:
@@ -77,6 +80,11 @@ class CallSignature:
         """Where the inputs, without the tensors ``absent``, give the dynamic sizes."""
         given = [self.params[i] for i in self.inputs if self.params[i].name not in absent]
         return bindings(given, self.scalars())
+
+
+def _only_read(artifact: KernelArtifact) -> tuple[str, ...]:
+    written = artifact.metadata.get("written")
+    return () if written is None else tuple(p.name for p in artifact.params if p.kind == "tensor" and p.name not in written)
 
 
 def torch_dtypes(param: KernelParam) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from tilelang.artifact import KernelArtifact, KernelLaunch
 from tilelang.target.params import dynamic_names, kernel_params, unused_names
 from tilelang.target.request import CompileRequest
 from tilelang.tileop.base import plain
+from tilelang.transform.writes import written_tensors
 
 
 def assemble(
@@ -22,14 +23,14 @@ def assemble(
 
     Args:
         files: name in the cache entry -> content.
-        metadata: what the target knows beside ``dynamic``, ``unused`` and ``returned``.
+        metadata: what the target knows beside ``dynamic``, ``unused``, ``written`` and ``returned``.
         launches: device kernels in launch order.
 
     Raises:
         CompileError: a dynamic size that no argument gives.
     """
     params = kernel_params(func)
-    about = {"dynamic": dynamic_names(params), "unused": unused_names(func, params)}
+    about = {"dynamic": dynamic_names(params), "unused": unused_names(func, params), "written": written_tensors(func)}
     if "tl.returned" in func.attrs:
         about["returned"] = tuple(plain(func.attrs["tl.returned"]))
     return KernelArtifact(

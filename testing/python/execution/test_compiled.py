@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import numpy as np
 import pytest
 import torch
 
@@ -205,3 +206,16 @@ def test_none_for_the_only_tensor_of_a_size_makes_it_zero(place):
         for nothing in (None, torch.zeros(2, 0).half()):
             call(nothing, c.fill_(1))
             assert c.tolist() == [0] * 4
+
+
+@everywhere
+def test_read_only_arrays_are_inputs_and_no_outputs(place):
+    a, b = np.ones((3, 8), np.float32), np.zeros((3, 8), np.float32)
+    with kernel(place, scaled("float32", "float32")) as call:
+        a.flags.writeable = False
+        call(a, 2.0, b)
+        assert (b == 2).all()
+        b.flags.writeable = False
+        with pytest.raises(ArgumentError, match=r"B \(position 2\): expected memory that the kernel can write, got a read-only"):
+            call(a, 3.0, b)
+        assert (b == 2).all()
