@@ -179,12 +179,15 @@ Step run_bitwise(Warp& w, const Instruction& in, LaneMask exec) {
     while (end > first && value[end - 1] == neutral_byte(s.operation)) --end;
     if (first == end) return;
     const bool aligned = (addresses[l] & (bytes - 1)) == 0;
-    uint8_t* place = aligned ? access_aligned(w, in, l, s.space, addresses[l] + first, end - first, 1, AccessKind::kAtomic)
-                             : access(w, in, l, s.space, addresses[l], bytes, AccessKind::kAtomic);
+    uint8_t* place = aligned ? access_aligned(w, in, l, s.space, addresses[l] + first, end - first, 1, AccessKind::kUpdate)
+                             : access(w, in, l, s.space, addresses[l], bytes, AccessKind::kUpdate);
     if (!place || !aligned) return;
     good |= 1u << l;
     synchronise(w, s.space, addresses, 1u << l, s.order, false, true);
     for (uint32_t i = first; i < end; ++i) combine_byte(s.operation, place + (i - first), value[i]);
+    if (s.operation == Atomic::kXor) return;  // it defines nothing
+    for (uint8_t& byte : value) byte = s.operation == Atomic::kAnd ? ~byte : byte;
+    define_bits(w.cluster(), place, value + first, end - first);
   });
   if (good) ++w.cluster().progress;
   return Step::kNext;

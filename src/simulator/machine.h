@@ -164,7 +164,7 @@ struct Block {
   uint32_t shared_bytes = 0;  // from kSharedBase
   std::unique_ptr<uint8_t[]> shared_storage;
   uint8_t* shared = nullptr;                // byte at offset kSharedBase (1024-aligned)
-  std::vector<uint8_t> shared_initialised;  // one byte per byte, when checked
+  std::vector<uint8_t> shared_initialised;  // the bits of each byte that have been written, when checked
   BarrierState barriers[16];
 };
 
@@ -261,6 +261,9 @@ uint8_t* access_aligned(Warp& warp, const Instruction& instruction, int lane, Sp
 /// Writes mark the range uninitialised until mark_initialised; with `poison` they also fill it with kPoison.
 uint8_t* access_async(Warp& warp, const Instruction& instruction, int lane, Agent agent, Space space, uint64_t address,
                       uint32_t bytes, uint32_t alignment, AccessKind kind, bool poison = true);
+
+/// Marks bits of shared memory as initialised: those of `bits`, one byte for each byte (p as mark_initialised).
+void define_bits(Cluster& cluster, const uint8_t* p, const uint8_t* bits, uint32_t bytes);
 
 /// Marks shared memory as initialised (p as returned by access_async; other memory is ignored).
 void mark_initialised(Cluster& cluster, const uint8_t* p, uint32_t bytes);

@@ -17,7 +17,7 @@ std::string hex(uint64_t value) {
 }
 
 const char* verb(AccessKind kind) {
-  if (kind == AccessKind::kAtomic) return "atomic operation on ";
+  if (kind == AccessKind::kAtomic || kind == AccessKind::kUpdate) return "atomic operation on ";
   return reads(kind) ? "read of " : "write of ";
 }
 
@@ -33,6 +33,12 @@ struct Request {
   AccessKind kind;
   const Agent* agent;  // null: the thread itself
 };
+
+constexpr uint8_t kWritten = 0xff;  // all bits of a byte
+
+bool is_written(const uint8_t* flags, uint32_t bytes) {
+  return std::all_of(flags, flags + bytes, [](uint8_t flag) { return flag == kWritten; });
+}
 
 bool aligned(const Request& r, Space space, uint64_t address) {
   if ((address & (r.alignment - 1)) == 0) return true;
@@ -88,12 +94,12 @@ uint8_t* shared_access(const Request& r, uint32_t address) {
   uint8_t* pointer = block->shared + offset;
   if (!block->shared_initialised.empty()) {
     uint8_t* init = block->shared_initialised.data() + offset;
-    if (reads(r.kind) && std::memchr(init, 0, r.bytes)) {
+    if (reads(r.kind) && !is_written(init, r.bytes)) {
       r.warp.report(FindingKind::kUninitialised, r.instruction, r.lane,
                     access_text(r.kind, r.bytes) + " at " + describe_address(r.warp, Space::kShared, address) +
                         ": not written before");
     }
-    if (writes(r.kind)) std::memset(init, r.agent ? 0 : 1, r.bytes);
+    if (writes(r.kind) && r.kind != AccessKind::kUpdate) std::memset(init, r.agent ? 0 : kWritten, r.bytes);
   }
   if (RaceChecker* race = r.warp.cluster().race.get()) {
     ShadowCell other;
@@ -144,11 +150,11 @@ uint8_t* local_access(const Request& r, uint64_t address) {
   if (!aligned(r, Space::kLocal, address)) return nullptr;
   if (r.warp.checking(kCheckInit)) {
     uint8_t* init = r.warp.local_initialised[static_cast<size_t>(r.lane)].data() + address;
-    if (reads(r.kind) && std::memchr(init, 0, r.bytes)) {
+    if (reads(r.kind) && !is_written(init, r.bytes)) {
       r.warp.report(FindingKind::kUninitialised, r.instruction, r.lane,
                     access_text(r.kind, r.bytes) + " at " + hex(address) + " in local memory: not written before");
     }
-    if (writes(r.kind)) std::memset(init, 1, r.bytes);
+    if (writes(r.kind)) std::memset(init, kWritten, r.bytes);
   }
   return bytes.data() + address;
 }
@@ -235,7 +241,7 @@ LaneMask initialised_lanes(const WarpRequest& r, uint8_t* flags, uint64_t base) 
   LaneMask lanes = 0;
   for (LaneMask left = r.lanes; left; left &= left - 1) {
     const int lane = __builtin_ctz(left);
-    if (std::memchr(flags + (r.addresses[lane] - base), 0, r.bytes)) break;
+    if (!is_written(flags + (r.addresses[lane] - base), r.bytes)) break;
     lanes |= 1u << lane;
   }
   return lanes;
@@ -254,7 +260,7 @@ LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
   if (flags) lanes = initialised_lanes(r, flags, base);
   if (RaceChecker* race = r.warp.cluster().race.get())
     lanes = race->shared_lanes(r.warp, r.instruction.pc, block.rank, r.addresses, base, lanes, r.bytes, r.kind);
-  if (flags && writes(r.kind)) for_lanes(lanes, [&](int lane) { std::memset(flags + (r.addresses[lane] - base), 1, r.bytes); });
+  if (flags && writes(r.kind)) for_lanes(lanes, [&](int lane) { std::memset(flags + (r.addresses[lane] - base), kWritten, r.bytes); });
   return point(r, lanes, block.shared, base);
 }
 
@@ -362,7 +368,16 @@ void mark_initialised(Cluster& cluster, const uint8_t* p, uint32_t bytes) {
   for (auto& block : cluster.blocks) {
     if (block->shared_initialised.empty() || p < block->shared || p + bytes > block->shared + block->shared_bytes)
       continue;
-    std::memset(block->shared_initialised.data() + (p - block->shared), 1, bytes);
+    std::memset(block->shared_initialised.data() + (p - block->shared), kWritten, bytes);
+  }
+}
+
+void define_bits(Cluster& cluster, const uint8_t* p, const uint8_t* bits, uint32_t bytes) {
+  for (auto& block : cluster.blocks) {
+    if (block->shared_initialised.empty() || p < block->shared || p + bytes > block->shared + block->shared_bytes)
+      continue;
+    uint8_t* written = block->shared_initialised.data() + (p - block->shared);
+    for (uint32_t i = 0; i < bytes; ++i) written[i] |= bits[i];
   }
 }
 

@@ -1,7 +1,5 @@
 #include "race.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "memory.h"
@@ -16,43 +14,8 @@ constexpr uint32_t kOwnCluster = 0;
 
 }  // namespace
 
-void ShadowMemory::resize(uint64_t bytes) {
-  const uint64_t pages = (bytes + kPageBytes - 1) / kPageBytes;
-  const size_t size = std::max<size_t>(pages * (kPageBytes / kGranule) * sizeof(ShadowCell), 1);
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE  // a fault every 4 KiB would cost more than the checks
-  madvise(memory, size, MADV_HUGEPAGE);
-#endif
-  cells_ = {static_cast<ShadowCell*>(memory), Unmap{size}};
-  narrow_.resize(pages);
-}
-
-void ShadowMemory::refine(uint64_t page) {
-  narrow_[page] = std::make_unique<ShadowCell[]>(kPageBytes);
-  const ShadowCell* wide = cells_.get() + page * (kPageBytes / kGranule);
-  for (uint32_t i = 0; i < kPageBytes; ++i) narrow_[page][i] = wide[i / kGranule];
-}
-
-template <class F>
-void ShadowMemory::visit(uint64_t offset, uint32_t bytes, F&& f) {
-  const bool narrow = ((offset | bytes) & (kGranule - 1)) != 0;
-  const uint64_t end = offset + bytes;
-  while (offset < end) {
-    const uint64_t page = offset / kPageBytes;
-    if (page >= narrow_.size()) return;
-    if (narrow && !narrow_[page]) refine(page);
-    const uint64_t stop = std::min(end, (page + 1) * kPageBytes);
-    if (ShadowCell* cells = narrow_[page].get()) {
-      for (; offset < stop; ++offset) f(cells[offset % kPageBytes]);
-    } else {
-      for (; offset < stop; offset += kGranule) f(cells_[offset / kGranule]);
-    }
-  }
-}
-
 GlobalShadow::GlobalShadow(const AllocationMap& allocations) : shadows_(allocations.size()) {
-  for (size_t i = 0; i < allocations.size(); ++i) shadows_[i].resize(allocations[i].bytes);
+  for (size_t i = 0; i < allocations.size(); ++i) shadows_[i].resize(allocations[i].bytes, &summaries_);
 }
 
 RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(cluster), global_(global) {
@@ -74,6 +37,14 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
   shadows_.resize(blocks);
   for (ShadowMemory& shadow : shadows_) shadow.resize(launch.shared_bytes);
   reader_lists_.resize(1);
+}
+
+RaceChecker::~RaceChecker() {
+  const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
+  for (const TouchedPage& touched : touched_) {
+    std::lock_guard<std::mutex> guard(global_->lock(touched.allocation, touched.page * ShadowMemory::kPageBytes));
+    global_->of(touched.allocation).summarise(touched.page, cluster);
+  }
 }
 
 uint32_t RaceChecker::thread_of(const Warp& warp, int lane) const {
@@ -278,7 +249,7 @@ LaneMask RaceChecker::shared_lanes(const Warp& warp, uint32_t pc, uint32_t rank,
                                    LaneMask lanes, uint32_t bytes, AccessKind kind) {
   ShadowMemory& shadow = shadows_[rank];
   return clean_lanes(warp, pc, lanes, kind, kOwnCluster, [&](int lane, auto&& f) {
-    shadow.visit(addresses[lane] - base, bytes, f);
+    shadow.visit(addresses[lane] - base, bytes, kOwnCluster, f, [](uint64_t) {});
     return true;
   });
 }
@@ -298,10 +269,11 @@ LaneMask RaceChecker::global_lanes(const Warp& warp, uint32_t pc, uint32_t alloc
       end = GlobalShadow::lock_end(offset);
     }
     if (offset + bytes > end) return false;
-    shadow.visit(offset, bytes, [&](ShadowCell& cell) {
+    const auto own = [&](ShadowCell& cell) {
       if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
       f(cell);
-    });
+    };
+    shadow.visit(offset, bytes, cluster, own, [&](uint64_t page) { touched_.push_back({allocation, page}); });
     return true;
   });
 }
@@ -318,13 +290,14 @@ bool RaceChecker::lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& ac
 RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access,
                                       ShadowCell* other) {
   bool conflict = false, unfenced = false;
-  shadows_[rank].visit(offset, bytes, [&](ShadowCell& cell) {
+  const auto look = [&](ShadowCell& cell) {
     if (!unfenced && lacks_proxy_fence(cell, access)) {
       unfenced = true;
       if (!conflict) *other = cell;
     }
     conflict |= check(cell, access, kOwnCluster, other);
-  });
+  };
+  shadows_[rank].visit(offset, bytes, kOwnCluster, look, [](uint64_t) {});
   return conflict ? RaceResult::kConflict : unfenced ? RaceResult::kNoProxyFence : RaceResult::kClean;
 }
 
@@ -337,10 +310,12 @@ bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t b
   while (offset < end) {
     const uint64_t stop = std::min(end, GlobalShadow::lock_end(offset));
     std::lock_guard<std::mutex> guard(global_->lock(allocation, offset));
-    global_->of(allocation).visit(offset, static_cast<uint32_t>(stop - offset), [&](ShadowCell& cell) {
+    const auto look = [&](ShadowCell& cell) {
       if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
       conflict |= check(cell, access, cluster, other);
-    });
+    };
+    const auto touched = [&](uint64_t page) { touched_.push_back({allocation, page}); };
+    global_->of(allocation).visit(offset, static_cast<uint32_t>(stop - offset), cluster, look, touched);
     offset = stop;
   }
   return conflict;

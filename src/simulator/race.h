@@ -8,8 +8,6 @@
 #ifndef TILELANG_SIMULATOR_RACE_H_
 #define TILELANG_SIMULATOR_RACE_H_
 
-#include <sys/mman.h>
-
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,43 +17,10 @@
 #include "async.h"
 #include "machine.h"
 #include "mbarrier.h"
+#include "shadow.h"
 
 namespace tilelang {
 namespace simulator {
-
-/// What is known about the accesses of one granule (4 bytes, or 1 byte on pages with narrow accesses).
-struct ShadowCell {
-  Agent write;
-  Agent read;
-  uint32_t write_cluster = 0;  // global memory only: cluster number + 1
-  uint32_t read_cluster = 0;
-  uint32_t readers = 0;  // index of further readers, 0: none
-  uint32_t write_pc = 0;
-  uint32_t read_pc = 0;
-  bool write_atomic = false;
-  bool read_atomic = false;
-};
-
-/// Shadow of a range of memory: a cell for every 4 bytes, in zero pages of the operating system that cost nothing until they
-/// are touched. Pages with narrower accesses have cells for every byte beside it.
-class ShadowMemory {
- public:
-  static constexpr uint32_t kPageBytes = 256;
-  void resize(uint64_t bytes);
-  /// Calls f(cell) for every granule of [offset, offset + bytes).
-  template <class F>
-  void visit(uint64_t offset, uint32_t bytes, F&& f);
-
- private:
-  static constexpr uint32_t kGranule = 4;
-  struct Unmap {
-    size_t size = 0;
-    void operator()(ShadowCell* cells) const { munmap(cells, size); }
-  };
-  void refine(uint64_t page);
-  std::unique_ptr<ShadowCell[], Unmap> cells_{nullptr, Unmap{}};
-  std::vector<std::unique_ptr<ShadowCell[]>> narrow_;  // per page; null: its cells are in cells_
-};
 
 /// Shadow of all global allocations of a launch; shared by the workers.
 class GlobalShadow {
@@ -72,7 +37,8 @@ class GlobalShadow {
 
  private:
   static constexpr size_t kLocks = 64;
-  static constexpr uint64_t kLocked = 16 * ShadowMemory::kPageBytes;
+  static constexpr uint64_t kLocked = 64 * ShadowMemory::kPageBytes;
+  ShadowSummaries summaries_;
   std::vector<ShadowMemory> shadows_;
   std::mutex locks_[kLocks];
   std::unordered_map<uint64_t, ClusterClock> released_;
@@ -97,6 +63,8 @@ enum class RaceResult : uint8_t {
 class RaceChecker {
  public:
   explicit RaceChecker(Cluster& cluster, GlobalShadow* global);
+  /// Leaves what other clusters need to know of this one's accesses, in little memory.
+  ~RaceChecker();
 
   /// Component and current stamp of a thread.
   Agent thread_agent(uint32_t thread) const { return {thread, stamps_[thread]}; }
@@ -174,6 +142,11 @@ class RaceChecker {
     bool strong = false;
   };
   std::vector<std::vector<Reader>> reader_lists_;
+  struct TouchedPage {
+    uint32_t allocation;
+    uint64_t page;
+  };
+  std::vector<TouchedPage> touched_;  // of global memory, some more than once
   std::unordered_map<uint64_t, VectorClock> shared_released_;
   // Between clusters (global memory), at the granularity of clusters.
   std::unordered_map<uint32_t, uint32_t> clusters_known_;

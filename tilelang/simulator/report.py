@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilelang.simulator.sources import KernelSources, Statement
+from tilelang.simulator.sources import CUDA, KernelSources, Statement
 from tilelang.simulator.virtual.models import DEFAULT, device_model
 
 _COLUMNS = (
@@ -50,7 +50,8 @@ class Finding:
     program: Statement | None = None
 
     def __str__(self) -> str:
-        source = f"{self.file}:{self.line}, " if self.line else ""
+        file = CUDA if Path(self.file).name == CUDA else self.file  # NVRTC names it after no directory
+        source = f"{file}:{self.line}, " if self.line else ""
         thread = f", thread {self.thread}" if self.thread is not None else ""
         repeated = f" ({self.occurrences} times)" if self.occurrences > 1 else ""
         where = f"{source}PTX line {self.ptx_line} ({self.instruction})"

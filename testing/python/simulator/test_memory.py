@@ -254,3 +254,23 @@ extern "C" __global__ void k(unsigned char* out, unsigned* all) {
     assert list(out) == [0xF5, 0xFF]
     report = cuda.run(source.replace("USE", "all[0] = atomicOr(word, 0);"), [out, whole], 1)
     assert "out-of-bounds" in cuda.kinds(report)
+
+
+def test_bitwise_atomics_initialise_the_bits_that_they_define():
+    source = """
+extern "C" __global__ void k(unsigned* out) {
+  __shared__ unsigned s[1];
+  atomicAnd(s, ~(0xfu << 4 * (threadIdx.x & 7)));
+  ORS
+  __syncthreads();
+  out[0] = s[0];
+}"""
+    out = np.zeros(1, np.uint32)
+    for some in ("", "atomicOr(s, 5u << 4 * (threadIdx.x & 7));"):
+        kernels.clean(cuda.run(source.replace("ORS", some), [out], 8))  # all bits are cleared first
+        assert out[0] == (0x55555555 if some else 0)
+        assert "uninitialised" in cuda.kinds(cuda.run(source.replace("ORS", some), [out], 7))  # four bits are not
+    only = source.replace("atomicAnd(s, ~(0xfu << 4 * (threadIdx.x & 7)));", "atomicOr(s, 0xffffu);").replace("ORS", "")
+    assert "uninitialised" in cuda.kinds(cuda.run(only, [out], 8))
+    flipped = source.replace("atomicAnd(s, ~(0xfu << 4 * (threadIdx.x & 7)));", "atomicXor(s, ~0u);").replace("ORS", "")
+    assert "uninitialised" in cuda.kinds(cuda.run(flipped, [out], 8))

@@ -1,0 +1,77 @@
+"""Races between blocks are found although the shadow of memory is summarised when a block has ended, and it stays small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from testing.python.simulator.models import cuda
+
+SOURCE = """
+extern "C" __global__ void words(int* data, int step, int length) {
+  for (int i = threadIdx.x; i < length; i += blockDim.x) data[blockIdx.x * step + i] = blockIdx.x + 1;
+}
+extern "C" __global__ void bytes(char* data, int step, int length) {
+  for (int i = threadIdx.x; i < length; i += blockDim.x) data[blockIdx.x * step + i] = blockIdx.x + 1;
+}
+extern "C" __global__ void pass_on(int* data, int step, int length) {
+  int* own = data + blockIdx.x * 64;
+  for (int i = threadIdx.x; i < length; i += blockDim.x) own[i] = blockIdx.x % 2 == 0 ? 7 : own[i - 64 * step];
+}
+extern "C" __global__ void add(int* data, int step, int length) {
+  for (int i = threadIdx.x; i < length; i += blockDim.x) atomicAdd(data + blockIdx.x * step + i, 1);
+}
+extern "C" __global__ void sum(float* out, const float* a, const float* b) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = a[i] + b[i];
+}
+"""
+
+
+def races(name: str, step: int, length: int, workers: int = 1) -> int:
+    """Findings of eight blocks; with one worker a block has ended, and its pages are summarised, before the next begins."""
+    data = torch.zeros(4096, dtype=torch.int32)
+    report = cuda.function(SOURCE, name, "sm_80").launch(8, 64, [data, step, length], checks="race", workers=workers)
+    assert {finding.kind for finding in report.findings} <= {"race"}
+    return len(report.findings)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("step", [64, 20, 7])
+@pytest.mark.parametrize("name", ["words", "bytes"])
+def test_blocks_side_by_side_are_clean_and_overlapping_ones_are_not(name, step, workers):
+    assert races(name, step, step, workers) == 0
+    assert races(name, step, step + 1, workers) > 0
+
+
+@pytest.mark.parametrize("length", [1, 16, 64])
+def test_a_block_that_reads_what_another_wrote_is_found(length):
+    assert races("pass_on", 1, length) > 0
+    assert races("pass_on", 0, length) == 0
+
+
+def test_atomic_operations_of_several_blocks_on_the_same_words_are_clean():
+    assert races("add", 5, 64) == 0
+
+
+MEMORY = """
+import resource
+import sys
+import torch
+from testing.python.simulator.models import cuda
+from testing.python.simulator.test_shadow import SOURCE
+kernel = cuda.function(SOURCE, "sum", "sm_80")
+out, a, b = (torch.zeros(1 << 21) for _ in range(3))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+kernel.launch((1 << 21) // 256, 256, [out, a, b], checks="race", counters=False)
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(1024 * grown / (3 * out.numel() * 4))
+"""
+
+
+def test_the_shadow_of_finished_blocks_is_smaller_than_the_tensors():
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=300, check=True)
+    assert float(done.stdout) < 1.0  # cells for every four bytes would take ten times the tensors
