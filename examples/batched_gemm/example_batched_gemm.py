@@ -1,4 +1,14 @@
-"""Products of a batch of matrices: one grid axis counts the batch."""
+"""Products of a batch of matrices: one grid axis counts the batch.
+
+What to learn: a third grid axis. Each matrix of the batch has blocks of its own; slices with one index (``A[bz, rows,
+columns]``) are two-dimensional tiles.
+
+Why so: the products are independent, so that the batch only adds blocks. B is (N, K), as weights of linear layers are, and
+``transpose_B`` reads it so; nothing is transposed in memory.
+
+Next: let the batch be ``T.dynamic``, so that one kernel serves every batch size; matrices of different sizes are
+``grouped_gemm``.
+"""
 
 import torch
 

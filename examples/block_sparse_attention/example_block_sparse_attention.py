@@ -1,4 +1,15 @@
-"""Block-sparse attention: a mask says which tiles of keys each tile of queries looks at; the others cost nothing."""
+"""Block-sparse attention: a mask says which tiles of keys each tile of queries looks at; the others cost nothing.
+
+What to learn: a loop whose body runs only where a tensor says so. The mask holds one bool for each pair of tiles; the
+condition is the same for all threads of the block, so that tile operators may stand below it.
+
+Why so: a sparse mask saves time only where whole tiles are skipped. Rows that see no key at all have a sum of zero, and the
+last division leaves zeros there. The maximum starts at a large negative number in place of minus infinity, since the
+difference of two infinities would be NaN.
+
+Next: lists of the tiles to visit in place of a mask (``native_sparse_attention``), so that skipped tiles cost no test
+either.
+"""
 
 import torch
 

@@ -1,4 +1,14 @@
-"""Two-dimensional convolution (NHWC) as a matrix product: tiles of the im2col matrix are formed while they are loaded."""
+"""Two-dimensional convolution (NHWC) as a matrix product: tiles of the im2col matrix are formed while they are loaded.
+
+What to learn: a convolution is a matrix product of a matrix that nobody stores. ``T.c2d_im2col`` loads a tile of it: a row
+is an output position, a column a position in the filter and a channel; ``T.reshape`` shows weights and output as matrices.
+
+Why so: the im2col matrix is K * K times as large as the image. Forming its tiles in shared memory costs the address
+arithmetic of the copy and keeps the product as it is. Channels lie last in memory (NHWC), so that a tile's columns are
+contiguous.
+
+Next: a bias and an activation before the store; strides and dilations are arguments already.
+"""
 
 import torch
 

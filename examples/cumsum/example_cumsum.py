@@ -1,4 +1,14 @@
-"""Running sums of rows of any length: a scan of each tile, plus what the tiles before it add up to."""
+"""Running sums of rows of any length: a scan of each tile, plus what the tiles before it add up to.
+
+What to learn: a scan over a row of any length. ``T.cumsum`` scans a tile; the last column of each tile is carried into the
+next one.
+
+Why so: the tiles of a row depend on each other, so one block walks through them in order; parallelism comes from the rows.
+``reverse`` walks from the end.
+
+Next: for few, long rows let each block scan a part and add the sums of the parts before it in a second kernel, as
+``radix_sort`` does for its counts.
+"""
 
 import torch
 

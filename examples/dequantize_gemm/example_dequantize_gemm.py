@@ -1,4 +1,13 @@
-"""Matrix product with 4-bit weights: two weights a byte, one scale a group of K, unpacked between load and product."""
+"""Matrix product with 4-bit weights: two weights a byte, one scale a group of K, unpacked between load and product.
+
+What to learn: arithmetic between load and product. Bytes are copied to shared memory as they are, unpacked to float16 in
+registers by a ``T.Parallel``, scaled, and put into a second shared tile that ``T.gemm`` reads.
+
+Why so: with few rows of A the product is bound by reading the weights; at four bits they are a quarter of float16. Unpacking
+in registers, between two tiles, lets the copies of the next iteration run meanwhile.
+
+Next: unsigned zero points in place of the fixed 8; ``"int4"`` is an element type of its own.
+"""
 
 import torch
 

@@ -1,4 +1,14 @@
-"""Elementwise addition, in the eager style: sizes come from the tensors, the output is allocated by the program."""
+"""Elementwise addition, in the eager style: sizes come from the tensors, the output is allocated by the program.
+
+What to learn: the eager style. The decorated function is the program; ``T.const`` sizes are taken from the tensors of the
+call, and each set of sizes gets a kernel; ``T.empty`` is what the call allocates and returns.
+
+Why so: for small programs a factory around the program is noise. Sizes that no tile divides need nothing: reads beyond the
+tensor give zero, writes are dropped.
+
+Next: ``T.dynamic`` in place of ``T.const`` for one kernel of all sizes; ``add.compile(M=1000, N=1111)`` to compile without
+tensors.
+"""
 
 import torch
 

@@ -1,4 +1,15 @@
-"""Flash attention, forward: causal or not, grouped queries, and any sequence length with one kernel."""
+"""Flash attention, forward: causal or not, grouped queries, and any sequence length with one kernel.
+
+What to learn: two products with a softmax between them, none of it stored. The online softmax keeps a running maximum and
+sum for each row; when the maximum grows, sum and output so far are scaled down.
+
+Why so: scores of all pairs would be a matrix of sequence length squared. The mask is the initial value of the accumulator,
+as ``T.gemm`` adds to it; ``FullRow`` keeps each row in one warp, so that its maximum and sum need no shared memory. The
+tutorial's fifth chapter goes through it line by line.
+
+Next: ``flash_decoding`` for one query, ``varlen_attention`` for packed sequences, ``flash_attention_backward`` for
+gradients.
+"""
 
 import torch
 

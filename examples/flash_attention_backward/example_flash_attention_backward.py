@@ -1,4 +1,15 @@
-"""Flash attention, forward and backward: the backward pass recomputes the weights and adds the query gradient by atomics."""
+"""Flash attention, forward and backward: the backward pass recomputes the weights and adds the query gradient by atomics.
+
+What to learn: a backward pass that recomputes. The forward pass keeps one number a row (the logarithm of its sum); from it
+and the inputs each tile of weights is computed again. A block owns keys and sums their gradients in registers; gradients of
+queries come from many blocks and meet in ``T.atomic_add``.
+
+Why so: storing the weights would take the memory that flash attention saves. Of the two directions one has to be added
+across blocks; queries are chosen, since keys have two gradients. The accumulated tensor is float32, as many small numbers
+are added.
+
+Next: a second kernel over queries in place of the atomics gives the same bits in every run.
+"""
 
 import torch
 

@@ -1,4 +1,14 @@
-"""Flash decoding: one new token attends to a long cache, the cache split over blocks; a second kernel combines the parts."""
+"""Flash decoding: one new token attends to a long cache, the cache split over blocks; a second kernel combines the parts.
+
+What to learn: a program of two kernels. With one query a head there is too little work for a block a head: the cache is cut
+in parts, each block computes a softmax over its part, and the second kernel combines parts by their logarithms of sums.
+
+Why so: decoding is bound by reading the cache, so as many blocks as possible should read. The query heads that share a key
+head are the rows of one tile, padded to 16, so that the product runs on tensor cores. A part may be empty, hence a finite
+number in place of minus infinity.
+
+Next: tune ``split`` for the length of the cache; ``mla_decode`` is the same with one compressed head.
+"""
 
 import torch
 

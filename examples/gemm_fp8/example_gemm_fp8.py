@@ -1,4 +1,13 @@
-"""float8 matrix product with one scale an operand, accumulated in float32; both float8 formats."""
+"""float8 matrix product with one scale an operand, accumulated in float32; both float8 formats.
+
+What to learn: operands of 8 bits. The program is that of float16; the instruction (or, where there is none, a conversion)
+follows from the type. The scales are tensors of one element, so that a new scale needs no new kernel.
+
+Why so: float8 has few bits, so a tensor is stored divided by a scale and the product is multiplied by both scales; that is
+done once, on the float32 sums.
+
+Next: scales by blocks (``gemm_fp8_blockscale``), which keep outliers from spoiling a whole tensor.
+"""
 
 import torch
 

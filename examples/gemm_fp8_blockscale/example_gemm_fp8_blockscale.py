@@ -1,4 +1,14 @@
-"""float8 matrix product with a scale for every 128 columns of a row of A and for every 128x128 block of B."""
+"""float8 matrix product with a scale for every 128 columns of a row of A and for every 128x128 block of B.
+
+What to learn: two accumulators. A part sums 128 columns on tensor cores with ``clear_accum``; then it is scaled into the
+total in ordinary float32 arithmetic.
+
+Why so: a scale for each 128 columns cannot be taken out of the sum over K. The same split also bounds the error of tensor
+cores that add float8 products with fewer than 32 bits.
+
+Next: quantise on the device (``swiglu_fp8``); one scale of A's row and B's block is loaded each step: prefetch them into
+shared memory.
+"""
 
 import torch
 

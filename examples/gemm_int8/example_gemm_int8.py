@@ -1,4 +1,13 @@
-"""int8 matrix product accumulated exactly in int32, then scaled by one factor a row and one a column."""
+"""int8 matrix product accumulated exactly in int32, then scaled by one factor a row and one a column.
+
+What to learn: two outputs of one kernel (``out_idx=[-2, -1]``): exact int32 sums, and what a model uses of them, scaled
+float16.
+
+Why so: int8 products are exact in int32, so that results can be compared bit by bit. Scales by row and column (of tokens and
+of output channels) can be taken out of the sum over K, unlike those of ``gemm_fp8_blockscale``.
+
+Next: leave the int32 output out, as a model would; saturating int8 output.
+"""
 
 import torch
 

@@ -1,4 +1,13 @@
-"""Matrix-vector product: a band of rows a block, partial sums along K reduced at the end."""
+"""Matrix-vector product: a band of rows a block, partial sums along K reduced at the end.
+
+What to learn: a reduction without tensor cores. Each block has a band of rows; partial sums stay in a fragment of (rows,
+columns of a tile) and are reduced once, after the loop.
+
+Why so: a matrix-vector product reads each element of A once, so only the width of its loads counts. Reducing in each
+iteration would exchange data between threads every time.
+
+Next: ``splitk_gemm``'s idea for few, long rows; int8 or 4-bit weights as in ``dequantize_gemm``.
+"""
 
 import torch
 

@@ -1,4 +1,13 @@
-"""Grouped matrix product: rows of one tensor, in groups of any size, each group times its own weights."""
+"""Grouped matrix product: rows of one tensor, in groups of any size, each group times its own weights.
+
+What to learn: work that the data decides. Groups have any number of rows; a list made on the host says for each tile its
+group and first row, and blocks look theirs up. Sizes are ``T.dynamic``, one kernel for all.
+
+Why so: a launch for each group would leave a GPU idle with small groups. A tile may reach into the next group's rows, so its
+rows are stored one by one under a condition.
+
+Next: ``fused_moe`` gathers the rows by index and multiplies twice.
+"""
 
 import torch
 

@@ -1,4 +1,13 @@
-"""Histogram by atomics: each block counts in shared memory, then adds its counts to the result."""
+"""Histogram by atomics: each block counts in shared memory, then adds its counts to the result.
+
+What to learn: atomics in two levels. Each block counts into shared memory, then adds its whole tile of counts to the result:
+``T.atomic_add`` takes elements and tiles.
+
+Why so: all blocks adding to the same few addresses of global memory would wait for each other; in shared memory only the
+threads of one block do. An element beyond the end reads as zero and would be counted as bin 0, hence the condition.
+
+Next: floats with bin edges; a weight for each element.
+"""
 
 import torch
 

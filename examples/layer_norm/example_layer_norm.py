@@ -1,4 +1,12 @@
-"""Layer normalisation: mean and variance of each row, then scale and shift."""
+"""Layer normalisation: mean and variance of each row, then scale and shift.
+
+What to learn: two reductions of a row that stays in registers. The mean is subtracted before the squares are summed.
+
+Why so: the other formula, mean of squares minus square of the mean, cancels for rows far from zero. A few rows a block give
+every thread enough to do; weight and bias are read by column and broadcast over the rows.
+
+Next: rows too long for registers as in ``rms_norm``'s second kernel; the gradients are in ``layer_norm_backward``.
+"""
 
 import torch
 

@@ -1,4 +1,14 @@
-"""Causal linear attention by chunks: inside a chunk as masked products, between chunks through a state of (dim, dim)."""
+"""Causal linear attention by chunks: inside a chunk as masked products, between chunks through a state of (dim, dim).
+
+What to learn: a recurrence by chunks. Without a softmax, attention is a running state ``S += k v``; within a chunk it is a
+masked product of tiles, and what came before is one product with the state.
+
+Why so: token by token the state would be updated by outer products, without tensor cores. A chunk of 64 tokens costs one
+small square of scores and three products. The state is float32 in registers; a float16 copy goes through shared memory,
+where the product reads it.
+
+Next: ``retention`` decays the state, ``mamba2_chunk_scan`` decays it by data, ``gated_delta_net`` corrects it.
+"""
 
 import torch
 

@@ -1,4 +1,13 @@
-"""Mamba-2 chunk scan: inside a chunk a decayed, masked product; from the chunks before it, a state of each head."""
+"""Mamba-2 chunk scan: inside a chunk a decayed, masked product; from the chunks before it, a state of each head.
+
+What to learn: the part of a state-space model that computes outputs. Decays are given as running sums of logarithms, so that
+the decay between two tokens is the exponential of a difference; states at the start of each chunk were computed before.
+
+Why so: given the chunk states, all chunks are independent blocks. The masked, decayed tile is formed in registers and is the
+left operand of the product. Tiles above the diagonal are not visited.
+
+Next: compute the chunk states in a kernel of their own, a scan over chunks.
+"""
 
 import torch
 

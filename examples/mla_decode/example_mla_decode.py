@@ -1,4 +1,13 @@
-"""Multi-head latent attention, decoding: all heads share one compressed key that is also the value, plus a rotary part."""
+"""Multi-head latent attention, decoding: all heads share one compressed key that is also the value, plus a rotary part.
+
+What to learn: one tile that is both key and value. All heads share a compressed row of the cache; a tile of it is multiplied
+by the queries and, after the softmax, by the weights. A second, small product adds the rotary part to the same accumulator.
+
+Why so: reading the cache once in place of twice is the point of latent attention when decoding. Heads are the rows of the
+tile. Its 512 columns are a large accumulator: 256 threads and ``FullCol`` spread it over warps by columns.
+
+Next: split the cache over blocks as ``flash_decoding`` does.
+"""
 
 import torch
 

@@ -1,4 +1,13 @@
-"""Retention (RetNet) by chunks: attention without softmax, whose weights decay by ``1 - 2 ** (-5 - head)`` a position."""
+"""Retention (RetNet) by chunks: attention without softmax, whose weights decay by ``1 - 2 ** (-5 - head)`` a position.
+
+What to learn: a state that decays. Each head has a constant decay, so that weights within a chunk are powers of it; rows of
+the state's part and keys are scaled by how far they are from the chunk's border.
+
+Why so: the powers are exponentials of multiples of one logarithm, computed where they are used, since a table would have to
+be read. Every exponent is at most zero, so that nothing overflows.
+
+Next: ``linear_attention`` is the same without decay, ``mamba2_chunk_scan`` has decays that depend on the data.
+"""
 
 import torch
 

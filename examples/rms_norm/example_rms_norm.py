@@ -1,4 +1,13 @@
-"""Root-mean-square normalisation, with a row that fits in registers and with one that is read in two passes."""
+"""Root-mean-square normalisation, with a row that fits in registers and with one that is read in two passes.
+
+What to learn: two kernels for one operation. Where a row fits the registers it is read once; where it does not, it is read
+in tiles, twice: for the sum of squares and for the result.
+
+Why so: the operation is bound by memory, so the first kernel moves half as much; the second works for any length, and its
+second read may come from the L2 cache. Squares are summed in a fragment and reduced once.
+
+Next: multiply by a weight; the fused residual addition that precedes it in models.
+"""
 
 import torch
 

@@ -1,4 +1,14 @@
-"""Softmax over rows in one pass: the running maximum and sum are corrected as new columns arrive."""
+"""Softmax over rows of any length: the running maximum and sum are corrected as new columns arrive.
+
+What to learn: an online reduction. Tiles of a row arrive one by one; when the maximum grows, the sum so far is scaled down.
+A second loop reads the row again and writes the result.
+
+Why so: finding the maximum first would read the row a third time. ``exp2`` with the factor log2(e) is one instruction on a
+GPU. ``T.annotate_safe_value`` makes what lies beyond a row minus infinity, whose exponential is zero. The tutorial's fourth
+chapter develops it.
+
+Next: ``cross_entropy`` needs the sum only; keep rows in registers where they fit.
+"""
 
 import torch
 

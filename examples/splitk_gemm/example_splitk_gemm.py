@@ -1,4 +1,14 @@
-"""Split-K matrix product: several blocks sum parts of K for one tile of C, and meet in an atomic addition."""
+"""Split-K matrix product: several blocks sum parts of K for one tile of C, and meet in an atomic addition.
+
+What to learn: a grid axis along the sum. Blocks with the same tile of C sum different parts of K and add them to C
+atomically, a tile at a time.
+
+Why so: a small C with a long K has too few tiles to fill a GPU. C is float32 and starts at zero: the caller provides it, as
+the kernel adds to what is there. The order of the additions, and with it the last bits, differs between runs;
+``deterministic_splitk`` fixes the order.
+
+Next: choose ``split`` by the number of tiles; see ``streamk_gemm`` for an even share.
+"""
 
 import torch
 

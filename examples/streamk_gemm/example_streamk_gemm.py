@@ -1,4 +1,14 @@
-"""Stream-K matrix product: every block gets the same number of K steps, wherever tiles of C begin and end."""
+"""Stream-K matrix product: every block gets the same number of K steps, wherever tiles of C begin and end.
+
+What to learn: a persistent kernel. A fixed number of blocks share all K steps of all tiles equally; a block's share may
+begin in the middle of one tile and end in the middle of another, so a ``while`` walks through pieces of tiles.
+
+Why so: with whole tiles the last round leaves most of a GPU idle. Pieces of one tile meet by atomic additions in C, which
+the caller clears. The inner pipelined loop has a length that is known only at run time.
+
+Next: as many workers as the device has multiprocessors (``tilelang.carver.arch.driver.get_num_sms()``); store whole tiles
+without atomics.
+"""
 
 import torch
 

@@ -1,4 +1,13 @@
-"""The k largest values of each row with their positions, by k rounds of maximum and removal."""
+"""The k largest values of each row with their positions, by k rounds of maximum and removal.
+
+What to learn: selection by rounds. A round takes the maximum of each row, the lowest position that holds it, and replaces it
+by minus infinity. Positions are found by a second reduction over candidates.
+
+Why so: for small k rounds beat a sort, and rows stay in registers throughout. Taking the lowest position makes equal values
+come out in order, whichever thread holds them.
+
+Next: ``moe_routing`` selects groups first; ``radix_sort`` for large k.
+"""
 
 import torch
 

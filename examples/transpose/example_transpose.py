@@ -1,4 +1,14 @@
-"""Matrix transpose through a shared tile, with ``T.transpose`` and with an explicit loop."""
+"""Matrix transpose through a shared tile, with ``T.transpose`` and with an explicit loop.
+
+What to learn: two ways through shared memory. ``T.transpose`` exchanges the axes of a tile; the second kernel writes the
+loop, into a tile with one more column than it needs.
+
+Why so: without a tile in between either loads or stores would touch a sector of memory for each number. Threads that read a
+column of a tile with 64 columns would all need the same bank; with 65 columns they need different ones. The tutorial's
+second chapter counts both.
+
+Next: ``T.annotate_layout`` with a swizzle in place of the padding, which keeps copies of 16 bytes aligned.
+"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The programs of the tutorial and the how-to pages run, and print what the pages show."""
+"""The programs of the README, the tutorial and the how-to pages run, and print what the pages show."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from testing import pages
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
-PAGES = sorted(path for folder in ("tutorial", "howto") for path in (DOCS / folder).glob("*.md"))
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(path for folder in ("tutorial", "howto") for path in (DOCS / folder).glob("*.md"))]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_shows_what_its_program_prints(path: Path, request, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path / "cache"))
