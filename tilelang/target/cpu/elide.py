@@ -39,13 +39,13 @@ _READS_ONLY = 2
 
 def elide_copies(func: Any, context: Any) -> Any:
     """The program without the copies that products do not need."""
-    if not any(isinstance(_record(stmt), Gemm) for stmt in walk(func.body)):
+    if not any(isinstance(record_of(stmt), Gemm) for stmt in walk(func.body)):
         return func
     scope = Scope(context)
     scope.declare_parameters(func.params)
     elision = _Elision(scope, func.body)
     body = elision.stmt(func.body)
-    return func.with_body(_Removal(elision.gone).stmt(body)) if elision.gone else func
+    return func.with_body(Removal(elision.gone).stmt(body)) if elision.gone else func
 
 
 class _Elision(StmtRewriter):
@@ -58,10 +58,10 @@ class _Elision(StmtRewriter):
     def __init__(self, scope: Scope, body: Any):
         self.scope = scope
         self.gone: set[int] = set()
-        self.uses = _uses(body)
+        self.uses = uses_of(body)
         for stmt in walk(body):
-            if isinstance(stmt, ir.AllocBuffer) or isinstance(_record(stmt), AnnotateLayout):
-                self.uses -= _uses(stmt)
+            if isinstance(stmt, ir.AllocBuffer) or isinstance(record_of(stmt), AnnotateLayout):
+                self.uses -= uses_of(stmt)
 
     def visit_AttrStmt(self, node: Any) -> Any:
         if node.attr_key == "thread_extent":
@@ -75,7 +75,7 @@ class _Elision(StmtRewriter):
 
     def visit_SeqStmt(self, node: Any) -> Any:
         statements = [self.stmt(child) for child in node.seq]
-        records = list(map(_record, statements))
+        records = list(map(record_of, statements))
         copies = [position for position, record in enumerate(records) if isinstance(record, Copy) and self._fills(record)]
         if copies and any(isinstance(record, Gemm) for record in records):
             sequence = _Sequence(statements)
@@ -100,7 +100,7 @@ class _Elision(StmtRewriter):
         here = sum(sequence.uses[user][key] for user in sequence.users[key])
         if first != position or not readers or here != self.uses[key]:
             return
-        products = {reader: _record(statements[reader]) for reader in readers}
+        products = {reader: record_of(statements[reader]) for reader in readers}
         if not all(_may_read_globally(product, key) for product in products.values()):
             return
         if sequence.writes(position, readers[-1]):
@@ -109,7 +109,7 @@ class _Elision(StmtRewriter):
             reader: replace(product, a=_moved(product.a, copy), b=_moved(product.b, copy)).to_stmt(statements[reader].span)
             for reader, product in products.items()
         }
-        if any(key in _uses(stmt) for stmt in moved.values()):
+        if any(key in uses_of(stmt) for stmt in moved.values()):
             return
         for reader, stmt in moved.items():
             statements[reader] = stmt
@@ -127,10 +127,10 @@ class _Sequence:
 
     def __init__(self, statements: list[Any]):
         self.statements = statements
-        self.uses = [Counter() if isinstance(stmt, ir.AllocBuffer) else _uses(stmt) for stmt in statements]
+        self.uses = [Counter() if isinstance(stmt, ir.AllocBuffer) else uses_of(stmt) for stmt in statements]
         self.users: dict[int, list[int]] = defaultdict(list)
         for position, (stmt, uses) in enumerate(zip(statements, self.uses)):
-            if not isinstance(_record(stmt), AnnotateLayout):
+            if not isinstance(record_of(stmt), AnnotateLayout):
                 for key in uses:
                     self.users[key].append(position)
         self.writers = [position for position, stmt in enumerate(statements) if _writes_globally(stmt)]
@@ -140,7 +140,7 @@ class _Sequence:
         return bisect_left(self.writers, first) != bisect_right(self.writers, last)
 
 
-class _Removal(StmtRewriter):
+class Removal(StmtRewriter):
     """Removes the allocations of buffers, and what hints say of them."""
 
     def __init__(self, gone: set[int]):
@@ -150,16 +150,16 @@ class _Removal(StmtRewriter):
         return no_op() if hash(node.buffer) in self.gone else node
 
     def visit_Evaluate(self, node: Any) -> Any:
-        record = _record(node)
+        record = record_of(node)
         return no_op() if isinstance(record, AnnotateLayout) and hash(record.buffer.buffer) in self.gone else node
 
 
-def _record(stmt: Any) -> Any:
+def record_of(stmt: Any) -> Any:
     """The tile operator that a statement is, or None."""
     return decode(stmt.value) if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) else None
 
 
-def _uses(node: Any) -> Counter[int]:
+def uses_of(node: Any) -> Counter[int]:
     """How often each variable is named."""
     found: Counter[int] = Counter()
 
@@ -206,7 +206,7 @@ def _writes_globally(stmt: Any) -> bool:
 
 
 def _may_write(stmt: Any) -> bool:
-    record = _record(stmt)
+    record = record_of(stmt)
     if record is not None:
         return any("w" in access and region.scope in ("", "global") for region, access in record.regions())
     if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() in ("", "global"):

@@ -19,7 +19,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu.dot import Way, choose_way
-from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when, zero
+from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, seq, span, splat, when
 from tilelang.target.cpu.lower import Scope, rule
 from tilelang.target.cpu.panels import Before, bound, columns_of, element
 from tilelang.target.cpu.thin import ROWS, dot_products
@@ -40,7 +40,7 @@ def lower_gemm(record: Gemm, scope: Scope) -> Any:
     a = _elements_of_a(record, way, steps, scope, before)
     c, into, out_of = _accumulator(record, way, before)
     excess = _row_sums(record, way, a, steps, scope, before) if way.bias else None
-    product = Matrices(m, n, steps, a, *c, way, _cleared(record) is True, excess)
+    product = Matrices(m, n, steps, a, *c, way, _cleared(record), excess)
     static = all(isinstance(extent, int) and extent > 0 for extent in (n, steps))
     rows = _rows_of_b(record, way, scope, before) if few and static and not scope.context.emits_c else None
     if rows is not None:
@@ -141,25 +141,18 @@ def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[tuple[Any, ...
     """Where C is accumulated, and the statements before and after.
 
     C itself where it has the accumulator's type; else a copy of that type, rounded into C once at the end. What C holds before is
-    neither cleared nor copied where it is known not to count.
+    not copied where it does not count.
     """
     c, clear = record.c, _cleared(record)
     if c.dtype == way.accumulator:
-        place = (c.buffer, tuple(c.mins[:-2]), c.mins[-2], c.mins[-1])
-        if isinstance(clear, bool):
-            return place, None, None
-        return place, when(clear, nest([record.m, record.n], lambda at: _set(c, at, zero(c.dtype)))), None
+        return (c.buffer, tuple(c.mins[:-2]), c.mins[-2], c.mins[-1]), None, None
     scratch = local("accumulator", (bound(c, -2), bound(c, -1)), way.accumulator)
     before.allocations.append(ir.AllocBuffer(scratch))
 
-    def fill(value: Callable[[list], Any]) -> Any:
-        return nest([record.m, record.n], lambda at: ir.BufferStore(scratch, value(at), at))
-
-    old = fill(lambda at: cast(element(c, *at), way.accumulator))
-    if not isinstance(clear, bool):
-        old = when(clear, fill(lambda at: zero(way.accumulator)), old)
+    old = nest([record.m, record.n], lambda at: ir.BufferStore(scratch, cast(element(c, *at), way.accumulator), at))
+    into = None if clear is True else when(None if clear is False else ir.Not(clear), old)
     out = nest([record.m, record.n], lambda at: _set(c, at, cast(ir.BufferLoad(scratch, at), c.dtype)))
-    return (scratch, (), 0, 0), None if clear is True else old, out
+    return (scratch, (), 0, 0), into, out
 
 
 def _cleared(record: Gemm) -> Any:

@@ -54,7 +54,10 @@ def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -
         if x.excess is not None:
             total = total - x.excess(r)
         old = x.element(r, first + c)
-        return ir.BufferStore(x.c, total if x.cleared else old + total, old.indices)
+        if isinstance(x.cleared, bool):
+            return ir.BufferStore(x.c, total if x.cleared else old + total, old.indices)
+        store = [ir.BufferStore(x.c, value, old.indices) for value in (total, old + total)]
+        return ir.IfThenElse(x.cleared, *store)
 
     nothing = zero(x.way.accumulator)
     every = range(len(places))

@@ -59,7 +59,7 @@ class Matrices:
         a: the elements of A.
         c: the buffer, of the accumulator type, where C is accumulated.
         c_prefix, c_row, c_column: the indices of the matrix in it, of its first row and of its first column.
-        cleared: whether what C holds before does not count.
+        cleared: whether what C holds before does not count; known, or an expression.
         excess: row -> what the way's bias adds to each sum of that row; None where it has no bias.
     """
 
@@ -72,7 +72,7 @@ class Matrices:
     c_row: Any
     c_column: Any
     way: Way
-    cleared: bool = False
+    cleared: Any = False
     excess: Callable[[Any], Any] | None = None
 
     def element(self, row: Any, column: Any, lanes: int = 1) -> Any:
@@ -156,9 +156,12 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
     def at(r: int, v: int) -> list[Any]:
         return [span((r * tile.vectors + v) * lanes, lanes)]
 
-    def start(r: int, v: int) -> Any:
-        old = splat(zero(way.accumulator), lanes) if x.cleared else x.element(row + r, column + v * lanes, lanes)
-        return old if x.excess is None else old - splat(x.excess(row + r), lanes)
+    def start(cleared: bool) -> list[Any]:
+        def value(r: int, v: int) -> Any:
+            old = splat(zero(way.accumulator), lanes) if cleared else x.element(row + r, column + v * lanes, lanes)
+            return old if x.excess is None else old - splat(x.excess(row + r), lanes)
+
+        return [ir.BufferStore(acc, value(r, v), at(r, v)) for r, v in registers]
 
     def step(k: Any) -> Any:
         factors = [ir.Var(f"b{v}", way.panel_vector(lanes)) for v in range(tile.vectors)]
@@ -172,7 +175,8 @@ def _micro(x: Matrices, b: Columns, tile: Tile, row: Any, p: Any, column: Any, i
                 updates.append(ir.BufferStore(acc, way.multiply_add(old, broadcast, factors[v], lanes), at(r, v)))
         return seq(b.ahead(p, k) if b.ahead else None, loads, updates)
 
-    load = [ir.BufferStore(acc, start(r, v), at(r, v)) for r, v in registers]
+    known = isinstance(x.cleared, bool)
+    load = start(x.cleared) if known else ir.IfThenElse(x.cleared, seq(start(True)), seq(start(False)))
     places = [(x.element(row + r, column + v * lanes, lanes), ir.BufferLoad(acc, at(r, v))) for r, v in registers]
     store = [ir.BufferStore(x.c, value, place.indices) for place, value in places]
     return seq(register_alloc(acc, lanes), load, loop("k", x.k, step), store)
