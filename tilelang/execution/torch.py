@@ -93,9 +93,7 @@ def _registered(
     surroundings: Surroundings = PLAIN,
 ) -> Callable[..., Any]:
     written = _written(signature, artifact)
-    operator, registration = _register(
-        _unique_name(artifact, code), signature, written, _implementation(run, signature, written)
-    )
+    operator, registration = _register(_unique_name(artifact, code), signature, written, _implementation(run, signature, written))
     call = _caller(signature, operator, surroundings)
     call.keep = (*keep, registration)  # torch forgets an operator when its registration object dies
     return call

@@ -13,7 +13,7 @@ from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
 from tilelang.ir.region import Region
 from tilelang.target.cuda.ir.code import counted, leaf
-from tilelang.target.cuda.ir.instructions import Assign
+from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.operators import OperatorRule, implements, rule_of
 from tilelang.tileop.base import OPERATORS, TileOp, reads, tile_operator, updates
 from tilelang.tileop.copy import Copy
@@ -64,6 +64,66 @@ def test_a_new_operator_is_one_record_and_one_rule(rotate, arch):
     a, b = torch.arange(1024.0).view(4, 256), torch.zeros(4, 256)
     simulate(main, a, b, arch=arch)
     assert torch.equal(b, a.roll(-1, 1))
+
+
+@pytest.fixture
+def exchange():
+    """A made-up operator that decides layouts: it exchanges two fragments register by register."""
+
+    @tile_operator("tl.test_exchange")
+    class Exchange(TileOp):
+        """``one, other = other, one``."""
+
+        one: Region = updates()
+        other: Region = updates()
+
+    @implements(Exchange)
+    class ExchangeRule(OperatorRule):
+        """Both fragments lie alike: the second one is given the layout of the first."""
+
+        def offer(self, op: Any, fragments: Any) -> Any:
+            layout = fragments.get(op.one.buffer)
+            return None if layout is None else (op.other.buffer, layout)
+
+        def misfits(self, op: Any, plan: Any, fragments: Any) -> Any:
+            one, other = (fragments.get(region.buffer) for region in (op.one, op.other))
+            return [] if one == other else [(op.other.buffer, "it is exchanged with another layout")]
+
+        def proofs(self, op: Any, fragments: Any, threads: int) -> Any:
+            yield fragments[op.one.buffer] == fragments[op.other.buffer], op.other.buffer, "the other registers are elsewhere"
+
+        def lower(self, node: Any, generator: Any) -> list[Any]:
+            e, op = generator.emitter, node.op
+            one, other = (e.array(region.buffer) for region in (op.one, op.other))
+            with e.names.scope():
+                at, kept = e.names.take("at"), e.names.take("kept")
+                moves = [Define(kept, one.dtype, one.at(at)), Assign(one.at(at), other.at(at)), Assign(other.at(at), kept)]
+                return [leaf([counted(at, e.layouts.fragments[op.one.buffer].registers, moves)])]
+
+    yield lambda one, other: require_kernel("exchange").perform(Exchange(as_region(one, "one"), as_region(other, "other")))
+    del OPERATORS[Exchange.op_name]
+
+
+@pytest.mark.parametrize("annotated", [False, True])
+def test_a_new_operator_takes_part_in_layout_inference(exchange, annotated):
+    """An offer gives a fragment its layout; where the user gave it another, a conversion stands between."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 64), "float32"), B: T.Tensor((64, 16), "float32"), C: T.Tensor((16, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            one, other = T.alloc_fragment((16, 64), "float32"), T.alloc_fragment((16, 64), "float32")
+            if annotated:
+                T.annotate_layout({other: T.Fragment((16, 64), lambda i, j: (i * 4 + j % 4, j // 4))})
+            T.copy(A, one)
+            for i, j in T.Parallel(16, 64):
+                other[i, j] = B[j, i]
+            exchange(one, other)
+            for i, j in T.Parallel(16, 64):
+                C[i, j] = one[i, j] - 2 * other[i, j]
+
+    a, b, c = torch.arange(1024.0).view(16, 64), torch.arange(1024.0, 2048.0).view(64, 16), torch.zeros(16, 64)
+    simulate(main, a, b, c)
+    assert torch.equal(c, b.T - 2 * a)
 
 
 def test_two_rules_for_one_operator_are_refused():

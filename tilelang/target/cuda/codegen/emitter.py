@@ -11,8 +11,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import statement_exprs
-from tilelang.target.cuda.analysis.communication import communicating_tensors
-from tilelang.target.cuda.analysis.disjointness import Iterations
+from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.arch import WARP

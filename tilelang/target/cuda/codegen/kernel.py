@@ -15,7 +15,7 @@ from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.communication import changing_tensors
+from tilelang.target.cuda.analysis.disjointness import changing_tensors
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
 from tilelang.target.cuda.codegen.dump import dumped
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER, Analyses, Emitter, KernelOptions
@@ -34,9 +34,8 @@ from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.barriers import insert_barriers
 from tilelang.target.cuda.schedule.shared_plan import SharedPlan, plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
-from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, TileTree, touched_by, walk
 from tilelang.transform.in_place import late_tensors
 
 _SHARED_ALIGNMENT = 128
@@ -380,13 +379,9 @@ def _written_buffers(state: KernelState) -> set[Any]:
     """Global buffers that the kernel may write, or whose address it hands on."""
     found: set[Any] = set()
     for node in walk(state.tree.root):
-        if isinstance(node, Parallel):
-            found |= {access.buffer for access in node.nest.accesses if access.kind != "read"}
-        elif isinstance(node, Operator):
-            found |= {region.buffer for region, access in node.op.regions() if "w" in access}
-        elif isinstance(node, Scalar):
-            nest = Nest.build((), node.stmt, None, "statement")
-            found |= {access.buffer for access in nest.accesses if access.kind != "read"}
+        if isinstance(node, (Parallel, Operator, Scalar)):
+            found |= {access.buffer for access in touched_by(node) if access.writes}
+        if isinstance(node, Scalar):
             found |= _handed_on(node.stmt)
     return found | {state.emitter.root(buffer) for buffer in found}
 

@@ -11,15 +11,15 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
-from tilelang.target.cuda.codegen.nest_places import NestPlaces, stepped_address
+from tilelang.target.cuda.codegen.nest_places import NestPlaces, StageKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
-from tilelang.target.cuda.codegen.vector_body import VectorBody
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
-from tilelang.target.cuda.ir.code import Code, leaf, under, with_span
-from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count
-from tilelang.target.cuda.ir.instructions import CopyAsync, Move
-from tilelang.target.cuda.ir.values import Value, both
-from tilelang.target.cuda.tile.nest import is_memory, mentions
+from tilelang.target.cuda.ir.access import READ, WRITE
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
+from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
+from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
+from tilelang.target.cuda.ir.values import AddressOf, Array, Call, Name, Value, Word, both
+from tilelang.target.cuda.tile.nest import Access, is_memory, is_movable, mentions
 from tilelang.target.cuda.tile.tree import FRAGMENT, Parallel
 
 
@@ -53,7 +53,7 @@ def _body(loops: NestLoops, async_bytes: int) -> list[Any]:
     if move is not None:
         return with_span(move, span)
     if loops.width > 1:
-        return with_span(VectorBody(loops).code(), span)
+        return with_span(_VectorBody(loops).code(), span)
     with NestPlaces(loops).in_force():
         return statement(loops.e, loops.nest.body, loops.owner)
 
@@ -93,3 +93,124 @@ def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value 
         return e.array(buffer).to(loops.register(form))
     moves = loops.width == 1 or mentions(indices[-1], {loops.axis: 0})
     return stepped_address(loops, buffer, indices) if is_memory(buffer) and moves else None
+
+
+# Bodies on vectors -----------------------------------------------------------------------------------------------------
+
+
+_PAIR_CONVERSIONS = {
+    ("float32", "float16"): "tl::cvt_f16x2_f32",
+    ("float32", "bfloat16"): "tl::cvt_bf16x2_f32",
+}
+
+
+class _VectorBody:
+    """The body of a nest on vectors: loads of whole vectors, the body for each of their elements, stores of whole vectors."""
+
+    def __init__(self, loops: NestLoops):
+        self.loops, self.e, self.nest = loops, loops.e, loops.nest
+        self.stages: dict[StageKey, Array] = {}
+        self.collected: list[DeclareArray] = []  # declarations of the arrays that stores are collected in
+
+    def code(self) -> list[Any]:
+        """What runs for one vector."""
+        loads = [code for access in self.nest.accesses if self._stages_read(access) for code in self._load(access)]
+        stores = [code for access in self.nest.accesses if self._stages_write(access) for code in self._store(access)]
+        return [*loads, *self.collected, *self._elements(), *stores]
+
+    # What is staged ----------------------------------------------------------------------------------------------------
+
+    def _may_stage(self, access: Access) -> bool:
+        movable = not access.conditional and is_movable(access, self.nest, self.e.root)
+        return is_memory(access.buffer) and movable and mentions(access.indices[-1], {self.loops.axis: 0})
+
+    def _same_storage(self, access: Access) -> list[Access]:
+        root = self.e.root(access.buffer)
+        return [other for other in self.nest.accesses if self.e.root(other.buffer) == root]
+
+    def _stages_read(self, access: Access) -> bool:
+        """Whether an element is read ahead of the body: nothing that the body reads there may be what it has stored."""
+        if access.kind != READ or not self._may_stage(access):
+            return False
+        others = self._same_storage(access)
+        last_read = max(other.step for other in others if other.kind == READ)
+        return all(last_read <= other.step for other in others if other.kind != READ)
+
+    def _stages_write(self, access: Access) -> bool:
+        """Whether a store is collected: nothing of that storage is touched after it."""
+        if access.kind != WRITE or not self._may_stage(access):
+            return False
+        others = self._same_storage(access)
+        return sum(other.kind != READ for other in others) == 1 and all(other.step <= access.step for other in others)
+
+    # Loads and stores --------------------------------------------------------------------------------------------------
+
+    def _load(self, access: Access) -> list[Any]:
+        e, buffer, indices = self.e, access.buffer, list(access.indices)
+        if self._key(READ, access) in self.stages:
+            return []
+        guard = e.places.bounds_guard(buffer, indices)
+        if any(other.kind != READ and other.buffer.same_as(buffer) for other in self.nest.accesses):
+            # The thread that stores is the one that reads: another may come after the store.
+            guard = both([guard, self.loops.owner])
+        stage, address, size = self._stage(READ, access)
+        if guard is None or e.tree.hints.safe_values.get(buffer) is None:
+            return [self._declaration(stage), Move(size, stage.to(0), address, guard)]
+        at = e.names.take("l")
+        fill = counted(at, self.loops.width, [Assign(stage.at(at), e.places.missing(buffer))])
+        return [self._declaration(stage), BranchCode(guard, Block([Move(size, stage.to(0), address)]), Block([fill]))]
+
+    def _store(self, access: Access) -> list[Any]:
+        stage, address, size = self._stage(WRITE, access)
+        self.collected.append(self._declaration(stage))
+        guard = both([self.e.places.bounds_guard(access.buffer, list(access.indices)), self.loops.owner])
+        return under(guard, [Move(size, address, stage.to(0))])
+
+    def _stage(self, kind: str, access: Access) -> tuple[Array, Value, int]:
+        """The array that stands for an access, the address that it stands for, and the bytes of the vector."""
+        buffer = access.buffer
+        key, dtype = self._key(kind, access), str(buffer.dtype)
+        stage = self.stages[key] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
+        return stage, stepped_address(self.loops, buffer, list(access.indices)), byte_count(self.loops.width, dtype)
+
+    def _key(self, kind: str, access: Any) -> StageKey:
+        return NestPlaces(self.loops).stage_key(kind, access.buffer, list(access.indices))
+
+    def _declaration(self, stage: Array) -> DeclareArray:
+        size = byte_count(self.loops.width, stage.dtype)
+        packed = is_packed(stage.dtype)
+        return DeclareArray(stage, size if packed else self.loops.width, size, zero=packed)
+
+    # Elements ----------------------------------------------------------------------------------------------------------
+
+    def _elements(self) -> list[Any]:
+        """The body for each element of the vector; pairs of conversions where the body is one."""
+        lane, width = self.e.names.take("l"), self.loops.width
+        pair = self._pair(lane)
+        if pair is not None:
+            return [counted(lane, width, [pair], step=2)]
+        with self._element(lane):
+            return [counted(lane, width, statement(self.e, self.nest.body, self.loops.owner))]
+
+    def _element(self, lane: Value) -> Any:
+        return NestPlaces(self.loops, lane, self.stages).in_force()
+
+    def _pair(self, lane: Name) -> Assign | None:
+        store = self.nest.body
+        if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.Cast) or self.loops.width % 2:
+            return None
+        function = _PAIR_CONVERSIONS.get((str(store.value.value.ty), str(store.value.ty)))
+        if function is None or not self._stores_neighbours(store):
+            return None
+        with self._element(lane):
+            low, target = self.e.value(store.value.value), self.e.places.place(store.buffer, list(store.indices))
+        with self._element(lane + 1):
+            high = self.e.value(store.value.value)
+        return Assign(Word(AddressOf(target), 4), Call(function, (low, high)))
+
+    def _stores_neighbours(self, store: Any) -> bool:
+        """Whether two neighbouring elements of the vector are stored to one aligned 32-bit word."""
+        if store.buffer.scope() == FRAGMENT:
+            form = register_form(list(store.indices), self.e.layouts.fragments[store.buffer], self.loops.layout)
+            return form is not None and self.loops.is_adjacent(form)
+        return self._key(WRITE, store) in self.stages

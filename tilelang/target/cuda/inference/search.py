@@ -48,7 +48,6 @@ from tilelang.target.cuda.inference.sections import (
     as_conversion,
     family_of,
     is_written,
-    touched,
     with_copy,
     with_copy_for_head,
     with_copy_of_view,
@@ -66,6 +65,7 @@ from tilelang.target.cuda.tile.tree import (
     Sequence,
     TileTree,
     inside,
+    touched_by,
     walk,
 )
 
@@ -210,7 +210,8 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
     if _is_whole_copy(node) and node not in state.problem.divergent:
         yield as_conversion(tree, node)
     for section in _sections(state, node, family):
-        uses = [inner for top in section.nodes for inner in walk(top) if any(b in family for b, _ in touched(inner))]
+        inner = (inner for top in section.nodes for inner in walk(top))
+        uses = [use for use in inner if any(access.buffer in family for access in touched_by(use))]
         if any(isinstance(use, Operator) and rule_of(use.op).is_asynchronous(use.op) for use in uses):
             continue
         alone = section.nodes == [node]
@@ -231,7 +232,7 @@ def _only_renames(state: _State, uses: list[Any], family: set[Any]) -> bool:
     if not family & state.copies:
         return False
     others = (node for node in walk(state.problem.tree.root) if node not in uses and node not in state.conversions)
-    return not any(buffer in family for node in others for buffer, _ in touched(node))
+    return not any(access.buffer in family for node in others for access in touched_by(node))
 
 
 def _bits(buffer: Any) -> int:

@@ -14,14 +14,14 @@ A tree is never changed; what is new is a tree of its own that shares all other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
-from tilelang.target.cuda.ir.access import READ, WRITE
+from tilelang.target.cuda.ir.access import WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.tree import (
@@ -35,10 +35,10 @@ from tilelang.target.cuda.tile.tree import (
     Scope,
     Sequence,
     TileTree,
-    accesses_of,
     copy_between,
     inside,
     span_of,
+    touched_by,
     walk,
 )
 from tilelang.tileop.base import TileOp, reads, writes
@@ -92,14 +92,6 @@ class Rewritten:
         return Rewritten(
             later.tree, {**later.renewed, **renewed}, (*conversions, *later.conversions), {**self.copies, **later.copies}
         )
-
-
-def touched(node: Any) -> Iterator[tuple[Any, str]]:
-    """Buffers that a node itself reads (``"r"``) and writes (``"w"``), by accesses or as operands."""
-    if isinstance(node, Operator):
-        yield from ((region.buffer, access) for region, access in node.op.regions())
-    kinds = {READ: "r", WRITE: "w"}
-    yield from ((access.buffer, kinds.get(access.kind, "rw")) for access in accesses_of(node))
 
 
 def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewritten:
@@ -188,35 +180,41 @@ def _move(source: Any, target: Any, section: Section) -> Any:
 # What a section does with a fragment -----------------------------------------------------------------------------------
 
 
+def touches(node: Any, buffers: Any) -> bool:
+    """Whether a node, or one inside it, touches any of some buffers."""
+    return any(access.buffer in buffers for inner in walk(node) for access in touched_by(inner))
+
+
 def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
     """Whether any of some statements writes to a buffer of a family."""
-    return any(buffer in family and "w" in access for top in nodes for node in walk(top) for buffer, access in touched(node))
+    return any(a.buffer in family and a.writes for top in nodes for node in walk(top) for a in touched_by(node))
 
 
 def _is_used_elsewhere(tree: TileTree, section: Section, family: set[Any]) -> bool:
     """Whether a statement outside of a section touches a fragment."""
     within = {node for top in section.nodes for node in walk(top)}
-    return any(buffer in family for node in walk(tree.root) if node not in within for buffer, _ in touched(node))
+    others = (node for node in walk(tree.root) if node not in within)
+    return any(access.buffer in family for node in others for access in touched_by(node))
 
 
 def _starts_anew(section: Section, family: set[Any]) -> bool:
     """Whether the first statement that touches a fragment overwrites all of it, so that its old values are not needed."""
     for node in section.nodes:
-        if any(buffer in family for inner in walk(node) for buffer, _ in touched(inner)):
+        if touches(node, family):
             return overwrites(node, family)
     return True
 
 
 def partly_written(tree: TileTree, conversions: Iterable[Any]) -> set[Any]:
     """The fragments that conversions move as a whole although the program may not have written every element before."""
-    moved = {tree.root_of(buffer) for node in conversions for buffer, access in touched(node) if "r" in access}
+    moved = {tree.root_of(access.buffer) for node in conversions for access in touched_by(node) if access.reads}
     return {root for root in moved if root.scope() == FRAGMENT and not _begins_whole(tree.root, set(family_of(tree, root)))}
 
 
 def _begins_whole(node: Any, family: set[Any]) -> bool:
     """Whether the first statement inside of a node that touches a fragment is certainly run, and overwrites all of it."""
     if isinstance(node, (Sequence, Scope)) or (isinstance(node, Loop) and _is_certainly_run(node.stmt.extent)):
-        first = next((each for each in inside(node) if any(b in family for inner in walk(each) for b, _ in touched(inner))), None)
+        first = next((each for each in inside(node) if touches(each, family)), None)
         return first is not None and _begins_whole(first, family)
     return overwrites(node, family)
 
@@ -263,11 +261,10 @@ class _Copies:
 
     def of(self, node: Any) -> Any:
         """The node with the buffers replaced; itself where it names none of them."""
-        named = any(buffer in self.values for inner in walk(node) for buffer, _ in touched(inner))
-        if not named:
+        if not touches(node, self.values):
             return node
         new = _renew(node, self.of) if inside(node) else node
-        if any(buffer in self.values for buffer, _ in touched(node)):
+        if any(access.buffer in self.values for access in touched_by(node)):
             new = self._own(new)
         self.renewed[node] = new
         return new

@@ -10,7 +10,7 @@ import functools
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.errors import PipelineScheduleError
@@ -23,29 +23,11 @@ from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Access, Nest
-from tilelang.target.cuda.tile.tree import SHARED, Branch, Loop, Operator, Parallel, Repeat, Scalar, TileTree, walk
+from tilelang.target.cuda.tile.tree import SHARED, Loop, Operator, Parallel, Scalar, TileTree, accesses_of, region_accesses, walk
 from tilelang.transform.substitute import substitute
 
 Position = tuple[int, int]
 """Stage and order."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Touch:
-    """One access to a buffer, or to the variable of a binding.
-
-    Attributes:
-        mins, extents: the region, where it is known.
-        fills: whether it overwrites the whole buffer.
-    """
-
-    buffer: Any
-    reads: bool
-    writes: bool
-    mins: tuple[Any, ...] | None = None
-    extents: tuple[Any, ...] | None = None
-    fills: bool = False
-    atomic: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +37,13 @@ class Statement:
     Attributes:
         stmt: in the IR.
         nodes: what it became.
-        touches: its accesses, in order.
+        touches: its accesses of allocations, tensors and the variables of bindings, in order.
         defines: the variable, where it is a binding.
     """
 
     stmt: Any
     nodes: tuple[Any, ...]
-    touches: tuple[Touch, ...]
+    touches: tuple[Access, ...]
     defines: Any = None
 
     def reads(self, buffer: Any) -> bool:
@@ -107,7 +89,7 @@ class Body:
                 continue
             touches = [*_touches(nodes, tree), *_values(stmt, inner - usable)]
             if defines is not None:
-                touches.append(Touch(defines, False, True, fills=True))
+                touches.append(Access(defines, (), WRITE, fills=True))
             statement = Statement(stmt, tuple(nodes), tuple(touches), defines)
             body.statements.append(statement)
             body.with_replays.append(statement)
@@ -148,45 +130,36 @@ def _count_touches(top: Any, tree: TileTree) -> Counter[Any]:
 # Accesses ------------------------------------------------------------------------------------------------------------
 
 
-def _touches(nodes: Sequence[Any], tree: TileTree) -> Iterator[Touch]:
+def _touches(nodes: Sequence[Any], tree: TileTree) -> Iterator[Access]:
     for top in nodes:
         for node in walk(top):
             yield from _node_touches(node, tree)
 
 
-def _node_touches(node: Any, tree: TileTree) -> Iterator[Touch]:
-    """The accesses of one node, those of the nodes inside it aside."""
-    regions = node.op.regions() if isinstance(node, (Parallel, Operator)) and hasattr(node.op, "regions") else []
-    accesses = _accesses(node)
-    updated = {access.buffer for access in accesses if access.kind == UPDATE}
-    for region, access in regions:
-        whole = region is rule_of(node.op).overwritten(node.op)
-        atomic = region.buffer in updated
-        mins, extents = tuple(region.mins), tuple(region.extents)
-        yield Touch(tree.root_of(region.buffer), "r" in access or atomic, "w" in access, mins, extents, whole, atomic)
-    known = {region.buffer for region, _ in regions}
-    for access in accesses:
-        if access.buffer in known:
-            continue
-        single = isinstance(node, Scalar) and not access.inner
-        place = (tuple(access.indices), (1,) * len(access.indices)) if single else (None, None)
-        reads, writes = access.kind != WRITE, access.kind != READ
-        yield Touch(tree.root_of(access.buffer), reads, writes, *place, atomic=access.kind == UPDATE)
+def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
+    """The accesses of one node, those of the nodes inside it aside; operands are accessed as regions."""
+    elements, regions = _elements(node), list(region_accesses(node))
+    updated = {access.buffer for access in elements if access.kind == UPDATE}
+    for access in regions:
+        kind = UPDATE if access.buffer in updated else access.kind
+        yield replace(access, buffer=tree.root_of(access.buffer), kind=kind)
+    operands = {access.buffer for access in regions}
+    for access in elements:
+        if access.buffer not in operands:
+            single = isinstance(node, Scalar) and not access.inner
+            extents = (1,) * len(access.indices) if single else None
+            yield replace(access, buffer=tree.root_of(access.buffer), extents=extents)
 
 
-def _accesses(node: Any) -> Sequence[Access]:
-    """The accesses in a node's own expressions."""
-    if isinstance(node, Parallel):
-        return node.nest.accesses
+def _elements(node: Any) -> Sequence[Access]:
+    """The accesses in a node's own expressions, those of an operator's regions included."""
+    found = accesses_of(node)
     if isinstance(node, Scalar):
-        found = Nest.build((), node.stmt, None, "statement").accesses
         return (*found, *_handed_on(node.stmt, {access.buffer for access in found}))
-    exprs = []
-    if isinstance(node, (Loop, Branch, Repeat)):
-        exprs = statement_exprs(node.stmt)
-    elif isinstance(node, Operator):
-        exprs = [low for region, _ in node.op.regions() for low in region.mins if not isinstance(low, int)]
-    return [access for expr in exprs for access in Nest.build((), ir.Evaluate(expr), None, "statement").accesses]
+    if isinstance(node, Operator):
+        lows = [low for region, _ in node.op.regions() for low in region.mins if not isinstance(low, int)]
+        return [access for low in lows for access in Nest.build((), ir.Evaluate(low), None, "statement").accesses]
+    return found
 
 
 def _handed_on(stmt: Any, known: set[Any]) -> Iterator[Access]:
@@ -194,10 +167,10 @@ def _handed_on(stmt: Any, known: set[Any]) -> Iterator[Access]:
     for expr in statement_exprs(stmt):
         for part in walk_expr(expr):
             if isinstance(part, ir.Var) and ir.is_buffer_var(part) and part not in known:
-                yield Access(part, (), ADDRESS, conditional=False, defined=True, step=0)
+                yield Access(part, (), ADDRESS, defined=True)
 
 
-def _values(stmt: Any, values: set[Any]) -> Iterator[Touch]:
+def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
     """Reads of the variables of bindings."""
     used = {
         part
@@ -206,7 +179,7 @@ def _values(stmt: Any, values: set[Any]) -> Iterator[Touch]:
         for part in walk_expr(expr)
         if isinstance(part, ir.Var) and part in values
     }
-    yield from (Touch(var, True, False) for var in used)
+    yield from (Access(var, (), READ) for var in used)
 
 
 def _written(loop: Loop) -> dict[Any, int]:
@@ -220,16 +193,15 @@ def _written(loop: Loop) -> dict[Any, int]:
 
 def _writes(node: Any) -> list[Any]:
     if isinstance(node, Parallel):
-        return list({a.buffer for a in node.nest.accesses if a.kind != "read"})
+        return list({access.buffer for access in node.nest.accesses if access.writes})
     if isinstance(node, Operator):
-        regions = node.op.regions() if hasattr(node.op, "regions") else []
-        return [region.buffer for region, access in regions if "w" in access]
+        return [access.buffer for access in region_accesses(node) if access.writes]
     if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
         return [node.stmt.buffer]
     if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate):
         return [e.source for e in walk_expr(node.stmt.value) if isinstance(e, ir.TensorLoad)]
     if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
-        return [a.buffer for a in Nest.build((), node.stmt, None, "statement").accesses if a.kind != "read"]
+        return [access.buffer for access in accesses_of(node) if access.writes]
     return []
 
 
@@ -247,20 +219,19 @@ def _available(expr: Any, inner: set[Any], usable: set[Any], written: dict[Any, 
 # Running ahead -------------------------------------------------------------------------------------------------------
 
 
-def may_run_ahead(statement: Statement, body: Body) -> bool:
-    """Whether a statement is a copy to a shared tile of this loop's own, of data that the loop does not change."""
+def tile_filled_ahead(statement: Statement, body: Body) -> Any:
+    """The shared tile of this loop's own that a statement copies data to which the loop does not change; None of any other."""
     node = statement.nodes[0]
-    if len(statement.nodes) > 1 or not isinstance(node, Parallel):
-        return False
-    op = node.op
+    op = node.op if len(statement.nodes) == 1 and isinstance(node, Parallel) else None
     if op is None or not rule_of(op).may_run_ahead(op):
-        return False
-    buffer = op.dst.buffer
-    if op.src.scope != "global" or op.dst.scope not in SHARED or not op.dst.is_whole:
-        return False
-    if body.written.get(buffer, 0) != 1 or op.src.buffer in body.written or body.is_viewed(buffer):
-        return False
-    return all(map(body.is_usable, (*op.src.mins, *op.src.extents))) and not body.is_outside(buffer)
+        return None
+    source, target = rule_of(op).copied(op)
+    if source.scope != "global" or target.scope not in SHARED or not target.is_whole:
+        return None
+    tile = target.buffer
+    if body.written.get(tile, 0) != 1 or source.buffer in body.written or body.is_viewed(tile) or body.is_outside(tile):
+        return None
+    return tile if all(map(body.is_usable, (*source.mins, *source.extents))) else None
 
 
 # Schedules -----------------------------------------------------------------------------------------------------------
@@ -272,7 +243,7 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
     Raises:
         PipelineScheduleError: the schedule changes what a statement reads.
     """
-    touched: dict[Any, list[tuple[int, Position, Statement, Touch]]] = {}
+    touched: dict[Any, list[tuple[int, Position, Statement, Access]]] = {}
     program = {id(statement): number for number, statement in enumerate(body.statements)}
     for statement, position in sorted(placed, key=lambda pair: program[id(pair[0])]):
         for touch in statement.touches:
@@ -293,8 +264,8 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
     return rings
 
 
-def _conflict(a: Touch, b: Touch) -> bool:
-    return (a.writes or b.writes) and not (a.atomic and b.atomic)
+def _conflict(a: Access, b: Access) -> bool:
+    return (a.writes or b.writes) and not a.kind == b.kind == UPDATE
 
 
 def _check_iteration(buffer: Any, uses: list) -> None:
@@ -315,12 +286,12 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
     return None
 
 
-def _disjoint(a: Touch, b: Touch, loop: Loop, facts: Facts) -> bool:
+def _disjoint(a: Access, b: Access, loop: Loop, facts: Facts) -> bool:
     """Whether the regions of different iterations certainly have no element in common: an index grows by at least its extent."""
-    if a.mins is None or b.mins is None or len(a.mins) != len(b.mins):
+    if a.extents is None or b.extents is None or len(a.extents) != len(b.extents):
         return False
     var = loop.stmt.loop_var
-    for low, other, extent, reach in zip(a.mins, b.mins, a.extents, b.extents):
+    for low, other, extent, reach in zip(a.indices, b.indices, a.extents, b.extents):
         extent, reach = as_int(extent), as_int(reach)
         if isinstance(low, int) or isinstance(other, int) or not isinstance(extent, int) or not isinstance(reach, int):
             continue

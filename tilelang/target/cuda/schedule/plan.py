@@ -18,7 +18,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement
-from tilelang.target.cuda.schedule.dependence import Body, Statement, may_run_ahead, slots_needed
+from tilelang.target.cuda.schedule.dependence import Body, Statement, slots_needed, tile_filled_ahead
 from tilelang.target.cuda.tile.tree import Loop, TileTree
 
 ORDER = ("tl.pipeline_order", "software_pipeline_order")
@@ -83,7 +83,8 @@ def plan_schedule(loop: Loop, tree: TileTree, facts: Facts) -> Schedule | None:
 
 
 def _implied(body: Body, slots: int) -> Schedule | None:
-    producers = [statement for statement in body.statements if slots > 1 and may_run_ahead(statement, body)]
+    tiles = {statement: tile_filled_ahead(statement, body) for statement in body.statements if slots > 1}
+    producers = [statement for statement, tile in tiles.items() if tile is not None]
     if not producers:
         return None
     late = [statement for statement in body.statements if statement not in producers]
@@ -91,7 +92,7 @@ def _implied(body: Body, slots: int) -> Schedule | None:
     parts = [Part(statement, stage, place) for place, (statement, stage) in enumerate(stages)]
     if not late:
         return None
-    return _schedule(parts, body, {statement.nodes[0].op.dst.buffer: slots for statement in producers})
+    return _schedule(parts, body, {tiles[statement]: slots for statement in producers})
 
 
 def _schedule(parts: list[Part], body: Body, rings: Mapping[Any, int]) -> Schedule:
@@ -125,7 +126,9 @@ def _explicit(
     statements, groups = _grouped(body, group, len(order or stage or []), span)
     order = order if order is not None else list(range(len(groups)))
     if stage is None:
-        stage = [0 if all(may_run_ahead(one, body) for one in members) else max(slots - 1, 0) for members in groups]
+        stage = [
+            0 if all(tile_filled_ahead(one, body) is not None for one in members) else max(slots - 1, 0) for members in groups
+        ]
     if len(order) != len(groups) or len(stage) != len(groups):
         raise PipelineScheduleError(
             f"order and stage have {len(order)} and {len(stage)} entries, the body has {len(groups)} "

@@ -29,25 +29,40 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """One place of the body that touches a buffer.
+    """One place of a statement that touches a buffer: an element, or a region of a tile operator.
 
     Attributes:
+        indices: of the element, or of the region's first one.
         kind: read, write, update (atomic), or address (the place itself is handed on).
         conditional: whether it may not happen.
         defined: whether its index uses variables that the body defines.
         step: number of the store or call, in program order.
         loaded: the buffers that its index is loaded from.
         operation: the intrinsic of an update.
+        extents: of a region; None of an element.
+        fills: whether it overwrites the whole buffer.
     """
 
     buffer: Any
     indices: tuple[Any, ...]
     kind: str
-    conditional: bool
-    defined: bool
-    step: int
+    conditional: bool = False
+    defined: bool = False
+    step: int = 0
     loaded: tuple[Any, ...] = ()
     operation: str = ""
+    extents: tuple[Any, ...] | None = None
+    fills: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether what was there may be used."""
+        return self.kind != WRITE
+
+    @property
+    def writes(self) -> bool:
+        """Whether what was there may be changed."""
+        return self.kind != READ
 
     @property
     def inner(self) -> bool:

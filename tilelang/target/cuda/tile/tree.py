@@ -13,10 +13,11 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, statement_exprs
+from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
 from tilelang.target.cuda.tile.hints import Hints
-from tilelang.target.cuda.tile.nest import Nest
+from tilelang.target.cuda.tile.nest import Access, Nest
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 
@@ -149,7 +150,7 @@ def span_of(node: Any) -> Any:
     return node.stmt.span if hasattr(node, "stmt") else node.span
 
 
-def accesses_of(node: Any) -> tuple[Any, ...]:
+def accesses_of(node: Any) -> tuple[Access, ...]:
     """What a node itself (not the nodes inside it) reads and writes element by element."""
     if isinstance(node, Parallel):
         return node.nest.accesses
@@ -159,6 +160,20 @@ def accesses_of(node: Any) -> tuple[Any, ...]:
         heads = (ir.Evaluate(expr) for expr in statement_exprs(node.stmt) if isinstance(expr, ir.PrimExpr))
         return tuple(access for head in heads for access in Nest.build((), head, None, "condition").accesses)
     return ()
+
+
+def region_accesses(node: Any) -> Iterator[Access]:
+    """What the tile operator of a node does to its regions."""
+    op = node.op if isinstance(node, (Operator, Parallel)) else None
+    for region, access in () if op is None else op.regions():
+        for kind in (READ,) * ("r" in access) + (WRITE,) * ("w" in access):
+            fills = kind == WRITE and region is rule_of(op).overwritten(op)
+            yield Access(region.buffer, tuple(region.mins), kind, extents=tuple(region.extents), fills=fills)
+
+
+def touched_by(node: Any) -> tuple[Access, ...]:
+    """What a node itself does to buffers, as elements and as operands."""
+    return (*(region_accesses(node) if isinstance(node, Operator) else ()), *accesses_of(node))
 
 
 def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
