@@ -172,7 +172,7 @@ class SourceUnavailableError(CompileError):
     def __init__(self, name: str, file: str):
         super().__init__(
             f"the source of {name}() is not available ({file})",
-            hint="define kernels in a file or a notebook cell; text given to exec() has no source",
+            hint="define kernels in a file or a notebook cell, or keep the text in a variable of the code that calls exec()",
         )
 
 

@@ -9,17 +9,14 @@ kept, so tracebacks and spans show the user's source.
 from __future__ import annotations
 
 import ast
-import inspect
-import linecache
-import sys
 import types
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 from tilelang.errors import Location, SourceUnavailableError, UnsupportedSyntaxError
 from tilelang.frontend.liveness import assigned_names, carried_names, declared_names, target_names
+from tilelang.frontend.source import FUTURE_ANNOTATIONS, source_lines
 
 HOOKS = "__tl__"
 SCOPE = "__tl_scope__"
@@ -91,7 +88,7 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
     if "type_params" in ast.FunctionDef._fields:
         outer.type_params = []
     module = ast.fix_missing_locations(ast.Module([outer], []))
-    compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000)
+    compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & FUTURE_ANNOTATIONS)
     outer_code = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
     inner_code = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == _INNER)
     return inner_code.replace(co_name=code.co_name)
@@ -99,7 +96,7 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
 
 def _definition(code: types.CodeType) -> ast.FunctionDef:
     """The syntax tree of the function, at its true line and column."""
-    lines, first = _source_lines(code)
+    lines, first = source_lines(code)
     # A header keeps the original indentation legal, and thereby every column true.
     indented = lines[0][:1].isspace()
     tree = ast.parse(("if True:\n" if indented else "") + "".join(lines))
@@ -109,24 +106,6 @@ def _definition(code: types.CodeType) -> ast.FunctionDef:
             return node
     raise SourceUnavailableError(code.co_name, code.co_filename)
 
-
-def _source_lines(code: types.CodeType) -> tuple[list[str], int]:
-    """The lines of a function's definition and the number of the first; also of a program that ``python -c`` runs."""
-    with suppress(OSError, TypeError):
-        if code.co_filename != "<string>":
-            return inspect.getsourcelines(code)
-        text = sys.orig_argv[sys.orig_argv.index("-c") + 1] if sys.argv[0] == "-c" else ""
-        if code in _functions_in(compile(text, code.co_filename, "exec", dont_inherit=True)):
-            lines = text.splitlines(keepends=True)
-            linecache.cache[code.co_filename] = (len(text), None, lines, code.co_filename)  # for the excerpts of errors
-            return inspect.getblock(lines[code.co_firstlineno - 1 :]), code.co_firstlineno
-    raise SourceUnavailableError(code.co_name, code.co_filename)
-
-
-def _functions_in(code: types.CodeType) -> list[types.CodeType]:
-    """The code of the functions that are defined in ``code``, however deep."""
-    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return inner + [deeper for each in inner for deeper in _functions_in(each)]
 
 
 def _arguments(names: list[str]) -> ast.arguments:

@@ -36,6 +36,10 @@ class JitFunction:
 
     def __init__(self, function: FunctionType, options: Mapping[str, Any], mode: str = "auto"):
         functools.update_wrapper(self, function)
+        if function.__code__.co_filename.startswith("<"):  # not asked of files, as the warm path does without the front end
+            from tilelang.frontend.source import remember
+
+            remember(function.__code__)
         self.function = function
         self.options = dict(options)
         self.is_eager = _is_eager(function) if mode == "auto" else mode == "eager"
