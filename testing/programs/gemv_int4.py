@@ -7,7 +7,7 @@ import tilelang.language as T
 
 SMALL = {"N": 40, "K": 512}
 LARGE = {"gemv_int4": {"N": 4096, "K": 16384}}
-THREADS = True
+TARGETS = ("interpret", "sm_80", "sm_90a")
 GROUP = 64
 
 

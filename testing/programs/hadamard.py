@@ -9,7 +9,7 @@ import tilelang.language as T
 
 SMALL = {"rows": 5, "n": 1024}
 LARGE = {"hadamard": {"rows": 8192, "n": 16384}}
-THREADS = True
+TARGETS = ("interpret", "sm_80", "sm_90a")
 
 
 @tilelang.jit(out_idx=[1])

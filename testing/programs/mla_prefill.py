@@ -32,45 +32,45 @@ def forward(batch, heads, seq_len, dim, rope, block_M=64, block_N=64, num_stages
             Q_shared = T.alloc_shared([block_M, dim + rope], dtype)
             K_shared = T.alloc_shared([block_N, dim + rope], dtype)
             V_shared = T.alloc_shared([block_N, dim], dtype)
-            acc_s = T.alloc_fragment([block_M, block_N], "float32")
-            acc_s_cast = T.alloc_fragment([block_M, block_N], dtype)
-            acc_o = T.alloc_fragment([block_M, dim], "float32")
-            scores_max = T.alloc_fragment([block_M], "float32")
-            scores_max_prev = T.alloc_fragment([block_M], "float32")
-            scores_scale = T.alloc_fragment([block_M], "float32")
-            scores_sum = T.alloc_fragment([block_M], "float32")
-            logsum = T.alloc_fragment([block_M], "float32")
+            scores = T.alloc_fragment([block_M, block_N], "float32")
+            weights = T.alloc_fragment([block_M, block_N], dtype)
+            result = T.alloc_fragment([block_M, dim], "float32")
+            peak = T.alloc_fragment([block_M], "float32")
+            before = T.alloc_fragment([block_M], "float32")
+            rescale = T.alloc_fragment([block_M], "float32")
+            part = T.alloc_fragment([block_M], "float32")
+            total = T.alloc_fragment([block_M], "float32")
 
             T.copy(Q[bz, bx * block_M : (bx + 1) * block_M, by, :], Q_shared)
-            T.fill(acc_o, 0)
-            T.fill(logsum, 0)
-            T.fill(scores_max, -T.infinity("float32"))
+            T.fill(result, 0)
+            T.fill(total, 0)
+            T.fill(peak, -T.infinity("float32"))
             for k in T.Pipelined(T.ceildiv((bx + 1) * block_M, block_N), num_stages=num_stages):
                 T.copy(K[bz, k * block_N : (k + 1) * block_N, by, :], K_shared[:, :dim])
                 T.copy(K_rope[bz, k * block_N : (k + 1) * block_N, :], K_shared[:, dim:])
                 for i, j in T.Parallel(block_M, block_N):
-                    acc_s[i, j] = T.if_then_else(bx * block_M + i >= k * block_N + j, 0, -T.infinity(acc_s.dtype))
-                T.gemm(Q_shared, K_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                    scores[i, j] = T.if_then_else(bx * block_M + i >= k * block_N + j, 0, -T.infinity(scores.dtype))
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(V[bz, k * block_N : (k + 1) * block_N, by, :], V_shared)
-                T.copy(scores_max, scores_max_prev)
-                T.reduce_max(acc_s, scores_max, dim=1, clear=False)
+                T.copy(peak, before)
+                T.reduce_max(scores, peak, dim=1, clear=False)
                 for i in T.Parallel(block_M):
-                    scores_scale[i] = T.exp2(scores_max_prev[i] * scale - scores_max[i] * scale)
+                    rescale[i] = T.exp2(before[i] * scale - peak[i] * scale)
                 for i, j in T.Parallel(block_M, dim):
-                    acc_o[i, j] *= scores_scale[i]
+                    result[i, j] *= rescale[i]
                 for i, j in T.Parallel(block_M, block_N):
-                    acc_s[i, j] = T.exp2(acc_s[i, j] * scale - scores_max[i] * scale)
-                T.copy(acc_s, acc_s_cast)
-                T.gemm(acc_s_cast, V_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)
-                T.reduce_sum(acc_s, scores_sum, dim=1)
+                    scores[i, j] = T.exp2(scores[i, j] * scale - peak[i] * scale)
+                T.copy(scores, weights)
+                T.gemm(weights, V_shared, result, policy=T.GemmWarpPolicy.FullRow)
+                T.reduce_sum(scores, part, dim=1)
                 for i in T.Parallel(block_M):
-                    logsum[i] = logsum[i] * scores_scale[i] + scores_sum[i]
+                    total[i] = total[i] * rescale[i] + part[i]
             for i, j in T.Parallel(block_M, dim):
-                acc_o[i, j] /= logsum[i]
-            T.copy(acc_o, Output[bz, bx * block_M : (bx + 1) * block_M, by, :])
+                result[i, j] /= total[i]
+            T.copy(result, Output[bz, bx * block_M : (bx + 1) * block_M, by, :])
             for i in T.Parallel(block_M):
-                logsum[i] = T.log2(logsum[i]) + scores_max[i] * scale
-            T.copy(logsum, LSE[bz, by, bx * block_M : (bx + 1) * block_M])
+                total[i] = T.log2(total[i]) + peak[i] * scale
+            T.copy(total, LSE[bz, by, bx * block_M : (bx + 1) * block_M])
 
     return main
 
@@ -123,11 +123,11 @@ def backward(batch, heads, seq_len, dim, rope, block_M=64, block_N=32, threads=1
             do = T.alloc_shared([block_N, dim], dtype)
             lse_shared = T.alloc_shared([block_N], "float32")
             delta_shared = T.alloc_shared([block_N], "float32")
-            qkT = T.alloc_fragment([block_M, block_N], "float32")
-            dsT = T.alloc_fragment([block_M, block_N], "float32")
-            qkT_cast = T.alloc_fragment([block_M, block_N], dtype)
-            dsT_cast = T.alloc_fragment([block_M, block_N], dtype)
-            dsT_shared = T.alloc_shared([block_M, block_N], dtype)
+            weights_t = T.alloc_fragment([block_M, block_N], "float32")
+            grads_t = T.alloc_fragment([block_M, block_N], "float32")
+            weights_half = T.alloc_fragment([block_M, block_N], dtype)
+            grads_half = T.alloc_fragment([block_M, block_N], dtype)
+            grads_shared = T.alloc_shared([block_M, block_N], dtype)
             dv = T.alloc_fragment([block_M, dim], "float32")
             dk = T.alloc_fragment([block_M, dim + rope], "float32")
             dq = T.alloc_fragment([block_N, dim + rope], "float32")
@@ -137,30 +137,30 @@ def backward(batch, heads, seq_len, dim, rope, block_M=64, block_N=32, threads=1
             T.copy(V[bz, by * block_M : (by + 1) * block_M, bx, :], V_shared)
             T.clear(dv)
             T.clear(dk)
-            loop_st = T.floordiv(by * block_M, block_N)
-            loop_ed = T.ceildiv(seq_len, block_N)
-            for k in T.Pipelined(loop_st, loop_ed, num_stages=1):
+            first = T.floordiv(by * block_M, block_N)
+            last = T.ceildiv(seq_len, block_N)
+            for k in T.Pipelined(first, last, num_stages=1):
                 T.copy(Q[bz, k * block_N : (k + 1) * block_N, bx, :], q)
-                T.clear(qkT)
-                T.gemm(K_shared, q, qkT, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.clear(weights_t)
+                T.gemm(K_shared, q, weights_t, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(LSE[bz, bx, k * block_N : (k + 1) * block_N], lse_shared)
                 for i, j in T.Parallel(block_M, block_N):
-                    qkT[i, j] = T.exp2(qkT[i, j] * scale - lse_shared[j])
+                    weights_t[i, j] = T.exp2(weights_t[i, j] * scale - lse_shared[j])
                 for i, j in T.Parallel(block_M, block_N):
                     visible = by * block_M + i <= k * block_N + j and k * block_N + j < seq_len
-                    qkT[i, j] = T.if_then_else(visible, qkT[i, j], 0)
+                    weights_t[i, j] = T.if_then_else(visible, weights_t[i, j], 0)
                 T.copy(dO[bz, k * block_N : (k + 1) * block_N, bx, :], do)
-                T.clear(dsT)
-                T.gemm(V_shared, do, dsT, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-                T.copy(qkT, qkT_cast)
-                T.gemm(qkT_cast, do, dv, policy=T.GemmWarpPolicy.FullRow)
+                T.clear(grads_t)
+                T.gemm(V_shared, do, grads_t, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(weights_t, weights_half)
+                T.gemm(weights_half, do, dv, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(Delta[bz, bx, k * block_N : (k + 1) * block_N], delta_shared)
                 for i, j in T.Parallel(block_M, block_N):
-                    dsT_cast[i, j] = qkT[i, j] * (dsT[i, j] - delta_shared[j]) * sm_scale
-                T.gemm(dsT_cast, q, dk, policy=T.GemmWarpPolicy.FullRow)
-                T.copy(dsT_cast, dsT_shared)
+                    grads_half[i, j] = weights_t[i, j] * (grads_t[i, j] - delta_shared[j]) * sm_scale
+                T.gemm(grads_half, q, dk, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(grads_half, grads_shared)
                 T.clear(dq)
-                T.gemm(dsT_shared, K_shared, dq, transpose_A=True)
+                T.gemm(grads_shared, K_shared, dq, transpose_A=True)
                 for i, j in T.Parallel(block_N, dim + rope):
                     if k * block_N + i < seq_len:
                         T.atomic_add(dQ[bz, k * block_N + i, bx, j], dq[i, j])

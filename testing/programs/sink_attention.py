@@ -11,89 +11,76 @@ LOG2_E = 1.44269504
 
 
 @tilelang.jit(out_idx=[-1])
-def sink_attention(batch, heads, groups, seq_len, dim, window=None, block_M=64, block_N=32, threads=128, dtype="bfloat16"):
-    scale = (1.0 / dim) ** 0.5 * LOG2_E
-    head_kv = heads // groups
-    q_shape = [batch, heads, seq_len, dim]
-    kv_shape = [batch, head_kv, seq_len, dim]
+def sink_attention(batch, heads, groups, seq_len, dim, window=None, block_M=64, block_N=32, dtype="bfloat16"):
+    scale = dim**-0.5 * LOG2_E
 
     @T.macro
-    def MMA0(K, Q_shared, K_shared, acc_s, k, bx, by, bz):
-        T.copy(K[bz, by // groups, k * block_N : (k + 1) * block_N, :], K_shared)
+    def score_tile(keys, tile, scores, row, column):
+        """Scores of a tile of keys, those out of sight at minus infinity before the product is added."""
         for i, j in T.Parallel(block_M, block_N):
-            q_idx = bx * block_M + i
-            k_idx = k * block_N + j
+            gap = row + i - column - j
+            visible = gap >= 0
             if window is not None:
-                acc_s[i, j] = T.if_then_else(
-                    q_idx >= k_idx and q_idx < k_idx + window and k_idx < seq_len, 0, -T.infinity(acc_s.dtype)
-                )
-            else:
-                acc_s[i, j] = T.if_then_else(q_idx >= k_idx, 0, -T.infinity(acc_s.dtype))
-        T.gemm(Q_shared, K_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                visible = visible and gap < window
+            scores[i, j] = T.if_then_else(visible, 0, -T.infinity("float32"))
+        T.gemm(tile, keys, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
 
     @T.macro
-    def Softmax(acc_s, acc_s_cast, scores_max, scores_max_prev, scores_scale, scores_sum, logsum):
-        T.copy(scores_max, scores_max_prev)
-        T.fill(scores_max, -T.infinity("float32"))
-        T.reduce_max(acc_s, scores_max, dim=1, clear=False)
+    def to_weights(scores, weights, peak, rescale, part, total):
+        """Weights relative to a row's running maximum; a row that has seen no key yet has the maximum 0."""
+        T.copy(peak, rescale)
+        T.reduce_max(scores, peak, dim=1, clear=False)
         for i in T.Parallel(block_M):
-            scores_max[i] = T.max(scores_max[i], scores_max_prev[i])
-            scores_max[i] = T.if_then_else(scores_max[i] == -T.infinity("float32"), 0, scores_max[i])
-        for i in T.Parallel(block_M):
-            scores_scale[i] = T.exp2(scores_max_prev[i] * scale - scores_max[i] * scale)
+            known = T.if_then_else(peak[i] == -T.infinity("float32"), 0, peak[i])
+            rescale[i] = T.exp2((rescale[i] - known) * scale)
         for i, j in T.Parallel(block_M, block_N):
-            acc_s[i, j] = T.exp2(acc_s[i, j] * scale - scores_max[i] * scale)
-        T.reduce_sum(acc_s, scores_sum, dim=1)
+            known = T.if_then_else(peak[i] == -T.infinity("float32"), 0, peak[i])
+            scores[i, j] = T.exp2((scores[i, j] - known) * scale)
+        T.reduce_sum(scores, part, dim=1)
         for i in T.Parallel(block_M):
-            logsum[i] = logsum[i] * scores_scale[i] + scores_sum[i]
-        T.copy(acc_s, acc_s_cast)
+            total[i] = total[i] * rescale[i] + part[i]
+        T.copy(scores, weights)
 
     @T.prim_func
     def main(
-        Q: T.Tensor(q_shape, dtype),
-        K: T.Tensor(kv_shape, dtype),
-        V: T.Tensor(kv_shape, dtype),
-        Sinks: T.Tensor([heads], dtype),
-        Output: T.Tensor(q_shape, dtype),
+        Q: T.Tensor((batch, heads, seq_len, dim), dtype),
+        K: T.Tensor((batch, heads // groups, seq_len, dim), dtype),
+        V: T.Tensor((batch, heads // groups, seq_len, dim), dtype),
+        sinks: T.Tensor((heads,), dtype),
+        Output: T.Tensor((batch, heads, seq_len, dim), dtype),
     ):
-        with T.Kernel(T.ceildiv(seq_len, block_M), heads, batch, threads=threads) as (bx, by, bz):
-            Q_shared = T.alloc_shared([block_M, dim], dtype)
-            K_shared = T.alloc_shared([block_N, dim], dtype)
-            V_shared = T.alloc_shared([block_N, dim], dtype)
-            O_shared = T.alloc_shared([block_M, dim], dtype)
-            acc_s = T.alloc_fragment([block_M, block_N], "float32")
-            acc_s_cast = T.alloc_fragment([block_M, block_N], dtype)
-            acc_o = T.alloc_fragment([block_M, dim], "float32")
-            scores_max = T.alloc_fragment([block_M], "float32")
-            scores_max_prev = T.alloc_fragment([block_M], "float32")
-            scores_scale = T.alloc_fragment([block_M], "float32")
-            scores_sum = T.alloc_fragment([block_M], "float32")
-            logsum = T.alloc_fragment([block_M], "float32")
-            sinks = T.alloc_fragment([block_M], dtype)
+        with T.Kernel(T.ceildiv(seq_len, block_M), heads, batch, threads=128) as (bx, by, bz):
+            queries = T.alloc_shared((block_M, dim), dtype)
+            keys = T.alloc_shared((block_N, dim), dtype)
+            values = T.alloc_shared((block_N, dim), dtype)
+            staged = T.alloc_shared((block_M, dim), dtype)
+            scores = T.alloc_fragment((block_M, block_N), "float32")
+            weights = T.alloc_fragment((block_M, block_N), dtype)
+            out = T.alloc_fragment((block_M, dim), "float32")
+            peak, rescale = T.alloc_fragment((block_M,), "float32"), T.alloc_fragment((block_M,), "float32")
+            part, total = T.alloc_fragment((block_M,), "float32"), T.alloc_fragment((block_M,), "float32")
 
-            T.annotate_layout({O_shared: tilelang.layout.make_swizzled_layout(O_shared)})
-            T.copy(Q[bz, by, bx * block_M : (bx + 1) * block_M, :], Q_shared)
-            T.fill(acc_o, 0)
-            T.fill(logsum, 0)
-            T.fill(scores_max, -T.infinity("float32"))
-            for i in T.Parallel(block_M):
-                sinks[i] = Sinks[by]
-
-            end = T.min(T.ceildiv(seq_len, block_N), T.ceildiv((bx + 1) * block_M, block_N))
-            start = T.max(0, (bx * block_M - window) // block_N) if window is not None else 0
-            for k in T.Pipelined(start, end, num_stages=2):
-                MMA0(K, Q_shared, K_shared, acc_s, k, bx, by, bz)
-                Softmax(acc_s, acc_s_cast, scores_max, scores_max_prev, scores_scale, scores_sum, logsum)
+            row, head = bx * block_M, by // groups
+            T.annotate_layout({staged: tilelang.layout.make_swizzled_layout(staged)})
+            T.copy(Q[bz, by, row, 0], queries)
+            T.clear(out)
+            T.clear(total)
+            T.fill(peak, -T.infinity("float32"))
+            first = T.max(0, (row - window) // block_N) if window is not None else 0
+            for k in T.Pipelined(first, T.ceildiv(T.min(row + block_M, seq_len), block_N), num_stages=2):
+                T.copy(K[bz, head, k * block_N, 0], keys)
+                score_tile(keys, queries, scores, row, k * block_N)
+                to_weights(scores, weights, peak, rescale, part, total)
                 for i, j in T.Parallel(block_M, dim):
-                    acc_o[i, j] *= scores_scale[i]
-                T.copy(V[bz, by // groups, k * block_N : (k + 1) * block_N, :], V_shared)
-                T.gemm(acc_s_cast, V_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)
+                    out[i, j] *= rescale[i]
+                T.copy(V[bz, head, k * block_N, 0], values)
+                T.gemm(weights, values, out, policy=T.GemmWarpPolicy.FullRow)
             for i in T.Parallel(block_M):
-                logsum[i] += T.exp2(sinks[i] * 1.44269504 - scores_max[i] * scale)
+                total[i] += T.exp2(T.cast(sinks[by], "float32") * LOG2_E - peak[i] * scale)
             for i, j in T.Parallel(block_M, dim):
-                acc_o[i, j] /= logsum[i]
-            T.copy(acc_o, O_shared)
-            T.copy(O_shared, Output[bz, by, bx * block_M : (bx + 1) * block_M, :])
+                out[i, j] /= total[i]
+            T.copy(out, staged)
+            T.copy(staged, Output[bz, by, row, 0])
 
     return main
 

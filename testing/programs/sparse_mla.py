@@ -27,11 +27,11 @@ def index_logits(heads, dim, block_N=64, block_Q=4, threads=128):
         Logits: T.Tensor((seq_len, keys), "float32"),
     ):
         with T.Kernel(T.ceildiv(seq_len, block_Q), threads=threads) as bx:
-            q_shared = T.alloc_shared([block_Q * heads, dim], "float8_e4m3fn")
-            k_shared = T.alloc_shared([block_N, dim], "float8_e4m3fn")
-            k_scale = T.alloc_fragment([block_N], "float32")
+            queries = T.alloc_shared([block_Q * heads, dim], "float8_e4m3fn")
+            tile = T.alloc_shared([block_N, dim], "float8_e4m3fn")
+            scales = T.alloc_fragment([block_N], "float32")
             s = T.alloc_fragment([block_N, block_Q * heads], "float32")
-            s_reshaped = T.reshape(s, (block_N, block_Q, heads))
+            by_query = T.reshape(s, (block_N, block_Q, heads))
             logits = T.alloc_fragment([block_N, block_Q], "float32")
             weights = T.alloc_fragment([block_Q, heads], "float32")
             end = T.alloc_var("int32", init=0)
@@ -39,15 +39,15 @@ def index_logits(heads, dim, block_N=64, block_Q=4, threads=128):
             row = bx * block_Q
             for i in T.serial(block_Q):
                 end = T.max(end, T.min(last[T.min(row + i, seq_len - 1)] + 1, keys))
-            T.copy(Q[row * heads, 0], q_shared)
+            T.copy(Q[row * heads, 0], queries)
             T.copy(weight[row, 0], weights)
             for n in T.Pipelined(T.ceildiv(end, block_N), num_stages=2):
-                T.copy(K[n * block_N, 0], k_shared)
-                T.copy(K_scale[n * block_N], k_scale)
-                T.gemm(k_shared, q_shared, s, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullCol)
+                T.copy(K[n * block_N, 0], tile)
+                T.copy(K_scale[n * block_N], scales)
+                T.gemm(tile, queries, s, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullCol)
                 for i, q, h in T.Parallel(block_N, block_Q, heads):
-                    s_reshaped[i, q, h] = T.max(s_reshaped[i, q, h] * k_scale[i], 0) * weights[q, h]
-                T.reduce_sum(s_reshaped, logits, dim=-1, clear=True)
+                    by_query[i, q, h] = T.max(by_query[i, q, h] * scales[i], 0) * weights[q, h]
+                T.reduce_sum(by_query, logits, dim=-1, clear=True)
                 for q, i in T.Parallel(block_Q, block_N):
                     if row + q < seq_len and n * block_N + i < keys:
                         Logits[row + q, n * block_N + i] = logits[i, q]
@@ -56,66 +56,61 @@ def index_logits(heads, dim, block_N=64, block_Q=4, threads=128):
 
 
 @tilelang.jit(out_idx=[-1])
-def sparse_attention(heads, dim, rope, topk, block_I=16, threads=128, dtype="bfloat16"):
+def sparse_attention(heads, dim, rope, topk, block_N=16, dtype="bfloat16"):
     seq_len, keys = T.dynamic("seq_len"), T.dynamic("keys")
-    sm_scale = (dim + rope) ** -0.5 * LOG2_E
-    H = T.ceildiv(heads, 16) * 16
-    block_H = min(H, 64)
+    scale = (dim + rope) ** -0.5 * LOG2_E
+    rows = min(-(-heads // 16) * 16, 64)
 
     @T.prim_func
     def main(
         Q: T.Tensor((seq_len, heads, dim + rope), dtype),
         KV: T.Tensor((keys, dim + rope), dtype),
-        Indices: T.Tensor((seq_len, topk), "int32"),
+        chosen: T.Tensor((seq_len, topk), "int32"),
         Output: T.Tensor((seq_len, heads, dim), dtype),
     ):
-        with T.Kernel(seq_len, T.ceildiv(heads, block_H), threads=threads) as (bx, by):
-            Q_shared = T.alloc_shared([block_H, dim], dtype)
-            Q_tail = T.alloc_shared([block_H, rope], dtype)
-            KV_shared = T.alloc_shared([block_I, dim], dtype)
-            K_tail = T.alloc_shared([block_I, rope], dtype)
-            mask = T.alloc_fragment([block_I], "bool")
-            acc_o = T.alloc_fragment([block_H, dim], "float32")
-            acc_s = T.alloc_fragment([block_H, block_I], "float32")
-            S_shared = T.alloc_shared([block_H, block_I], dtype)
-            sumexp = T.alloc_fragment([block_H], "float32")
-            sumexp_i = T.alloc_fragment([block_H], "float32")
-            alpha = T.alloc_fragment([block_H], "float32")
-            m_i = T.alloc_fragment([block_H], "float32")
-            m_i_prev = T.alloc_fragment([block_H], "float32")
+        with T.Kernel(seq_len, T.ceildiv(heads, rows), threads=128) as (t, by):
+            latent = T.alloc_shared((rows, dim), dtype)
+            rotary = T.alloc_shared((rows, rope), dtype)
+            kv_latent = T.alloc_shared((block_N, dim), dtype)
+            kv_rotary = T.alloc_shared((block_N, rope), dtype)
+            weights = T.alloc_shared((rows, block_N), dtype)
+            used = T.alloc_fragment((block_N,), "bool")
+            out = T.alloc_fragment((rows, dim), "float32")
+            scores = T.alloc_fragment((rows, block_N), "float32")
+            peak, before = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows,), "float32")
+            part, total = T.alloc_fragment((rows,), "float32"), T.alloc_fragment((rows,), "float32")
 
-            T.fill(acc_o, 0)
-            T.fill(sumexp, 0)
-            T.fill(m_i, -(2**30))
-            T.copy(Q[bx, by * block_H : (by + 1) * block_H, :dim], Q_shared)
-            T.copy(Q[bx, by * block_H : (by + 1) * block_H, dim:], Q_tail)
-            for i_i in T.Pipelined(T.ceildiv(topk, block_I), num_stages=2):
-                for bi_i in T.Parallel(block_I):
-                    mask[bi_i] = Indices[bx, i_i * block_I + bi_i] >= 0
-                for bi_i, d_i in T.Parallel(block_I, dim):
-                    KV_shared[bi_i, d_i] = KV[T.max(Indices[bx, i_i * block_I + bi_i], 0), d_i]
-                for bi_i, d_i in T.Parallel(block_I, rope):
-                    K_tail[bi_i, d_i] = KV[T.max(Indices[bx, i_i * block_I + bi_i], 0), dim + d_i]
-                for h_i, bi_i in T.Parallel(block_H, block_I):
-                    acc_s[h_i, bi_i] = T.if_then_else(mask[bi_i], 0, -T.infinity(acc_s.dtype))
-                T.gemm(Q_shared, KV_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-                T.gemm(Q_tail, K_tail, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
-                T.copy(m_i, m_i_prev)
-                T.reduce_max(acc_s, m_i, dim=1, clear=False)
-                for h_i in T.Parallel(block_H):
-                    alpha[h_i] = T.exp2((m_i_prev[h_i] - m_i[h_i]) * sm_scale)
-                for h_i, bi_i in T.Parallel(block_H, block_I):
-                    acc_s[h_i, bi_i] = T.exp2(acc_s[h_i, bi_i] * sm_scale - m_i[h_i] * sm_scale)
-                T.reduce_sum(acc_s, sumexp_i, dim=1)
-                for h_i in T.Parallel(block_H):
-                    sumexp[h_i] = sumexp[h_i] * alpha[h_i] + sumexp_i[h_i]
-                for h_i, d_i in T.Parallel(block_H, dim):
-                    acc_o[h_i, d_i] = acc_o[h_i, d_i] * alpha[h_i]
-                T.copy(acc_s, S_shared)
-                T.gemm(S_shared, KV_shared, acc_o, policy=T.GemmWarpPolicy.FullRow)
-            for h_i, d_i in T.Parallel(block_H, dim):
-                acc_o[h_i, d_i] /= sumexp[h_i]
-            T.copy(acc_o, Output[bx, by * block_H : (by + 1) * block_H, :])
+            T.clear(out)
+            T.clear(total)
+            T.fill(peak, -(2**30))
+            T.copy(Q[t, by * rows : (by + 1) * rows, :dim], latent)
+            T.copy(Q[t, by * rows : (by + 1) * rows, dim:], rotary)
+            for n in T.Pipelined(T.ceildiv(topk, block_N), num_stages=2):
+                for j in T.Parallel(block_N):
+                    used[j] = chosen[t, n * block_N + j] >= 0
+                for j, d in T.Parallel(block_N, dim):
+                    kv_latent[j, d] = KV[T.max(chosen[t, n * block_N + j], 0), d]
+                for j, d in T.Parallel(block_N, rope):
+                    kv_rotary[j, d] = KV[T.max(chosen[t, n * block_N + j], 0), dim + d]
+                for i, j in T.Parallel(rows, block_N):
+                    scores[i, j] = T.if_then_else(used[j], 0, -T.infinity("float32"))
+                T.gemm(latent, kv_latent, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.gemm(rotary, kv_rotary, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+                T.copy(peak, before)
+                T.reduce_max(scores, peak, dim=1, clear=False)
+                for i, j in T.Parallel(rows, block_N):
+                    scores[i, j] = T.exp2((scores[i, j] - peak[i]) * scale)
+                T.reduce_sum(scores, part, dim=1)
+                for i in T.Parallel(rows):
+                    before[i] = T.exp2((before[i] - peak[i]) * scale)
+                    total[i] = total[i] * before[i] + part[i]
+                for i, d in T.Parallel(rows, dim):
+                    out[i, d] *= before[i]
+                T.copy(scores, weights)
+                T.gemm(weights, kv_latent, out, policy=T.GemmWarpPolicy.FullRow)
+            for i, d in T.Parallel(rows, dim):
+                out[i, d] /= total[i]
+            T.copy(out, Output[t, by * rows : (by + 1) * rows, :])
 
     return main
 

@@ -6,7 +6,7 @@ import tilelang
 import tilelang.language as T
 
 SMALL = {"M": 128, "N": 128, "K": 160}
-THREADS = True
+TARGETS = ("interpret", "sm_80", "sm_90a")
 LARGE = {"ws_gemm": {"M": 4096, "N": 4096, "K": 4096, "block_K": 64}}
 
 

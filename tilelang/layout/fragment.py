@@ -297,6 +297,7 @@ def Fragment(
     Raises:
         CompileError: the functions are no mixed-radix map (every part of an index must go to one place by a stride).
     """
+    shape = tuple(map(int, shape))  # a buffer's shape has expressions
     rank = len(shape)
     thread_fn = forward_thread_fn
     if thread_fn is None:
@@ -320,5 +321,5 @@ def Fragment(
     modes = tuple(
         tuple(Mode(extent, stride, THREAD if kind == "t" else REGISTER) for extent, stride, kind in axis) for axis in axes
     )
-    layout = FragmentLayout(tuple(shape), modes[:-1], merge_modes(modes[-1]))
+    layout = FragmentLayout(shape, modes[:-1], merge_modes(modes[-1]))
     return layout if forward_fn is not None or forward_index_fn is not None else layout.compact()

@@ -47,10 +47,14 @@ TL_DEVICE void cp_async_wait() {
   }
 }
 
-// The barrier gets this thread's arrival when all of its earlier cp.async are complete; the arrival must be counted in
-// the barrier's expected count ("noinc").
+// The thread arrives at a barrier when its copies so far are complete, and is one of the arrivals that the barrier expects. The
+// instruction for it ("noinc") orders nothing but the copies; what the thread has stored itself (flags of what it loaded) is there
+// too after an arrival of its own, so the copies raise the count that they lower again.
 TL_DEVICE void cp_async_mbarrier_arrive_noinc(uint64_t* barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+  asm volatile("{\n.reg .b64 state;\n"
+               "cp.async.mbarrier.arrive.shared::cta.b64 [%0];\n"
+               "mbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(shared_address(barrier))
+               : "memory");
 }
 
 }  // namespace tl

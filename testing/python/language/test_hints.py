@@ -117,3 +117,17 @@ def test_a_layout_of_another_shape_does_not_fit_a_buffer():
             with T.Kernel(1, threads=32):
                 tile = T.alloc_shared((32, 8), "float32")
                 T.annotate_layout({tile: T.Fragment((64, 4), lambda i, j: (i % 32, i // 32 * 4 + j))})  # <- error
+
+
+def test_the_layout_of_a_fragment_may_take_its_shape():
+    @T.prim_func
+    def main(A: T.Tensor((32, 8), "float32"), B: T.Tensor((32, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_fragment((32, 8), "float32")
+            T.annotate_layout({tile: T.Fragment(tile.shape, forward_fn=lambda i, j: (i, j))})
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    a, b = random((32, 8), torch.float32), torch.zeros(32, 8)
+    run(main, a, b)
+    assert torch.equal(a, b)

@@ -53,9 +53,9 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(f"{programs.__name__}.{name}")
 
 
-def targets(name: str) -> list[str]:
-    """Where a program runs; one of threads that know of each other needs a device that has them."""
-    return [target for target in TARGETS if target != "cpu" or not getattr(load(name), "THREADS", False)]
+def targets(name: str) -> tuple[str, ...]:
+    """Where a program runs."""
+    return getattr(load(name), "TARGETS", tuple(TARGETS))
 
 
 @pytest.mark.parametrize(("name", "target"), [(name, target) for name in NAMES for target in targets(name)])
@@ -66,8 +66,7 @@ def test_program(name, target, monkeypatch):
         load(name).check(**load(name).SMALL)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "arch"), [(name, arch) for name in NAMES for arch in targets(name) if arch.startswith("sm_")])
 def test_production_sizes_are_lowered(name, arch):
     lower_each(load(name), load(name).LARGE, arch)
 

@@ -13,6 +13,7 @@ from tilelang.target.cuda.codegen.emitter import KernelOptions
 from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.kernel import KernelState, new_state
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
+from tilelang.target.cuda.normalise.async_scope import start_copies
 from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
 from tilelang.target.cuda.normalise.thread_scopes import split_threads
@@ -65,7 +66,7 @@ def options_of(request: CompileRequest) -> KernelOptions:
 def _split(func: Any, context: CudaContext) -> Kernels:
     check_strides(func)
     target = context.request.target
-    kernels = (as_fragments(separate_iterations(unroll_choices(kernel))) for kernel in split_kernels(func))
+    kernels = (as_fragments(separate_iterations(unroll_choices(start_copies(kernel)))) for kernel in split_kernels(func))
     return Kernels([new_state(kernel, target, context.options) for kernel in kernels])
 
 

@@ -6,17 +6,18 @@ import tilelang
 import tilelang.language as T
 
 SMALL = {"rows": 3, "length": 700, "topk": 64}
-LARGE = {"topk_selector": {"topk": 2048}}
-THREADS = True
+LARGE = {"radix_select": {"topk": 2048}}
+TARGETS = ("interpret", "sm_80", "sm_90a")
 
 
-def convert_to_uint32(x):
-    bits_uint = T.reinterpret("uint32", x)
-    return T.if_then_else(x < 0, ~bits_uint & 0xFFFFFFFF, bits_uint | 0x80000000)
+def ordered(x):
+    """Bits that are ordered as the numbers are."""
+    bits = T.reinterpret(x, "uint32")
+    return T.if_then_else(bits >> 31 == 1, ~bits, bits | 0x80000000)
 
 
 @tilelang.jit
-def topk_selector(topk, threads=256, in_dtype="float32", out_dtype="int32"):
+def radix_select(topk, threads=256, in_dtype="float32", out_dtype="int32"):
     batch, seq_len = T.dynamic("batch"), T.dynamic("seq_len")
     RADIX = 1 << 8
 
@@ -33,13 +34,13 @@ def topk_selector(topk, threads=256, in_dtype="float32", out_dtype="int32"):
             threshold = T.alloc_shared([1], "uint32")
             remaining = T.alloc_shared([1], "int32")
             digit_here = T.alloc_shared([1], "int32")
-            l_end = T.alloc_var("int32")
-            l_val = T.alloc_var("int32")
+            end = T.alloc_var("int32")
+            more = T.alloc_var("int32")
             pos = T.alloc_var("int32")
             prefix = T.alloc_var("uint32")
             mask = T.alloc_var("uint32")
 
-            l_end = ends[bx]
+            end = ends[bx]
             if tx == 0:
                 found[0] = 0
                 threshold[0] = 0
@@ -51,22 +52,22 @@ def topk_selector(topk, threads=256, in_dtype="float32", out_dtype="int32"):
                 prefix = threshold[0]
                 T.fill(histogram, 0)
                 T.sync_threads()
-                for s in T.serial(T.ceildiv(l_end, threads)):
+                for s in T.serial(T.ceildiv(end, threads)):
                     at = s * threads + tx
-                    if at < l_end:
-                        key = convert_to_uint32(input[bx, at])
+                    if at < end:
+                        key = ordered(input[bx, at])
                         if (key & mask) == prefix:
                             T.atomic_add(histogram[(key >> shift) & 0xFF], 1)
                 T.sync_threads()
                 # Sums of all digits from this one up.
                 for step in T.serial(8):
                     offset = 1 << step
-                    l_val = 0
+                    more = 0
                     if tx < RADIX - offset:
-                        l_val = histogram[tx + offset]
+                        more = histogram[tx + offset]
                     T.sync_threads()
                     if tx < RADIX:
-                        histogram[tx] += l_val
+                        histogram[tx] += more
                     T.sync_threads()
                 if tx < RADIX:
                     above = T.if_then_else(tx + 1 < RADIX, histogram[tx + 1], 0)
@@ -81,17 +82,17 @@ def topk_selector(topk, threads=256, in_dtype="float32", out_dtype="int32"):
                 mask = mask | (T.uint32(0xFF) << shift)
                 T.sync_threads()
 
-            for s in T.serial(T.ceildiv(l_end, threads)):
+            for s in T.serial(T.ceildiv(end, threads)):
                 at = s * threads + tx
-                if at < l_end:
-                    if convert_to_uint32(input[bx, at]) > threshold[0]:
+                if at < end:
+                    if ordered(input[bx, at]) > threshold[0]:
                         pos = T.atomic_add(found[0], 1, return_prev=True)
                         index[bx, pos] = at
             T.sync_threads()
-            for s in T.serial(T.ceildiv(l_end, threads)):
+            for s in T.serial(T.ceildiv(end, threads)):
                 at = s * threads + tx
-                if at < l_end:
-                    if convert_to_uint32(input[bx, at]) == threshold[0]:
+                if at < end:
+                    if ordered(input[bx, at]) == threshold[0]:
                         pos = T.atomic_add(found[0], 1, return_prev=True)
                         if pos < topk:
                             index[bx, pos] = at
@@ -103,7 +104,7 @@ def check(rows, length, topk):
     x = (torch.randn(rows, length) * 8).round() / 8
     ends = torch.tensor([length - 40 * i for i in range(rows)]).int()
     index = torch.full((rows, topk), -1).int()
-    topk_selector(topk)(x, index, ends)
+    radix_select(topk)(x, index, ends)
     for row in range(rows):
         expected = x[row, : ends[row]].topk(topk).values
         assert torch.equal(x[row, index[row].long()].sort(descending=True).values, expected)

@@ -1,0 +1,58 @@
+"""Copies of single threads below ``T.attr(…, "async_scope", 1)``, which a barrier counts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.interpreter import support as interpreter
+from testing.python.target.cuda.support import simulate, source
+
+
+def gather(rows, width=64, vector=8, dtype="float16"):
+    """One warp loads rows by their numbers, with a flag each; the other gives them out."""
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, width), dtype), table: T.Tensor((32,), "int32"), Y: T.Tensor((32, width), dtype)):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((32, width), dtype)
+            valid = T.alloc_shared((32,), "bool")
+            ready = T.alloc_barrier(32)
+            if tx >= 32:
+                valid[tx - 32] = table[tx - 32] != 7
+                if valid[tx - 32]:
+                    with T.attr("default", "async_scope", 1):
+                        for u in T.serial(width // vector):
+                            for v in T.vectorized(vector):
+                                tile[tx - 32, u * vector + v] = X[table[tx - 32], u * vector + v]
+                T.cp_async_barrier_noinc(ready)
+            else:
+                T.mbarrier_wait_parity(ready, 0)
+                for j in T.serial(width):
+                    Y[tx, j] = T.if_then_else(valid[tx], tile[tx, j], 1)
+
+    return main
+
+
+@pytest.mark.parametrize("run", [lambda *a: simulate(*a), lambda *a: simulate(*a, arch="sm_90a"), interpreter.run],
+                         ids=["sm_80", "sm_90a", "interpret"])  # fmt: skip
+def test_a_barrier_counts_copies_and_orders_the_flags_beside_them(run):
+    x, y = torch.randn(20, 64).half(), torch.zeros(32, 64).half()
+    table = (torch.arange(32) % 24).int()  # some rows do not exist: they are zeros
+    run(gather(20), x, table, y)
+    expected = torch.cat([x, torch.zeros(4, 64).half()])[table.long()]
+    expected[table == 7] = 1
+    assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize(
+    ("vector", "dtype", "size"), [(8, "float16", 16), (4, "float16", 8), (2, "float16", 4), (4, "float32", 16)]
+)
+def test_copies_are_one_instruction(vector, dtype, size):
+    assert f"cp_async_{size}_zfill(" in source(gather(20, 64, vector, dtype))
+
+
+def test_what_is_no_such_copy_stays():
+    assert "cp_async_1" not in source(gather(20, 60, 15)) and "cp_async_1" not in source(gather(20, 63, 1))
