@@ -7,6 +7,7 @@
     python3 dev.py mutate [...]   the CUDA compiler with one line changed at a time: what the random programs notice (--count)
     python3 dev.py lint           ruff; basedpyright, strict where pyproject.toml says so
     python3 dev.py docs           the documentation as a site, in build/site; a broken link is an error
+    python3 dev.py package        the source distribution, a wheel of it, and a program that uses the wheel; in build/packages
     python3 dev.py build          only the set-up
     python3 dev.py run ...        any Python command line in the environment
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -31,7 +33,7 @@ PYTHON = BIN / "python"
 BUILD = ROOT / "build" / "native"
 OLDEST = (3, 10)
 
-BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0")
+BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0", "build>=1.2")
 PINNED = ("torch==2.13.0", "basedpyright==1.40.2")
 """What development and CI use: the package itself takes newer versions of torch; a type checker's findings differ by version."""
 EXTRAS = ("cuda", "shared", "cluster", "test", "docs")
@@ -154,6 +156,23 @@ def docs(arguments: list[str]) -> int:
     return subprocess.call([PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", *arguments], cwd=ROOT, env=environment)
 
 
+def package(_: list[str]) -> int:
+    """The wheel of the source distribution, installed in an environment of its own and used there."""
+    folder = ROOT / "build" / "packages"
+    shutil.rmtree(folder, ignore_errors=True)
+    say("building the source distribution, and a wheel of it")
+    run([PYTHON, "-m", "build", "--outdir", folder, ROOT], quiet=True)  # sdist first, then the wheel of the unpacked sdist
+    (wheel,) = folder.glob("*.whl")
+    say(f"using {wheel.name}")
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / BIN.name / "python"
+    run([python, "-m", "pip", "install", "--quiet", "--no-deps", wheel], quiet=True)
+    query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    ours, theirs = (subprocess.check_output([each, "-c", query], text=True).strip() for each in (python, PYTHON))
+    Path(ours, "dependencies.pth").write_text(f"{theirs}\n")  # what is installed already; tilelang itself is found in the wheel
+    return subprocess.call([python, ROOT / "testing" / "wheel.py"], cwd=folder)
+
+
 def build(_: list[str]) -> int:
     """The set-up alone."""
     say("ready: .venv, tilelang/lib")
@@ -172,6 +191,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "mutate": mutate,
     "lint": lint,
     "docs": docs,
+    "package": package,
     "build": build,
     "run": run_python,
 }
