@@ -16,6 +16,7 @@ def simulate(
     repeat: Annotated[int, typer.Option(min=1, help="How often a measured kernel call really runs.")] = 3,
     checks: Annotated[str, typer.Option(help="Checkers: all, none, or names with commas between them.")] = "all",
     report: Annotated[Path | None, typer.Option(help="Writes a page about the launches to this HTML file.")] = None,
+    times: Annotated[str, typer.Option(help="What events measure: host (this machine's time) or model (of the GPU).")] = "host",
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not say at the end what was simulated.")] = False,
 ) -> None:
     """Runs a program for CUDA on this machine's CPU, with every memory access checked.
@@ -30,7 +31,8 @@ def simulate(
     reports: list[Report] = []
     try:
         usage = run_program(
-            program, context.args, device=device, repeat=repeat, checks=checks, collect=reports.append if report else None
+            program, context.args, device=device, repeat=repeat, checks=checks, times=times,
+            collect=reports.append if report else None,
         )  # fmt: skip
     except SimulatorArgumentError as error:
         typer.echo(f"tilelang simulate: {error}", err=True)

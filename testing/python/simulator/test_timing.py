@@ -192,3 +192,24 @@ def test_the_model_is_refused_for_other_targets():
     tuner = AutoTuner(factory, {"block": [8, 16]}).set_kernel_parameters((64,), {}).set_compile_args(target="cpu")
     with pytest.raises(TuningError, match="ranks kernels for CUDA"):
         tuner.set_profile_args(backend="model").run()
+
+
+def test_events_of_a_virtual_device_can_have_the_time_of_the_model():
+    with tilelang.simulator.virtual_device("a100", times="model", checks="none") as usage:
+        kernel = programs.gemm("sm_80")
+        a, b = (torch.zeros(128, 128, dtype=torch.float16, device="cuda") for _ in range(2))
+
+        def elapsed(times: int) -> float:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(times):
+                kernel(a, b)
+            end.record()
+            torch.cuda.synchronize()
+            return start.elapsed_time(end)
+
+        one, hundred = elapsed(1), elapsed(100)
+    assert one == pytest.approx(estimate(simulated.last_reports()[0], "a100").seconds * 1e3)
+    assert hundred == pytest.approx(100 * one) and usage.launches.left_out > 90
+    with pytest.raises(SimulatorArgumentError, match="known are host, model"), tilelang.simulator.virtual_device(times="none"):
+        pass

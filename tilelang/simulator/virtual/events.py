@@ -42,9 +42,11 @@ class Stream:
 
 
 class Event:
-    """An event; :meth:`elapsed_time` is the host's time, which says nothing about a GPU."""
+    """An event; :meth:`elapsed_time` is the host's time, which says nothing about a GPU, or a model's."""
 
-    uses_host_time = False
+    clock: Callable[[], float] = time.perf_counter
+    """Seconds."""
+    was_asked = False
     """Whether a program has asked for a time."""
     measuring = False
     """Whether an event was recorded after the last time that was asked for."""
@@ -56,7 +58,7 @@ class Event:
     def record(self, stream: Any = None) -> None:
         """Takes the time."""
         Event.measuring = self.enable_timing
-        self._at = time.perf_counter()
+        self._at = Event.clock()
 
     def wait(self, stream: Any = None) -> None:
         """Nothing is pending."""
@@ -69,14 +71,14 @@ class Event:
         """Nothing is pending."""
 
     def elapsed_time(self, end: Event) -> float:
-        """Milliseconds of this machine between two recorded events.
+        """Milliseconds of the clock between two recorded events.
 
         Raises:
             RuntimeError: one of them has not been recorded.
         """
         if self._at is None or end._at is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        Event.uses_host_time, Event.measuring = True, False
+        Event.was_asked, Event.measuring = True, False
         return (end._at - self._at) * 1e3
 
 

@@ -6,12 +6,17 @@ work for a number that means nothing, so a measured call runs a few times, and l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from tilelang.simulator.virtual.events import Event, GraphCapture
+from tilelang.simulator.virtual.models import DEFAULT
+
+if TYPE_CHECKING:
+    from tilelang.simulator.report import Report
 
 
 class Launches:
@@ -20,11 +25,15 @@ class Launches:
     Attributes:
         repeat: how often the same call is made while events measure it.
         made, left_out: calls so far.
+        clock: modelled seconds of all calls, those that were left out among them, where launches are modelled.
     """
 
-    def __init__(self, repeat: int = 3):
+    def __init__(self, repeat: int = 3, device: str = DEFAULT):
         self.repeat = repeat
+        self.device = device
         self.made = self.left_out = 0
+        self.clock = self._of_call = 0.0
+        self._modelled: dict[str, float] = {}
         self._last: tuple[Any, ...] = ()
         self._times = 0
         self._result: Any = None
@@ -37,10 +46,22 @@ class Launches:
         self._times = self._times + 1 if Event.measuring and same == self._last else 1
         if self._times > self.repeat:
             self.left_out += 1
+            self.clock += self._of_call
             return self._result
         self.made += 1
+        self._of_call = 0.0
         self._last, self._result = same, kernel(*args, **kwargs)
         return self._result
+
+    def model(self, report: Report) -> None:
+        """Lets the clock go on by what the model says of a traced launch; asks once for launches of the same sizes."""
+        from tilelang.simulator.timing import estimate
+
+        key = json.dumps([report.kernel, id(report.sources), report.launch])
+        if key not in self._modelled:
+            self._modelled[key] = estimate(report, self.device).seconds
+        self.clock += self._modelled[key]
+        self._of_call += self._modelled[key]
 
 
 def _identity(value: Any) -> Any:

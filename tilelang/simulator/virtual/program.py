@@ -21,13 +21,14 @@ def run_program(
     checks: str = "all",
     strict: bool = True,
     collect: Callable[[Any], None] | None = None,
+    times: str = "host",
 ) -> Usage:
     """Runs a Python program as ``__main__`` with a virtual device, and says what it did with it.
 
     Args:
         path: the program's file.
         arguments: its command line.
-        device, repeat, checks, strict, collect: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
+        device, repeat, checks, strict, collect, times: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
 
     Raises:
         SimulatorArgumentError: no such file, or no such device model.
@@ -38,7 +39,8 @@ def run_program(
     before = sys.argv, list(sys.path)
     sys.argv, sys.path[0] = [path, *arguments], str(Path(path).resolve().parent)
     try:
-        with virtual_device(device, repeat=repeat, checks=checks, strict=strict, collect=collect) as usage:
+        settings = {"repeat": repeat, "checks": checks, "strict": strict, "collect": collect, "times": times}
+        with virtual_device(device, **settings) as usage:
             runpy.run_path(path, run_name="__main__")
     finally:
         sys.argv, sys.path[:] = before
@@ -52,5 +54,6 @@ def summary(usage: Usage) -> str:
     if launches.left_out:
         lines[0] += f", {launches.left_out} more were repetitions of a measured call and were left out"
     if usage.asked_for_times:
-        lines.append("times of events are this machine's, not a GPU's")
+        of_model = "times of events are a model's, of tilelang's kernels alone; nothing was measured"
+        lines.append(of_model if usage.modelled else "times of events are this machine's, not a GPU's")
     return "\n".join(lines)

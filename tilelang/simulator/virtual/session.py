@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 import torch.autograd.graph
 
 from tilelang import env
+from tilelang.errors import SimulatorArgumentError
 from tilelang.simulator.session import session
 from tilelang.simulator.virtual import active
 from tilelang.simulator.virtual.cuda_api import patched
@@ -29,15 +31,17 @@ class Usage:
     Attributes:
         model: the model that it saw.
         launches: its kernel calls.
+        modelled: whether events have the time of a model, and not this machine's.
     """
 
     model: DeviceModel
     launches: Launches = field(default_factory=Launches)
+    modelled: bool = False
 
     @property
     def asked_for_times(self) -> bool:
-        """Whether the program measured with events, which give this machine's time."""
-        return Event.uses_host_time
+        """Whether the program measured with events."""
+        return Event.was_asked
 
 
 @contextlib.contextmanager
@@ -48,6 +52,7 @@ def virtual_device(
     checks: str | tuple[str, ...] = "all",
     strict: bool = True,
     collect: Callable[[Any], None] | None = None,
+    times: str = "host",
 ) -> Iterator[Usage]:
     """Makes a GPU of that model appear to torch and tilelang in this process.
 
@@ -56,17 +61,22 @@ def virtual_device(
         repeat: how often a call that is measured (repeated with the same arguments between events) really runs.
         checks, strict: of the simulator, see :class:`~tilelang.simulator.Settings`.
         collect: called with the report of each launch, which then has counters.
+        times: what events measure: ``"host"``, this machine's time, or ``"model"``, what :mod:`tilelang.simulator.timing` says of
+            tilelang's kernels on the device; everything else then takes no time.
 
     Raises:
-        SimulatorArgumentError: no such model.
+        SimulatorArgumentError: no such model, or no such clock.
     """
     model = device_model(device)
-    usage = Usage(model, Launches(repeat))
+    if times not in ("host", "model"):
+        raise SimulatorArgumentError(f"there is no clock {times!r}", "known are host, model")
+    modelled = times == "model"
+    usage = Usage(model, Launches(repeat, device), modelled)
     placement = Placement()
-    Event.uses_host_time = False
+    Event.was_asked = False
     mode = VirtualDeviceMode(placement)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(session(checks=checks, counters=collect is not None, strict=strict, collect=collect))
+        stack.enter_context(_launches(usage, collect, checks=checks, strict=strict))
         stack.enter_context(env.overridden("TILELANG_CUDA_ARCH", model.arch))
         stack.enter_context(patched(model))
         stack.enter_context(active.entered(active.Device(placement, usage.launches)))
@@ -74,6 +84,23 @@ def virtual_device(
         stack.enter_context(_threads_under(mode))
         stack.enter_context(mode)
         yield usage
+
+
+@contextlib.contextmanager
+def _launches(usage: Usage, collect: Callable[[Any], None] | None, **settings: Any) -> Iterator[None]:
+    """Kernels on the simulator, their reports handed to ``collect`` and to the model of time."""
+
+    def take(report: Any) -> None:
+        if usage.modelled:
+            usage.launches.model(report)
+        if collect is not None:
+            collect(report)
+
+    trace = "on" if usage.modelled else "off"
+    clock = (lambda: usage.launches.clock) if usage.modelled else time.perf_counter
+    counted = collect is not None
+    with session(counters=counted, collect=take, trace=trace, **settings), _replaced(Event, "clock", clock):
+        yield
 
 
 @contextlib.contextmanager
