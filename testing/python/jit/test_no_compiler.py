@@ -34,7 +34,11 @@ def test_kernels_with_a_host_in_python_need_no_c_compiler_and_others_say_so(tmp_
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
     first, *others = done.stdout.splitlines()
     assert first == "128.0"
-    assert others == [
-        "no C compiler: install gcc or clang, or set TILELANG_CC; "
-        'without one, target="llvm" compiles for CPUs and execution_backend="nvrtc" for CUDA'
-    ] * 2
+    assert (
+        others
+        == [
+            "no C compiler: install gcc or clang, or set TILELANG_CC; "
+            'without one, target="llvm" compiles for CPUs and execution_backend="nvrtc" for CUDA'
+        ]
+        * 2
+    )

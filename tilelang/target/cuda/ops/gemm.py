@@ -55,37 +55,14 @@ class MmaProduct:
         warp_m = self.warp % grid.m if grid.m > 1 else 0
         warp_n = self.warp // grid.m % grid.n if grid.n > 1 else 0
         tiles_m, tiles_n = as_int(op.m) // unit.m // grid.m, as_int(op.n) // unit.n // grid.n
-        a_type, b_type = unit.operand or op.a.dtype, unit.operand or op.b.dtype
-        a_registers, b_registers = Array(names.take("a").text, str(a_type)), Array(names.take("b").text, str(b_type))
+        a_registers, b_registers = (
+            Array(names.take(name).text, str(unit.operand or region.dtype)) for name, region in (("a", op.a), ("b", op.b))
+        )
         self.steps = as_int(op.k) // unit.k
         self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
         a_paired, b_paired = plan.pairs
-        a = Operand(
-            op.a,
-            a_registers,
-            tiles_m,
-            unit.m,
-            warp_m,
-            not op.transpose_a,
-            unit.a_halves,
-            unit.a_depth,
-            unit.a_elements,
-            True,
-            a_paired,
-        )
-        b = Operand(
-            op.b,
-            b_registers,
-            tiles_n,
-            unit.n,
-            warp_n,
-            op.transpose_b,
-            unit.halves,
-            unit.k,
-            unit.b_elements,
-            False,
-            b_paired,
-        )
+        a = Operand(unit, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
+        b = Operand(unit, False, op.b, b_registers, tiles_n, warp_n, op.transpose_b, b_paired)
         self.a, self.b = OperandLoader(self, a), OperandLoader(self, b)
         self.metadata = MetadataLoader(self, warp_m, tiles_m) if unit.sparse else None
 

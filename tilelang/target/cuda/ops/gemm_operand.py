@@ -14,6 +14,7 @@ from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.ir.code import counted, nested
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define, LoadMatrix
 from tilelang.target.cuda.ir.values import Array, Call, Field, Name, Number, Value, Word, total
+from tilelang.target.cuda.ops.gemm_mma import Instruction
 
 _CHUNK_BYTES = 16
 
@@ -23,30 +24,51 @@ class Operand:
     """One operand of a product as the loader sees it.
 
     Attributes:
+        unit: the instruction.
+        is_a: A or B.
         region: where it is.
         registers: the array that it is loaded to.
         count: tiles of a warp along M or N.
-        rows: 16 for A, 8 for B: extent of a tile along M or N.
         warp: number of the warp along M or N.
         along_k: whether K is contiguous in memory.
-        halves: registers of one row along K.
-        depth: elements along K that one step takes.
-        each: elements in one lane of a tile.
-        is_a: A or B.
         paired: whether neighbours along M or N belong to one lane: rows eight apart of A's tile, or two tiles of B.
     """
 
+    unit: Instruction
+    is_a: bool
     region: Any
     registers: Array
     count: int
-    rows: int
     warp: Any
     along_k: bool
-    halves: int
-    depth: int
-    each: int
-    is_a: bool
     paired: bool = False
+
+    @property
+    def rows(self) -> int:
+        """The extent of a tile along M or N."""
+        return self.unit.m if self.is_a else self.unit.n
+
+    @property
+    def halves(self) -> int:
+        """Registers of one row along K."""
+        return self.unit.a_halves if self.is_a else self.unit.halves
+
+    @property
+    def depth(self) -> int:
+        """Elements along K that one step takes."""
+        return self.unit.a_depth if self.is_a else self.unit.k
+
+    @property
+    def each(self) -> int:
+        """Elements in one lane of a tile."""
+        return self.unit.a_elements if self.is_a else self.unit.b_elements
+
+
+def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -> list[Any]:
+    """The indices of an element of the matrix that a region is, of its transpose where it is stored so."""
+    row, column = (column, row) if transposed else (row, column)
+    indices = [*region.mins[:-2], region.mins[-2] + row, region.mins[-1] + column]
+    return [ir.IntImm("int32", index) if isinstance(index, int) else index for index in indices]
 
 
 class OperandLoader:
@@ -141,9 +163,7 @@ class OperandLoader:
         e.facts.bind_range(part, each // 2)
         column = o.warp * (o.count * o.rows) + tile * 16 + p.lane // 4 * 2
         row = p.step * o.depth + part * 4 + p.lane % 4
-        indices = [*o.region.mins[:-2], o.region.mins[-2] + row, o.region.mins[-1] + column]
-        indices = [ir.IntImm("int32", index) if isinstance(index, int) else index for index in indices]
-        source = Word(e.places.address(o.region.buffer, indices, READ), 8, "float2")
+        source = Word(e.places.address(o.region.buffer, matrix_index(o.region, row, column), READ), 8, "float2")
         first = p.i * each
         if o.is_a:
             move = [Assign(Word(o.registers.to(first + p.r * 2), 8, "float2"), source)]
@@ -169,14 +189,11 @@ class OperandLoader:
         column = p.step * o.depth + part // (unit.pack * rows) * (4 * unit.pack) + p.lane % 4 * unit.pack
         if unit.pack > 1:
             column = column + part % unit.pack
-        index = (row, column) if o.along_k else (column, row)
         region = o.region
-        indices = [*region.mins[:-2], region.mins[-2] + index[0], region.mins[-1] + index[1]]
-        indices = [ir.IntImm("int32", i) if isinstance(i, int) else i for i in indices]
         if region.scope == "local.fragment":
             element = e.array(region.buffer).at(self._number(p.i) * o.each + p.r)
         else:
-            element = e.places.place(region.buffer, indices)
+            element = e.places.place(region.buffer, matrix_index(region, row, column, not o.along_k))
         load = Assign(o.registers.at(p.i * o.each + p.r), converted(element, region.dtype, unit.operand or region.dtype))
         return nested([(p.i, o.count), (p.r, o.each)], [load])
 

@@ -15,6 +15,7 @@ from tilelang.target.cuda.codegen.nest_loops import thread_digit
 from tilelang.target.cuda.ir.code import Block, Code, counted, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define
 from tilelang.target.cuda.ir.values import Array, Convert, Name, Number, Select, Value, both, total
+from tilelang.target.cuda.ops.gemm_operand import matrix_index
 from tilelang.target.cuda.ops.gemm_plan import Product
 from tilelang.target.cuda.tile.tree import Operator
 
@@ -34,8 +35,8 @@ def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
     step = e.named(inner)
     for var, extent in ((row, op.m), (column, op.n), (inner, op.k)):
         e.facts.bind_range(var, extent)
-    a = _element(e, op.a, (inner, row) if op.transpose_a else (row, inner), wide)
-    b = _element(e, op.b, (column, inner) if op.transpose_b else (inner, column), wide)
+    a = _element(e, op.a, row, inner, op.transpose_a, wide)
+    b = _element(e, op.b, inner, column, op.transpose_b, wide)
     own = e.array(op.c.buffer)
     sums = own if wide == str(dtype) else Array(e.names.take("sums").text, wide)
     place, result = own.at(share.register), sums.at(share.register)
@@ -94,7 +95,5 @@ def _start(e: Emitter, op: Any, old: Value, wide: str) -> Value:
     return Select(e.value(clear), zero, old)
 
 
-def _element(e: Emitter, region: Any, index: tuple[Any, Any], wide: str) -> Value:
-    indices = [*region.mins[:-2], region.mins[-2] + index[0], region.mins[-1] + index[1]]
-    indices = [ir.IntImm("int32", i) if isinstance(i, int) else i for i in indices]
-    return converted(e.places.element(region.buffer, indices), region.dtype, wide)
+def _element(e: Emitter, region: Any, row: Any, column: Any, transposed: bool, wide: str) -> Value:
+    return converted(e.places.element(region.buffer, matrix_index(region, row, column, transposed)), region.dtype, wide)

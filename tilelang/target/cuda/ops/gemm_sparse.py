@@ -14,11 +14,11 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int, constant
-from tilelang.ir.region import Region
+from tilelang.ir.expr import as_int
 from tilelang.target.cuda.ir.code import counted
 from tilelang.target.cuda.ir.instructions import Assign, DeclareArray
 from tilelang.target.cuda.ir.values import Array, Call, Convert, Literal, Value
+from tilelang.target.cuda.ops.gemm_operand import matrix_index
 from tilelang.target.cuda.tile.build import typed
 from tilelang.target.cuda.tile.nest import Axis, Nest
 
@@ -71,9 +71,7 @@ class MetadataLoader:
 
     def _element(self, row: Any, column: Any) -> Value:
         region = self.region
-        index = (column, row) if self.p.op.transpose_e else (row, column)
-        indices = [*region.mins[:-2], region.mins[-2] + index[0], region.mins[-1] + index[1]]
-        indices = [ir.IntImm("int32", i) if isinstance(i, int) else i for i in indices]
+        indices = matrix_index(region, row, column, self.p.op.transpose_e)
         bits = canonical(region.dtype).bits
         element = Convert("uint64" if bits == 64 else "uint32", self.e.places.place(region.buffer, indices))
         return element & Literal((1 << bits) - 1, "uint32") if bits < 32 else element
@@ -88,11 +86,10 @@ def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
     row, column = ir.Var("i", "int32"), ir.Var("j", "int32")
     words, size = canonical(op.e.dtype).bits // 4, op.group
     group, place = column // size, column % size
-    at = (group // words, row) if op.transpose_e else (row, group // words)
-    word = ir.Cast("int32", _load_matrix(op.e, at))
+    word = ir.Cast("int32", ir.BufferLoad(op.e.buffer, matrix_index(op.e, row, group // words, op.transpose_e)))
     code = (word >> (group % words * 4)) & 15
     indices = [group * (size // 2) + number for number in range(size // 2)]
-    kept = [_load_matrix(op.a, (index, row) if op.transpose_a else (row, index)) for index in indices]
+    kept = [ir.BufferLoad(op.a.buffer, matrix_index(op.a, row, index, op.transpose_a)) for index in indices]
     zero = typed(0, op.a.dtype)
     if size == 2:
         value = ir.Select((code >> 3) == place, kept[0], zero)
@@ -100,8 +97,3 @@ def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
         value = ir.Select((code & 3) == place, kept[0], ir.Select((code >> 2) == place, kept[1], zero))
     axes = (Axis(row, as_int(op.m)), Axis(column, as_int(op.k)))
     return Nest.build(axes, ir.BufferStore(dense, value, [row, column], span), span, "T.gemm_sp")
-
-
-def _load_matrix(region: Region, index: tuple[Any, Any]) -> Any:
-    mins = [constant(low) if isinstance(low, int) else low for low in region.mins]
-    return ir.BufferLoad(region.buffer, [*mins[:-2], mins[-2] + index[0], mins[-1] + index[1]])
