@@ -8,12 +8,14 @@ launch.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.kernel import KernelState, defined_names, dimension_variables
 from tilelang.target.cuda.inference import verify as layouts
 from tilelang.target.cuda.ir.code import leaves, owner
@@ -94,7 +96,9 @@ def inferred(state: KernelState) -> None:
         assert buffer.scope() not in SHARED or buffer in found.memory, buffer.name
     for node in walk(state.tree.root):
         if isinstance(node, Parallel):
-            assert found.loops[node].threads <= found.scopes[node].count, node.nest
+            modes = (mode for dim in found.loops[node].dims for mode in dim.modes)
+            shares = math.prod(mode.extent for mode in modes if mode.unit == THREAD)
+            assert shares <= found.scopes[node].count, node.nest  # threads with copies may be more than those that run it
     layouts.verify(state.tree, found)
 
 
