@@ -75,36 +75,63 @@ class Strand:
 
 
 class StrandAccess:
-    """Which strand touched each cell of a storage last, and when."""
+    """Which strand wrote each cell of a storage last, which have read it since, and when."""
 
-    __slots__ = ("writer", "written", "reader", "read")
+    __slots__ = ("writer", "written", "reads")
 
     def __init__(self, cells: int):
-        self.writer, self.reader = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
-        self.written, self.read = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        self.writer, self.written = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        self.reads: dict[int, np.ndarray] = {}  # strand -> when it read each cell, 0 where it did not
 
     def note(self, x: Any, view: View, at: Any, writes: bool) -> None:
-        """Records accesses to flat positions and returns those that race with another strand's."""
-        cell, strand = np.ravel(at) * view.cells, x.strand
-        self._find(x, view, np.ravel(at), self.writer[cell], self.written[cell], "write" if writes else "read", "wrote")
+        """Records accesses to flat positions and reports those that race with another strand's."""
+        at, strand = np.ravel(at), x.strand
+        cell = at * view.cells
+        unseen = _unseen(strand, self.writer[cell], self.written[cell])
+        if unseen.any():
+            _report(x, view, at, unseen, "write" if writes else "read", "wrote")
         if writes:
-            self._find(x, view, np.ravel(at), self.reader[cell], self.read[cell], "write", "read")
-            self.writer[cell], self.written[cell] = strand.number, strand.time
+            self._note_write(x, view, at, cell)
         else:
-            self.reader[cell], self.read[cell] = strand.number, strand.time
+            self._note_read(strand, cell)
 
-    def _find(self, x: Any, view: View, at: np.ndarray, other: np.ndarray, time: np.ndarray, mine: str, theirs: str) -> None:
-        foreign = (other != 0) & (other != x.strand.number)
-        if not foreign.any():
-            return
-        pairs = set(zip(other[foreign].tolist(), time[foreign].tolist()))
-        for number, when in pairs:
-            if not x.strand.has_seen(number, when):
-                from tilelang.interpreter.access import element_text
+    def _note_write(self, x: Any, view: View, at: np.ndarray, cell: np.ndarray) -> None:
+        for number, times in self.reads.items():
+            unseen = _unseen(x.strand, np.int32(number), times[cell])
+            if unseen.any():
+                _report(x, view, at, unseen, "write", "read")
+            times[cell] = 0
+        self.writer[cell], self.written[cell] = x.strand.number, x.strand.time
 
-                place = element_text(view, at, (other == number) & (time == when))
-                x.find("race", f"threads {_named(x)} {mine} {place}, which other threads {theirs}, with no barrier in between")
-                return
+    def _note_read(self, strand: Strand, cell: np.ndarray) -> None:
+        """Records reads; those that this strand has seen need no record any more, since who comes after it comes after them."""
+        for number, times in list(self.reads.items()):
+            if number != strand.number:
+                times[cell] *= _unseen(strand, np.int32(number), times[cell])
+                if not times.any():
+                    del self.reads[number]
+        mine = self.reads.get(strand.number)
+        if mine is None:
+            mine = self.reads[strand.number] = np.zeros_like(self.written)
+        mine[cell] = strand.time
+
+
+def _unseen(strand: Strand, numbers: Any, times: np.ndarray) -> np.ndarray:
+    """Which of the accesses that strands made at some times a strand has not seen; time 0 is none."""
+    numbers = np.broadcast_to(numbers, times.shape)
+    foreign = (times != 0) & (numbers != strand.number)
+    unseen = np.zeros(times.shape, bool)
+    for number, time in set(zip(numbers[foreign].tolist(), times[foreign].tolist())):
+        if not strand.has_seen(number, time):
+            unseen |= (numbers == number) & (times == time)
+    return unseen
+
+
+def _report(x: Any, view: View, at: np.ndarray, racing: np.ndarray, mine: str, theirs: str) -> None:
+    from tilelang.interpreter.access import element_text
+
+    place = element_text(view, at, racing)
+    x.find("race", f"threads {_named(x)} {mine} {place}, which other threads {theirs}, with no barrier in between")
 
 
 def _named(x: Any) -> str:

@@ -90,6 +90,29 @@ def test_branches_for_different_threads_run_side_by_side(synchronised, found):
     assert torch.equal(b, X.flip(0))
 
 
+@pytest.mark.parametrize("by_threads", [True, False])
+def test_who_has_read_an_element_is_remembered_when_another_reads_it_too(by_threads):
+    """The writer reads the element itself, after the threads of the other branch."""
+
+    @T.prim_func
+    def main(B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((128,), "float32")
+            T.clear(tile)
+            with T.ws(1):
+                for i in T.Parallel(128):
+                    B[i] = tile[127 - i]
+            with T.ws(0):
+                if by_threads:
+                    tile[tx] = tile[tx] + 1
+                else:
+                    for i in T.Parallel(128):
+                        tile[i] += 1
+
+    assert set(kinds(main, torch.zeros(128))) == {"race"}
+
+
 def exchanged(distance):
     @T.prim_func
     def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
