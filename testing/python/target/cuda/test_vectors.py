@@ -53,3 +53,63 @@ def test_places_that_are_loaded_do_not_narrow_vectors(arch):
     assert torch.equal(c, tiles) and torch.equal(b.reshape(4, 16, 64)[table.flip(0) // 16], tiles)
     text = source(main, arch)
     assert "half(0)" not in text and "cp_async_16_zfill" in text
+
+
+def _guarded(width, guarded):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(X: T.Tensor((n, width), "float16"), Y: T.Tensor((n, width), "float16")):
+        with T.Kernel(T.ceildiv(n, 32), T.ceildiv(width, 64), threads=64) as (bi, bj):
+            x = T.alloc_fragment((32, 64), "float16")
+            T.copy(X[bi * 32, bj * 64], x)
+            for ti, tj in T.Parallel(32, 64):
+                i, j = bi * 32 + ti, bj * 64 + tj
+                if guarded(i, j, n):
+                    Y[i, j] = x[ti, tj] + 1
+
+    return main
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("guarded", "taken", "whole"),
+    [
+        (lambda i, j, n: T.And(i < n, j < 128), lambda i, j: i < 40, True),
+        (lambda i, j, n: T.And(i % 3 == 0, j >= 8), lambda i, j: (i % 3 == 0) & (j >= 8), True),
+        (lambda i, j, n: T.And(n > i, j >= 16), lambda i, j: j >= 16, True),
+        (lambda i, j, n: j >= 4, lambda i, j: j >= 4, False),
+        (lambda i, j, n: j % 3 == 0, lambda i, j: j % 3 == 0, False),
+    ],
+)
+def test_a_condition_on_which_a_vector_agrees_stands_around_it(guarded, taken, whole, arch):
+    x = torch.arange(40 * 128).reshape(40, 128).remainder(7).half()
+    y = torch.zeros_like(x)
+    simulate(_guarded(128, guarded), x, y, arch=arch)
+    chosen = taken(torch.arange(40)[:, None], torch.arange(128)).expand(40, 128)
+    assert torch.equal(y, torch.where(chosen, x + 1, 0))
+    assert ("uint4*>(Y" in source(_guarded(128, guarded), arch)) == whole
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("count", "offset", "dtype", "moved"),
+    [(8, 0, "float16", "uint4"), (16, 0, "int8", "uint4"), (8, 2, "float16", "uint"), (5, 1, "float32", None)],
+)
+def test_a_vectorised_loop_of_a_thread_moves_vectors(count, offset, dtype, moved, arch):
+    @T.prim_func
+    def main(X: T.Tensor((64, 32), dtype), Y: T.Tensor((64, 32), dtype)):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            own = T.alloc_local((count + offset,), dtype)
+            for j in T.vectorized(count):
+                own[j + offset] = X[tx, j + offset]
+            for j in T.vectorized(count):
+                Y[tx, j] = own[j + offset]
+
+    x = torch.arange(64 * 32).reshape(64, 32).remainder(7).to(getattr(torch, dtype))
+    y = torch.zeros_like(x)
+    simulate(main, x, y, arch=arch)
+    assert torch.equal(y[:, :count], x[:, offset : offset + count]) and not y[:, count:].any()
+    text = source(main, arch)
+    assert "reinterpret_cast" not in text if moved is None else f"const {moved}*>(X" in text

@@ -140,14 +140,14 @@ class Generator:
             code = leaf(statement(e, stmt), hands_over=known is not None and known.publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
             code.uniform = self.divergent and e.analyses.uniformity.agree(statement_exprs(stmt), e.analyses.uniformity.block)
-            return [e.annotated(code, accesses_of(node), self._map_of_threads)]
+            return [e.annotated(code, accesses_of(node), self.map_of_threads)]
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
-        maps = self._map_of_first if stored else self._map_of_threads
+        maps = self._map_of_first if stored else self.map_of_threads
         return [e.annotated(leaf(statement(e, stmt, e.is_first)), accesses_of(node), maps)]
 
-    def _map_of_threads(self, access: Any) -> ThreadMap:
+    def map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the scope touches by an access of a statement that all of them run."""
         e = self.emitter
         threads = range(e.scope.first, e.scope.first + e.scope.count)

@@ -14,6 +14,7 @@ from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.nest_places import NestPlaces, StageKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
+from tilelang.target.cuda.inference.vectors import without_guard
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
@@ -48,6 +49,18 @@ def _async_bytes(loops: NestLoops) -> int:
 
 
 def _body(loops: NestLoops, async_bytes: int) -> list[Any]:
+    """The body of a nest; a condition on which the elements of a vector agree stands around what moves whole vectors."""
+    hoisted = without_guard(loops.nest, loops.axis, loops.width, loops.e.facts) if loops.width > 1 else None
+    if hoisted is None:
+        return _unguarded(loops, async_bytes)
+    guard, inner = hoisted
+    outer, loops.nest = loops.nest, inner
+    code = under(loops.e.value(guard), _unguarded(loops, async_bytes))
+    loops.nest = outer
+    return code
+
+
+def _unguarded(loops: NestLoops, async_bytes: int) -> list[Any]:
     span = getattr(loops.nest.body, "span", None)
     move = _move(loops, async_bytes)
     if move is not None:

@@ -15,6 +15,7 @@ from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
+from tilelang.target.cuda.codegen.vector_loops import vector_loop
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
@@ -35,6 +36,9 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
     schedule = plan_schedule(node, e.tree, e.facts)
     if schedule is not None:
         return emit_pipeline(generator, node, schedule)
+    vectors = vector_loop(generator, node)
+    if vectors is not None:
+        return [vectors]
     loop = loop_of(e, node.stmt)
     loop.unroll, loop.span = 1 if loop.unroll is None else loop.unroll, node.stmt.span
     loop.divergent, loop.body = generator.below(node, node.body)

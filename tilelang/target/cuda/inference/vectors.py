@@ -9,13 +9,15 @@ from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import READ, WRITE
-from tilelang.target.cuda.tile.nest import Access, Nest, form_of, is_memory, is_movable, mentions
+from tilelang.target.cuda.tile.nest import Access, Axis, Nest, conjuncts, form_of, is_memory, is_movable, mentions
 
 _VECTOR_BITS = 128
 
@@ -129,8 +131,13 @@ def _fits(
     *outer, last = access.indices
     if any(mentions(index, {var: 0}) for index in outer):
         return False
+    return _begins_aligned(last, name, width, forms, facts) and rows_aligned(access.buffer, width, layouts, facts)
+
+
+def _begins_aligned(index: Any, name: str, width: int, forms: Mapping[Any, Form], facts: Facts) -> bool:
+    """Whether an index counts the elements of a vector along an axis, from a multiple of its width on."""
     try:
-        form = form_of(last, forms)
+        form = form_of(index, forms)
     except NotMixedRadix:
         return False
     for term in form:
@@ -139,9 +146,49 @@ def _fits(
                 return False
         elif term.weight % width:
             return False
-    if not facts.divisible(form.offset, width):
+    return facts.divisible(form.offset, width)
+
+
+def starts_aligned(access: Access, axis: Axis, width: int, nest: Nest, facts: Facts) -> bool:
+    """Whether an access of a row-major array can be made ``width`` elements at a time along an axis."""
+    *outer, last = access.indices
+    name, size = str(nest.axes.index(axis)), as_int(access.buffer.shape[-1])
+    rows = isinstance(size, int) and (size % width == 0 or not outer)
+    still = not any(mentions(index, {axis.var: 0}) for index in outer)
+    return rows and still and _begins_aligned(last, name, width, axis_forms(nest), facts)
+
+
+def without_guard(nest: Nest, var: Any, width: int, facts: Facts) -> tuple[Any, Nest] | None:
+    """The condition under which a nest does anything, and the nest below it, where the elements of a vector agree on it.
+
+    Args:
+        var: the axis along which vectors lie.
+    """
+    guard, body = None, nest.body
+    while isinstance(body, ir.IfThenElse) and body.else_case is None:
+        guard = body.condition if guard is None else ir.And(guard, body.condition)
+        body = body.then_case
+    forms = axis_forms(nest)
+    name = next(str(place) for place, axis in enumerate(nest.axes) if axis.var is var)
+    if guard is None or not all(_is_uniform(part, var, name, width, forms, facts) for part in conjuncts(guard)):
+        return None
+    return guard, Nest.build(nest.axes, body, nest.span, nest.origin, vector=nest.vector, layout=nest.layout)
+
+
+def _is_uniform(part: Any, var: Any, name: str, width: int, forms: Mapping[Any, Form], facts: Facts) -> bool:
+    """Whether the elements of an aligned vector agree on a condition: its bound is a multiple of the width, where one counts."""
+    if any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(part)):
         return False
-    return rows_aligned(access.buffer, width, layouts, facts)
+    if not mentions(part, {var: 0}):
+        return True
+    if isinstance(part, (ir.LT, ir.GE)):
+        index, bound = part.a, part.b
+    elif isinstance(part, (ir.GT, ir.LE)):
+        index, bound = part.b, part.a
+    else:
+        return False
+    aligned = not mentions(bound, {var: 0}) and facts.divisible(bound, width)
+    return aligned and _begins_aligned(index, name, width, forms, facts)
 
 
 def rows_aligned(buffer: Any, width: int, layouts: Mapping[Any, Any], facts: Facts) -> bool:
