@@ -8,6 +8,7 @@ from typing import Any
 from tilelang.dtypes import canonical, is_dtype
 from tilelang.errors import CompileError
 from tilelang.frontend.access import assign_subscript
+from tilelang.frontend.bounded import largest, part
 from tilelang.frontend.builder import Builder, require_kernel
 from tilelang.frontend.values import LocalVar, VectorVar, as_expr
 from tilelang.frontend.vectors import declared_sizes, typed
@@ -40,8 +41,15 @@ def _spelled(value: Any) -> str:
 
 
 def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
-    """A tile in the block's shared memory, of ``shape`` (compile-time sizes) and ``dtype``; not initialised."""
-    return _buffer(require_kernel("T.alloc_shared"), "T.alloc_shared", shape, dtype, scope, "shared")
+    """A tile in the block's shared memory, of ``shape`` and ``dtype``; not initialised.
+
+    A size may follow from run-time sizes that :func:`assume` gives a bound: the tile has memory for the largest.
+    """
+    builder, what = require_kernel("T.alloc_shared"), "T.alloc_shared"
+    sizes = [] if is_dtype(shape) else [as_int(as_expr(size)) for size in as_shape(shape)]
+    if all(isinstance(size, int) for size in sizes):
+        return _buffer(builder, what, shape, dtype, scope, "shared")
+    return part(_buffer(builder, what, largest(what, sizes, builder), dtype, scope, "shared"), sizes)
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
+from tilelang.frontend.bounded import note_bounds
 from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
@@ -107,11 +108,13 @@ def annotate_min_blocks_per_sm(n: int) -> None:
 
 
 def assume(test: Any) -> None:
-    """Promises that ``test`` holds; otherwise behaviour is undefined. Outside of a kernel it has no effect."""
+    """Promises that ``test`` holds; otherwise behaviour is undefined. Tiles may have sizes that it bounds (``n <= 256``)."""
     builder = current("T.assume")
-    if builder.kernel is None:
-        return
-    builder.evaluate(ir.tirx.assume(condition(test)))
+    promise = condition(test)
+    if not builder.in_branch():
+        note_bounds(builder, promise)
+    if builder.kernel is not None:
+        builder.evaluate(ir.tirx.assume(promise))
 
 
 def _registers(what: str, count: int, change: str) -> None:

@@ -83,7 +83,7 @@ class CStatements:
         yield f"{_INDENT * depth}{place} = {self.expr(node.value)};"
 
     def _Evaluate(self, node: Any, depth: int) -> Iterator[str]:
-        if not is_no_op(node):
+        if not is_no_op(node) and not _is_promise(node.value):
             yield f"{_INDENT * depth}{self.expr(node.value)};"
 
     def _AssertStmt(self, node: Any, depth: int) -> Iterator[str]:
@@ -229,3 +229,8 @@ class CStatements:
 
 def _paren(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() or text.startswith("(") else f"({text})"
+
+
+def _is_promise(value: Any) -> bool:
+    """Whether a value is ``T.assume``, which C has no word for."""
+    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == "tirx.assume"

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Union
 
+from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
+from tilelang.ir.text import shape_text
 from tilelang.ir.visit import flattened, statement_exprs
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.operators import rule_of
@@ -270,6 +272,11 @@ class Reader:
     def temporary(self, like: Region, name: str, dtype: str | None = None, matrix: bool = False) -> Region:
         """A fragment of the extents of a region; of its last two with ``matrix``."""
         shape = [as_int(extent) for extent in like.extents][-2 if matrix else 0 :]
+        if not all(isinstance(size, int) for size in shape):
+            raise CompileError(
+                f"on CUDA this operator takes tiles of compile-time sizes, and {like.buffer.name} has {shape_text(like.extents)}",
+                hint="give it the whole tile, and fill what is beyond the size with a value that does not matter",
+            )
         buffer = ir.decl_buffer(
             shape, dtype or like.dtype, f"{like.buffer.name}_{name}", scope=FRAGMENT, data_alignment=1, layout=None
         )

@@ -1,0 +1,121 @@
+"""Tiles whose sizes follow from run-time sizes: memory for the largest that ``T.assume`` allows, of which the tile is a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.errors import CompileError
+from tilelang.frontend.access import is_buffer, subscript
+from tilelang.frontend.builder import Builder, current
+from tilelang.frontend.tiles import Slice
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.interval import interval_of
+from tilelang.ir.text import expr_text
+
+
+def note_bounds(builder: Builder, test: Any) -> None:
+    """Notes what a condition, which holds from here on, says of the range of single variables."""
+    for var, low, high in _ranges(test):
+        known_low, known_high = builder.ranges.get(var, (None if _is_argument(builder, var) else 0, None))
+        lows, highs = ([end for end in ends if end is not None] for ends in ((low, known_low), (high, known_high)))
+        builder.ranges[var] = (max(lows, default=None), min(highs, default=None))
+
+
+def _is_argument(builder: Builder, var: Any) -> bool:
+    """Whether a variable is a scalar argument, which may be negative, and not a size."""
+    return builder.eager is not None and any(var.same_as(param) for param in builder.eager.params.values())
+
+
+def _ranges(test: Any) -> Iterator[tuple[Any, int | None, int | None]]:
+    """(variable, least, largest value) by each comparison with a number in a conjunction."""
+    if isinstance(test, ir.And):
+        yield from _ranges(test.a)
+        yield from _ranges(test.b)
+    for a, b, kinds in ((getattr(test, "a", None), getattr(test, "b", None), _AS_WRITTEN),
+                        (getattr(test, "b", None), getattr(test, "a", None), _TURNED)):  # fmt: skip
+        if isinstance(a, ir.Var) and isinstance(b, ir.IntImm) and type(test) in kinds:
+            low, high = kinds[type(test)]
+            number = int(b.value)
+            yield a, None if low is None else number + low, None if high is None else number + high
+
+
+_AS_WRITTEN = {ir.LT: (None, -1), ir.LE: (None, 0), ir.GT: (1, None), ir.GE: (0, None), ir.EQ: (0, 0)}
+"""Comparison of a variable with a number -> what to add for its least and its largest value."""
+
+_TURNED = {ir.GT: (None, -1), ir.GE: (None, 0), ir.LT: (1, None), ir.LE: (0, None), ir.EQ: (0, 0)}
+
+
+def largest(what: str, sizes: Sequence[Any], builder: Builder) -> list[int]:
+    """The largest value of each size.
+
+    Raises:
+        CompileError: a run-time size without a bound.
+    """
+    return [_largest(what, as_int(as_expr(size)), builder) for size in sizes]
+
+
+def _largest(what: str, size: Any, builder: Builder) -> int:
+    bound = size if isinstance(size, int) else interval_of(size, builder.ranges)[1]
+    if bound is None:
+        text = expr_text(size)
+        raise CompileError(
+            f"{what}: the size {text} has no bound at compile time", hint=f"T.assume({text} <= 256), before it, gives it one"
+        )
+    if bound <= 0:
+        raise CompileError(f"{what}: every size must be positive", hint=f"got {size}")
+    return bound
+
+
+def part(buffer: Any, sizes: Sequence[Any]) -> Any:
+    """The part of a buffer that has ``sizes``, from its beginning."""
+    return subscript(buffer, tuple(slice(None, size) for size in sizes))
+
+
+# Views ---------------------------------------------------------------------------------------------------------------
+
+
+def is_bounded(src: Any, shape: Sequence[Any]) -> bool:
+    """Whether a view of ``src`` (of ``shape``, if that is not empty) is one of a tile of run-time sizes, or is to be one."""
+    if isinstance(src, Slice):
+        return src.buffer.scope().startswith("shared")
+    in_shared = is_buffer(src) and src.scope().startswith("shared")
+    return in_shared and not all(isinstance(as_int(as_expr(size)), int) for size in shape)
+
+
+def bounded_memory(what: str, src: Any) -> Any:
+    """The buffer that a tile of run-time sizes lies in.
+
+    Raises:
+        CompileError: its elements do not lie side by side from the beginning of the buffer.
+    """
+    if not isinstance(src, Slice):
+        return src
+    inner = zip(src.extents[1:], src.buffer.shape[1:])
+    side_by_side = all(isinstance(size, int) and size == as_int(full) for size, full in inner)
+    if not side_by_side or any(as_int(low) != 0 for low in src.mins):
+        raise CompileError(f"{what}: this part of {src.buffer.name} is not compact", hint="its other sizes must be known")
+    return src.buffer
+
+
+def bounded_view(what: str, src: Any, shape: Sequence[Any] | None, dtype: Any) -> tuple[list[Any], list[int]]:
+    """The sizes of a view whose first one is known at run time, and the sizes of the whole memory seen so.
+
+    Raises:
+        CompileError: another size is not known, the first has no bound, or the memory is too small for it.
+    """
+    memory = bounded_memory(what, src)
+    old, new = (canonical(str(kind)).bits for kind in (memory.dtype, memory.dtype if dtype is None else dtype))
+    lengths = list(src.lengths) if isinstance(src, Slice) else list(memory.shape)
+    sizes = [as_int(as_expr(size)) for size in (shape or [*lengths[:-1], as_expr(lengths[-1]) * old // new])]
+    if not all(isinstance(size, int) for size in sizes[1:]):
+        raise CompileError(f"{what}: only the first size of a view of shared memory may be a run-time one")
+    rest, room = prod(sizes[1:]) * new, prod(map(as_int, memory.shape)) * old
+    most = largest(what, sizes[:1], current())[0]
+    if room % rest or most > room // rest:
+        raise CompileError(f"{what}: {memory.name} has room for {room / rest:g} rows of the view, and it may have {most}")
+    return sizes, [room // rest, *sizes[1:]]
