@@ -77,13 +77,6 @@ def test_modules_that_programs_import():
     assert make_mma_swizzle_layout(types.SimpleNamespace(shape=(16, 64), dtype="float16")).shape == (16, 64)
 
 
-def test_a_callback_on_generated_code_is_refused():
-    from tilelang.engine.callback import register_cuda_postproc_callback
-
-    with pytest.raises(CompileError, match="cannot be replaced by a callback"):
-        register_cuda_postproc_callback(lambda code, target: code)
-
-
 def test_layouts_become_pictures(tmp_path):
     from tilelang.layout import Fragment, make_full_bank_swizzled_layout
     from tilelang.tools import plot_layout

@@ -19,7 +19,7 @@ from tilelang.fingerprint.watch import CALL, ITEM, Watch
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
 from tilelang.option import debug
-from tilelang.target import enclosing
+from tilelang.target import enclosing, postproc
 
 _DISABLED = env.raw_key("TILELANG_DISABLE_CACHE")
 _DEFAULTS = tuple(
@@ -52,7 +52,7 @@ class Lookup:
     def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
         """The options in force, and the tracker of kernels under them."""
         table = env.raw_table()
-        state = (debug.dump_ir(), *map(table.get, _DEFAULTS), enclosing.text() if self.follows else None)
+        state = (debug.dump_ir(), postproc.tokens, *map(table.get, _DEFAULTS), enclosing.text() if self.follows else None)
         known = self._resolved.get(state)
         if known is None:
             options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
@@ -70,6 +70,7 @@ class Lookup:
             (ITEM, table, key, table.get(key, MISSING)) for key in (_DISABLED, *_DEFAULTS)
         ]
         records.append((ITEM, debug.__dict__, "_dump_ir", debug.dump_ir()))
+        records.append((ITEM, postproc.__dict__, "tokens", postproc.tokens))
         records.append((ITEM, default_cache().__dict__, "_enabled", True))
         if self.follows and enclosing.entered:
             records.append((CALL, enclosing.text, None, enclosing.text()))

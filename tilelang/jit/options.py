@@ -16,6 +16,7 @@ from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.ignored import ignored
 from tilelang.option import debug
+from tilelang.target import postproc
 from tilelang.target.info import TargetInfo, parse_target
 from tilelang.target.toolchain import c_compiler
 
@@ -148,6 +149,8 @@ def toolchain(kind: str, backend: str) -> Mapping[str, str]:
         ToolchainError: there is no C compiler, and the kernel needs one.
     """
     tools = {"apache-tvm": package_version("apache-tvm")}
+    if postproc.token(kind):
+        tools["function over generated code"] = postproc.token(kind)
     if kind == "c" or kind == "cuda" and backend != "nvrtc":
         tools["cc"] = executable_version(c_compiler(), "--version")
         tools["cc file"] = executable_content(c_compiler())

@@ -17,6 +17,7 @@ from tilelang.target.cpu.host import packed_entry
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.runtime_c import PRELUDE, WORKSPACE
 from tilelang.target.cpu.script import EXPORTS, c_files, exports
+from tilelang.target.postproc import rewritten
 from tilelang.target.toolchain import AT_ONCE, c_compiler, run
 
 _TUNING = (
@@ -62,7 +63,7 @@ def emit_c(program: CpuProgram, context: Any) -> CSource:
         PRELUDE, *workspace, *vectors, "", *statements.expr.definitions.values(), *functions, *own, *imported, "",
         *called, *tasks, *entry,
     ]  # fmt: skip
-    return CSource("\n".join(parts) + "\n", tuple(statements.failures), program)
+    return CSource(rewritten("c", "\n".join(parts) + "\n", context.request.target), tuple(statements.failures), program)
 
 
 def _parameter(statements: CStatements, param: Any) -> str:

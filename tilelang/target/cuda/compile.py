@@ -18,6 +18,7 @@ from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.script import compile_script
 from tilelang.target.params import kernel_params
+from tilelang.target.postproc import rewritten
 from tilelang.target.request import CompileRequest
 from tilelang.transform.config import PassConfigKey
 from tilelang.transform.pipeline import run
@@ -43,8 +44,10 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     mentioned = names_in(str(imported)).union(*(state.mentioned for state in result.value.states))
     body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE.text in mentioned else "", kernels]))
     launches = tuple(state.launch for state in result.value.states)
-    source = prelude(mentioned) + "\n" + body
-    return Lowered(source, launches, origins_file(source, result.value.states), result.seconds, result.dumps)
+    generated = prelude(mentioned) + "\n" + body
+    source = rewritten("cuda", generated, request.target)
+    known = result.value.states if source == generated else ()  # of lines that a user's function wrote nothing is known
+    return Lowered(source, launches, origins_file(source, known), result.seconds, result.dumps)
 
 
 def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:

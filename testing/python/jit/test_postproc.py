@@ -1,0 +1,74 @@
+"""Functions of the user over generated code, and what the cache makes of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.engine.callback import register_c_postproc, register_cuda_postproc, register_cuda_postproc_callback
+from tilelang.errors import CompileError
+
+SM80 = {"kind": "cuda", "arch": "sm_80"}
+
+
+@pytest.fixture(autouse=True)
+def none_left():
+    yield
+    register_cuda_postproc(None)
+    register_c_postproc(None)
+
+
+def factory(target):
+    @tilelang.jit(out_idx=[-1], target=target)
+    def made(n):
+        @T.prim_func
+        def main(A: T.Tensor((n,), "int32"), B: T.Tensor((n,), "int32")):
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(n):
+                    B[i] = A[i] + 12345
+
+        return main
+
+    return made
+
+
+def result(function, n=32):
+    with tilelang.simulator():
+        return int(function(n)(torch.zeros(n, dtype=torch.int32))[0])
+
+
+@pytest.mark.parametrize(("target", "register"), [(SM80, register_cuda_postproc), ("c", register_c_postproc)], ids=["cuda", "c"])
+def test_the_code_that_is_compiled_is_the_one_that_it_gives(target, register):
+    function = factory(target)
+    assert result(function) == 12345 and result(function) == 12345
+    register(lambda code, _: code.replace("12345", "54321"))
+    assert result(function) == 54321  # kernels from before are not taken for it
+    assert "54321" in function(32).get_kernel_source()
+    assert result(factory(target)) == 54321
+    register(lambda code, _: code.replace("12345", "11111"))
+    assert result(function) == 11111
+    register(None)
+    assert result(function) == 12345 and result(factory(target)) == 12345
+
+
+def test_the_decorator():
+    seen = []
+
+    @register_cuda_postproc_callback
+    def first(code, target):
+        seen.append(target.arch)
+        return code
+
+    assert result(factory(SM80), 64) == 12345 and seen == ["sm_80"]
+    with pytest.raises(CompileError, match="there is a function over generated cuda code already"):
+        register_cuda_postproc_callback(override=False)(first)
+    register_cuda_postproc(lambda code, _: None)
+    with pytest.raises(CompileError, match="the function over generated cuda code returned NoneType, not text"):
+        result(factory(SM80), 64)
+
+
+def test_other_targets_keep_their_code():
+    register_cuda_postproc(lambda code, _: code.replace("12345", "54321"))
+    assert result(factory("cpu")) == 12345

@@ -1,0 +1,58 @@
+"""The user's function over generated code (``register_cuda_postproc``, ``register_c_postproc``).
+
+A kernel's key stands for its text, and nothing stands for a function that may read anything. So each registration is another
+tool: kernels that are made under it are found again in this process, as long as it is in force, and compiled anew in others.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilelang.errors import CompileError
+
+Rewrite = Callable[[str, Any], str]
+
+_rewrites: Mapping[str, tuple[str, Rewrite]] = {}
+tokens: tuple[str, ...] = ()
+"""Of the registrations in force; every change makes another tuple, which lookups compare by identity."""
+
+
+def register(kind: str, function: Rewrite | None, override: bool = True) -> None:
+    """Has ``function(code, target)`` give the code of all kernels of a kind of target (``"cuda"``, ``"c"``) from now on.
+
+    Args:
+        kind: of target.
+        function: gets the generated code and the target (``kind``, ``arch``); None ends the last registration.
+        override: whether it may replace another one.
+
+    Raises:
+        CompileError: there is another one that it may not replace.
+    """
+    global _rewrites, tokens
+    if kind in _rewrites and function is not None and not override:
+        raise CompileError(f"there is a function over generated {kind} code already", hint="override=True replaces it")
+    kept = {name: entry for name, entry in _rewrites.items() if name != kind}
+    _rewrites = kept if function is None else {**kept, kind: (uuid.uuid4().hex, function)}
+    tokens = tuple(token for token, _ in _rewrites.values())
+
+
+def token(kind: str) -> str:
+    """What stands for the registration in force in a kernel's key; empty without one."""
+    return _rewrites[kind][0] if kind in _rewrites else ""
+
+
+def rewritten(kind: str, code: str, target: Any) -> str:
+    """The code as the user's function wants it.
+
+    Raises:
+        CompileError: it gives something else than text.
+    """
+    if kind not in _rewrites:
+        return code
+    function = _rewrites[kind][1]
+    found = function(code, target)
+    if not isinstance(found, str):
+        raise CompileError(f"the function over generated {kind} code returned {type(found).__name__}, not text")
+    return found
