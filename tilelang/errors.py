@@ -433,6 +433,16 @@ class LayoutConflictError(CompileError):
         )
 
 
+class LoopLayoutError(CompileError):
+    """A ``loop_layout`` that is of another shape than its loop, or names threads that do not run it."""
+
+    def __init__(self, origin: str, shape: tuple[int, ...], threads: int, extents: tuple[int, ...], count: int):
+        super().__init__(
+            f"loop_layout of {origin} distributes {shape} over {threads} threads, but its loop is {extents} on {count} threads",
+            hint="give a T.Fragment of the loop's shape for at most so many threads",
+        )
+
+
 class LayoutProofError(CompileError):
     """The compiler cannot prove that a statement finds a fragment's elements in the threads that run it."""
 

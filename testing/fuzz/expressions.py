@@ -26,6 +26,14 @@ _INTS = {
     "or_bits": "((({0}) | ({1})) & 3)", "shift_left": "((({0}) & 1) << 2)", "shift_right": "(({0}) >> 1)",
     "truncmod": "T.truncmod({0}, 3)",
 }  # fmt: skip
+_FLOATS = {
+    "floor": "T.floor(({0}) * 0.5)", "ceil": "T.ceil(({0}) * 0.25)", "trunc": "T.trunc(({0}) * 0.5)",
+    "round": "T.round(({0}) * 0.5)", "sqrt": "T.sqrt(({0}) * ({0}))", "halved": "({0}) / 2",
+    "exp2": "T.exp2(T.min({0}, T.float32(2)) - T.abs({0}))",
+    "if_finite": "T.if_then_else(T.isfinite({0}), {0}, {1})", "copysign": "T.copysign({0}, {1})", "power": "T.abs({0}) ** 1",
+    "fma": "T.clamp(T.fma({0}, {1}, {1}), T.float32(-4), T.float32(4))",
+}  # fmt: skip
+"""Functions whose result here is exact on every target."""
 
 
 def small(draw: Draw, scope: Scope, kind: str, depth: int = 2) -> Expr:
@@ -41,6 +49,8 @@ def small(draw: Draw, scope: Scope, kind: str, depth: int = 2) -> Expr:
         lambda: selection(draw, scope, kind, depth),
         lambda: _converted(draw, scope, kind, depth),
     ]
+    if kind == "float":
+        rules += [lambda: _apply(draw, scope, kind, _FLOATS, depth)]
     if kind == "int":
         rules += [lambda: _apply(draw, scope, kind, _INTS, depth)] * 2
     return draw.pick(rules)()

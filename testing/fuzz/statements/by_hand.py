@@ -165,10 +165,26 @@ def multicast(draw: Draw, scope: Scope) -> Stmt:
     return Stmt("multicast", (text,), writes=(tile.name,))
 
 
+def halves(draw: Draw, scope: Scope) -> Stmt:
+    """Statements of a block for one half of the threads, others for the other half, on tiles of their own."""
+    bodies, names = [], set()
+    for _ in range(2):
+        tile = draw.declare(scope, a_shape(draw, 2), draw.pick(["float32", "float16", "int32"]), "shared")
+        inner = scope.inside("halves")
+        inner.tiles, inner.hidden = [tile], inner.hidden | names | {other.name for other in draw.declared if other != tile}
+        inner.variables, inner.values = [], []
+        names.add(tile.name)
+        found = (BLOCK["parallel"].rule(draw, inner) for _ in range(draw.random.randint(1, 2)))
+        bodies.append(tuple(statement for statement in found if statement is not None))
+    test = draw.pick([f"tx < {draw.threads // 2}", f"tx >= {draw.threads // 2}"])
+    return Stmt("halves", ("tx = T.get_thread_binding()", f"if {test}:"), body=bodies[0], other=bodies[1], without=())
+
+
 SKILLS = (
     Skill(thread_code, CUDA, (64, 64, 128, 96, 32), weight=6),
     Skill(async_copies, CUDA, (64, 64, 128, 96, 32), weight=3),
     Skill(ring, CUDA, (256,)),
+    Skill(halves, CUDA, (64, 128, 256)),
     Skill(bulk_ring, threads=(256,)),
     Skill(bulk_load, threads=(32, 64, 128, 256)),
     Skill(bulk_store, threads=(32, 64, 128, 256)),

@@ -57,3 +57,15 @@ def test_an_element_of_four_bits_beside_one_that_another_iteration_stores(dtype,
             T.copy(tile, B)
 
     check(main, target, torch.randint(0, 255, (8, 4), dtype=torch.uint8), torch.zeros((8, 4), dtype=torch.uint8))
+
+
+@every_target
+@pytest.mark.parametrize("exponent", [1, 2, 3, 4, 5])
+def test_powers_of_an_expression(exponent, target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                B[i] = T.abs(A[i]) ** exponent + A[i] ** 1
+
+    check(main, target, torch.arange(8).float() + 1, torch.zeros(8))

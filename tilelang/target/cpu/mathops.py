@@ -162,7 +162,8 @@ def _integer_power(legalizer: Any, node: Any) -> Any | None:
 
 
 def _pow(legalizer: Any, node: Any) -> Any:
-    return _integer_power(legalizer, node) or _library("pow")(legalizer, node)
+    product = _integer_power(legalizer, node)
+    return _library("pow")(legalizer, node) if product is None else product
 
 
 def _bits(legalizer: Any, node: Any) -> Any:

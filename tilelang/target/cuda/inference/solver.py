@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import LayoutConflictError
+from tilelang.errors import LayoutConflictError, LoopLayoutError
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
 from tilelang.layout import from_text, replicated
@@ -192,7 +192,7 @@ class _Solver:
         """The distribution that a fixed fragment, indexed by every axis of the nest, gives."""
         nest, scope = node.nest, self.out.scopes[node]
         if nest.layout is not None:
-            return self._user_loop(nest)
+            return self._user_loop(node)
         if node in self.problem.private:
             return private_loop(nest.axes, scope.count)
         best = None
@@ -212,9 +212,14 @@ class _Solver:
     def _uses_all_axes(self, nest: Nest, access: Any) -> bool:
         return all(axis.extent == 1 or any(mentions(i, {axis.var: 0}) for i in access.indices) for axis in nest.axes)
 
-    def _user_loop(self, nest: Nest) -> LoopLayout:
-        layout = from_text(nest.layout)
-        dims = tuple(Dimension(axis.var, modes, axis.extent) for axis, modes in zip(nest.axes, layout.modes))
+    def _user_loop(self, node: Parallel) -> LoopLayout:
+        """The distribution that the user fixed, whose axes of length one need not be those of the loop."""
+        nest, count = node.nest, self.out.scopes[node].count
+        layout, extents = from_text(nest.layout), tuple(axis.extent for axis in nest.axes)
+        modes = iter([modes for size, modes in zip(layout.shape, layout.modes) if size > 1])
+        if [size for size in layout.shape if size > 1] != [size for size in extents if size > 1] or layout.threads > count:
+            raise LoopLayoutError(nest.origin, layout.shape, layout.threads, extents, count).at(location_of(nest.span))
+        dims = tuple(Dimension(axis.var, next(modes) if axis.extent > 1 else (), axis.extent) for axis in nest.axes)
         return LoopLayout(dims, layout.replicas)
 
     def _fix_fragments(self, node: Parallel) -> None:
@@ -272,7 +277,7 @@ class _Solver:
     def _free(self, node: Parallel) -> LoopLayout:
         nest, threads = node.nest, self.out.scopes[node].count
         if nest.layout is not None:
-            return self._user_loop(nest)
+            return self._user_loop(node)
         if node in self.problem.private or self._starts_reducer(nest):
             return private_loop(nest.axes, threads)
         place = contiguous_axis(nest)
