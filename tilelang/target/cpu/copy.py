@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant
+from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu.emit import cast, conjunction, nest, when, zero
 from tilelang.target.cpu.guards import if_then_else
@@ -109,29 +109,48 @@ def typed(value: Any, dtype: str) -> Any:
 
 @rule(Im2Col)
 def lower_im2col(record: Im2Col, scope: Scope) -> Any:
-    """``col[m, k]`` from the pixel that filter position ``k`` of output position ``m`` falls on."""
-    img, col = record.img, record.col
-    _, height, width, channels = img.buffer.shape[-4:]
-    span = record.dilation * (record.kernel - 1) + 1
-    out_height = ir.FloorDiv(height + 2 * record.pad - span, constant(record.stride)) + 1
-    out_width = ir.FloorDiv(width + 2 * record.pad - span, constant(record.stride)) + 1
-    rows, columns = col.extents[-2:]
+    """``col[m, k]`` from the pixel that filter position ``k`` of output position ``m`` falls on.
 
-    def pixel(offsets: list[Any]) -> Any:
-        m = constant(record.nhw_step) * rows + offsets[0]
-        k = constant(record.c_step) * columns + offsets[1]
-        channel, tap = ir.FloorMod(k, channels), ir.FloorDiv(k, channels)
-        x = ir.FloorMod(m, out_width) * record.stride + ir.FloorMod(tap, constant(record.kernel)) * record.dilation - record.pad
-        y_out = ir.FloorMod(ir.FloorDiv(m, out_width), out_height)
-        y = y_out * record.stride + ir.FloorDiv(tap, constant(record.kernel)) * record.dilation - record.pad
-        image = ir.FloorDiv(m, out_width * out_height)
-        # The filter may be padded to whole tiles: taps past the last row, and rows past the last image, are zero too.
-        inside = conjunction(
-            (image < img.buffer.shape[0], tap < record.kernel * record.kernel, y >= 0, y < height, x >= 0, x < width)
-        )
-        load = ir.BufferLoad(img.buffer, [image, y, x, channel])
-        value = if_then_else(inside, load, zero(img.dtype))
+    Where the columns of the tile are channels of one filter position, it is asked once a row which pixel that is, if any.
+    """
+    img, col = record.img, record.col
+    channels = as_int(img.buffer.shape[-1])
+    rows, columns = col.extents[-2:]
+    first = constant(record.c_step) * columns
+    one_tap = isinstance(channels, int) and isinstance(columns, int) and channels % columns == 0
+
+    def store(offsets: list[Any], value: Any) -> Any:
         target = [low + offset for low, offset in zip(col.mins[-2:], offsets)]
         return ir.BufferStore(col.buffer, cast(value, col.dtype), [*col.mins[:-2], *target])
 
-    return nest([rows, columns], pixel)
+    def pixel(row: Any, k: Any) -> tuple[Any, list[Any]]:
+        inside, place = _pixel(record, constant(record.nhw_step) * rows + row, ir.FloorDiv(k, constant(channels)))
+        return inside, [*place, ir.FloorMod(k, constant(channels))]
+
+    def element(offsets: list[Any]) -> Any:
+        inside, place = pixel(offsets[0], first + offsets[1])
+        return store(offsets, if_then_else(inside, ir.BufferLoad(img.buffer, place), zero(img.dtype)))
+
+    def line(at: list[Any]) -> Any:
+        inside, (*place, channel) = pixel(at[0], first)
+        copied = nest([columns], lambda j: store([*at, *j], ir.BufferLoad(img.buffer, [*place, channel + j[0]])), "j")
+        return ir.IfThenElse(inside, copied, nest([columns], lambda j: store([*at, *j], zero(img.dtype)), "j"))
+
+    return nest([rows], line) if one_tap else nest([rows, columns], element)
+
+
+def _pixel(record: Im2Col, m: Any, tap: Any) -> tuple[Any, list[Any]]:
+    """Whether filter position ``tap`` of output position ``m`` falls on a pixel; its image, row and column.
+
+    The filter may be padded to whole tiles: taps past the last row, and positions past the last image, fall on none.
+    """
+    images, height, width, _ = record.img.buffer.shape[-4:]
+    span = record.dilation * (record.kernel - 1) + 1
+    out_height = ir.FloorDiv(height + 2 * record.pad - span, constant(record.stride)) + 1
+    out_width = ir.FloorDiv(width + 2 * record.pad - span, constant(record.stride)) + 1
+    x = ir.FloorMod(m, out_width) * record.stride + ir.FloorMod(tap, constant(record.kernel)) * record.dilation - record.pad
+    y_out = ir.FloorMod(ir.FloorDiv(m, out_width), out_height)
+    y = y_out * record.stride + ir.FloorDiv(tap, constant(record.kernel)) * record.dilation - record.pad
+    image = ir.FloorDiv(m, out_width * out_height)
+    inside = conjunction((image < images, tap < record.kernel * record.kernel, y >= 0, y < height, x >= 0, x < width))
+    return inside, [image, y, x]

@@ -68,12 +68,16 @@ def bound(region: Region, axis: int) -> Any:
 
 def _lies_well(record: Gemm, way: Way, tile: Tile) -> bool:
     b, m = record.b, as_int(record.m)
-    row, rows = as_int(b.buffer.shape[-1]), as_int(b.extents[-2])
     if record.transpose_b or way.depth > 1 or len(b.buffer.strides) or b.dtype not in (way.operand, "bfloat16"):
         return False
-    near = isinstance(row, int) and isinstance(rows, int) and row * rows * canonical(b.dtype).bytes <= _NEAR
     once = isinstance(m, int) and m <= tile.rows
-    return once and (tile.rows <= 4 or near) or near and b.dtype == way.operand
+    return once and (tile.rows <= 4 or _is_near(b)) or _is_near(b) and b.dtype == way.operand
+
+
+def _is_near(b: Region) -> bool:
+    """Whether the first-level cache holds all of B and what lies between its rows."""
+    row, rows = as_int(b.buffer.shape[-1]), as_int(b.extents[-2])
+    return isinstance(row, int) and isinstance(rows, int) and row * rows * canonical(str(b.buffer.dtype)).bytes <= _NEAR
 
 
 def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
@@ -98,8 +102,8 @@ def _vector(dtype: str, lanes: int) -> str:
 
 
 def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
-    """Fetches the same columns of a later row, where B is a tensor."""
-    if b.scope not in ("", "global"):
+    """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache."""
+    if b.scope not in ("", "global") or _is_near(b):
         return None
     size = canonical(str(b.buffer.dtype)).bytes
     rows = max(1, _DISTANCE // (tile.columns * size))

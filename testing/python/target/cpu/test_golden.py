@@ -18,8 +18,8 @@ def after(program, step, kind="cpu"):
 
 
 @T.prim_func
-def ragged(X: T.Tensor((100, 64), "float16"), Y: T.Tensor((100,), "float32")):
-    with T.Kernel(T.ceildiv(100, 32), threads=128) as bx:
+def ragged(X: T.Tensor((500, 64), "float16"), Y: T.Tensor((500,), "float32")):
+    with T.Kernel(T.ceildiv(500, 32), threads=128) as bx:
         tile = T.alloc_shared((32, 64), "float16")
         total = T.alloc_fragment((32,), "float32")
         T.copy(X[bx * 32, 0], tile)

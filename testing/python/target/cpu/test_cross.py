@@ -1,0 +1,92 @@
+"""Machine code for processors that are not here: which vector instructions products, reductions and functions become."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tilelang.language as T
+from tilelang.ir import nodes as ir
+from tilelang.target.cpu import pipeline
+from tilelang.target.cpu.codegen_llvm import KERNEL_LEVEL, llvm_target
+from tilelang.target.cpu.context import CpuContext, vector_unit
+from tilelang.target.info import parse_target
+from tilelang.target.request import CompileRequest
+from tilelang.transform.pipeline import run
+
+LINUX = "unknown-linux-gnu"
+DOTS = ["avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"]
+PROCESSORS = {
+    # name -> target; instructions of products in float32, bfloat16 and int8, of a maximum, and of a fetch ahead
+    "aarch64": (
+        {"kind": "llvm", "arch": "generic", "triple": f"aarch64-{LINUX}", "features": ["neon"]},
+        (r"fmla\s+v\d+\.4s", r"fmla\s+v\d+\.4s", r"ml[as]\s+v\d+\.4s", r"fmaxnm|fcmgt", r"prfm"),
+    ),
+    "x86-64-v3": (
+        {"kind": "llvm", "arch": "x86-64-v3", "triple": f"x86_64-{LINUX}", "features": ["avx2", "fma"]},
+        (r"vfmadd\d+ps.*ymm", r"vfmadd\d+ps.*ymm", r"vpmulld.*ymm|vpmaddwd.*ymm", r"vmaxps.*ymm", r"prefetcht0"),
+    ),
+    "sapphirerapids": (
+        {"kind": "llvm", "arch": "sapphirerapids", "triple": f"x86_64-{LINUX}", "features": DOTS},
+        (r"vfmadd\d+ps.*zmm", r"vdpbf16ps.*zmm", r"vpdpbusd.*zmm", r"vmaxps.*zmm", r"prefetcht0"),
+    ),
+}
+
+
+def assembly(func, target) -> str:
+    """The machine code of a program, as text."""
+    request = CompileRequest(parse_target(target), backend="ctypes")
+    context = CpuContext(request, "main", vector_unit(request.target))
+    host = run(pipeline.LLVM, func, context, stop_after="lower_host").value
+    info = request.target
+    built = ir.tvm.get_global_func("target.build.llvm")(
+        host.kernel, llvm_target(info.arch, info.triple, info.features, KERNEL_LEVEL)
+    )
+    return built.inspect_source("asm")
+
+
+def product(rows: int, dtype: str, accumulator: str):
+    @T.prim_func
+    def main(A: T.Tensor((rows, 256), dtype), B: T.Tensor((256, 128), dtype), C: T.Tensor((rows, 128), accumulator)):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((rows, 256), dtype), T.alloc_shared((256, 128), dtype)
+            c = T.alloc_fragment((rows, 128), accumulator)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, C)
+
+    return main
+
+
+def softmax(length: int):
+    @T.prim_func
+    def main(X: T.Tensor((8, length), "float32"), Y: T.Tensor((8, length), "float32")):
+        with T.Kernel(8, threads=128) as row:
+            x = T.alloc_fragment((1, length), "float32")
+            most, total = T.alloc_fragment((1,), "float32"), T.alloc_fragment((1,), "float32")
+            T.copy(X[row, 0], x)
+            T.reduce_max(x, most, dim=1)
+            for i, j in T.Parallel(1, length):
+                x[i, j] = T.exp2(x[i, j] - most[i])
+            T.reduce_sum(x, total, dim=1)
+            for i, j in T.Parallel(1, length):
+                Y[row, j] = x[i, j] / total[i]
+
+    return main
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_vector_instructions(processor):
+    target, (float32, bfloat16, int8, maximum, fetch) = PROCESSORS[processor]
+    wanted = [
+        (product(16, "float32", "float32"), float32),
+        (product(16, "bfloat16", "float32"), bfloat16),
+        (product(16, "int8", "int32"), int8),
+        (product(1, "float32", "float32"), fetch),
+        (softmax(512), maximum),
+    ]
+    for func, pattern in wanted:
+        text = assembly(func, target)
+        assert re.search(pattern, text), pattern
