@@ -237,9 +237,8 @@ class _Machine(StmtRewriter):
         if is_float(node.ty):
             return rebuilt(node, self.expr)
         if isinstance(node, ir.FloorMod) and is_low_mask(node.b - 1):
-            bound = int(node.b.value)
-            a = self.expr(node.a)
-            return a if stays_below(node.a, bound, self.ranges) else low_bits(a, bound - 1, self.helpers)
+            mask, a = as_int(node.b - 1), self.expr(node.a)
+            return a if stays_below(node.a, mask + 1, self.ranges) else low_bits(a, mask, self.helpers)
         natural = self._is_natural(node.a) and self._is_natural(node.b)
         return divided(rebuilt(node, self.expr), natural, self.helpers)
 
