@@ -153,3 +153,31 @@ def test_a_parallel_loop_over_what_a_thread_holds_is_run_whole_by_each():
     a = torch.tensor([1.0, 2, 3, 4])
     _, b, c = check_meaning(main, a, torch.zeros(32, 4), torch.zeros(4))
     assert torch.equal(b, a + torch.arange(32.0)[:, None]) and c.tolist() == [496, 528, 560, 592]
+
+
+def test_a_loop_that_each_thread_runs_whole_may_stand_below_its_own_condition():
+    @T.prim_func
+    def main(X: T.Tensor((32, 16), "int32"), Y: T.Tensor((32, 16), "int32"), Z: T.Tensor((32, 16), "int32")):
+        with T.Kernel(1, threads=32):
+            tx = T.get_thread_binding()
+            own, row = T.alloc_local((16,), "int32"), T.alloc_fragment((16,), "int32")
+            tile = T.alloc_shared((32, 16), "int32")
+            T.copy(X[3, 0:16], row)
+            T.clear(tile)
+            for j in T.serial(16):
+                own[j] = X[tx, j]
+            if own[1] > 0:
+                for j in T.Parallel(16):
+                    Y[tx, j] = own[15 - j] + row[j]
+                    tile[tx, j] = own[j]
+                T.copy(tile[tx, 0:16], Z[tx, 0:16])
+            while own[0] > 0:
+                own[0] = own[0] - 1
+                for j in T.Parallel(16):
+                    Y[tx, j] += j
+
+    x = torch.randint(-4, 5, (32, 16), dtype=torch.int32)
+    _, y, z = check_meaning(main, x, torch.zeros_like(x), torch.zeros_like(x))
+    taken = x[:, 1:2] > 0
+    assert torch.equal(z, torch.where(taken, x, 0))
+    assert torch.equal(y, torch.where(taken, x.flip(1) + x[3], 0) + x[:, :1].clamp(min=0) * torch.arange(16, dtype=torch.int32))

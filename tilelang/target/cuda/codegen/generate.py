@@ -183,7 +183,7 @@ class Generator:
 
     def _parallel(self, node: Parallel) -> list[Code]:
         e = self.emitter
-        if _is_shared_out(node, e.layouts.loops[node]):
+        if node not in e.layouts.per_thread and _is_shared_out(node, e.layouts.loops[node]):
             self._refuse_divergence()
         if self.divergent and node in e.layouts.conversions:
             raise e.layouts.conversions[node]
