@@ -24,6 +24,13 @@ DIFFERS = {
         for kind in ("cuda", "c")
         for suffix in ("", "_callback")
     },
+    **{
+        f"tilelang.layout.make_{kind}swizzled_layout": "the same addresses in a panel, as one number instead of three"
+        for kind in ("", "wgmma_", "full_bank_", "half_bank_", "quarter_bank_")
+    },
+    "tilelang.language.max_value": "gives a Python number, not a constant of the IR",
+    "tilelang.language.min_value": "gives a Python number, not a constant of the IR",
+    "tilelang.language.ceildiv": "rounds up for negative divisors too",
     "tilelang.lower": "gives an artifact of plain data: sources and binaries, no TVM module",
     "tilelang.env": "a module; the settings are `tilelang.env.env`",
     "tilelang.engine.lower": "as `tilelang.lower`; there is no module `tilelang.engine.lower`",
