@@ -1,4 +1,4 @@
-"""Stream-K without atomic sums: the owner of a tile waits for those who have its rest, and adds their parts in order."""
+"""Stream-K without atomic sums: who ends a tile waits for those before it, which run first, and adds their parts in order."""
 
 import torch
 
@@ -43,11 +43,11 @@ def streamk(M, N, K, programs=5, block=64, block_K=32, dtype="float16"):
                     T.gemm(A_s, B_s, acc)
                 if k0 == 0 and k1 == iters:
                     T.copy(acc, C[tile // tiles_n * block, tile % tiles_n * block])
-                elif k0 == 0:
+                elif k1 == iters:
                     done = T.alloc_var("int32", init=0)
                     p = T.alloc_var("int32", init=0)
-                    done = k1
-                    p = pid + 1
+                    done = iters - k0
+                    p = pid - 1
                     while done < iters:
                         while T.atomic_load(Flag[p], memory_order="acquire") == 0:
                             pass
@@ -55,7 +55,7 @@ def streamk(M, N, K, programs=5, block=64, block_K=32, dtype="float16"):
                         for i, j in T.Parallel(block, block):
                             acc[i, j] += other[i, j]
                         done += T.min(per, iters - done)
-                        p += 1
+                        p -= 1
                     T.copy(acc, C[tile // tiles_n * block, tile % tiles_n * block])
                 else:
                     T.copy(acc, Part[pid, :, :])
