@@ -181,3 +181,25 @@ def test_a_loop_that_each_thread_runs_whole_may_stand_below_its_own_condition():
     taken = x[:, 1:2] > 0
     assert torch.equal(z, torch.where(taken, x, 0))
     assert torch.equal(y, torch.where(taken, x.flip(1) + x[3], 0) + x[:, :1].clamp(min=0) * torch.arange(16, dtype=torch.int32))
+
+
+def test_warps_of_another_size():
+    @T.prim_func
+    def main(B: T.Tensor((256,), "int32"), C: T.Tensor((4,), "int32"), D: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            s, v = T.alloc_shared((256,), "int32"), T.alloc_var("int32", init=0)
+            s[tx] = tx
+            if T.get_warp_idx(16) == 1:
+                v = s[tx ^ 1] + 1000
+                s[tx ^ 3] = v
+            B[tx] = s[tx ^ 3] + T.get_lane_idx(16) * 10000
+            if T.get_warp_idx(64) == 2:
+                for i in T.Parallel(4):
+                    C[i] = C[i] + i + 1
+            if T.get_warp_group_idx(32, 2) == 1:
+                T.atomic_add(D[T.get_warp_group_idx(16)], 1)
+
+    zeros = [torch.zeros(size, dtype=torch.int32) for size in (256, 4, 8)]
+    _, c, d = check_meaning(main, *zeros)
+    assert c.tolist() == [1, 2, 3, 4] and d.tolist() == [0, 64, 0, 0, 0, 0, 0, 0]

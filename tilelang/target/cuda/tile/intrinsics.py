@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import WARP, WARP_GROUP
 from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
@@ -97,7 +98,20 @@ _ROWS = _rows()
 def intrinsic(expr: Any) -> Intrinsic | None:
     """The row of the intrinsic that an expression calls; None of any other expression."""
     name = intrinsic_name(expr)
-    return None if name is None else _ROWS[name]
+    if name is None:
+        return None
+    row = _ROWS[name]
+    return row if row.digit is None or not expr.args else _sized(row, [as_int(arg) for arg in expr.args])
+
+
+def _sized(row: Intrinsic, sizes: list[int]) -> Intrinsic:
+    """The row of a number of the thread for warps of another size, ``T.get_warp_idx(16)``; the second size is warps a group."""
+    assert row.digit is not None
+    low, extent = row.digit
+    if extent:
+        return replace(row, digit=(low, sizes[0]))
+    low = sizes[0] * (sizes[1] if len(sizes) > 1 else low // WARP)
+    return replace(row, digit=(low, 0), agree=low & -low)
 
 
 def commuting(name: str) -> str:
