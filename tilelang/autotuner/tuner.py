@@ -270,16 +270,17 @@ class _Search:
         if self._inputs is None or not self.profile.cache_input_tensors:
             self._inputs = self._make_inputs(kernel)
             self._reference = None
-        unchecked = self.profile.skip_check or self.profile.ref_prog is None
+        reference: Any = self.profile.ref_prog
+        unchecked = self.profile.skip_check or reference is None
         if unchecked and self.profile.backend == modelled.MODEL:
             return  # nothing needs the results, and a whole launch takes the simulator long
         results = kernel(*self._inputs)
         if unchecked:
             return
         if self._reference is None:
-            self._reference = self.profile.ref_prog(*self._inputs)
+            self._reference = reference(*self._inputs)
             if self.profile.backend != modelled.MODEL:
-                self.ref_latency = self._time(self.profile.ref_prog, math.inf)
+                self.ref_latency = self._time(reference, math.inf)
         if self.profile.manual_check_prog is not None:
             self.profile.manual_check_prog(results, self._reference)
             return

@@ -176,7 +176,7 @@ def _nest(loop: Any) -> list[Any]:
     return loops
 
 
-def _stored_after(stmt: Any, var: Any, stored: bool) -> bool | None:
+def _stored_after(stmt: Any, var: Any, stored: bool | None) -> bool | None:
     """Whether a variable is certainly stored to after a statement; None where it may have been read before.
 
     Args:

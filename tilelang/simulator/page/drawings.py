@@ -21,7 +21,7 @@ def drawings(origins: Mapping[str, Any]) -> list[dict[str, Any]]:
     drawn = []
     for kind in ("fragments", "shared"):
         for tile in origins[kind]:
-            layout = from_text(tile["layout"]) if tile["layout"] else None
+            layout: Any = from_text(tile["layout"]) if tile["layout"] else None
             if layout is None or len(layout.shape) != 2:
                 continue
             cell = layout.locate if kind == "fragments" else _bank_of(layout, canonical(tile["dtype"]).bits / 8)

@@ -230,7 +230,7 @@ class Replay:
         """A slice, or a longer last one of the row where that has the same name."""
         last = self.latest.get(row)
         near = last is not None and self.slices[last].end >= start - 2 * self.figures.arithmetic
-        if near and (self.slices[last].name, self.slices[last].waiting) == (name, False):
+        if last is not None and near and (self.slices[last].name, self.slices[last].waiting) == (name, False):
             self.slices[last] = Slice(row, name, self.slices[last].start, max(end, self.slices[last].end))
             return
         self.latest[row] = len(self.slices)

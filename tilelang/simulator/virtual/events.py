@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -44,7 +44,7 @@ class Stream:
 class Event:
     """An event; :meth:`elapsed_time` is the host's time, which says nothing about a GPU, or a model's."""
 
-    clock: Callable[[], float] = time.perf_counter
+    clock: ClassVar[Callable[[], float]] = time.perf_counter
     """Seconds."""
     was_asked = False
     """Whether a program has asked for a time."""
