@@ -58,7 +58,7 @@ class Event:
     def record(self, stream: Any = None) -> None:
         """Takes the time."""
         Event.measuring = self.enable_timing
-        self._at = Event.clock()
+        self._at = Event.clock()  # pyright: ignore[reportAttributeAccessIssue] - a function is no method
 
     def wait(self, stream: Any = None) -> None:
         """Nothing is pending."""
