@@ -1,8 +1,11 @@
 """Every tile operator beside torch."""
 
+import math
+
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 
 from .support import kinds, run
@@ -200,6 +203,24 @@ def test_a_reduction_goes_on_from_the_old_value_and_ignores_nan():
     a[:, 0] = torch.nan
     run(reduced("max", 1, "float32", clear=False), a, b)
     assert torch.equal(b, a[:, 1:].amax(1).clamp(min=3))
+
+
+@pytest.mark.parametrize("kind, want", [("max", -math.inf), ("min", math.inf), ("absmax", 0.0)])
+def test_a_row_of_nothing_but_nan_gives_what_the_reduction_begins_with(kind, want):
+    @T.prim_func
+    def main(A: T.Tensor((2, 40), "float32"), B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=32):
+            rows, result = T.alloc_fragment((2, 40), "float32"), T.alloc_fragment((2,), "float32")
+            T.copy(A, rows)
+            T.reduce(rows, result, kind, 1, True)
+            T.copy(result, B)
+
+    a = torch.full((2, 40), torch.nan)
+    a[1, 3] = 1
+    for target in ("interpret", "cpu", "c"):
+        b = torch.zeros(2)
+        tilelang.compile(main, target=target)(a, b)
+        assert b.tolist() == [want, 1]
 
 
 @pytest.mark.parametrize(("name", "fold"), [("bitand", int.__and__), ("bitor", int.__or__), ("bitxor", int.__xor__)])

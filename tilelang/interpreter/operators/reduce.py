@@ -57,7 +57,7 @@ def _reduce(c: Compiler, record: Reduce) -> Effect:
         value = convert(_operand(x, src, dst), src.view.kind, kind)
         value = np.abs(value) if record.kind.startswith("abs") else value
         combine, axis = fold(record.kind, kind, record.nan_propagate), record.dim - len(src.extents)
-        result = combine.reduce(_wide(value, kind), axis=axis, **_start(record.kind, kind, value.shape[axis]))
+        result = combine.reduce(_wide(value, kind), axis=axis, initial=_start(record.kind, kind))
         result = np.asarray(result).reshape(*value.shape[: value.ndim - len(src.extents)], *dst.extents)
         if not record.clear:
             result = combine(_operand(x, dst, dst).astype(result.dtype), result)
@@ -66,15 +66,13 @@ def _reduce(c: Compiler, record: Reduce) -> Effect:
     return effect
 
 
-def _start(kind: str, element: Element, length: int) -> dict[str, Any]:
-    """The ``initial`` of a reduction: its identity. Max and min of floats, which ignore NaN, get it over an empty axis only."""
+def _start(kind: str, element: Element) -> Any:
+    """The identity of a reduction, with which it begins."""
     name = kind.removeprefix("abs")
     if name in ("max", "min"):
         low, high = _limits(element)
-        if element.kind == "float" and length:
-            return {}
-        return {"initial": (0 if kind == "absmax" else low) if name == "max" else high}
-    return {"initial": -1 if name == "bitand" and element.kind == "int" else _ones(element) if name == "bitand" else 0}
+        return (0 if kind == "absmax" else low) if name == "max" else high
+    return -1 if name == "bitand" and element.kind == "int" else _ones(element) if name == "bitand" else 0
 
 
 def _limits(element: Element) -> tuple[Any, Any]:
