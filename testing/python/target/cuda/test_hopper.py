@@ -494,3 +494,28 @@ def test_a_wish_for_swizzled_tiles_changes_nothing(block_k: int, transposed: boo
     c = torch.zeros(128, 128, dtype=torch.float16)
     simulate(gemm(True), a, b, c, arch="sm_90a")
     torch.testing.assert_close(c.float(), a.float() @ (b.T if transposed else b).float(), rtol=1e-2, atol=1e-2)
+
+
+def test_operands_that_are_written_after_a_wait_wait_for_the_other_warps():
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16"), B: T.Tensor((16, 32), "float16"), C: T.Tensor((64, 16), "float32")):
+        with T.Kernel(1, threads=128):
+            left, right = T.alloc_shared((64, 32), "float16"), T.alloc_shared((16, 32), "float16")
+            turned, result = T.alloc_shared((64, 16), "float32"), T.alloc_fragment((64, 16), "float32")
+            T.copy(A, left)
+            T.copy(B, right)
+            T.clear(result)
+            T.wgmma_gemm(left, right, result, transpose_B=True)
+            T.fill(turned, 1)
+            T.sync_threads()
+            T.wait_wgmma(0)
+            T.clear(right)
+            T.copy(right[0:16, 0:16], turned[0:16, :])
+            for i, j in T.Parallel(64, 16):
+                C[i, j] = result[i, j] + turned[i, j]
+
+    a, b, c = torch.randn(64, 32).half(), torch.randn(16, 32).half(), torch.zeros(64, 16)
+    simulate(main, a, b, c, arch="sm_90a")
+    wanted = a.float() @ b.float().T
+    wanted[16:] += 1
+    torch.testing.assert_close(c, wanted, rtol=1e-3, atol=1e-3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -27,8 +27,8 @@ from tilelang.target.cuda.codegen.structure import (
     emit_single_thread,
     orders_threads,
 )
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, ThreadMap
-from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Wait, leaf, under, with_span
+from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, ThreadMap
+from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Slot, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
@@ -54,12 +54,24 @@ class InFlight:
         With none pending those are all, also the ones that a loop started in its iteration before.
         """
         layouts, pins = self.e.layouts, {}
+        read: dict[Access, None] = {}
         every = (node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op))
         for node in self._started[:-pending] if pending else every:
             if layouts.scopes[node] == self.e.scope:
                 results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
                 pins[results] = rule_of(node.op).pinned(node, self.e)
-        return [leaf([WaitProducts(pending), *(code for pinned in pins.values() for code in pinned)])]
+                read.update(dict.fromkeys(self._operands(node)))
+        code = leaf([WaitProducts(pending), *(code for pinned in pins.values() for code in pinned)])
+        code.accesses = tuple(dict.fromkeys((*code.accesses, *read)))
+        return [code]
+
+    def _operands(self, node: Any) -> Iterator[Access]:
+        """The tiles that an operator may read until the wait, whatever barriers stand before it: a thread waits for its own
+        part, and others may still read. The slots of a ring are the pipeline's."""
+        for region, access in node.op.regions():
+            storage = self.e.storage(region.buffer) if "r" in access else None
+            if storage is not None and not isinstance(storage, Slot):
+                yield Access(storage, READ)
 
 
 class Generator:
