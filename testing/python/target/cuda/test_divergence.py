@@ -289,7 +289,7 @@ def test_a_tile_operator_in_a_loop_that_threads_return_from_is_refused():
                     T.thread_return()
             Y[tx] = s[63 - tx]
 
-    with pytest.raises(CompileError, match="a tile operator below a condition that only some threads meet") as error:
+    with pytest.raises(CompileError, match="some threads return here, and the others of their block have to wait") as error:
         source(main)
     assert error.value.location is not None
 
