@@ -50,6 +50,11 @@ class Term:
             Term(self.digit, self.weight * extent, self.low * extent, self.extent // extent),
         )
 
+    def overlaps(self, other: Term) -> bool:
+        """Whether both take a common part of one digit."""
+        low, high = max(self.low, other.low), min(self.low * self.extent, other.low * other.extent)
+        return self.digit == other.digit and low < high
+
     @property
     def largest(self) -> int:
         """The largest value."""

@@ -62,3 +62,26 @@ def test_a_reduction_into_a_part_of_a_fragment():
             T.copy(f, Y)
 
     check_meaning(main, torch.tensor([[1.0, -3], [2, 1]]), torch.zeros(4))
+
+
+def test_a_diagonal_decides_no_layout():
+    @T.prim_func
+    def main(
+        X: T.Tensor((4, 2), "int16"), W: T.Tensor((8, 8), "float32"), Y: T.Tensor((1,), "float32"), Z: T.Tensor((8,), "float32")
+    ):
+        with T.Kernel(1, threads=32):
+            f, g = T.alloc_fragment((4, 2), "int16"), T.alloc_fragment((8, 8), "float32")
+            best, r = T.alloc_reducer((1,), "float32", op="max", replication="all"), T.alloc_fragment((1,), "float32")
+            T.copy(X, f)
+            T.copy(W, g)
+            T.reducer_init(best)
+            for j in T.Parallel(4):
+                T.reducer_update(best[0], T.cast(f[j, j % 2], "float32"))
+            T.finalize_reducer(best, r)
+            T.copy(r, Y)
+            for i in T.Parallel(8):
+                Z[i] = g[i, i]
+
+    x, w = torch.arange(8, dtype=torch.int16).reshape(4, 2), torch.randn(8, 8)
+    *_, y, z = check_meaning(main, x, w, torch.zeros(1), torch.zeros(8))
+    assert y[0] == 7 and torch.equal(z, w.diag())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.ir.expr import as_int
-from tilelang.layout.digits import Digit, Form, NotMixedRadix
+from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
 from tilelang.target.cuda.tile.nest import Access, Nest, form_of
 
@@ -245,7 +245,7 @@ def _largest_divisor(number: int, limit: int) -> int:
 def fragment_from_loop(shape: Sequence[int], access: Access, loop: LoopLayout) -> FragmentLayout | None:
     """The layout under which every iteration finds its element of a fragment in its own thread; None where there is none."""
     forms = loop.forms
-    used: set[tuple[Digit, int]] = set()
+    used: list[Term] = []
     axes = []
     for index, extent in zip(access.indices, shape):
         try:
@@ -262,15 +262,17 @@ def fragment_from_loop(shape: Sequence[int], access: Access, loop: LoopLayout) -
                 continue
         modes = []
         for term in terms:
-            used.add((term.digit, term.low))
+            if any(term.overlaps(other) for other in used):  # tile[j, j % 2]: no element stands for each place in the registers
+                return None
+            used.append(term)
             unit_stride = term.digit.stride * term.low if term.digit.unit == THREAD else 1
             modes.append(Mode(term.extent, unit_stride, term.digit.unit))
         axes.append(tuple(modes))
-    replicas = [*loop.replicas, *_unused_threads(loop, used, forms, access)]
+    replicas = [*loop.replicas, *_unused_threads(loop, forms, access)]
     return FragmentLayout(tuple(shape), tuple(axes), merge_modes(replicas)).compact()
 
 
-def _unused_threads(loop: LoopLayout, used: set, forms: Mapping[Any, Form], access: Access) -> list[Mode]:
+def _unused_threads(loop: LoopLayout, forms: Mapping[Any, Form], access: Access) -> list[Mode]:
     """Thread modes of the loop that the access' index does not depend on."""
     parts: dict[Digit, list[tuple[int, int]]] = {}
     for index in access.indices:
