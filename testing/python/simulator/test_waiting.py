@@ -81,9 +81,14 @@ def test_the_exception_of_a_signal_handler_ends_a_launch():
 
 
 def test_keyboard_interrupts_end_launches_one_after_the_other():
-    for _ in range(2):
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            cuda.run(ENDLESS, [np.zeros(32, np.int32)], 32, grid=4, workers=2)
+    # A shell starts background jobs with interrupts ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for _ in range(2):
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            with pytest.raises(KeyboardInterrupt):
+                cuda.run(ENDLESS, [np.zeros(32, np.int32)], 32, grid=4, workers=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     count, out = np.zeros(1, np.int32), np.zeros(64, np.int32)
     kernels.clean(cuda.run(GRID_BARRIER, [count, out], 32, grid=2, scalars=[2], checks="none"))
