@@ -146,7 +146,9 @@ def mutate(arguments: list[str]) -> int:
 def lint(arguments: list[str]) -> int:
     """Style of the given files or of all; types of all."""
     styled = subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
-    typed = 0 if arguments else subprocess.call([BIN / "basedpyright", "--pythonpath", PYTHON], cwd=ROOT)
+    # Named, because a pyrightconfig.json in a folder above would go before pyproject.toml.
+    project = ["--project", ROOT / "pyproject.toml"]
+    typed = 0 if arguments else subprocess.call([BIN / "basedpyright", *project, "--pythonpath", PYTHON], cwd=ROOT)
     return styled or typed
 
 
