@@ -22,8 +22,7 @@ from tilelang.cache.entries.files import OPTIONS_PATH, PROGRAM_PATH
 from tilelang.cache.entries.manifest import storable
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.source_key import SourceKey
-from tilelang.cache.locks import lease
-from tilelang.cache.locks.forks import Lock
+from tilelang.cache.locks import forks, lease
 from tilelang.cache.places import layers, location
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class DiskCache:
         self.place = place
         self.root = place.root
         self._leases: OrderedDict[str, lease.Lock] = OrderedDict()
-        self._guard = Lock()
+        self._guard = forks.Lock()
         self._index: Index | None = None
         self._has_locks: bool | None = None
 
@@ -52,7 +51,8 @@ class DiskCache:
     def index(self) -> Index:
         """The index; a process that only reads kernels never loads the database's driver (6 ms)."""
         if self._index is None:
-            from tilelang.cache.database.index import Index
+            with forks.native:
+                from tilelang.cache.database.index import Index
 
             self._index = Index(self.root)
         return self._index
@@ -172,7 +172,8 @@ class DiskCache:
 
     def _register(self, path: Path, key: KernelKey, name: str) -> None:
         """What is known about a new entry beside its own directory: its link, its row, and what has to make room for it."""
-        from tilelang.cache.entries import eviction, scripts  # nothing that a process needs whose kernels are all there
+        with forks.native:
+            from tilelang.cache.entries import eviction, scripts  # nothing that a process needs whose kernels are all there
 
         self.count("miss")
         scripts.link(self.root, name, scripts.group_of(name, key.target), key.digest)
@@ -256,7 +257,8 @@ def shared_tier() -> SharedTier | None:
     """The tier that hosts share, where the environment names one."""
     if not env.get("TILELANG_CACHE_URL"):
         return None
-    from tilelang.cache.travel import shared_tier as module
+    with forks.native:
+        from tilelang.cache.travel import shared_tier as module
 
     return module.current()
 

@@ -89,6 +89,7 @@ _active = threading.local()
 _is_user: dict[CodeType, bool] = {}
 _environment_code = env.lookup_code()
 _lock = threading.Lock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _hooked: list[bool] = []
 
 

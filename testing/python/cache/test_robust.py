@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import os
 import shutil
@@ -24,7 +25,7 @@ from tilelang.cache.database import index, journal
 from tilelang.cache.entries import manifest, scratch, sources, store
 from tilelang.cache.kernel_cache import KernelCache
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey
-from tilelang.cache.locks import lease
+from tilelang.cache.locks import forks, lease
 from tilelang.cache.places import location
 from tilelang.errors import CacheWarning
 from tilelang.fingerprint import plain
@@ -280,7 +281,7 @@ def test_the_wait_for_the_index_is_two_seconds():
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tilelang.cache.locks import lease
+from tilelang.cache.locks import forks, lease
 with lease.exclusive(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
@@ -335,6 +336,7 @@ def test_forks_while_other_threads_compile(cache):
         for number in range(10):
             child = os.fork()
             if child == 0:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
                 signal.alarm(60)
                 good = cache.lookup_or_compile(fakes.key(f"child{number}"), fakes.artifact).origin == "compiled"
                 cache.disk.index.totals()
@@ -344,6 +346,35 @@ def test_forks_while_other_threads_compile(cache):
         stop.set()
         for thread in threads:
             thread.join()
+
+
+def test_an_unreferenced_connection_closes_only_where_no_fork_happens(cache):
+    """SQLite's allocator has a mutex; a child forked while a dropped connection closes itself would wait for it for ever."""
+    cache.lookup_or_compile(fakes.key(), fakes.artifact)
+    cache.disk.index.totals()
+    transaction, dropped = threading.Event(), threading.Event()
+
+    def hold():
+        with forks.native:
+            transaction.set()
+            dropped.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    transaction.wait()
+    cache.disk.index._local.__dict__.clear()
+    gc.collect()
+    during = descriptors_of(cache.disk.index.path)
+    dropped.set()
+    thread.join()
+    cache.disk.index.totals()
+    assert (during, descriptors_of(cache.disk.index.path)) == (1, 1)
+
+
+def descriptors_of(path):
+    """How many times this process has the file open."""
+    links = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    return sum(link.is_symlink() and os.readlink(link) == str(path) for link in links)
 
 
 def test_clearing_twice_at_once(cache):

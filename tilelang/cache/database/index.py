@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from tilelang.cache import warn
 from tilelang.cache.database import journal, statements
+from tilelang.cache.database.connection import connect
 from tilelang.cache.entries import sources, store
 from tilelang.cache.locks import forks, lease
 from tilelang.cache.places import filesystem, plain_files
@@ -39,7 +40,6 @@ _CORRUPT = (
     "disk image",
 )
 _NEIGHBOURS = 4
-_inherited: list[sqlite3.Connection] = []  # connections that a fork copied: closing them here could disturb the parent
 Result = TypeVar("Result")
 
 
@@ -184,9 +184,10 @@ class Index:
 
     def close(self) -> None:
         """Closes this thread's connection."""
-        connection = self._local.__dict__.pop("connection", None)
-        if connection is not None and connection[0] == os.getpid():
-            connection[1].close()
+        with forks.native:
+            connection = self._local.__dict__.pop("connection", None)
+            if connection is not None and connection[0] == os.getpid():
+                connection[1].close()
 
     def _transact(self, work: Callable[[sqlite3.Connection], Any]) -> None:
         def run() -> None:
@@ -236,8 +237,7 @@ class Index:
 
     def _connection(self) -> sqlite3.Connection:
         pid, connection = getattr(self._local, "connection", (0, None))
-        if connection is not None and pid != os.getpid():
-            _inherited.append(connection)
+        if pid != os.getpid():
             connection = None
         # A file that was removed or replaced would still be written to through the old connection.
         if connection is None or not self._is_current():
@@ -257,7 +257,7 @@ class Index:
 
     def _open(self) -> sqlite3.Connection:
         _refuse_other_kinds(self.path)
-        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = connect(self.path, BUSY_SECONDS)
         try:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > statements.VERSION:

@@ -22,6 +22,7 @@ from tilelang.artifact import KernelArtifact
 from tilelang.cache.entries import codec
 from tilelang.cache.entries.files import MANIFEST_PATH, PARAMS_PATH, is_safe_name
 from tilelang.cache.entries.manifest import MAX_BYTES, BadEntry, is_key, seal, unseal
+from tilelang.cache.locks import forks
 from tilelang.cache.places import plain_files
 
 __all__ = [
@@ -135,7 +136,8 @@ def _write(stage: Path, name: str, content: bytes) -> None:
 def _flush_all(paths: list[Path]) -> None:
     """Flushes files and directories at once: the file system then commits its journal once or twice instead of for each
     (measured on a busy ext4: 5 ms for seven files, 29 ms one after the other)."""
-    from concurrent.futures import ThreadPoolExecutor  # nothing that a process needs whose kernels are all there
+    with forks.native:
+        from concurrent.futures import ThreadPoolExecutor  # nothing that a process needs whose kernels are all there
 
     with ThreadPoolExecutor(min(len(paths), _FLUSH_THREADS)) as pool:
         for _ in pool.map(_flush, paths):

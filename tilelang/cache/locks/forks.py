@@ -55,7 +55,7 @@ class computed(Generic[Value]):
 _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 native = threading.RLock()
-"""Held while a library's own state may be half changed (SQLite's); a fork waits for it."""
+"""Held while state that is not ours may be half changed (SQLite's, a module on its first import); a fork waits for it."""
 
 
 def _free_all() -> None:
