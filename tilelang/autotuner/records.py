@@ -63,7 +63,7 @@ def make_task(function: Callable[..., Any], args: tuple, kwargs: dict, options: 
             turns keeping off.
     """
     name = function.__qualname__
-    source = FunctionTracker(function, options).source_key(args, kwargs)
+    source = FunctionTracker(function, lambda: options).source_key(args, kwargs)
     if source.digest is None:
         return Task(None, name, source.reason)
     describer = Describer(trusting=True)

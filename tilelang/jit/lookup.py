@@ -56,7 +56,7 @@ class Lookup:
         known = self._resolved.get(state)
         if known is None:
             options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
-            known = self._resolved[state] = (options, FunctionTracker(self.function, options.plain(), options.target.kind))
+            known = self._resolved[state] = (options, FunctionTracker(self.function, options.plain, options.target.kind))
         return known
 
     def clear(self) -> None:

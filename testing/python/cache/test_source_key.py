@@ -140,8 +140,21 @@ def test_options_of_the_decorator_are_part_of_the_key():
         ("cuda", (2,), {"tl.fast": True}),
         ("cuda", (2,), {"tl.fast": 1}),
     ]
-    keys = {FunctionTracker(make, extra).source_key((1,), {}).digest for extra in options}
+    keys = {FunctionTracker(make, lambda extra=extra: extra).source_key((1,), {}).digest for extra in options}
     assert len(keys) == len(options)
+
+
+def test_a_tool_that_is_replaced_after_the_first_call_turns_the_shortcut_off():
+    def make(n):
+        return n
+
+    tools = ["cc 1"]
+    tracker = FunctionTracker(make, lambda: tuple(tools))
+    first = tracker.source_key((1,), {})
+    assert first.traced(None) is first
+    tools[0] = "cc 2"
+    second = tracker.source_key((2,), {}).traced(None)
+    assert (second.digest, second.reason) == (None, "a tool that compiles the kernel was replaced while this process ran")
 
 
 def test_dtypes_of_the_language_are_plain(both_watches):

@@ -18,6 +18,7 @@ from tilelang import env
 from tilelang.cache import warn
 from tilelang.cache.keys import header_watch
 from tilelang.cache.keys.fingerprint import Fingerprint, compiler_fingerprint
+from tilelang.cache.locks import forks
 from tilelang.cache.places import location
 from tilelang.fingerprint import Describer, Unfaithful, source_text, watch
 from tilelang.fingerprint.canonical import canonical, digest
@@ -73,14 +74,15 @@ class FunctionTracker:
 
     Args:
         function: the kernel factory as the user wrote it.
-        extra: whatever else decides the kernel, as plain values: target, backend, out_idx, pass configurations, flags,
-            versions of the toolchain.
+        extra: gives whatever else decides the kernel, as plain values: target, backend, out_idx, pass configurations, flags,
+            versions of the toolchain. Asked for again after a trace: a tool that was replaced meanwhile made another kernel.
         kind: the kind of target, whose tools may read environment variables.
     """
 
-    def __init__(self, function: FunctionType, extra: tuple[Any, ...] = (), kind: str = ""):
+    def __init__(self, function: FunctionType, extra: Callable[[], tuple[Any, ...]] = tuple, kind: str = ""):
         self.function = function
         self.extra = extra
+        self._plain_extra = canonical(extra())
         self.kind = kind
         self._known: _Known | None = None
         self._refused: tuple[str, Any] | None = None
@@ -153,7 +155,7 @@ class FunctionTracker:
             python_tag(),
             known.digest,
             arguments.digest(),
-            canonical(self.extra),
+            self._plain_extra,
             self._variables(),
         )
         key = digest(*parts, canonical(compiler.parts))
@@ -172,6 +174,8 @@ class FunctionTracker:
         uncovered = touched.uncovered(described) if touched is not None else ""
         if uncovered:
             return uncovered
+        if canonical(self.extra()) != self._plain_extra:
+            return "a tool that compiles the kernel was replaced while this process ran"
         results_are_current([cached for describer in described for cached in describer.cached])
         now = FunctionTracker(self.function, self.extra, self.kind).source_key(args, kwargs)
         return "" if now.here == key else now.reason or "the function changes what it reads"
@@ -226,7 +230,8 @@ def trace(source: SourceKey, work: Callable[[], Any]) -> tuple[Any, SourceKey]:
     """What ``work`` traces, and the source key as far as it covers what the trace touched."""
     if source.here is None:
         return work(), source
-    from tilelang.fingerprint.recorder import recording  # only a miss needs it
+    with forks.native:
+        from tilelang.fingerprint.recorder import recording  # only a miss needs it
 
     with recording() as touched:
         result = work()
