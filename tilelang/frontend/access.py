@@ -53,7 +53,7 @@ def _checked(view: Slice, axis: int, index: Any) -> Any:
     known, size = as_int(expr), as_int(view.lengths[axis])
     if isinstance(known, int):
         if isinstance(size, int) and not -size <= known < size:
-            if not current().in_branch():  # code that may not run is judged when its conditions are known
+            if not current().in_branch():   # the branch may never run for this index
                 raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)
             return expr
         return expr if known >= 0 else as_expr(known + size)
@@ -113,7 +113,17 @@ def subscript(target: Any, key: Any) -> Any:
 
 
 def assign_subscript(target: Any, key: Any, value: Any) -> None:
-    """``target[key] = value``: one element, or every element of a slice (a scalar, a slice, or arithmetic on slices)."""
+    """``target[key] = value``.
+
+    Args:
+        target: a buffer or a slice of one.
+        key: an index or slice for each axis; missing axes are whole.
+        value: for one element, a scalar; for a slice, a scalar, a slice, or arithmetic on slices.
+
+    Raises:
+        BufferIndexError: too many indices, or one that is provably out of range.
+        CompileError: the shapes do not broadcast, or the value's type does not fit.
+    """
     builder = current()
     place = subscript(target, key)
     value = value.expr() if isinstance(value, LocalVar) else value
@@ -198,6 +208,11 @@ def is_anchor(value: Any) -> bool:
 
 def anchored_region(value: Any, extents: tuple[Any, ...], what: str) -> Region:
     """The region that starts at element ``value`` and has ``extents`` on its last axes, 1 on the axes before them.
+
+    Args:
+        value: an element load.
+        extents: of the other operand.
+        what: the operation, for the message of an error.
 
     Raises:
         CompileError: more extents than the buffer has axes (axes of length one aside).

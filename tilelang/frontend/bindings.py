@@ -23,7 +23,17 @@ _INLINE_LIMIT = 24
 
 
 def bind(builder: Builder, name: str, before: Any, value: Any) -> Any:
-    """The value that ``name = value`` binds; ``before`` is the previous value."""
+    """The value that ``name = value`` binds.
+
+    Args:
+        builder: of the program.
+        name: also the name of the variable, where one is made.
+        before: the previous value of the name; a ``T.alloc_var`` is stored to instead of being replaced.
+        value: the right-hand side.
+
+    Raises:
+        CompileError: arithmetic on slices, which needs a destination.
+    """
     if isinstance(value, LocalVar):
         if value.fresh:
             value.fresh = False
@@ -59,7 +69,13 @@ def distributed(names: tuple[str, ...], items: list[Any]) -> list[Any]:
 
 
 def settled(builder: Builder, name: str, value: Any) -> Any:
-    """``value``, bound to a variable where it reads memory that a later assignment may change."""
+    """``value``, bound to a variable where it reads memory that a later assignment may change.
+
+    Args:
+        builder: of the program.
+        name: of that variable.
+        value: any Python value; those that read no memory are given back.
+    """
     if isinstance(value, LocalVar):
         if value.fresh:
             return value
@@ -74,7 +90,11 @@ def settled(builder: Builder, name: str, value: Any) -> Any:
 
 
 def kept(builder: Builder, name: str, value: Any) -> Any:
-    """:func:`settled`, also for the items of a list, tuple or dict that read memory."""
+    """:func:`settled`, also for the items of a list, tuple or dict that read memory.
+
+    Args:
+        builder, name, value: as for :func:`settled`.
+    """
     kind = type(value)
     if kind in (list, tuple):
         items = [kept(builder, name, item) if _may_read(item) else item for item in value]

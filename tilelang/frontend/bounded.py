@@ -53,6 +53,11 @@ _TURNED = {ir.GT: (None, -1), ir.GE: (None, 0), ir.LT: (1, None), ir.LE: (0, Non
 def largest(what: str, sizes: Sequence[Any], builder: Builder) -> list[int]:
     """The largest value of each size.
 
+    Args:
+        what: the operation, for the message of an error.
+        sizes: compile-time integers and run-time expressions.
+        builder: of the program, which has noted what ``T.assume`` says.
+
     Raises:
         CompileError: a run-time size without a bound.
     """
@@ -103,7 +108,13 @@ def bounded_memory(what: str, src: Any) -> Any:
 
 
 def bounded_view(what: str, src: Any, shape: Sequence[Any] | None, dtype: Any) -> tuple[list[Any], list[int]]:
-    """The sizes of a view whose first one is known at run time, and the sizes of the whole memory seen so.
+    """The sizes of a view whose first one is known at run time, and the sizes of all of its memory as such a view.
+
+    Args:
+        what: the operation, for the message of an error.
+        src: a buffer, or a tile of run-time sizes.
+        shape: of the view; that of ``src`` where None, its last axis rescaled to the new element size.
+        dtype: of the view's elements.
 
     Raises:
         CompileError: another size is not known, the first has no bound, or the memory is too small for it.

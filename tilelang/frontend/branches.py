@@ -12,7 +12,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.span import user_location
 
 UNBOUND = object()
-"""What a name held that held nothing."""
+"""Stands for the previous value of a name that had none."""
 
 
 class Branch:
@@ -74,7 +74,13 @@ class DynamicBranch(Branch):
 
 
 def is_stale(frame: Frame, before: Any, value: Any) -> bool:
-    """Whether a name that held ``before`` has lost its value, now that the block of ``frame`` is over."""
+    """Whether a block made the value of a name depend on run-time control flow.
+
+    Args:
+        frame: the block, which has just been closed.
+        before: the value before the block, or ``UNBOUND``.
+        value: the value after it.
+    """
     if isinstance(value, (LocalVar, Unusable)) or is_buffer(value) or value is before:
         return False
     if isinstance(value, ir.PrimExpr):

@@ -26,6 +26,11 @@ def dtype_of(expr: Any) -> DType:
 def convert(expr: Any, dtype: Any, lanes: int = 1) -> Any:
     """The expression ``expr`` in the scalar type of ``dtype``, repeated over ``lanes`` where it has only one.
 
+    Args:
+        expr: an expression of TVM.
+        dtype: of the result; lanes of it do not count.
+        lanes: of the result.
+
     Raises:
         CompileError: ``expr`` has some other number of lanes.
     """

@@ -58,7 +58,17 @@ def _size(size: Any, name: str) -> Any:
 
 
 def declare_argument(builder: Builder, name: str, present: Any, annotation: Any) -> Any:
-    """The argument that ``name: annotation`` declares in an eager program."""
+    """The argument that ``name: annotation`` declares in an eager program.
+
+    Args:
+        builder: of the program.
+        name: of the argument.
+        present: the name's value so far, the argument's :class:`Placeholder`.
+        annotation: ``T.Tensor(...)`` and the like, or a type of scalars.
+
+    Raises:
+        CompileError: a tensor is declared of a name that is no run-time argument.
+    """
     state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
         if isinstance(annotation, TensorSpec) and present is None:

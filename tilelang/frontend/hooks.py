@@ -44,7 +44,13 @@ class Hooks:
         return value
 
     def assign(self, scope: dict[str, Any], name: str, value: Any) -> Any:
-        """``name = value``: the value that the Python name is bound to."""
+        """``name = value``: the value that the Python name is bound to.
+
+        Args:
+            scope: the local names of the user's function.
+            name: the target.
+            value: the right-hand side.
+        """
         builder = current()
         builder.pending_name = None
         before = scope.get(name, UNBOUND)
@@ -78,15 +84,37 @@ class Hooks:
         return self.keep(value) if isinstance(holder, (list, dict, set, deque)) else value
 
     def augment(self, scope: dict[str, Any], name: str, value: Any, op: str, operand: Any) -> Any:
-        """``name op= operand``."""
+        """``name op= operand``.
+
+        Args:
+            scope: the local names of the user's function.
+            name: the target.
+            value: what the name holds.
+            op: class name of the operator in the syntax tree, such as ``"Add"``.
+            operand: the right-hand side.
+        """
         return self.assign(scope, name, AUGMENTED[op](value, operand))
 
     def augment_item(self, target: Any, key: Any, op: str, operand: Any) -> None:
-        """``target[key] op= operand``."""
+        """``target[key] op= operand``.
+
+        Args:
+            target: a buffer, a slice, or any Python container.
+            key: the subscript, evaluated once.
+            op: class name of the operator in the syntax tree, such as ``"Add"``.
+            operand: the right-hand side.
+        """
         self.store(target, key, AUGMENTED[op](self.load(target, key), operand))
 
     def declare(self, scope: dict[str, Any], name: str, value: Callable[[], Any], annotation: Any) -> Any:
-        """``name: annotation``: the tensor that an eager program's argument is declared to be."""
+        """``name: annotation``: the tensor that an eager program's argument is declared to be.
+
+        Args:
+            scope: the local names of the user's function.
+            name: of the argument.
+            value: gives what the name holds; a :class:`NameError` where it holds nothing.
+            annotation: the declaration, evaluated.
+        """
         try:
             present = value()
         except NameError:
@@ -112,7 +140,11 @@ class Hooks:
     # Subscripts ------------------------------------------------------------------------------------------------------
 
     def slice(self, start: Any, stop: Any, step: Any) -> slice:
-        """``start:stop:step``."""
+        """``start:stop:step``.
+
+        Args:
+            start, stop, step: numbers, expressions, or None where the user left one out.
+        """
         return slice(start, stop, step)
 
     def load(self, target: Any, key: Any) -> Any:
@@ -130,7 +162,13 @@ class Hooks:
         return target[key if isinstance(target, BufferLike) else plain_index(key)]
 
     def store(self, target: Any, key: Any, value: Any) -> None:
-        """``target[key] = value``."""
+        """``target[key] = value``.
+
+        Args:
+            target: a buffer, a slice, or any Python container.
+            key: the subscript.
+            value: the right-hand side; a container holds it as it is now, also when the memory that it reads changes later.
+        """
         if isinstance(target, LocalVar):
             target = target.buffer
         if is_buffer(target) or isinstance(target, Slice):
@@ -147,7 +185,17 @@ class Hooks:
         return LoopSpec("SERIAL", (span_of_range(*bounds),))
 
     def loop(self, scope: dict[str, Any], iterable: Any, names: tuple[str, ...], carried: tuple[str, ...]) -> Iterator[Any]:
-        """The items of a ``for``: every item of a Python iterable, or once the variables of a run-time loop."""
+        """The items of a ``for``: every item of a Python iterable, or once the variables of a run-time loop.
+
+        Args:
+            scope: the local names of the user's function.
+            iterable: a Python iterable, or a loop of the language.
+            names: of the targets, as names for the loop's variables.
+            carried: names that an iteration may read before it assigns them.
+
+        Raises:
+            CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
+        """
         builder = current()
         if not isinstance(iterable, LoopSpec):
             yield from _static_loop(builder, iterable)
@@ -163,7 +211,16 @@ class Hooks:
         builder.close(frame)
 
     def while_(self, scope: dict[str, Any], test: Callable[[], Any], carried: tuple[str, ...]) -> Iterator[None]:
-        """The passes of a ``while``: as long as a Python condition holds, or once for a run-time one."""
+        """The passes of a ``while``: as long as a Python condition holds, or once for a run-time one.
+
+        Args:
+            scope: the local names of the user's function.
+            test: evaluates the condition.
+            carried: names that an iteration may read before it assigns them.
+
+        Raises:
+            CarriedValueError: a run-time loop carries a Python value from one iteration to the next.
+        """
         builder = current()
         condition, effects = builder.apart(lambda: as_operand(test()))
         if not is_symbolic(condition):
@@ -261,7 +318,13 @@ class Hooks:
     power = staticmethod(operators.power)
 
     def formatted(self, value: Any, conversion: int, spec: str) -> Any:
-        """A value in an f-string: its text, or itself where the kernel computes it."""
+        """A value in an f-string: its text, or itself where the kernel computes it.
+
+        Args:
+            value: of the replacement field.
+            conversion: the code of ``s``, ``r`` or ``a`` after ``!``; -1 without one.
+            spec: what follows the colon.
+        """
         if is_symbolic(value) or is_buffer(value):
             return value
         return format(_CONVERSIONS[conversion](value), spec)

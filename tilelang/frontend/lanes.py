@@ -37,13 +37,26 @@ def of_region(region: Any) -> Any:
 
 
 def held(builder: Builder, name: str, value: Any) -> Any:
-    """A vector whose lanes are computed here and do not change afterwards."""
+    """A vector whose lanes are computed here and do not change afterwards.
+
+    Args:
+        builder: of the program.
+        name: of the variables that hold the lanes.
+        value: a vector expression.
+    """
     parts = [builder.bind(name, lane(builder, value, position)) for position in range(lanes_of(value))]
     return ir.Shuffle(parts, [ir.IntImm("int32", position) for position in range(len(parts))])
 
 
 def store(builder: Builder, buffer: Any, place: Callable[[Any], list[Any]], value: Any) -> None:
-    """Assigns each lane of ``value`` to the element of ``buffer`` whose indices ``place`` gives for the lane."""
+    """Assigns the lanes of a vector to elements of a buffer, by a vectorised loop.
+
+    Args:
+        builder: of the program.
+        buffer: the destination.
+        place: gives the indices of a lane's element, from the variable of the loop over the lanes.
+        value: a vector, or a scalar for every element.
+    """
     count, span = lanes_of(value), builder.span()
     if any(isinstance(node, ir.TensorLoad) and node.source.same_as(buffer) for node in walk_expr(value)):
         value = held(builder, "lane", value)
@@ -58,7 +71,16 @@ def store(builder: Builder, buffer: Any, place: Callable[[Any], list[Any]], valu
 
 
 def lane(builder: Builder, expr: Any, position: Any) -> Any:
-    """The scalar that lane ``position`` (a number, or the variable of a loop over the lanes) of a value is."""
+    """One lane of a value, as a scalar expression.
+
+    Args:
+        builder: of the program.
+        expr: a vector expression; a scalar is its own lane.
+        position: a number, or the variable of a loop over the lanes.
+
+    Raises:
+        CompileError: an operation that has no meaning lane by lane.
+    """
     if lanes_of(expr) == 1:
         return expr
     rule = _RULES.get(type(expr))
@@ -71,7 +93,15 @@ def lane(builder: Builder, expr: Any, position: Any) -> Any:
 
 
 def element_index(builder: Builder, buffer: Any, axis: int, index: Any, position: Any) -> Any:
-    """An index of one lane; a lane that may be negative counts from the end of its axis."""
+    """An index of one lane; a lane that may be negative counts from the end of its axis.
+
+    Args:
+        builder: of the program, which knows the ranges of its variables.
+        buffer: what is indexed.
+        axis: number of the axis.
+        index: the index, a scalar or a vector.
+        position: the lane, as for :func:`lane`.
+    """
     if lanes_of(index) == 1:
         return index
     scalar, size = lane(builder, index, position), buffer.shape[axis]
@@ -99,7 +129,16 @@ def _broadcast(builder: Builder, expr: Any, position: Any) -> Any:
 
 
 def pick(builder: Builder, vectors: Sequence[Any], index: int) -> Any:
-    """The element at ``index`` of vectors (or scalars) put one after the other."""
+    """The element at ``index`` of the concatenation of vectors and scalars.
+
+    Args:
+        builder: of the program.
+        vectors: the parts, in order.
+        index: from 0 on.
+
+    Raises:
+        CompileError: fewer elements than that.
+    """
     for part in vectors:
         if index < lanes_of(part):
             return lane(builder, part, index)
@@ -150,7 +189,13 @@ def _reinterpreted(builder: Builder, expr: Any, position: Any) -> Any:
 
 
 def joined_bits(builder: Builder, source: Any, dtype: str) -> Any:
-    """A vector's bits as one scalar."""
+    """A vector's bits as one scalar, lane 0 in the low bits.
+
+    Args:
+        builder: of the program.
+        source: the vector.
+        dtype: a scalar type of the vector's size.
+    """
     bits, wide = canonical(str(source.ty)).bits, f"uint{canonical(dtype).bits}"
     parts = (_bits(lane(builder, source, part), f"uint{bits}") for part in range(lanes_of(source)))
     return _bits(_joined([ir.Cast(wide, part) for part in parts], bits, wide), dtype)

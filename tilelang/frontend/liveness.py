@@ -1,6 +1,6 @@
 """Which names a block of user code assigns, and which carry a value from one iteration of a loop to the next.
 
-Tracing runs a loop body once, so a name that an iteration reads before it writes would silently keep its first value. Both
+Tracing runs a loop body once, so a name that an iteration reads before it writes it would silently keep its first value. Both
 questions are answered on the syntax tree, conservatively: a name counts as written first only where every path writes it.
 """
 
@@ -48,9 +48,12 @@ def declared_names(body: Iterable[ast.stmt]) -> set[str]:
 
 
 def target_names(body: Iterable[ast.stmt], assignments: bool = True, nested: bool = True) -> set[str]:
-    """Names that ``body`` binds: by loops, ``with``, imports and definitions, and by assignments where those are asked for.
+    """Names that ``body`` binds: by loops, ``with``, imports and definitions, and by assignments.
 
-    Without ``nested`` only the statements of ``body`` themselves are looked at.
+    Args:
+        body: statements of one function.
+        assignments: whether assignment statements count.
+        nested: whether statements inside the statements of ``body`` count.
     """
     found = assigned_names(body) if assignments else set()
     for node in _walk(body) if nested else body:

@@ -65,7 +65,14 @@ class LoopSpec:
 def each_element(
     builder: Builder, extents: Sequence[Any], kind: str = "PARALLEL", prefix: str = "i"
 ) -> Iterator[tuple[Any, ...]]:
-    """A nest of loops over a box around the body of a ``with``; gives the index along each axis."""
+    """A nest of loops over a box around the body of a ``with``; gives the index along each axis.
+
+    Args:
+        builder: of the program.
+        extents: length of each loop, from 0 on.
+        kind: a member name of TVM's ``ForKind``.
+        prefix: what the names of the loops' variables begin with.
+    """
     notes = {"tl.parallel": len(extents)} if kind == "PARALLEL" else {}
     spec = LoopSpec(kind, tuple((0, extent, 1) for extent in extents), notes, many=True)
     frame, indices = spec.open(builder, tuple(f"{prefix}{axis}" for axis in range(len(extents))))
@@ -111,7 +118,12 @@ def bound(value: Any, what: str = "the bound of a loop") -> Any:
 
 
 def span_of_range(start: Any, stop: Any = None, step: Any = None) -> tuple[Any, Any, Any]:
-    """(first, extent, step) of ``range(start, stop, step)``; ``start`` alone is the end.
+    """(first, extent, step) of ``range(start, stop, step)``.
+
+    Args:
+        start: the first index; where ``stop`` is None the end, the first index being 0.
+        stop: the end, which is not included.
+        step: a compile-time integer; 1 by default.
 
     Raises:
         CompileError: a step that is zero or unknown at compile time, a bound that is no integer.

@@ -21,7 +21,10 @@ def settled(operator: Any, root_of: Callable[[Any], Any], hold: Callable[[Any], 
     Args:
         operator: a tile operator.
         root_of: the buffer whose memory a buffer is a view of.
-        hold: makes a name for an expression.
+        hold: binds an expression to a variable before the operator, and gives the variable.
+
+    Returns:
+        A copy of the operator; itself where no operand depends on what it writes.
     """
     written = {root_of(region.buffer) for region, access in operator.regions() if "w" in access}
 

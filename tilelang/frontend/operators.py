@@ -54,7 +54,7 @@ def divide(left: Any, right: Any) -> Any:
 
 
 def floor_divide(left: Any, right: Any) -> Any:
-    """``left // right``; a negative constant divisor is turned around, because TVM's simplifier fails on it."""
+    """``left // right``; both operands of a negative constant divisor are negated, because TVM's simplifier fails on it."""
     left, right = _division(as_operand(left), as_operand(right))
     return (-left) // -constant(right) if _is_negative_divisor(left, right) else left // right
 
@@ -130,7 +130,15 @@ def not_(value: Any) -> Any:
 
 
 def choose(test: Any, then: Term, otherwise: Term) -> Any:
-    """``then if test else otherwise``."""
+    """``then if test else otherwise``.
+
+    Args:
+        test: a Python value, or a run-time condition.
+        then, otherwise: compute the two values; of a Python condition only one is called.
+
+    Raises:
+        CompileError: a run-time condition, and a value whose computation changes memory.
+    """
     from tilelang.language.math import if_then_else
 
     test = as_operand(test)

@@ -42,6 +42,9 @@ class EagerSignature:
             strides: of the tensor arguments that are declared with strides.
             given: values that the caller fixes.
 
+        Returns:
+            The value of each name of ``T.const``.
+
         Raises:
             ArgumentError: two arguments disagree about a size, an argument has the wrong rank, or no argument gives a size.
         """

@@ -49,11 +49,17 @@ def compile(
         execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
         target: ``"auto"``, ``"cpu"``, ``"c"``, ``"cuda"``, or a dict such as ``{"kind": "cuda", "arch": "sm_90a"}``; by default
             that of an enclosing ``with tvm.target.Target(...):``, else ``TILELANG_DEFAULT_TARGET``.
+        target_host: has no effect, as the host is the machine that compiles; a value warns.
+        verbose: print where the kernel comes from, and what is compiled; by default ``TILELANG_VERBOSE``.
         pass_configs: values by ``tilelang.PassConfigKey``.
-        compile_flags: for the toolchain.
+        compile_flags: for the toolchain, as a list or as one text that is split at spaces.
+
+    Returns:
+        The loaded kernel.
 
     Raises:
         CompileError: the program or an option is wrong.
+        ToolchainMissingError: the target needs a compiler that is not installed.
     """
     try:
         options = resolve_options(
@@ -78,10 +84,19 @@ def lower(
     enable_host_codegen: bool = False,
     enable_device_compile: bool = False,
 ) -> KernelArtifact:
-    """Compiles a traced program without the cache and without loading it; see :func:`compile`.
+    """Compiles a traced program without the cache and without loading it.
 
     Args:
-        runtime_only, enable_host_codegen, enable_device_compile: accepted for compatibility; the artifact always has everything.
+        func, target, target_host, out_idx, execution_backend, pass_configs, compile_flags: as for :func:`compile`.
+        runtime_only, enable_host_codegen, enable_device_compile: have no effect, as the artifact always has everything; True
+            warns.
+
+    Returns:
+        The sources, binaries and launch data, as plain values.
+
+    Raises:
+        CompileError: the program or an option is wrong.
+        ToolchainMissingError: the target needs a compiler that is not installed.
     """
     ignored("lower", runtime_only=runtime_only, enable_host_codegen=enable_host_codegen)
     ignored("lower", enable_device_compile=enable_device_compile)
@@ -104,7 +119,17 @@ def build_kernel(
     execution_backend: str | None = None, verbose: bool | None = None, pass_configs: Any = None, compile_flags: Any = None,
     cache: KernelCache | None = None,
 ) -> JITKernel:  # fmt: skip
-    """Compiles a kernel for ``KernelCache.cached``: ``func`` is a program, or a factory of one that takes ``args``."""
+    """Compiles a kernel for ``KernelCache.cached``.
+
+    Args:
+        func: a traced program, or a factory of one.
+        args: arguments of the factory.
+        out_idx, target, target_host, execution_backend, verbose, pass_configs, compile_flags: as for :func:`compile`.
+        cache: where to look the kernel up and keep it; the process's own by default.
+
+    Returns:
+        The loaded kernel.
+    """
     program = func(*args) if callable(func) and not is_program(func) else func
     options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
     return kernel_of(program, options, cache or default_cache())
@@ -126,8 +151,17 @@ def par_compile(
     """The kernels of many programs, compiled by several threads (the compilers run outside of Python's lock).
 
     Args:
+        funcs: traced programs.
+        out_idx, execution_backend, target, target_host, verbose, pass_configs, compile_flags: as for :func:`compile`, the same
+            for every program.
         num_workers: threads; by default one a core.
         ignore_error: give None for a program that cannot be compiled, instead of raising.
+
+    Returns:
+        A kernel for each program, in their order.
+
+    Raises:
+        CompileError: the first program that cannot be compiled, unless ``ignore_error``.
     """
     try:
         options = resolve_options(
@@ -140,7 +174,16 @@ def par_compile(
 
 
 def compile_in_parallel(jobs: Sequence[Callable[[], JITKernel]], workers: int | None, ignore_error: bool) -> list[Any]:
-    """Results of ``jobs`` in order; None for one that failed where errors are ignored."""
+    """Runs jobs in threads.
+
+    Args:
+        jobs: each makes one kernel.
+        workers: threads; by default one a core.
+        ignore_error: give None for a job that raises, instead of raising the first error once all have ended.
+
+    Returns:
+        The kernels, in the order of the jobs.
+    """
     with ThreadPoolExecutor(max_workers=workers or os.cpu_count() or 1) as pool:
         futures = [pool.submit(job) for job in jobs]
     return [None if ignore_error and future.exception() else future.result() for future in futures]
@@ -156,8 +199,14 @@ def kernel_of(
     """The kernel of ``func``: looked up by its kernel key, compiled where it is not there.
 
     Args:
-        source: links the call that led here, so that the next process finds the kernel without tracing.
+        func: a traced program.
+        options: how it is compiled.
+        cache: where the kernel is looked up and kept.
+        source: the source key of the call that led here, so that the next process finds the kernel without tracing.
         metadata: kept with the artifact and part of its key (an eager program's signature).
+
+    Returns:
+        The loaded kernel.
     """
     options = annotated_options(_program(func), options)
     func = _with_outputs(func, options)
@@ -217,7 +266,16 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: 
 
 
 def without_files(source: SourceKey, func: Any, options: CompileOptions) -> SourceKey:
-    """The source key; it is off where the toolchain will read files of the user's, which it does not cover."""
+    """The source key of a program, disabled where the toolchain will read files of the user's, which the key does not cover.
+
+    Args:
+        source: the key of the call.
+        func: the traced program, whose sources may include such files.
+        options: how it is compiled; flags may name such files.
+
+    Returns:
+        The same key, or one whose ``reason`` says which file disabled it.
+    """
     if source.here is None or not is_program(func):
         return source
     found = _files_of_user(func, annotated_options(func, options))

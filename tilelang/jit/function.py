@@ -91,7 +91,15 @@ class JitFunction:
             raise concise(error) from None
 
     def get_kernel_source(self, *args: Any, kernel_only: bool = True, **kwargs: Any) -> str:
-        """The generated device code for these arguments; as :meth:`compile` and :meth:`JITKernel.get_kernel_source`."""
+        """The generated device code for these arguments.
+
+        Args:
+            args, kwargs: as for :meth:`compile`.
+            kernel_only: False appends the host code.
+
+        Returns:
+            CUDA C++ or C.
+        """
         return self.compile(*args, **kwargs).get_kernel_source(kernel_only)
 
     def _kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
@@ -150,7 +158,16 @@ class JitFunction:
     def par_compile(
         self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
     ) -> list[JITKernel | None]:
-        """Kernels for many argument sets, each a dict of keywords or a tuple of positions, compiled by several threads."""
+        """Kernels for many argument sets, compiled by several threads.
+
+        Args:
+            configs: the argument sets, each a dict of keywords or a tuple of positions.
+            num_workers: threads; by default one a core.
+            ignore_error: give None for a set that cannot be compiled, instead of raising.
+
+        Returns:
+            The kernels, in the order of ``configs``.
+        """
         from tilelang.jit.compiler import compile_in_parallel
 
         function = self.pinned()  # the threads are in the scope of no target
@@ -231,14 +248,16 @@ def jit(
     """Decorator: a factory of programs becomes a factory of kernels, an eager program a function of tensors.
 
     Args:
+        func: the function, where the decorator stands without parentheses.
         out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
+        target_host: has no effect, as the host is the machine that compiles; a value warns.
         target: ``"auto"`` (that of an enclosing ``with tvm.target.Target(...):``, else CUDA where there is a device, else the
             CPU), ``"cpu"``, ``"c"``, ``"cuda"``, or a dict with an arch.
         execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
         verbose: print where kernels come from.
         pass_configs: values by ``tilelang.PassConfigKey``.
         compile_flags: for the toolchain.
-        debug_root_path: accepted for compatibility; every source is in the cache entry.
+        debug_root_path: has no effect, as every source is in the cache entry; a value warns.
         mode: ``"auto"``, ``"lazy"`` (factory) or ``"eager"``.
 
     Returns:

@@ -43,6 +43,9 @@ def user_files(source: str, flags: Sequence[str], variables: Mapping[str, str]) 
         source: what the program adds to the generated code.
         flags: for the toolchain.
         variables: those of the toolchain that are set.
+
+    Returns:
+        The files that were found, with their digests; ``problem`` is set where there may be others.
     """
     found = UserFiles()
     words = list(_words(flags))

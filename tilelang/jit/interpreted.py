@@ -27,6 +27,9 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
         request: what a target would be asked for.
         metadata: kept with the artifact.
 
+    Returns:
+        A kernel without files; a call runs the program and notes what it finds in the current session.
+
     Raises:
         CompileError: the program uses something that the interpreter does not know.
     """

@@ -73,7 +73,12 @@ def resolve_options(
     """Options as users write them, resolved.
 
     Args:
-        target_host: accepted for compatibility; the host is the machine that compiles.
+        out_idx, target, execution_backend, pass_configs, compile_flags: as for :func:`tilelang.compile`.
+        target_host: has no effect, as the host is the machine that compiles; a value warns.
+        verbose: by default ``TILELANG_VERBOSE``.
+
+    Returns:
+        The options, with a concrete target and backend.
 
     Raises:
         UnknownTargetError: no such target.

@@ -26,7 +26,16 @@ def packed(kernel: JITKernel) -> tuple[Any, ...]:
 
 
 def unpacked(key: str, artifact: KernelArtifact, measured: Mapping[str, Any]) -> JITKernel:
-    """The kernel whose state :func:`packed` gave."""
+    """The kernel whose state :func:`packed` gave.
+
+    Args:
+        key: its kernel key.
+        artifact: what to load where neither memory nor disk has the key.
+        measured: attributes of the kernel that the autotuner set (``latency``, ``config``, ``ref_latency``).
+
+    Returns:
+        The kernel, loaded.
+    """
     from tilelang.jit.kernel import JITKernel
 
     cache = default_cache()

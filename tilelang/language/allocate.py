@@ -44,6 +44,17 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
     """A tile in the block's shared memory, of ``shape`` and ``dtype``; not initialised.
 
     A size may follow from run-time sizes that :func:`assume` gives a bound: the tile has memory for the largest.
+
+    Args:
+        shape: a size or a sequence of sizes.
+        dtype: type of the elements.
+        scope: ``"shared.dyn"``, or ``"shared"``; one memory either way.
+
+    Returns:
+        The tile, as a buffer; where a size is dynamic, the part of it that the size selects.
+
+    Raises:
+        CompileError: outside of a kernel; a size that is neither a positive compile-time integer nor bounded.
     """
     builder, what = require_kernel("T.alloc_shared"), "T.alloc_shared"
     sizes = [] if is_dtype(shape) else [as_int(as_expr(size)) for size in as_shape(shape)]
@@ -53,12 +64,36 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Any:
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Any:
-    """A tile distributed over the registers of the block's threads; not initialised."""
+    """A tile distributed over the registers of the block's threads; not initialised.
+
+    Args:
+        shape: a size or a sequence of sizes, positive compile-time integers.
+        dtype: type of the elements.
+        scope: ``"local.fragment"``; accepted for programs that name it.
+
+    Returns:
+        The tile, as a buffer. The compiler chooses which thread holds which element, unless :func:`annotate_layout` does.
+
+    Raises:
+        CompileError: outside of a kernel, or a size that is not a positive compile-time integer.
+    """
     return _buffer(require_kernel("T.alloc_fragment"), "T.alloc_fragment", shape, dtype, scope, "fragment")
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
-    """An array private to each thread; not initialised."""
+    """An array private to each thread; not initialised.
+
+    Args:
+        shape: a size or a sequence of sizes, positive compile-time integers.
+        dtype: type of the elements.
+        scope: ``"local"``; accepted for programs that name it.
+
+    Returns:
+        The array, as a buffer; it lies in registers where every index is known at compile time.
+
+    Raises:
+        CompileError: outside of a kernel, or a size that is not a positive compile-time integer.
+    """
     return _buffer(require_kernel("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
 
 
@@ -67,8 +102,15 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 
     Args:
         dtype: its type; a vector type (``"float16x2"``) gives a vector, ``x[1]`` is one of its lanes.
-        args: the initial value, or the scope as a string.
+        args: the initial value, or the scope as a string, in any order.
+        scope: ``"local.var"`` for a variable of each thread.
         init: the initial value; without one the variable is not initialised.
+
+    Returns:
+        The variable; assignments to its Python name inside the kernel store to it.
+
+    Raises:
+        CompileError: outside of a kernel.
     """
     for value in args:
         if isinstance(value, str):
@@ -114,11 +156,17 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
     """A fragment into which every thread accumulates by ``op``; :func:`finalize_reducer` combines their parts.
 
     Args:
+        shape: a size or a sequence of sizes, positive compile-time integers.
+        dtype: type of the elements and of the accumulation.
         op: ``"sum"``, ``"max"``, ``"min"``, or for integers ``"bitand"``, ``"bitor"``, ``"bitxor"``.
-        replication: ``"all"`` where every thread holds a part of every element, ``"none"`` otherwise.
+        replication: ``"all"`` where every thread holds a part of every element, ``"none"`` (the default) otherwise.
+
+    Returns:
+        The reducer, as a buffer; until it is finalized only ``reducer[i] += x`` and the like may use it.
 
     Raises:
-        CompileError: unknown ``op`` or ``replication``.
+        CompileError: unknown ``op`` or ``replication``; a bitwise ``op`` of floats; a size that is not a positive
+            compile-time integer.
     """
     if op not in _REDUCER_OPS:
         raise CompileError(f"T.alloc_reducer: op={op!r} is none of {', '.join(_REDUCER_OPS)}")
@@ -133,7 +181,19 @@ def alloc_reducer(shape: Any, dtype: Any, op: str = "sum", replication: str | No
 
 
 def alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global") -> Any:
-    """Memory of any ``scope``: ``"global"`` (a workspace of the call), ``"shared"``, ``"local.fragment"``, ``"local"``."""
+    """Memory of any ``scope``: ``"global"`` (a workspace of the call), ``"shared"``, ``"local.fragment"``, ``"local"``.
+
+    Args:
+        shape: a size or a sequence of sizes; compile-time integers except for ``"global"``.
+        dtype: type of the elements.
+        scope: the memory, as above.
+
+    Returns:
+        The memory, as a buffer; not initialised.
+
+    Raises:
+        CompileError: ``scope`` is not ``"global"`` and this is outside of a kernel, or a size is not a positive integer.
+    """
     if scope == "global":
         return alloc_global(shape, dtype)
     return _buffer(require_kernel("T.alloc_buffer"), "T.alloc_buffer", shape, dtype, _FULL_SCOPES.get(scope, scope), "buffer")
@@ -143,7 +203,16 @@ _FULL_SCOPES = {"shared": "shared.dyn", "fragment": "local.fragment"}
 
 
 def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Any:
-    """A workspace in global memory that every call allocates."""
+    """A workspace in global memory that every call allocates.
+
+    Args:
+        shape: a size or a sequence of sizes, compile-time or dynamic.
+        dtype: type of the elements.
+        scope: ``"global"``; accepted for programs that name it.
+
+    Returns:
+        The tensor, as :func:`empty` gives it; not initialised, and the same memory for every block of the call.
+    """
     from tilelang.frontend.declare import empty_tensor
 
     return empty_tensor(TensorSpec(as_shape(shape), canonical(dtype)))

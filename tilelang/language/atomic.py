@@ -77,6 +77,10 @@ def atomic_add(
         memory_order: ``"relaxed"`` (the default), ``"acquire"``, ``"release"``, ``"acq_rel"`` or ``"seq_cst"``.
         return_prev: give the value before the update (single elements only).
         use_tma: reduce tiles by the tensor memory accelerator.
+        annotations: has no effect; a value warns.
+
+    Returns:
+        The element's value before the update with ``return_prev``, else None.
 
     Raises:
         CopyShapeError: the tiles differ in shape.
@@ -87,19 +91,53 @@ def atomic_add(
 
 
 def atomic_max(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, annotations: Any = None) -> Any:
-    """``dst = max(dst, value)``, atomically; arguments as in :func:`atomic_add`."""
+    """``dst = max(dst, value)``, atomically; arguments as in :func:`atomic_add`.
+
+    Args:
+        dst, value, memory_order, return_prev, annotations: as for :func:`atomic_add`.
+
+    Returns:
+        The element's value before the update with ``return_prev``, else None.
+
+    Raises:
+        CopyShapeError: the tiles differ in shape.
+        CompileError: an unknown memory order; ``return_prev`` with a tile.
+    """
     ignored("T.atomic_max", annotations=annotations)
     return _update("max", dst, value, memory_order, return_prev)
 
 
 def atomic_min(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False, annotations: Any = None) -> Any:
-    """``dst = min(dst, value)``, atomically; arguments as in :func:`atomic_add`."""
+    """``dst = min(dst, value)``, atomically; arguments as in :func:`atomic_add`.
+
+    Args:
+        dst, value, memory_order, return_prev, annotations: as for :func:`atomic_add`.
+
+    Returns:
+        The element's value before the update with ``return_prev``, else None.
+
+    Raises:
+        CopyShapeError: the tiles differ in shape.
+        CompileError: an unknown memory order; ``return_prev`` with a tile.
+    """
     ignored("T.atomic_min", annotations=annotations)
     return _update("min", dst, value, memory_order, return_prev)
 
 
 def atomic_or(dst: Any, value: Any, memory_order: str | None = None, return_prev: bool = False) -> Any:
-    """``dst |= value`` on an integer element, atomically."""
+    """``dst |= value`` on an integer element, atomically.
+
+    Args:
+        dst: an element of global or shared memory, of an integer type.
+        value: a scalar; converted to the element's type.
+        memory_order, return_prev: as for :func:`atomic_add`.
+
+    Returns:
+        The element's value before the update with ``return_prev``, else None.
+
+    Raises:
+        CompileError: an element of a floating-point type, or an unknown memory order.
+    """
     load = calls.element(dst, "T.atomic_or")
     if str(load.source.dtype).startswith(("float", "bfloat")):
         raise CompileError(f"T.atomic_or takes integers, {load.source.name} is {load.source.dtype}")
@@ -132,13 +170,30 @@ def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:
 
     Args:
         dst, value: the first element of each pair (or a buffer that starts with it); both of one type.
-        return_prev: give the old pair as a vector.
+        return_prev: give the values before the update.
+
+    Returns:
+        With ``return_prev`` a vector of the two values before the update, else None.
+
+    Raises:
+        CompileError: the pairs differ in type.
     """
     return _consecutive(2, dst, value, return_prev)
 
 
 def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> Any:
-    """Adds four consecutive elements at ``value`` to four at ``dst``, each atomically; see :func:`atomic_addx2`."""
+    """Adds four consecutive elements at ``value`` to four at ``dst``, each atomically.
+
+    Args:
+        dst, value: the first of each four elements (or a buffer that starts with it); both of one type.
+        return_prev: give the values before the update.
+
+    Returns:
+        With ``return_prev`` a vector of the four values before the update, else None.
+
+    Raises:
+        CompileError: the elements differ in type.
+    """
     return _consecutive(4, dst, value, return_prev)
 
 
@@ -157,7 +212,12 @@ def atomic_store(dst: Any, value: Any, memory_order: str = "seq_cst") -> None:
     """Sets an element to a scalar, atomically.
 
     Args:
+        dst: an element of global or shared memory.
+        value: a scalar; converted to the element's type.
         memory_order: ``"relaxed"``, ``"release"`` or ``"seq_cst"``.
+
+    Raises:
+        CompileError: ``value`` is a tile, or an unknown memory order.
     """
     if isinstance(value, ir.TensorRegion) or calls.is_tile(value):
         raise CompileError("T.atomic_store takes one value, not a tile")

@@ -16,12 +16,34 @@ _ADDRESS_OF = ir.Op.get("tirx.address_of")
 
 
 def effect(name: str, *args: Any, attrs: dict[str, Any] | None = None) -> None:
-    """Appends the statement ``tl.<name>(*args)``."""
+    """Appends the statement ``tl.<name>(*args)``.
+
+    Args:
+        name: a row of :data:`tilelang.tileop.thread.INTRINSICS`.
+        args: operands as expressions; None leaves one out.
+        attrs: settings that are no operands, by name.
+
+    Raises:
+        CompileError: outside of a kernel.
+    """
     require_kernel(INTRINSICS[name].spelling).evaluate(intrinsic_call(name, *args, attrs=attrs))
 
 
 def value(name: str, *args: Any, attrs: dict[str, Any] | None = None, dtype: str | None = None) -> Any:
-    """The result of ``tl.<name>(*args)``; one with side effects is bound to a variable, so that it happens exactly once."""
+    """The result of ``tl.<name>(*args)``; one with side effects is bound to a variable, so that it happens exactly once.
+
+    Args:
+        name: a row of :data:`tilelang.tileop.thread.INTRINSICS`.
+        args: operands as expressions.
+        attrs: settings that are no operands, by name.
+        dtype: type of the result, where the intrinsic's row leaves it open.
+
+    Returns:
+        The call, or the variable that holds its result.
+
+    Raises:
+        CompileError: outside of a kernel.
+    """
     builder = require_kernel(INTRINSICS[name].spelling)
     call = intrinsic_call(name, *args, attrs=attrs, dtype=dtype, span=builder.span())
     return call if INTRINSICS[name].pure else builder.bind(name, call)

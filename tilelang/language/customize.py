@@ -40,6 +40,9 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
         dtype: the new element type.
         strides: element strides of the view; the sizes need not match then.
 
+    Returns:
+        A buffer that shares the memory of ``src``.
+
     Raises:
         CompileError: the sizes in bytes differ.
     """

@@ -117,7 +117,17 @@ for _name, (_intrinsic, _arity, _meaning) in _IEEE.items():
 
 
 def fma(x: Any, y: Any, z: Any) -> Any:
-    """``x * y + z`` rounded once, in the common type of the operands."""
+    """``x * y + z`` rounded once, in the common type of the operands.
+
+    Args:
+        x, y, z: scalars or vectors of floating-point types of 16 bits or more; numbers take the type of the others.
+
+    Returns:
+        The result, in the common type.
+
+    Raises:
+        CompileError: an operand of another type.
+    """
     return intrinsic_call("fma", *_floats("fma", (x, y, z)))
 
 

@@ -31,6 +31,9 @@ def use_swizzle(panel_size: int = 10, order: str = "row", enable: bool = True) -
         panel_size: rows (or columns) of blocks in a panel.
         order: ``"row"`` or ``"column"``.
         enable: False makes this a no-op.
+
+    Raises:
+        CompileError: another ``order``, or a ``panel_size`` that is not positive.
     """
     if order not in ("row", "column"):
         raise CompileError(f"T.use_swizzle: order={order!r} is neither 'row' nor 'column'")

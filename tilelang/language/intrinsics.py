@@ -313,6 +313,7 @@ def ptx_cp_async(dst: Any, src: Any, num_elems: Any, predicate: Any = None) -> N
     Args:
         dst, src: the first element of each, or its ``T.access_ptr``.
         num_elems: how many elements of ``dst``'s type; 4, 8 or 16 bytes in all.
+        predicate: a condition of the thread; None always copies.
 
     Raises:
         CompileError: another size.

@@ -126,7 +126,18 @@ def Kernel(
 
 
 def ClusterKernel(*blocks: Any, cluster_dims: Any, threads: Any = None, prelude: str | None = None) -> KernelFrame:
-    """A kernel whose blocks form clusters of ``cluster_dims``; see :func:`Kernel`."""
+    """Opens a kernel whose blocks form clusters.
+
+    Args:
+        blocks, threads, prelude: as for :func:`Kernel`.
+        cluster_dims: blocks a cluster, an int or up to three; each divides the grid along its axis.
+
+    Returns:
+        A context manager, as :func:`Kernel` gives it.
+
+    Raises:
+        CompileError: as for :func:`Kernel`.
+    """
     return Kernel(*blocks, threads=threads, prelude=prelude, cluster_dims=cluster_dims)
 
 
@@ -166,6 +177,13 @@ def get_thread_binding(dim: int = 0) -> Any:
 
 def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") -> Any:
     """``start`` plus the index of the thread (or block): ``tx = T.thread_binding(0, 128, thread="threadIdx.x")``.
+
+    Args:
+        start, stop: bounds as in ``range``; their difference is the number of threads (or blocks) along the axis.
+        thread: ``"threadIdx.x"``, ``"threadIdx.y"``, ``"threadIdx.z"``, or the same of ``blockIdx``.
+
+    Returns:
+        An int32 expression.
 
     Raises:
         CompileError: the range is not as long as the kernel has threads (or blocks) along that axis.

@@ -23,7 +23,15 @@ def _notes(annotations: Mapping[str, Any] | None, **own: Any) -> dict[str, Any]:
 
 
 def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopSpec:
-    """A loop whose iterations run in order: ``for i in T.serial(n)``, ``T.serial(start, stop, step)``."""
+    """A loop whose iterations run in order: ``for i in T.serial(n)``, ``T.serial(start, stop, step)``.
+
+    Args:
+        start, stop, step: as in ``range``, compile-time or run-time integers.
+        annotations: notes for the loop, kept in the IR.
+
+    Returns:
+        What a ``for`` statement of a kernel iterates over; its variable is an int32 expression.
+    """
     return LoopSpec("SERIAL", (span_of_range(start, stop, step),), _notes(annotations))
 
 
@@ -36,13 +44,30 @@ def unroll(
     unroll_factor: int | None = None,
     annotations: Mapping[str, Any] | None = None,
 ) -> LoopSpec:
-    """A serial loop that is unrolled: by the compiler of the generated code, or here with ``explicit``."""
+    """A serial loop that the compiler of the generated code unrolls.
+
+    Args:
+        start, stop, step: as in ``range``; the length is known at compile time.
+        explicit: accepted for compatibility; unrolling is left to the compiler of the generated code either way.
+        unroll_factor: iterations that are unrolled together, in CUDA code; all by default.
+        annotations: notes for the loop, kept in the IR.
+
+    Returns:
+        What a ``for`` statement of a kernel iterates over.
+    """
     notes = _notes(annotations, pragma_unroll_explicit=explicit or None, pragma_unroll_factor=unroll_factor)
     return LoopSpec("UNROLLED", (span_of_range(start, stop, step),), notes)
 
 
 def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> LoopSpec:
     """A loop of constant length whose iterations are the lanes of vector instructions.
+
+    Args:
+        start, stop: as in ``range``.
+        annotations: notes for the loop, kept in the IR.
+
+    Returns:
+        What a ``for`` statement of a kernel iterates over.
 
     Raises:
         CompileError: the length is not known at compile time.
@@ -68,18 +93,20 @@ def Parallel(
         extents: length of each axis, compile-time or dynamic.
         coalesced_width: elements that one thread handles together.
         loop_layout: a ``T.Fragment`` that says which thread handles which iteration.
-        prefer_async: prefer asynchronous copies where the body only moves data.
+        prefer_async: has no effect; a value warns.
+        annotations: notes for the outermost loop, kept in the IR.
+
+    Returns:
+        What a ``for`` statement of a kernel iterates over; one int32 index an extent.
+
+    Raises:
+        CompileError: no extent.
     """
     if not extents:
         raise CompileError("T.Parallel needs at least one extent")
+    ignored("T.Parallel", prefer_async=prefer_async)
     layout = None if loop_layout is None else loop_layout.to_text()
-    notes = _notes(
-        annotations,
-        tl__parallel=len(extents),
-        tl__coalesced_width=coalesced_width,
-        tl__loop_layout=layout,
-        tl__prefer_async=prefer_async,
-    )
+    notes = _notes(annotations, tl__parallel=len(extents), tl__coalesced_width=coalesced_width, tl__loop_layout=layout)
     if 2 <= len(extents) <= 3 and as_int(bound(extents[0])) == 0:
         return LoopSpec("PARALLEL", (span_of_range(*extents),), {**notes, "tl.parallel": 1})
     return LoopSpec("PARALLEL", tuple((0, as_int(bound(extent)), 1) for extent in extents), notes)
@@ -101,10 +128,16 @@ def Pipelined(
         start, stop: as in ``range``.
         num_stages: iterations whose data is in flight; 0 or 1 is a plain loop.
         order, stage, group: the schedule of the statements of the body, where the user fixes it.
+        sync: has no effect, as synchronisation follows from the accesses; a value warns.
+        annotations: notes for the loop, kept in the IR.
+
+    Returns:
+        What a ``for`` statement of a kernel iterates over; its variable is an int32 expression.
 
     Raises:
         CompileError: ``num_stages`` is no compile-time integer from 0 on.
     """
+    ignored("T.Pipelined", sync=sync or None)
     first, extent, _ = span_of_range(start, stop)
     stages = as_int(as_expr(num_stages))
     if not isinstance(stages, int) or stages < 0:
@@ -115,7 +148,6 @@ def Pipelined(
         tl__pipeline_order=order or None,
         tl__pipeline_stage=stage or None,
         tl__pipeline_group=group or None,
-        tl__pipeline_sync=sync or None,
     )
     return LoopSpec("SERIAL", ((first, extent, 1),), notes)
 
@@ -202,6 +234,11 @@ def Persistent(
         wave_size: blocks that run together.
         index: this block's number, 0 to ``wave_size`` - 1.
         group_size: tiles of the last axis that are handled together, where it divides that axis.
+        num_stages: has no effect; a value but 0 warns.
+        annotations: notes for the loop over the block's tiles, kept in the IR.
+
+    Returns:
+        What a ``for`` statement of a kernel iterates over; one int32 index an axis of ``domain``.
     """
     ignored("T.Persistent", num_stages=unless(0, num_stages))
     sizes, wave = tuple(map(as_expr, domain)), as_expr(wave_size)

@@ -266,19 +266,42 @@ min = lifted(_extremum("min", builtins.min, "And", "smallest"))
 
 
 def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
-    """``dst`` limited to ``min_val`` … ``max_val``."""
+    """``dst`` limited to ``min_val`` … ``max_val``.
+
+    Args:
+        dst: a number, an expression or a slice.
+        min_val, max_val: the limits; ``max_val`` wins where they cross.
+
+    Returns:
+        The limited value, in the common type of the three.
+    """
     return min(max(dst, min_val), max_val)
 
 
 @lifted
 def if_then_else(test: Any, then: Any, otherwise: Any) -> Any:
-    """``then`` where ``test`` holds, else ``otherwise``; the side that is not chosen is not evaluated."""
+    """``then`` where ``test`` holds, else ``otherwise``; the side that is not chosen is not evaluated.
+
+    Args:
+        test: a condition; a number counts as whether it is not zero.
+        then, otherwise: scalars or vectors, promoted to their common type.
+
+    Returns:
+        The chosen value; that very argument where ``test`` is a number.
+    """
     return _choice("if_then_else", test, then, otherwise)
 
 
 @lifted
 def Select(test: Any, then: Any, otherwise: Any) -> Any:
-    """Like :func:`if_then_else`, but both sides may be evaluated: neither may read outside of its buffer."""
+    """Like :func:`if_then_else`, but both sides may be evaluated: neither may read outside of its buffer.
+
+    Args:
+        test, then, otherwise: as for :func:`if_then_else`.
+
+    Returns:
+        The chosen value.
+    """
     return _choice("Select", test, then, otherwise)
 
 

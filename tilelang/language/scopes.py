@@ -46,7 +46,16 @@ ws = WarpSpecialize
 
 @contextmanager
 def attr(node: Any, attr_key: str, value: Any) -> Iterator[None]:
-    """Attaches an attribute to the statements of the body: ``with T.attr(node, "pragma", 1): …``."""
+    """Attaches an attribute to the statements of the body: ``with T.attr(node, "pragma", 1): …``.
+
+    Args:
+        node: what the attribute is about: a buffer, a variable, a text, or None.
+        attr_key: its name; ``"reduce_scope"`` says how :func:`tvm_thread_allreduce` combines.
+        value: a text, a number or an expression.
+
+    Yields:
+        Nothing; the statements of the ``with`` block get the attribute.
+    """
     if attr_key == "reduce_scope":
         with reduce_scope(node):
             yield
@@ -76,6 +85,10 @@ def access_ptr(base: Any, access_type: str = "r", *extents: Any, offset: Any = 0
     Args:
         base: an element, a buffer or a slice.
         access_type, extents, extent: what the callee accesses; accepted for compatibility.
+        offset: elements beyond that of ``base``.
+
+    Returns:
+        An expression of pointer type.
     """
     load = calls.address(base, "T.access_ptr")
     *outer, last = load.indices

@@ -88,31 +88,77 @@ def writes(*regions: Any) -> None:
 
 
 def sblock_alloc_buffer(shape: Any, dtype: Any = "float32", scope: str = "global", **_: Any) -> Any:
-    """Memory of a block, as ``T.alloc_buffer``."""
+    """Memory of a block, as ``T.alloc_buffer``.
+
+    Args:
+        shape, dtype, scope: as for :func:`~tilelang.language.allocate.alloc_buffer`; other arguments of TVM are ignored.
+
+    Returns:
+        The memory, as a buffer.
+    """
     return alloc_buffer(shape, dtype, scope)
 
 
 def match_buffer(param: Any, shape: Any, dtype: Any = "float32", strides: Any = None, **_: Any) -> Any:
-    """The tensor at a parameter declared ``T.handle`` (or ``T.ptr``), or a whole buffer under another shape."""
+    """The tensor at a parameter declared ``T.handle`` (or ``T.ptr``), or a whole buffer under another shape.
+
+    Args:
+        param: the parameter, or a buffer.
+        shape: its sizes; names of ``T.dynamic`` take their values from the call.
+        dtype: type of the elements.
+        strides: element strides; compact without.
+
+    Returns:
+        A buffer over the memory at ``param``.
+    """
     return make_tensor(ir.buffer_data(param) if is_buffer(param) else param, shape, dtype, strides or None)
 
 
 def decl_buffer(
     shape: Any, dtype: Any = "float32", data: Any = None, strides: Any = None, scope: str = "global", **_: Any
 ) -> Any:
-    """A buffer over ``data`` (another buffer's, or a pointer); without it new memory of ``scope``."""
+    """A buffer over ``data`` (another buffer's, or a pointer); without it new memory of ``scope``.
+
+    Args:
+        shape: a size or a sequence of sizes.
+        dtype: type of the elements.
+        data: where the buffer starts, or None.
+        strides: element strides of a buffer over ``data``; compact without.
+        scope: memory of a new buffer.
+
+    Returns:
+        The buffer.
+    """
     if data is None:
         return alloc_buffer(shape, dtype, scope)
     return make_tensor(data, shape, dtype, strides or None)
 
 
 def call_intrin(dtype: Any, op: Any, *args: Any, **_: Any) -> Any:
-    """The call of an operator of TVM by its name or object."""
+    """The call of an operator of TVM by its name or object.
+
+    Args:
+        dtype: type of the result.
+        op: ``"tirx.exp"`` and the like, or the operator itself.
+        args: scalars and texts.
+
+    Returns:
+        The call, as an expression.
+    """
     return ir.tirx.call_intrin(str(canonical(dtype)), op, *map(_argument, args))
 
 
 def call_pure_extern(dtype: Any, name: str, *args: Any) -> Any:
-    """The call of a foreign function without side effects; see ``T.call_extern``."""
+    """The call of a foreign function without side effects; see ``T.call_extern``.
+
+    Args:
+        dtype: type of the result.
+        name: the C function; the compiler may call it more or less often than the program says.
+        args: scalars and texts.
+
+    Returns:
+        The call, as an expression.
+    """
     return ir.tirx.call_pure_extern(str(canonical(dtype)), name, *map(_argument, args))
 
 
@@ -133,6 +179,12 @@ def tvm_access_ptr(dtype: Any, data: Any, offset: Any, extent: Any, rw_mask: int
         data: the buffer, or its ``data``.
         offset: number of the element, in row-major order.
         extent, rw_mask: accepted for compatibility; foreign code may read and write all of it.
+
+    Returns:
+        An expression of pointer type.
+
+    Raises:
+        CompileError: ``data`` is neither a buffer nor a buffer's ``data``.
     """
     buffer = data.args[0] if isinstance(data, ir.Call) and data.op.name == "tirx.buffer_data" else data
     if not is_buffer(buffer):
@@ -180,7 +232,13 @@ def continue_loop() -> None:
 
 
 def buffer_store(buffer: Any, value: Any, indices: Any) -> None:
-    """``buffer[indices] = value``."""
+    """``buffer[indices] = value``.
+
+    Args:
+        buffer: a buffer in any memory.
+        value: a scalar, or a vector where an index is one; converted to the buffer's type.
+        indices: one index or range an axis.
+    """
     from tilelang.frontend.access import assign_subscript
 
     assign_subscript(buffer, tuple(indices), value)
@@ -195,12 +253,30 @@ def ldexp(x: Any, exponent: Any) -> Any:
 
 
 def tvm_warp_shuffle_up(mask: Any, value: Any, delta: Any, width: int = 32, warp_size: int = 32) -> Any:
-    """:func:`~tilelang.language.intrinsics.shfl_up`, by TVM's name."""
+    """The value of the lane ``delta`` below, as :func:`~tilelang.language.intrinsics.shfl_up` gives it.
+
+    Args:
+        mask: the lanes that take part, as bits.
+        value: what this lane offers.
+        delta: distance in lanes.
+        width: lanes of a group: 2, 4, 8, 16 or 32.
+        warp_size: accepted for compatibility; 32.
+
+    Returns:
+        The value, in the type of ``value``; lanes without such a neighbour get their own.
+    """
     return shfl_up(value, delta, width, mask)
 
 
 def tvm_warp_shuffle_down(mask: Any, value: Any, delta: Any, width: int = 32, warp_size: int = 32) -> Any:
-    """:func:`~tilelang.language.intrinsics.shfl_down`, by TVM's name."""
+    """The value of the lane ``delta`` above, as :func:`~tilelang.language.intrinsics.shfl_down` gives it.
+
+    Args:
+        mask, value, delta, width, warp_size: as for :func:`tvm_warp_shuffle_up`.
+
+    Returns:
+        The value, in the type of ``value``; lanes without such a neighbour get their own.
+    """
     return shfl_down(value, delta, width, mask)
 
 

@@ -107,6 +107,15 @@ def declared_pointer(annotation: Any) -> PointerSpec | None:
 def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
     """A tensor of ``shape`` at ``pointer``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
 
+    Args:
+        pointer: where the tensor starts; an integer is an address in bytes.
+        shape: a size or a sequence of sizes, compile-time or dynamic.
+        dtype: type of the elements, whatever the pointer was declared with.
+        strides: element strides; compact row-major without.
+
+    Returns:
+        A buffer over that memory.
+
     Raises:
         CompileError: ``tensor`` has another size in bytes.
     """

@@ -54,6 +54,10 @@ def tvm_thread_allreduce(size: Any, value: Any, condition: Any, result: Any, *ax
         condition: whether it counts.
         result: the element that receives the combination.
         axes: the indices to combine over, as ``T.get_thread_binding`` gives them.
+        dtype: accepted for compatibility; the combination has the type of ``value``.
+
+    Returns:
+        0, so that the call may stand in ``T.evaluate``.
 
     Raises:
         CompileError: no ``T.attr(T.comm_reducer(...), "reduce_scope", ...)`` is around it, or an axis is no thread index.
@@ -93,5 +97,16 @@ def _meet(value: Any, result: Any, place: Any, line: Any, member: Any, lines: in
 
 
 def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any = 32, warp_size: int = 32) -> Any:
-    """``value`` of the lane ``warp_id`` of the same group of ``width`` lanes."""
+    """``value`` of the lane ``warp_id`` of the same group of ``width`` lanes.
+
+    Args:
+        mask: the lanes that take part, as bits.
+        value: what this lane offers.
+        warp_id: the lane to read, counted in its group.
+        width: lanes of a group: 2, 4, 8, 16 or 32.
+        warp_size: accepted for compatibility; 32.
+
+    Returns:
+        That lane's ``value``.
+    """
     return intrinsics.shfl_sync(value, warp_id, width, mask)

@@ -24,6 +24,13 @@ def Ramp(base: Any, stride: Any, lanes: int) -> Any:
     """The vector ``base, base + stride, …`` of ``lanes`` integers; as an index, that many elements.
 
     Elements of an index that may be negative count from the end of the axis.
+
+    Args:
+        base, stride: integers or integer expressions.
+        lanes: a compile-time integer.
+
+    Returns:
+        An int32 vector.
     """
     return ir.Ramp(index_expr(base), index_expr(stride), int(lanes))
 

@@ -27,7 +27,6 @@ class Copy(TileOp):
         disable_tma: never use the tensor memory accelerator.
         eviction_policy: ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``.
         cluster_mask: multicast mask of blocks in the cluster.
-        leader_scope_threads: how many threads share one elected TMA issuer.
         loop_layout: index map that distributes the elements over the threads.
     """
 
@@ -39,7 +38,6 @@ class Copy(TileOp):
     disable_tma: bool = False
     eviction_policy: str | None = None
     cluster_mask: int | None = None
-    leader_scope_threads: int | None = None
     loop_layout: Any = None
 
     def check(self) -> None:
@@ -93,7 +91,6 @@ class Im2Col(TileOp):
     stride: int = 1
     dilation: int = 1
     pad: int = 0
-    eviction_policy: str | None = None
 
 
 @tile_operator("tl.fill")

@@ -83,9 +83,12 @@ def copy(
     of fixed size: the rest of the tile is zero, or is not written.
 
     Args:
+        src, dst: the regions, as above.
         coalesced_width: elements of one vector access.
         disable_tma: do not use the tensor memory accelerator.
-        eviction_policy: ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``.
+        eviction_policy: how long L2 keeps what TMA moved: ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``.
+        prefer_instruction: any name but ``"tma"`` is the same as ``disable_tma``.
+        annotations: has no effect; a value warns.
         loop_layout: a ``T.Fragment`` that distributes the elements over the threads.
 
     Raises:
@@ -110,7 +113,17 @@ def copy(
 def async_copy(
     src: Any, dst: Any, *, coalesced_width: int | None = None, annotations: Any = None, loop_layout: Any = None
 ) -> None:
-    """A copy from global to shared memory that is complete after ``T.ptx_wait_group``; on the CPU, at once."""
+    """A copy from global to shared memory that is complete after ``T.ptx_wait_group``; on the CPU, at once.
+
+    Args:
+        src: a region of global memory, as for :func:`copy`.
+        dst: a region of shared memory.
+        coalesced_width, loop_layout: as for :func:`copy`.
+        annotations: has no effect; a value warns.
+
+    Raises:
+        CopyShapeError: the extents differ (axes of length one aside).
+    """
     ignored("T.async_copy", annotations=annotations)
     source, target = _pair(src, dst, "T.async_copy")
     layout = None if loop_layout is None else loop_layout.to_text()
@@ -132,22 +145,36 @@ def tma_copy(
     """A copy by the tensor memory accelerator.
 
     Args:
+        src, dst: regions as for :func:`copy`, one in global and one in shared memory.
         barrier: the mbarrier (an element of ``T.alloc_barrier``) that a load to shared memory completes on; a store from
             shared memory is complete after ``T.tma_store_wait``.
         cluster_mask: blocks of the cluster that receive the tile.
-        leader_scope_threads: threads that share one issuing leader.
+        leader_scope_threads: has no effect; a value warns.
+        eviction_policy: as for :func:`copy`.
+        annotations: has no effect; a value warns.
+
+    Raises:
+        CopyShapeError: the extents differ (axes of length one aside).
     """
-    ignored("T.tma_copy", annotations=annotations)
+    ignored("T.tma_copy", leader_scope_threads=leader_scope_threads, annotations=annotations)
     source, target = _pair(src, dst, "T.tma_copy")
     signal = None if barrier is None else as_region(barrier, "T.tma_copy")
     require_kernel("T.tma_copy").perform(
-        Copy(source, target, signal, kind="tma", cluster_mask=cluster_mask, leader_scope_threads=leader_scope_threads,
-             eviction_policy=eviction_policy)
-    )  # fmt: skip
+        Copy(source, target, signal, kind="tma", cluster_mask=cluster_mask, eviction_policy=eviction_policy)
+    )
 
 
 def transpose(src: Any, dst: Any, annotations: Any = None) -> None:
-    """``dst[..., j, i] = src[..., i, j]``: the last two axes of a tile exchanged."""
+    """``dst[..., j, i] = src[..., i, j]``: the last two axes of a tile exchanged.
+
+    Args:
+        src: a tile of shape (…, M, N), in any memory.
+        dst: a tile of shape (…, N, M).
+        annotations: has no effect; a value warns.
+
+    Raises:
+        CopyShapeError: the shapes do not fit.
+    """
     ignored("T.transpose", annotations=annotations)
     require_kernel("T.transpose").perform(Transpose(as_region(src, "T.transpose"), as_region(dst, "T.transpose")))
 
@@ -171,15 +198,22 @@ def c2d_im2col(
     ``c_step * columns``. Pixels in the padding are zero.
 
     Args:
-        kernel, stride, dilation, pad: of the square convolution.
+        img: the image, a tensor of shape (N, H, W, C) in global memory.
+        col: the tile, (rows, columns) in shared memory or a fragment.
+        nhw_step, c_step: the tile's place in the matrix, counted in tiles.
+        kernel, stride, dilation, pad: of the square convolution, in pixels.
+        eviction_policy, annotations: have no effect; a value warns.
+
+    Raises:
+        CompileError: ``img`` has not four axes, or ``col`` not two.
     """
-    ignored("T.c2d_im2col", annotations=annotations)
+    ignored("T.c2d_im2col", eviction_policy=eviction_policy, annotations=annotations)
     image, tile = as_region(img, "T.c2d_im2col"), as_region(col, "T.c2d_im2col")
     if len(image.extents) != 4 or len(tile.shape) != 2:
         raise CompileError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
     require_kernel("T.c2d_im2col").perform(
         Im2Col(image, tile, as_expr(nhw_step), as_expr(c_step), kernel=int(kernel), stride=int(stride),
-               dilation=int(dilation), pad=int(pad), eviction_policy=eviction_policy)
+               dilation=int(dilation), pad=int(pad))
     )  # fmt: skip
 
 
@@ -192,7 +226,13 @@ def _fill(what: str, buffer: Any, value: Any) -> None:
 
 
 def fill(buffer: Any, value: Any, annotations: Any = None) -> None:
-    """Sets every element of a buffer or slice to ``value``."""
+    """Sets every element of a buffer or slice to ``value``.
+
+    Args:
+        buffer: a region of any memory.
+        value: a scalar; converted to the type of the elements.
+        annotations: has no effect; a value warns.
+    """
     ignored("T.fill", annotations=annotations)
     _fill("T.fill", buffer, value)
 

@@ -50,12 +50,14 @@ def gemm(
     Args:
         A: (M, K), or (K, M) with ``transpose_A``.
         B: (K, N), or (N, K) with ``transpose_B``.
+        transpose_A, transpose_B: whether the operand is stored with its axes exchanged.
         C: (M, N); its element type is the accumulator's (float32 for float16, bfloat16 and float8; int32 for int8).
         policy: how the warps share C.
         clear_accum: start from zero instead of C's old value; a Python bool or a run-time condition.
         k_pack: K steps packed in one instruction on targets that know it, 1 or 2.
         wg_wait: warp-group products that may stay in flight; 0 completes the statement.
         mbar: barrier of the fifth-generation tensor cores.
+        annotations: has no effect; a value warns.
 
     Raises:
         GemmShapeError, GemmDtypeError: the operands do not fit.
@@ -77,7 +79,15 @@ def wgmma_gemm(
     clear_accum: Any = False,
     annotations: Any = None,
 ) -> None:
-    """Like :func:`gemm`, by warp-group instructions that stay in flight until ``T.wait_wgmma`` (sm_90a)."""
+    """Like :func:`gemm`, by warp-group instructions that stay in flight until ``T.wait_wgmma`` (sm_90a).
+
+    Args:
+        A, B, C, transpose_A, transpose_B, policy, clear_accum: as for :func:`gemm`; B is in shared memory, C a fragment.
+        annotations: has no effect; a value warns.
+
+    Raises:
+        GemmShapeError, GemmDtypeError: the operands do not fit.
+    """
     ignored("T.wgmma_gemm", annotations=annotations)
     _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "wgmma", -1)
 
@@ -95,7 +105,17 @@ def tcgen05_gemm(
     use_2cta: bool = False,
     annotations: Any = None,
 ) -> None:
-    """Like :func:`gemm`, by fifth-generation tensor cores; ``mbar`` is signalled when the product is complete (sm_100a)."""
+    """Like :func:`gemm`, by fifth-generation tensor cores; ``mbar`` is signalled when the product is complete (sm_100a).
+
+    Args:
+        A, B, C, transpose_A, transpose_B, policy, clear_accum: as for :func:`gemm`; C is in tensor memory.
+        mbar: an element of ``T.alloc_barrier``.
+        use_2cta: has no effect; True warns.
+        annotations: has no effect; a value warns.
+
+    Raises:
+        GemmShapeError, GemmDtypeError: the operands do not fit.
+    """
     ignored("T.tcgen05_gemm", use_2cta=use_2cta, annotations=annotations)
     _emit_product(A, B, C, transpose_A, transpose_B, policy, clear_accum, "tcgen05", -1, mbar)
 
@@ -120,6 +140,13 @@ def gemm_sp(
         E: metadata, (M, K / 4 / groups a word): four bits for each group of four, the positions of its kept elements, ascending;
             groups from the low bits of a word up. Of float32, one of two elements is kept: 0b0100 the first, 0b1110 the second.
         B, C: as in :func:`gemm`.
+        transpose_A, transpose_E, transpose_B: whether the operand (of A and E, both its kept elements and its metadata) is
+            stored with its axes exchanged.
+        policy, clear_accum, wg_wait: as in :func:`gemm`.
+        annotations: has no effect; a value warns.
+
+    Raises:
+        GemmShapeError, GemmDtypeError: the operands do not fit.
     """
     ignored("T.gemm_sp", annotations=annotations)
     require_kernel("T.gemm_sp").perform(

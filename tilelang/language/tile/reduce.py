@@ -45,10 +45,16 @@ def _scanned_axis(what: str, dim: int, source: Region) -> int:
 
 
 def reduce(buffer: Any, out: Any, reduce_type: str, dim: int, clear: bool, batch: int = 1, nan_propagate: bool = False) -> None:
-    """Reduces one axis of a tile; see :func:`reduce_sum` and its like.
+    """Reduces one axis of a tile by a reduction that is given by name.
 
     Args:
+        buffer, out, dim, clear, nan_propagate: as for :func:`reduce_sum` and its like.
         reduce_type: ``"sum"``, ``"max"``, ``"min"``, ``"abssum"``, ``"absmax"``, ``"bitand"``, ``"bitor"`` or ``"bitxor"``.
+        batch: has no effect; a value but 1 warns.
+
+    Raises:
+        ReduceShapeError: the shapes do not fit.
+        CompileError: another ``reduce_type``.
     """
     ignored("T.reduce", batch=unless(1, batch))
     if reduce_type not in REDUCE_KINDS:
@@ -81,6 +87,7 @@ def _reducer(kind: str, meaning: str) -> Any:
         dim: the axis; negative counts from the end. Of a slice, axes that an index names count where ``out`` has them too.
         clear: start afresh; otherwise the old value of ``out`` takes part.
         nan_propagate: for max and min, whether a NaN wins (it is ignored otherwise).
+        batch, annotations: have no effect; a value warns.
 
     Raises:
         ReduceShapeError: the shapes do not fit.
@@ -106,12 +113,32 @@ def _scan(kind: str, src: Any, dst: Any, dim: int, reverse: bool) -> None:
 
 
 def cumsum(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
-    """Inclusive running sums along ``dim``, from the end with ``reverse``; into ``src`` itself without ``dst``."""
+    """Inclusive running sums along an axis: ``dst[i] = src[0] + … + src[i]``.
+
+    Args:
+        src: a tile in shared memory or a fragment.
+        dst: a tile of the same shape; ``src`` itself without.
+        dim: the axis; negative counts from the end.
+        reverse: sum from the end: ``dst[i] = src[i] + … + src[-1]``.
+        annotations: has no effect; a value warns.
+
+    Raises:
+        ReduceShapeError: the shapes differ.
+        CompileError: ``dim`` is no axis of ``src``.
+    """
     ignored("T.cumsum", annotations=annotations)
     _scan("sum", src, dst, dim, reverse)
 
 
 def cummax(src: Any, dst: Any = None, dim: int = 0, reverse: bool = False, annotations: Any = None) -> None:
-    """Inclusive running maxima along ``dim``, from the end with ``reverse``; into ``src`` itself without ``dst``."""
+    """Inclusive running maxima along an axis: ``dst[i] = max(src[0], …, src[i])``.
+
+    Args:
+        src, dst, dim, reverse, annotations: as for :func:`cumsum`.
+
+    Raises:
+        ReduceShapeError: the shapes differ.
+        CompileError: ``dim`` is no axis of ``src``.
+    """
     ignored("T.cummax", annotations=annotations)
     _scan("max", src, dst, dim, reverse)

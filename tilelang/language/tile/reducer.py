@@ -1,4 +1,4 @@
-"""Reducers: sums (and their like) that every thread adds to, made whole once by ``T.finalize_reducer``.
+"""Reducers: accumulators that every thread adds to; ``T.finalize_reducer`` combines the threads' parts once.
 
 total = T.alloc_reducer((rows,), "float32", op="sum")
 T.reducer_init(total)
@@ -35,7 +35,7 @@ def _highest(dtype: DType) -> Any:
 
 
 OPERATIONS: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[DType], Any]]] = {
-    # name -> (what combines two values, the value that changes nothing)
+    # name -> (what combines two values, its identity)
     "sum": (operator.add, lambda dtype: 0),
     "max": (math.max, _lowest),
     "min": (math.min, _highest),
@@ -53,11 +53,11 @@ def _operation(what: str, buffer: Any) -> str:
 
 
 def reducer_init(reducer: Any, value: Any = None) -> None:
-    """Begins a reduction: nothing is in the reducer.
+    """Begins a reduction: sets the reducer to the identity of its operation.
 
     Args:
         reducer: a buffer from ``T.alloc_reducer``.
-        value: what counts once, beside the updates; nothing by default.
+        value: an initial value that takes part in the result once; the identity by default.
     """
     operation = _operation("T.reducer_init", reducer)
     builder, dtype = require_kernel("T.reducer_init"), canonical(str(reducer.dtype))
@@ -77,11 +77,12 @@ def reducer_update(dst: Any, value: Any) -> None:
 
 
 def finalize_reducer(reducer: Any, dst: Any = None, batch: int = 1, annotations: Any = None) -> None:
-    """Combines what each thread accumulated in a reducer; then every element holds the whole result.
+    """Combines what each thread accumulated in a reducer; afterwards every thread reads the complete result.
 
     Args:
         reducer: a buffer from ``T.alloc_reducer``.
         dst: a tile to put the result into.
+        batch, annotations: have no effect; a value warns.
 
     Raises:
         CompileError: no reducer; or one with a value of its own (``T.reducer_init``), and no ``dst``.
