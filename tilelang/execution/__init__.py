@@ -1,7 +1,7 @@
 """Execution backends: each turns a compiled artifact into something that can be called.
 
 A backend is one module of this package and one row of :data:`tilelang.execution.registry.BACKENDS`. It never compiles a tile
-program. Arguments are checked alike in all of them: :mod:`tilelang.execution.arguments` says what is allowed.
+program. All of them accept the same arguments: :mod:`tilelang.execution.arguments` is the reference.
 """
 
 from tilelang.execution.executor import Executor

@@ -1,8 +1,8 @@
 """The reference check of call arguments, with the message for each possible mistake.
 
-Backends check arguments in whatever way is fastest. When their check refuses a call, :func:`prepare` looks again, slowly,
-and either raises the error that names the parameter, what was expected and what came, or returns the arguments in the form
-that every fast check accepts (keywords in place, other array types as tensors).
+Backends check arguments in whatever way is fastest. When their check refuses a call, :func:`prepare` checks again, slowly, and
+either raises the error that names the parameter, what was expected and what was given, or returns the arguments in the form that
+every fast check accepts (keywords in place, other array types as tensors).
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from tilelang.storage import storage_shape
 
 def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The inputs in order, each as the backends take it.
+
+    Args:
+        signature: the kernel's calling convention.
+        args: positional arguments of the call.
+        kwargs: its keyword arguments.
 
     Raises:
         ArgumentError: something about the call is wrong; the message names the parameter.
@@ -102,7 +107,7 @@ def _tensor(place: _Place, value: Any) -> Any:
 
 
 def _stand_in(signature: CallSignature, param: KernelParam, known: Mapping[str, int], device: Any) -> Any:
-    """A tensor for an argument that is None, which the kernel does not touch.
+    """A tensor of the declared rank for an argument that is None, which the kernel does not access.
 
     Sizes that no other argument gives are 0, unless several arguments could have given one that the kernel uses.
     """

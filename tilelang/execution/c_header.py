@@ -57,6 +57,9 @@ def header_text(artifact: KernelArtifact, plain: bool, packed: bool) -> str:
         artifact: the kernel.
         plain: whether the library has the plain entry.
         packed: whether it has tvm-ffi's.
+
+    Returns:
+        C11 and C++ text, with a comment that says what each argument is.
     """
     names = list(_names(artifact))
     parameters = ", ".join(f"{_TYPES[kind]} {name}" for kind, name in zip(entry_kinds(artifact), names))

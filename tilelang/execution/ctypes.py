@@ -20,7 +20,16 @@ def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
 
 
 def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
-    """The call of a CUDA kernel."""
+    """The call of a CUDA kernel.
+
+    Args:
+        artifact: the kernel.
+        directory: where its files are.
+        place: the device or the simulator.
+
+    Raises:
+        ExecutionError: the host cannot be loaded, or the device does not take the code.
+    """
     from tilelang.execution.runtime import bound_library
 
     library, keep = bound_library(artifact, directory / FILE, place.device)

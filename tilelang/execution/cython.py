@@ -1,7 +1,7 @@
 """Backend ``cython``: the C entry point of ``kernel_lib.so``, called through a compiled adapter.
 
 The adapter (``src/cython``) reads tensors through DLPack's exchange table, checks them against a plan in C++, and calls the
-entry; this module writes the plan down.
+entry; this module makes the plan.
 """
 
 from __future__ import annotations
@@ -59,7 +59,16 @@ def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
 
 
 def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
-    """The call of a CUDA kernel; errors as those of :func:`on_cpu`."""
+    """The call of a CUDA kernel.
+
+    Args:
+        artifact: the kernel.
+        directory: where its files are.
+        place: the device or the simulator.
+
+    Raises:
+        ExecutionError: as :func:`on_cpu`; or the device does not take the code.
+    """
     from tilelang.execution.runtime import bound_library
 
     library, keep = bound_library(artifact, directory / FILE, place.device)
@@ -82,7 +91,10 @@ def adapted_call(
         library: the library with its entry.
         on_stream: pass torch's current stream.
         surroundings: how outputs are made, and what else may be tried.
-        keep: what must live as long as the call.
+        keep: objects that must live as long as the call.
+
+    Returns:
+        The function that a user's call runs.
     """
     module = adapter()
     plan = _plan(module, signature, artifact)

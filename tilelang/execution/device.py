@@ -41,7 +41,13 @@ Build = Callable[[Place], Callable[..., Any]]
 
 
 def device_call(artifact: KernelArtifact, directory: Path, on_device: Callable[..., Any]) -> Callable[..., Any]:
-    """A call of what a backend's ``on_device`` makes of an artifact's files for the device in force."""
+    """The call of a CUDA artifact, for the device that is in force when it is first called.
+
+    Args:
+        artifact: the kernel.
+        directory: where its files are.
+        on_device: the backend's, which loads them for a :class:`Place`.
+    """
     build = partial(on_device, artifact, directory)
     simulate = _once(lambda: _on_simulator(artifact, directory, build))
     if _gpu_is_there():

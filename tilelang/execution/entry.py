@@ -56,7 +56,16 @@ def entry_call(
     stream: Callable[[int], int] | None = None,
     surroundings: Surroundings = PLAIN,
 ) -> Callable[..., Any]:
-    """A checked call of a library's entry; see :func:`~tilelang.execution.wrapper.pointer_call`."""
+    """A checked call of a library's entry.
+
+    Args:
+        artifact: the kernel, whose name is that of the entry.
+        library: the loaded library.
+        signature, stream, surroundings: as for :func:`~tilelang.execution.wrapper.pointer_call`.
+
+    Returns:
+        The function that a user's call runs; it keeps the library loaded.
+    """
     entry = getattr(library, entry_name(artifact))
     entry.argtypes = [_TYPES[kind] for kind in entry_kinds(artifact)]
     entry.restype = ctypes.c_int32

@@ -1,4 +1,4 @@
-"""Native libraries that kernels stand on, found without importing the packages that hold them."""
+"""Native libraries that kernels depend on, found without importing the packages that hold them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,13 @@ def open_tvm_runtime() -> None:
 
 
 def not_loaded(artifact: KernelArtifact, path: Path, error: BaseException) -> ExecutionError:
-    """The error of a kernel's library that the loader refuses."""
+    """The error of a kernel's library that the loader refuses.
+
+    Args:
+        artifact: the kernel.
+        path: of the library.
+        error: the loader's; an undefined symbol in its text gets a hint.
+    """
     missing = _UNDEFINED.search(str(error))
     if missing:
         return ExecutionError(
@@ -56,7 +62,7 @@ def is_device_artifact(artifact: KernelArtifact) -> bool:
 
 
 def open_private_library(artifact: KernelArtifact, path: Path) -> ctypes.CDLL:
-    """A library from a copy of its own: one that is bound to its device keeps that in variables, which no other load may share.
+    """Loads a copy of a library: its global variables hold the device that it is bound to, and must not be shared between loads.
 
     Raises:
         ExecutionError: it cannot be loaded.

@@ -37,6 +37,11 @@ _FORMATS = {
 def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
     """The call of a CUDA kernel.
 
+    Args:
+        artifact: the kernel.
+        directory: where its files are.
+        place: the device or the simulator.
+
     Raises:
         ExecutionError: the host cannot be read; or the device is not there, or does not take the code.
     """
@@ -94,14 +99,30 @@ class RuntimeLauncher:
         self, kernel: int, grid: Sequence[int], block: Sequence[int], cluster: Sequence[int], shared_bytes: int,
         args: Sequence[Any], stream: int,
     ) -> None:  # fmt: skip
-        """Launches kernel number ``kernel`` with ``args`` in the types of its record."""
+        """Launches a kernel.
+
+        Args:
+            kernel: its number in the artifact.
+            grid, block, cluster: extents along x, y and z.
+            shared_bytes: dynamic shared memory of a block.
+            args: values, converted to the types of the kernel's record.
+            stream: address of a stream, which the simulator ignores.
+        """
         record = self._launches[kernel]
         values = b"".join(encoded(value, dtype) for value, dtype in zip(args, record.arg_dtypes))
         sizes = [*grid, *block, *cluster, shared_bytes, _flags(record)]
         self._launch(self._kernels.handle, kernel, sizes, stream, values)
 
     def encode_tensor_map(self, kernel: int, index: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
-        """The 128 bytes of a kernel's tensor map number ``index``."""
+        """The 128 bytes of a kernel's tensor map number ``index``.
+
+        Args:
+            kernel: number of the kernel in the artifact.
+            index: number of the map among the kernel's.
+            base: address of the tensor.
+            shape: its sizes, innermost axis first.
+            strides: its strides in bytes, without the innermost one.
+        """
         return bytes(self._encode(self._kernels.handle, kernel, index, base, list(shape), list(strides)))
 
 
@@ -130,7 +151,18 @@ class DriverLauncher:
         self, kernel: int, grid: Sequence[int], block: Sequence[int], cluster: Sequence[int], shared_bytes: int,
         args: Sequence[Any], stream: int,
     ) -> None:  # fmt: skip
-        """Launches kernel number ``kernel`` on ``stream``."""
+        """Launches a kernel.
+
+        Args:
+            kernel: its number in the artifact.
+            grid, block, cluster: extents along x, y and z.
+            shared_bytes: dynamic shared memory of a block.
+            args: values, converted to the types of the kernel's record.
+            stream: address of a CUDA stream; 0 is the default one.
+
+        Raises:
+            ExecutionError: the driver refuses the launch.
+        """
         if 0 in grid:
             return
         record = self._artifact.launches[kernel]
@@ -148,7 +180,18 @@ class DriverLauncher:
         self._check(launched, f"cannot launch {record.symbol}")
 
     def encode_tensor_map(self, kernel: int, index: int, base: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
-        """The 128 bytes of a kernel's tensor map number ``index``."""
+        """The 128 bytes of a kernel's tensor map number ``index``.
+
+        Args:
+            kernel: number of the kernel in the artifact.
+            index: number of the map among the kernel's.
+            base: address of the tensor.
+            shape: its sizes, innermost axis first.
+            strides: its strides in bytes, without the innermost one.
+
+        Raises:
+            ExecutionError: the driver refuses the map.
+        """
         data_type, interleave, swizzle, l2_promotion, fill, box, element_strides = self._maps[kernel, index]
         room = ctypes.create_string_buffer(tensor_maps.BYTES + tensor_maps.ALIGNMENT)
         place = -(-ctypes.addressof(room) // tensor_maps.ALIGNMENT) * tensor_maps.ALIGNMENT

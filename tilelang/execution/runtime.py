@@ -67,7 +67,12 @@ class LoadedKernels:
 
 
 def bound_library(artifact: KernelArtifact, path: Path, device: str) -> tuple[ctypes.CDLL, tuple[Any, ...]]:
-    """The generated host of an artifact, bound to its kernels on a device; and what must live as long as it is called.
+    """The generated host of an artifact, bound to its kernels on a device; and the objects that must outlive its calls.
+
+    Args:
+        artifact: the kernel.
+        path: of the host's library.
+        device: ``"cuda"`` or ``"simulator"``.
 
     Raises:
         ExecutionError: the host cannot be loaded; as :class:`LoadedKernels`.

@@ -47,6 +47,9 @@ def simulated(call: Callable[..., Any], names: Iterable[str], sources: Any = Non
         call: what is called.
         names: those of its arguments.
         sources: the texts of its kernels, a :class:`~tilelang.simulator.sources.KernelSources`; reports name their lines.
+
+    Returns:
+        A function of the same arguments; it raises what the simulator's checks find.
     """
     names = tuple(names)
 

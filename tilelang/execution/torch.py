@@ -42,7 +42,16 @@ def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
 
 
 def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
-    """The call of a CUDA kernel; registers its operator."""
+    """The call of a CUDA kernel; registers its operator.
+
+    Args:
+        artifact: the kernel.
+        directory: where its files are.
+        place: the device or the simulator.
+
+    Raises:
+        ExecutionError: the host cannot be loaded, or the device does not take the code.
+    """
     from tilelang.execution.runtime import bound_library
 
     library, keep = bound_library(artifact, directory / FILE, place.device)
@@ -64,9 +73,12 @@ def operator_call(
         artifact: the kernel.
         signature: how it is called.
         run: the implementation: inputs to outputs.
-        directory: where the library behind it lies, whose content names the operator.
-        keep: what must live as long as the operator.
+        directory: where the kernel's library is; a digest of it is a part of the operator's name.
+        keep: objects that must live as long as the operator.
         surroundings: what else may be tried.
+
+    Returns:
+        The function that a user's call runs.
     """
     code = directory / FILE
     return _registered(artifact, signature, run, code.read_bytes() if code.is_file() else b"", keep, surroundings)

@@ -1,6 +1,6 @@
 """Calls inside of functions that ``torch.compile`` traces: whatever a kernel's backend is, the graph gets an operator of torch.
 
-The operator is registered when a tracer first meets the kernel; a kernel that none meets pays one question a call.
+The operator is registered when a tracer first reaches the kernel; outside of tracing a call costs one more check.
 """
 
 from __future__ import annotations

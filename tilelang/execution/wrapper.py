@@ -47,7 +47,13 @@ PLAIN = Surroundings()
 
 
 def packed_call(signature: CallSignature, native: Callable[..., Any], surroundings: Surroundings = PLAIN) -> Callable[..., Any]:
-    """A call of ``native(*tensors and scalars in parameter order)``, which raises where a tensor does not fit."""
+    """A call of ``native(*tensors and scalars in parameter order)``, which raises where a tensor does not fit.
+
+    Args:
+        signature: how the kernel is called.
+        native: the entry, which checks its tensors.
+        surroundings: how outputs are made, and what else may be tried.
+    """
     return _build(signature, _Text(signature).packed(), {"native": native}, surroundings)
 
 
@@ -65,6 +71,7 @@ def pointer_call(
         native: the entry.
         failure: the message for an entry's non-zero result.
         stream: device index -> address of the stream to launch on; None for kernels without one (0 is passed).
+        surroundings: how outputs are made, and what else may be tried.
     """
     text = _Text(signature).pointers(with_stream=stream is not None)
     return _build(signature, text, {"native": native, "failure": failure, "stream_of": stream}, surroundings)
@@ -104,10 +111,17 @@ def slow_path(
     refusals: type[Exception] = Refused,
     elsewhere: Callable[[tuple[Any, ...], dict[Any, Any]], Callable[[], Any] | None] | None = None,
 ) -> Callable[..., Any]:
-    """What a fast call does with arguments that it refuses, and with an error from the kernel.
+    """The slow path of a call: for arguments that the fast path refuses, and for errors of the kernel.
 
-    The result takes ``(args, kwargs, error)``; it raises what is wrong with the arguments, or the kernel's own failure, or
-    calls ``again`` with the arguments in plain form. ``refusals`` is what the fast call raises where it refuses.
+    Args:
+        signature: how the kernel is called.
+        again: the call that gets the arguments in plain form, where nothing is wrong with them.
+        refusals: what the fast path raises where it refuses.
+        elsewhere: see :class:`Surroundings`.
+
+    Returns:
+        A function of ``(args, kwargs, error)``: it raises what is wrong with the arguments or the kernel's own failure, or
+        gives the result of the second attempt.
     """
 
     def slow(args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Any:
@@ -123,7 +137,7 @@ def slow_path(
 
 
 def give_up(signature: CallSignature) -> Callable[..., Any]:
-    """The same for the second attempt: whatever still fails is the kernel's failure."""
+    """The slow path of the second attempt: whatever still fails is the kernel's failure."""
 
     def slow(_args: tuple[Any, ...], _kwargs: dict[str, Any], error: Exception) -> Any:
         raise _failed(signature, error)

@@ -1,7 +1,7 @@
 """Reading and writing elements from many lanes at once, with the checks: bounds, initialisation, races.
 
-A position is one number where all lanes access the same element, or an array over the lanes; so is a value. What no lane that
-takes part in the statement asks for is neither read nor checked.
+A position is one number where all lanes access the same element, or an array over the lanes; so is a value. Only the elements of
+active lanes are read and checked.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ def locate(x: Any, view: View, indices: Sequence[Any]) -> tuple[Any, Mask]:
     """The flat position of an element, and whether it lies inside; positions outside are replaced by 0.
 
     An index that leaves a tile is a finding, one that leaves a tensor is not.
+
+    Args:
+        x: the state.
+        view: the buffer.
+        indices: one an axis, numbers or arrays over the lanes.
     """
     at: Any = view.base
     inside: Mask = True
@@ -74,7 +79,14 @@ def row_of(x: Any, storage: Storage) -> Any:
 
 
 def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> Any:
-    """The values of elements; reads outside of a tensor give its safe value."""
+    """The values of elements; reads outside of a tensor give its safe value.
+
+    Args:
+        x: the state.
+        view: the buffer.
+        indices: one an axis, numbers or arrays over the lanes.
+        tracked: whether writes of other lanes may race with the read.
+    """
     at, inside = locate(x, view, indices)
     storage = view.storage
     if inside is False:
@@ -95,7 +107,7 @@ def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> A
 
 
 def _those(x: Any, at: Any, active: Mask) -> np.ndarray:
-    """The positions of the lanes that take part, as an array."""
+    """The positions of the active lanes, as an array."""
     if active is True:
         return np.atleast_1d(at)
     return np.broadcast_to(at, (x.lanes,))[active]
@@ -106,7 +118,15 @@ def _outside_value(view: View) -> Any:
 
 
 def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
-    """A finding where an element of those positions holds no value."""
+    """A finding where an element of those positions holds no value.
+
+    Args:
+        x: the state, which gets the finding.
+        view: the buffer.
+        row: of the storage, for each lane.
+        at: flat positions.
+        active: the lanes that read.
+    """
     if view.cells == 1:
         known = view.storage.written[row, at]
     else:
@@ -123,7 +143,11 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
 
 
 def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
-    """A finding where an element is still to be written by an asynchronous copy or product."""
+    """A finding where an element is still to be written by an asynchronous copy or product.
+
+    Args:
+        x, view, row, at, active: as for :func:`check_written`.
+    """
     waiting = view.storage.pending[row, at if view.cells == 1 else at * view.cells]
     waiting = waiting if active is True else active & waiting
     if np.any(waiting):
@@ -131,7 +155,13 @@ def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
 
 
 def element_text(view: View, at: Any, chosen: Any) -> str:
-    """The name of the first chosen element."""
+    """The name of the first chosen element, such as ``tile[3, 5]``.
+
+    Args:
+        view: the buffer.
+        at: flat positions.
+        chosen: a bool for each of them; True for all.
+    """
     chosen = np.asarray(chosen)
     flat = int(np.asarray(at).flat[0]) if not np.ndim(at) else int(np.broadcast_to(at, chosen.shape).flat[int(np.argmax(chosen))])
     flat -= view.base
@@ -147,7 +177,14 @@ def _cells(view: View, at: Any) -> Any:
 
 
 def store(x: Any, view: View, indices: Sequence[Any], value: Any) -> None:
-    """Stores one element for each active lane; stores outside of a tensor are dropped."""
+    """Stores one element for each active lane; stores outside of a tensor are dropped.
+
+    Args:
+        x: the state.
+        view: the buffer.
+        indices: one an axis, numbers or arrays over the lanes.
+        value: in the buffer's element type, a number or an array over the lanes.
+    """
     at, inside = locate(x, view, indices)
     if inside is False:
         return
@@ -186,13 +223,24 @@ def _note_write(x: Any, view: View, at: np.ndarray, value: Any) -> None:
 
 
 def spread(x: Any, at: Any, value: Any, active: Mask) -> tuple[Any, Any, Mask]:
-    """Positions and values as arrays over the lanes."""
+    """Positions, values and mask as arrays over the lanes.
+
+    Args:
+        x: the state, which knows how many lanes there are.
+        at, value, active: each an array, or one number for all lanes.
+    """
     shape = (x.lanes,)
     return np.broadcast_to(at, shape), np.broadcast_to(value, shape), active
 
 
 def mark_written(view: View, row: Any, at: Any) -> None:
-    """Notes that elements hold values."""
+    """Notes that elements hold values.
+
+    Args:
+        view: the buffer.
+        row: of the storage, for each position.
+        at: flat positions.
+    """
     storage = view.storage
     for record in (storage.written, storage.touched):
         if record is None:

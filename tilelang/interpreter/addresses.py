@@ -15,7 +15,14 @@ from tilelang.interpreter.state import Lanes
 
 
 def tensor_at(c: Compiler, stmt: Any, kind: Element, shape: list[Any], strides: list[Any]) -> Step:
-    """The step that declares a tensor at an address; the memory there is the caller's."""
+    """The step that declares a tensor at an address; the memory there is the caller's.
+
+    Args:
+        c: the compiler.
+        stmt: the declaration, whose data is the address.
+        kind: type of the elements.
+        shape, strides: each entry a number or a function of the state; no strides for a compact tensor.
+    """
     slot, name, address = c.view(stmt.buffer), str(stmt.buffer.name), compiled(c, stmt.data)
 
     def run(x: Lanes) -> bool:

@@ -60,13 +60,23 @@ def _smallest(kind: Element, a: Any, b: Any) -> Any:
 
 
 def shift_left(kind: Element, a: Any, b: Any) -> Any:
-    """All bits leave where the count is negative, or the width or more."""
+    """``a << b``; 0 where ``b`` is negative, or the width or more.
+
+    Args:
+        kind: element type of ``a`` and of the result.
+        a, b: numbers, or arrays over the lanes.
+    """
     inside = (b >= 0) & (b < kind.bits)
     return wrapped(np.where(inside, np.left_shift(a, np.where(inside, b, 0).astype(kind.value)), np.zeros_like(a))[()], kind)
 
 
 def shift_right(kind: Element, a: Any, b: Any) -> Any:
-    """Shifts by the width or more give 0, and -1 for negative numbers."""
+    """``a >> b``; where ``b`` is the width or more, 0, or -1 of a negative number.
+
+    Args:
+        kind: element type of ``a`` and of the result.
+        a, b: numbers, or arrays over the lanes.
+    """
     inside = (b >= 0) & (b < kind.bits)
     count = np.where(inside, b, 0).astype(kind.value)
     beyond = np.where(np.less(a, 0), -1, 0).astype(kind.value) if kind.kind == "int" else np.zeros_like(a)

@@ -1,7 +1,7 @@
 """Copies and products that the program itself waits for.
 
-What they write appears as late as the program allows: at the wait that guarantees it. Until then their destination is *pending*,
-and an access to it is a finding. Each queue of groups belongs to the threads that committed them.
+Their writes take effect as late as the program allows: at the wait that guarantees them. Until then their destination is
+*pending*, and an access to it is a finding. Each queue of groups belongs to the threads that committed them.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ class Queue:
         self.groups: list[tuple[Any, list[Callable[[], None]]]] = []
 
     def start(self, x: Lanes, complete: Callable[[], None]) -> None:
-        """Adds work of the lanes that take part."""
+        """Adds work of the active lanes."""
         self.open.append((x.mask, complete))
 
     def commit(self, x: Lanes) -> None:
-        """Closes the group of the lanes that take part."""
+        """Closes the group of the active lanes."""
         mine = [work for mask, work in self.open if _within(mask, x.mask)]
         self.open = [(mask, work) for mask, work in self.open if not _within(mask, x.mask)]
         self.groups.append((x.mask, mine))
 
     def wait(self, x: Lanes, left: int) -> None:
-        """Completes all but the last ``left`` groups of the lanes that take part."""
+        """Completes all but the last ``left`` groups of the active lanes."""
         mine = [group for group in self.groups if _within(group[0], x.mask)]
         for group in mine[: max(0, len(mine) - left)]:
             for complete in group[1]:
@@ -62,7 +62,13 @@ def _within(threads: Any, others: Any) -> bool:
 
 
 def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:
-    """Marks elements as pending; returns the function that removes the marks."""
+    """Marks elements as pending; returns the function that removes the marks.
+
+    Args:
+        view: the buffer.
+        row: of the storage.
+        at: flat positions.
+    """
     storage = view.storage
     if storage.pending is None:
         storage.pending = np.zeros((storage.data.shape[0], storage.data.shape[1] * 8 // storage.cell_bits), bool)
@@ -96,7 +102,13 @@ def _deferred(x: Lanes, dst: Box, value: np.ndarray) -> Callable[[], None]:
 
 
 def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Callable[[Lanes], Box]) -> Effect:
-    """``T.async_copy`` and ``T.tma_copy``."""
+    """The effect of ``T.async_copy`` and ``T.tma_copy``.
+
+    Args:
+        c: the compiler.
+        record: the operator.
+        source, target: give the two boxes in a state.
+    """
     from tilelang.interpreter.operators.copy import moved
 
     barrier = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, _index(record.barrier)))
@@ -247,7 +259,13 @@ def _arrive_with_copies(c: Compiler, call: Any) -> Evaluate:
 def product_started(c: Compiler, record: Any, effect: Effect, target: Callable[[Lanes], Box]) -> Effect:
     """``T.wgmma_gemm``, ``T.gemm(wg_wait=)`` (complete at ``T.wait_wgmma``) and ``T.tcgen05_gemm`` (complete at its barrier).
 
-    Products follow each other in order: the sum is computed at once, and only threads may not look at it yet.
+    Products are executed in order, so the sum is computed at once; until the wait, an access of a thread to it is a finding.
+
+    Args:
+        c: the compiler.
+        record: the operator.
+        effect: computes the product.
+        target: gives the accumulator's box in a state.
     """
     signal = None if record.barrier is None else (c.view(record.barrier.buffer), compiled(c, _index(record.barrier)))
 
@@ -376,7 +394,7 @@ def _tma_store(c: Compiler, call: Any) -> Evaluate:
 
 
 def _single(x: Lanes, value: Any) -> int:
-    """The number that the lanes that take part have; of several, the first one's."""
+    """The value of the active lanes; where they differ, that of the first one."""
     return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
 
 

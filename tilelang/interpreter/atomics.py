@@ -27,9 +27,14 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
     """Updates elements at flat positions one after the other; returns their old values on request.
 
     Args:
+        x: the state.
+        view: the buffer.
         at, value: arrays of one length.
         op: a key of :data:`_OPERATIONS`.
         old: whether the old values are wanted.
+
+    Returns:
+        The values before each update, or None.
     """
     if x.checks and view.storage.written is not None and at.size:
         check_written(x, view, 0, at, True)
@@ -60,7 +65,18 @@ def synchronise(x: Lanes, view: View) -> None:
 
 
 def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str) -> Any:
-    """An atomic update of the element of each lane; by the block where no lane has its own."""
+    """An atomic update of the element of each lane; one update where neither position nor value depends on the lane.
+
+    Args:
+        x: the state.
+        view: the buffer.
+        indices: one an axis, numbers or arrays over the lanes.
+        value: a number, or an array over the lanes.
+        op: a key of :data:`_OPERATIONS`.
+
+    Returns:
+        The value before the update, of each lane.
+    """
     at, inside = locate(x, view, indices)
     zero = view.kind.value.type(0)
     if inside is False:

@@ -92,7 +92,13 @@ def allocation(c: Compiler, stmt: Any) -> Step:
 
 
 def chosen(x: Lanes, slot: int, index: Any) -> Iterator[tuple[Barrier, int]]:
-    """The barriers that the lanes name, each with how many lanes do."""
+    """The barriers that the active lanes name, each with the number of these lanes.
+
+    Args:
+        x: the state.
+        slot: of the buffer of barriers.
+        index: in that buffer, a number or an array over the lanes.
+    """
     count = x.lanes if x.mask is True else int(x.mask.sum())
     barriers = x.views[slot]
     if not np.ndim(index):
@@ -109,7 +115,7 @@ def place_of(c: Compiler, load: Any) -> tuple[int, Evaluate]:
 
 
 def _of_lanes(x: Lanes, value: Any) -> int:
-    """A number that all lanes that take part agree on."""
+    """A number on which all active lanes agree."""
     return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
 
 

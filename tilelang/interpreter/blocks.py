@@ -1,8 +1,8 @@
 """Races between blocks: conflicting accesses that no atomic access orders.
 
-Every block has a vector clock. Atomic accesses to a tensor hand clocks on: the block that comes later has seen all that those
-before it had done. (One clock a tensor, not one an element: order may be assumed where there is none, never the other way round.)
-Where the grid meets, everything before is in order.
+Every block has a vector clock. An atomic access to a tensor acquires the tensor's clock and releases the block's own into it.
+(One clock a tensor, not one an element: a race may be missed, but none is reported that is not one.) ``T.sync_grid`` orders all
+accesses before it before all accesses after it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,13 @@ class Order:
         return int(self._clocks[block][block]) if block in self._clocks else 1
 
     def seen(self, block: int, others: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Whether other blocks' accesses at these times happen before the block's present one."""
+        """Whether other blocks' accesses happen before the block's present one.
+
+        Args:
+            block: the block's number.
+            others: numbers of blocks.
+            times: when each of them made its access, by its own clock.
+        """
         clock = self._clocks.get(block)
         return np.zeros(np.shape(others), bool) if clock is None else clock[others] >= times
 
@@ -77,7 +83,13 @@ class BlockAccess:
             self.reader.fill(_NOBODY)
 
     def note_read(self, x: Any, view: View, at: np.ndarray) -> None:
-        """Records reads of flat positions and returns those that race with another block's write."""
+        """Records reads; those that race with another block's write are findings.
+
+        Args:
+            x: the state, which gets the findings.
+            view: the tensor.
+            at: flat positions.
+        """
         self._catch_up()
         cell, block = at * view.cells, x.block.number
         self._find(x, view, at, block, self.writer[cell], self.written[cell], "reads", "wrote")
@@ -86,7 +98,14 @@ class BlockAccess:
         self.read[cell] = self.order.now(block)
 
     def note_write(self, x: Any, view: View, at: np.ndarray, value: Any) -> None:
-        """Records writes of flat positions and returns those that race with another block's access."""
+        """Records writes; those that race with another block's access are findings.
+
+        Args:
+            x: the state, which gets the findings.
+            view: the tensor.
+            at: flat positions.
+            value: what is written; a write that changes nothing races with nothing.
+        """
         self._catch_up()
         cell, block = at * view.cells, x.block.number
         if (self.writer[cell] != _NOBODY).any():

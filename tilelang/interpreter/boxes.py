@@ -154,14 +154,20 @@ def _is_plain(box: Box) -> bool:
 
 
 def _lanes(x: Lanes, row: Any, box: Box, rank: int) -> Any:
-    """The lanes that take part as a mask over rows, where there are rows."""
+    """The active lanes as a mask over rows, where there are rows."""
     if x.mask is True or (not np.ndim(row) and not box.differs):
         return True
     return x.mask.reshape((-1,) + (1,) * rank)
 
 
 def write(x: Lanes, box: Box, value: Any) -> None:
-    """Stores values (of the box's extents, or with a leading axis of threads); stores outside of a tensor are dropped."""
+    """Stores values; stores outside of a tensor are dropped.
+
+    Args:
+        x: the state.
+        box: the destination.
+        value: of the box's extents, with an axis of threads in front where threads differ.
+    """
     view, storage = box.view, box.view.storage
     if not some(x.mask):
         return

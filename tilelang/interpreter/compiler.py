@@ -67,7 +67,7 @@ class Compiler:
         reducers: buffers of ``T.alloc_reducer`` with how they combine values.
         differing: variables, and memory of threads, that may differ between threads.
         thread_names: variables that are computed from a thread's number.
-        below: whether the statement is each thread's because of where it stands: below a condition that differs, say.
+        below: whether the statement is under divergent control flow, so that each thread executes it by itself.
     """
 
     def __init__(self, func: Any):
@@ -133,12 +133,12 @@ class Compiler:
         return may_differ(expr, self.thread_names, self.root)
 
     def is_own(self, *exprs: Any) -> bool:
-        """Whether a statement with these expressions is each thread's, and not the block's."""
+        """Whether each thread executes a statement with these expressions by itself, and not the block once."""
         return not self.in_nest and (self.below or any(map(self.differs, exprs)))
 
     @contextmanager
     def threads_own(self, own: bool) -> Iterator[None]:
-        """While this lasts, statements are each thread's, where ``own`` says so."""
+        """While this lasts, each thread executes statements by itself, where ``own`` says so."""
         outer, self.below = self.below, self.below or own
         yield
         self.below = outer

@@ -64,7 +64,12 @@ def _unsigned(kind: Element, value: Any) -> Any:
 
 
 def fma(kind: Element, a: Any, b: Any, c: Any) -> Any:
-    """A product that is added with one rounding: in float64 a product of float32 is exact, and the sum is rounded to odd."""
+    """``a * b + c`` rounded once: in float64 a product of float32 is exact, and the sum is rounded to odd.
+
+    Args:
+        kind: element type of the operands and of the result.
+        a, b, c: numbers, or arrays over the lanes.
+    """
     if kind.value == np.float64:
         return _fma64(a, b, c)
     product = np.asarray(a, np.float64) * np.asarray(b, np.float64)

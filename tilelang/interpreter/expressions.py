@@ -116,7 +116,11 @@ def _select(c: Any, expr: Any) -> Evaluate:
 
 
 def choose(test: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
-    """One of two values, of which each lane computes only its own."""
+    """One of two values, of which each lane computes only the one that it chooses.
+
+    Args:
+        test, then, otherwise: give the condition and the two values in a state.
+    """
 
     def evaluate(x: Any) -> Any:
         chosen = test(x)

@@ -13,8 +13,8 @@ KINDS = {
     "uninitialised": "an element is read that nothing has written",
     "out-of-bounds": "an index leaves a tile",
     "async": "data of an asynchronous copy or product is used before it is waited for",
-    "divergence": "threads of which only some take part run what all of them must run together",
-    "deadlock": "threads wait for what nothing will do",
+    "divergence": "only some of the threads execute what all of them must execute together",
+    "deadlock": "threads wait for something that no other thread will do",
     "barrier": "a barrier is used in another way than its kind allows",
 }
 
@@ -54,7 +54,14 @@ class Findings:
         return bool(self._found)
 
     def add(self, kind: str, message: str, location: Location | None, block: tuple[int, ...] = ()) -> None:
-        """Notes that it happened at a line, in a block; only the first of a kind at a line is kept."""
+        """Notes an occurrence; of each kind only the first one at a line is kept, with a count.
+
+        Args:
+            kind: a key of :data:`KINDS`.
+            message: what happened, in one line.
+            location: the user's line.
+            block: the block's indices.
+        """
         key = (kind, None if location is None else (location.file, location.line, location.column))
         if key in self._found:
             self._found[key].occurrences += 1

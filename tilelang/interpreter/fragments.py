@@ -43,7 +43,13 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
 
 
 def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray) -> None:
-    """Saves the private copies of a side for its threads' next branch."""
+    """Saves the private copies of a side for its threads' next branch.
+
+    Args:
+        x: the state in which the side ran.
+        copies: what :func:`enter` gave.
+        threads: the numbers of the threads.
+    """
     for base, copy in copies:
         if copy.touched.any():
             kept = [(owners & ~threads, version) for owners, version in base.versions or ()]

@@ -25,15 +25,15 @@ class Block:
     Attributes:
         indices: its place in the grid, one number an axis that the program named.
         number: its place in the order of blocks, x fastest.
-        grid, cluster: the blocks that it may meet; ``rank`` is its number in the cluster.
+        grid, cluster: the barriers of its grid and cluster; ``rank`` is its number in the cluster.
         state: in which it runs.
-        order: what blocks have seen of each other.
+        order: happens-before between the blocks.
         divided: fragments of which some threads hold copies of their own.
-        exited: the threads that ended.
+        exited: the threads that returned.
         generator: of random numbers.
         barriers: its mbarriers, by the slot of their buffer.
         copies, stores, products: asynchronous work in flight, by unit.
-        turns: at which turn of each meeting of blocks it came.
+        turns: the phase of each barrier between blocks at which it arrived.
         waiting: what it waits for, and the span of the statement; None while it runs.
     """
 

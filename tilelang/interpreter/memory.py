@@ -121,7 +121,16 @@ class Storage:
 
 
 def allocate(name: str, scope: str, size: int, kind: Element, cell_bits: int, rows: int = 1) -> Storage:
-    """A fresh allocation of ``size`` elements, filled with ones (NaN in every format of floats)."""
+    """A fresh allocation, every bit of it set (NaN in every format of floats).
+
+    Args:
+        name: of the buffer.
+        scope: its storage scope.
+        size: how many elements a row has.
+        kind: their type.
+        cell_bits: bits of a cell of the shadow state.
+        rows: how many rows; one for each lane of memory in which lanes differ.
+    """
     count = -(-size * kind.bits // 8)
     data = np.full((rows, -(-count // 8) * 8), 0xFF, "uint8")
     return Storage(data, name, scope, cell_bits, fresh=True)
@@ -180,7 +189,13 @@ class View:
         return self.kind.decode(data[row, at])
 
     def write(self, row: Any, at: Any, value: Any) -> None:
-        """Sets elements at flat positions of rows; no checks."""
+        """Sets elements at flat positions of rows; no checks.
+
+        Args:
+            row: of each position; one number for all.
+            at: flat positions.
+            value: in the view's element type.
+        """
         data = self.storage.elements(self.kind)
         if self.kind.bits == 4:
             self._write_nibbles(data, row, at, self.kind.encode(value))

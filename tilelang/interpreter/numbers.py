@@ -211,7 +211,13 @@ _ENCODERS = {
 
 
 def convert(value: Any, source: Element, target: Element) -> Any:
-    """A value of one type as one of another."""
+    """A value converted as ``T.cast`` does.
+
+    Args:
+        value: a number, or an array over the lanes.
+        source: its type.
+        target: the type of the result.
+    """
     if source is target:
         return value
     if target.kind == "bool":
@@ -256,6 +262,12 @@ def constant(value: Any, kind: Element) -> Any:
 
 
 def reinterpreted(value: Any, source: Element, target: Element) -> Any:
-    """The bits of a value as a value of another type of the same size."""
+    """The bits of a value as a value of another type.
+
+    Args:
+        value: a number, or an array over the lanes.
+        source: its type.
+        target: a type of the same size.
+    """
     stored = np.asarray(source.encode(value), source.memory)
     return target.decode(stored.view(target.memory)[()])

@@ -46,7 +46,14 @@ def _first_cell(view: View, at: Any) -> Any:
 
 
 def record_reads(x: Any, view: View, at: Any, active: Any) -> None:
-    """Records reads and returns those that race with another lane's write in the same interval."""
+    """Records reads; those that race with another lane's write in the same interval are findings.
+
+    Args:
+        x: the state, which gets the findings.
+        view: the buffer.
+        at: flat positions.
+        active: the lanes that read.
+    """
     access = access_of(view)
     at, lane = _taking_part(x, _first_cell(view, at), active)
     conflict = (access.written[at] == x.interval) & (access.writer[at] != lane)
@@ -62,7 +69,15 @@ def record_reads(x: Any, view: View, at: Any, active: Any) -> None:
 
 
 def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
-    """Records writes and returns those that race with another lane's access in the same interval."""
+    """Records writes; those that race with another lane's access in the same interval are findings.
+
+    Args:
+        x: the state, which gets the findings.
+        view: the buffer.
+        at: flat positions.
+        value: what is written; a write that changes nothing races with nothing.
+        active: the lanes that write.
+    """
     if not np.ndim(at) and x.nest is None and active is True:
         return
     access = access_of(view)
@@ -104,7 +119,7 @@ def _changes(view: View, at: Any, value: Any, active: Any) -> Any:
 
 
 def _taking_part(x: Any, at: Any, active: Any) -> tuple[Any, Any]:
-    """The cells and lanes of those lanes that take part; each once where all of them access one cell."""
+    """The cells and numbers of the active lanes; one of each where all of them access one cell."""
     if active is True:
         return at, x.lane_ids if np.ndim(at) else np.int32(-3)
     at = np.broadcast_to(at, (x.lanes,))

@@ -1,7 +1,7 @@
 """Updates of reducers (``T.alloc_reducer``) by the iterations of a ``T.Parallel``: each counts once, in any order.
 
 The front end has made sure that an update combines the old value with others by the reducer's own operation. So what one
-iteration adds is the value that it would store if the old one changed nothing.
+iteration contributes is the value that it would store if the old one were the operation's identity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OPERATIONS: Mapping[str, tuple[np.ufunc, np.ufunc]] = {
 
 
 def neutral(op: str, kind: Element) -> Any:
-    """The value that changes nothing."""
+    """The identity of an operation."""
     if kind.kind == "float":
         return kind.value.type({"max": -np.inf, "min": np.inf}.get(op, 0))
     ones = -1 if kind.kind == "int" else (1 << kind.bits) - 1
@@ -73,7 +73,14 @@ def _combine(view: Any, at: np.ndarray, given: np.ndarray, combine: Callable[...
 
 
 def without_old(value: Any, buffer: Any, op: str, kind: Element) -> Any:
-    """An expression with the loads of a buffer replaced by the identity element."""
+    """An expression with the loads of a buffer replaced by the identity of an operation.
+
+    Args:
+        value: the expression.
+        buffer: the reducer.
+        op: its operation.
+        kind: type of its elements.
+    """
     number = neutral(op, kind)
     same = ir.FloatImm(kind.name, float(number)) if kind.kind == "float" else ir.IntImm(kind.name, int(number))
 

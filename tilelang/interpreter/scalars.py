@@ -69,7 +69,7 @@ _EXACT: Mapping[str, Callable[..., Fraction]] = {
     "sqrt": lambda a: _root(a, True, 400),
     "rsqrt": lambda a: _root(1 / a, True, 400),
 }
-"""Operation -> its exact result over fractions, or one that every rounding takes for it."""
+"""Operation -> its exact result over fractions, or a result with enough bits that every rounding of it is the same."""
 
 _NUMPY: Mapping[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "rcp": lambda a: a.dtype.type(1) / a,
@@ -153,7 +153,13 @@ def _dp4a(c: Compiler, call: Any) -> Evaluate:
 
 
 def philox(seed: Any, sequence: Any, position: Any) -> Any:
-    """The 32 random bits at a position of a sequence of Philox4x32-10; all three are uint64, numbers or arrays."""
+    """32 random bits of Philox4x32-10.
+
+    Args:
+        seed: selects the generator's key.
+        sequence: selects an independent sequence.
+        position: counts the numbers of the sequence. All three are uint64, numbers or arrays.
+    """
     seed, sequence, position = np.broadcast_arrays(*(np.asarray(v, np.uint64) for v in (seed, sequence, position)))
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     block = position >> np.uint64(2)

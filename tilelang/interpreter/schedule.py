@@ -9,7 +9,7 @@ from tilelang.interpreter.compiler import Step
 from tilelang.interpreter.state import Lanes
 
 _PATIENCE = 20_000
-"""How many times blocks that spin are asked again, while none does what another could wait for, before they are stuck."""
+"""How many times spinning blocks are resumed without any of them making progress before they count as deadlocked."""
 
 
 def run_blocks(run: Any, begin: Callable[[int], Lanes], count: int, body: Step) -> None:

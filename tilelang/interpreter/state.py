@@ -1,7 +1,7 @@
 """The state of a running block: values of variables, views of buffers, and which lanes take part.
 
 Outside of ``T.Parallel`` the lanes are the threads of the block: what is the same in all of them is a scalar, what differs is an
-array over the threads, and :attr:`Lanes.mask` says which threads run the statement (True: all, so that it is the block's). Inside
+array over the threads, and :attr:`Lanes.mask` says which threads run the statement (True: all of the block). Inside
 of a ``T.Parallel`` the lanes are its iterations.
 """
 
@@ -24,7 +24,7 @@ class Lanes:
         views: of buffers, by slot.
         lanes: how many lanes.
         lane_ids: their numbers.
-        mask: the lanes that take part; True for all.
+        mask: the active lanes; True for all.
         interval: accesses of different lanes in one interval are in no order.
         unordered: how many statements around this one let their lanes go on at different times.
         loops: for each loop around this statement, the lanes that left it or its iteration.

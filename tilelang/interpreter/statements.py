@@ -35,6 +35,9 @@ def leaf(span: Any, effect: Callable[[Lanes], Any], of_memory: bool = True, own:
         effect: what it does.
         of_memory: whether it accesses memory shared between threads.
         own: whether each thread executes it, even where all of them reach it together.
+
+    Returns:
+        The step.
     """
     if own:
         effect = _in_each_thread(effect)

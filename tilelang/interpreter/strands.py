@@ -84,7 +84,14 @@ class StrandAccess:
         self.reads: dict[int, np.ndarray] = {}  # strand -> when it read each cell, 0 where it did not
 
     def note(self, x: Any, view: View, at: Any, writes: bool) -> None:
-        """Records accesses to flat positions and reports those that race with another strand's."""
+        """Records accesses; those that race with another strand's are findings.
+
+        Args:
+            x: the state, which knows the strand that runs.
+            view: the buffer.
+            at: flat positions.
+            writes: whether the accesses write.
+        """
         at, strand = np.ravel(at), x.strand
         cell = at * view.cells
         unseen = _unseen(strand, self.writer[cell], self.written[cell])
@@ -104,7 +111,7 @@ class StrandAccess:
         self.writer[cell], self.written[cell] = x.strand.number, x.strand.time
 
     def _note_read(self, strand: Strand, cell: np.ndarray) -> None:
-        """Records reads; those that this strand has seen need no record any more, since who comes after it comes after them."""
+        """Records reads; earlier ones that happen before this one are dropped, since whatever follows this one follows them."""
         for number, times in list(self.reads.items()):
             if number != strand.number:
                 times[cell] *= _unseen(strand, np.int32(number), times[cell])
@@ -143,7 +150,11 @@ def _named(x: Any) -> str:
 
 
 def note(x: Any, view: View, at: Any, writes: bool) -> None:
-    """Notes an access of the strand that runs, where another strand may run beside it."""
+    """Notes an access of the strand that runs, where another strand may run beside it.
+
+    Args:
+        x, view, at, writes: as for :meth:`StrandAccess.note`.
+    """
     storage = view.storage
     if storage.private or not np.size(at):
         return

@@ -93,7 +93,13 @@ def _is_thread_index(var: Any) -> bool:
 
 
 def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any]) -> bool:
-    """Whether an expression may differ between threads: it names one, or something in ``differing``."""
+    """Whether an expression may differ between threads.
+
+    Args:
+        expr: the expression.
+        differing: variables and memory of threads that may differ.
+        root: the buffer whose memory a buffer is a view of.
+    """
     for node in walk_expr(expr):
         if isinstance(node, ir.Var) and root(node) in differing:
             return True
@@ -112,8 +118,8 @@ _OF_THE_BLOCK = frozenset(
 def differing(body: Any, root: Callable[[Any], Any]) -> set[Any]:
     """The variables, and the memory of threads, that may differ between the threads of a block.
 
-    These are the threads' numbers, what is computed from them, and what is stored, or returned by an atomic update, where the
-    statement is each thread's: below a condition on them, or behind an exit below one.
+    These are the threads' numbers, what is computed from them, and what is stored, or returned by an atomic update, under
+    divergent control flow: below a condition on them, or after an exit below one.
     """
     found: set[Any] = set()
     before = -1
@@ -177,6 +183,7 @@ def may_leave(stmt: Any, differs: Callable[[Any], bool], jumps: tuple[type, ...]
     """Whether some threads may leave a statement before its end, and others not: it has an exit below a condition that differs.
 
     Args:
+        stmt: the statement.
         differs: whether an expression may differ between threads.
         jumps: the jumps out of the loop around that count; ``return`` always does.
         below: whether the statement stands below such a condition.

@@ -1,4 +1,4 @@
-"""Intrinsics that name threads: who a thread is, shuffles and votes of a warp, votes of a block."""
+"""Intrinsics that name threads: a thread's indices, shuffles and votes of a warp, votes of a block."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _constants(call: Any, *defaults: int) -> list[int]:
 
 
 def everyone(x: Lanes, mask: Any = None) -> np.ndarray:
-    """The lanes that take part, as an array."""
+    """The active lanes, as an array."""
     if x.nest is not None:
         x.find("divergence", "an iteration of T.Parallel asks which thread it is, which is not specified")
     mask = x.mask if mask is None else mask
     return np.ones(x.lanes, bool) if mask is True else mask
 
 
-# Who am I ------------------------------------------------------------------------------------------------------------
+# Indices -------------------------------------------------------------------------------------------------------------
 
 
 def _number(name: str, compute: Callable[[np.ndarray, list[int]], np.ndarray], *defaults: int) -> None:
@@ -81,7 +81,13 @@ _shuffle("shfl_down", lambda lane, delta, first, width: lane + delta)
 
 
 def by_warp(x: Lanes, value: Any, fill: Any) -> np.ndarray:
-    """A value of each thread as (warps, 32), ``fill`` where there is no thread."""
+    """A value of each thread as (warps, 32).
+
+    Args:
+        x: the state, whose lanes are the block's threads.
+        value: a number, or an array over the threads.
+        fill: stands for the threads that the last warp lacks.
+    """
     value = np.broadcast_to(value, (x.lanes,))
     missing = -x.lanes % WARP
     return np.concatenate([value, np.full(missing, fill, value.dtype)]).reshape(-1, WARP)
@@ -98,7 +104,7 @@ def _bits(warps: np.ndarray) -> np.ndarray:
 
 
 def _voters(x: Lanes, mask: Any) -> np.ndarray:
-    """The lanes that vote, as (warps, 32): those that take part and are in the mask."""
+    """The lanes that vote, as (warps, 32): those that are active and in the mask."""
     chosen = (np.broadcast_to(mask, (x.lanes,)).astype(np.uint64) >> (x.lane_ids % WARP).astype(np.uint64)) & np.uint64(1)
     return by_warp(x, everyone(x) & (chosen == 1), False)
 

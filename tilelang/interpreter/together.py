@@ -1,8 +1,8 @@
 """Sequences in which some threads wait while others go on.
 
-Threads that a branch separates are a *group* each: they run their side, and go on behind the branch together. Where one group
-waits, the others run ahead through the statements that a part of the threads may run alone; what is the block's (a tile operator,
-a store to memory) is run when all have come.
+The threads of each side of a branch are a *group*: they run their side, and reconverge after the branch. Where one group waits,
+the others run ahead through the statements that a part of the threads may run alone; a statement of the whole block (a tile
+operator, a store to shared memory) is run when all of its threads have reached it.
 """
 
 from __future__ import annotations

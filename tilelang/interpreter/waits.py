@@ -28,7 +28,13 @@ def waits(*names: str) -> Callable[[Callable], Callable]:
 
 
 def step(c: Compiler, call: Any, span: Any) -> Step | None:
-    """The step of a call that may have to wait or ends lanes; None for any other."""
+    """The step of a call that may have to wait or ends lanes; None for any other.
+
+    Args:
+        c: the compiler.
+        call: the call.
+        span: of the statement.
+    """
     name = intrinsic_name(call)
     return STEPS[name](c, call, span) if name in STEPS else None
 
@@ -47,6 +53,9 @@ def until(
         ready: whether to go on.
         what: what it waits for, in a finding.
         before, after: done once when the lanes come here, and when they go on.
+
+    Returns:
+        The step.
     """
 
     def run(x: Lanes) -> bool:
@@ -89,9 +98,9 @@ class Meeting:
     """A reusable barrier between threads.
 
     Attributes:
-        arrived: the threads that came for this time.
-        turn: how many times all came.
-        clock: what those that came had seen.
+        arrived: the threads that arrived in this phase.
+        turn: how many phases are complete.
+        clock: the joined clocks of those that arrived.
     """
 
     def __init__(self, lanes: int):
@@ -100,7 +109,7 @@ class Meeting:
         self.clock: Times = {}
 
     def come(self, x: Lanes, needed: int | None) -> int:
-        """Counts the lanes that take part; gives the turn that they wait for the end of."""
+        """Counts the active lanes; gives the number of the phase whose end they wait for."""
         turn = self.turn
         self.arrived = self.arrived | x.mask
         x.strand.release(self.clock)
@@ -109,7 +118,7 @@ class Meeting:
         return turn
 
     def look(self, x: Lanes, needed: int | None) -> None:
-        """Ends the turn where all came; threads that ended are not waited for."""
+        """Ends the phase where all threads arrived; threads that have returned are not waited for."""
         whole = (self.arrived | x.block.exited).all() if needed is None else int(self.arrived.sum()) >= needed
         if whole and self.arrived.any():
             self.arrived = np.zeros_like(self.arrived)
@@ -195,9 +204,9 @@ class Blocks:
 
     Attributes:
         blocks: by their number in it.
-        arrived: how many came for this time, of those that still run.
-        turn: how many times all came.
-        order: what the blocks of the launch have seen of each other.
+        arrived: how many blocks arrived in this phase, of those that still run.
+        turn: how many phases are complete.
+        order: happens-before between the blocks of the launch.
     """
 
     def __init__(self, count: int, order: Any):
@@ -225,7 +234,7 @@ class Blocks:
             asked.pop(0)(sent.pop(0))
 
     def come(self, x: Lanes) -> int:
-        """Counts a block; gives the turn that it waits for the end of."""
+        """Counts a block; gives the number of the phase whose end it waits for."""
         turn = self.turn
         self.arrived += 1
         x.run.progress += 1
@@ -245,7 +254,7 @@ class Blocks:
 
 
 def _together(x: Lanes, name: str) -> None:
-    """The step is the block's: all its threads come."""
+    """A finding unless all threads of the block execute the statement."""
     if not (np.asarray(x.mask) | x.block.exited).all():
         x.find("divergence", f"T.{name} is run by some threads of the block only")
 

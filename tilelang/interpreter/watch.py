@@ -77,7 +77,13 @@ def _as_tensor(value: Any) -> Any:
 
 
 def watcher(program: Program, what: str | int, callback: Callable[[Moment], Any]) -> Callable[[Lanes, Any], None]:
-    """The function that a run calls at each statement; calls the callback at statements on the line, or that mention the name."""
+    """The function that a run calls at each statement, to call a user's function at some of them.
+
+    Args:
+        program: what runs.
+        what: a line of the source, or the name of a buffer or variable that a statement mentions.
+        callback: the user's function.
+    """
     lines = {what} if isinstance(what, int) else program.lines_that_mention(what)
 
     def observe(x: Lanes, span: Any) -> None:

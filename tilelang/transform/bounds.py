@@ -4,12 +4,12 @@ Before and after: the same tile IR. Two kinds of access are refused:
 
 - of any buffer, one whose every index lies outside (``A[N + i]`` of a buffer of N elements);
 - of a buffer on the chip (shared, fragment, local), one of whose indices lies outside for some iteration of the loops around it,
-  where nothing conditional stands between the loops and the access.
+  where the access is executed in every iteration.
 
 Accesses of global tensors may leave them at the edge of a tile: they are guarded, not refused. Ranges are computed exactly, by
-interval arithmetic over sums of distinct variables with known ranges; an index that is anything else is not judged. Code that
-cannot run, because the conditions that it stands under contradict the ranges or each other, is not judged either; ``and`` and
-``or`` evaluate their second operand under their first.
+interval arithmetic over sums of distinct variables with known ranges; an index of any other form is not checked. Unreachable
+code, whose conditions contradict the ranges or each other, is not checked either; ``and`` and ``or`` evaluate their second
+operand under their first.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Checker:
         self._sequence(children(node), conditional)
 
     def _sequence(self, stmts: list[Any], conditional: bool) -> None:
-        """Judges statements in order; those after a thread's return run only where it did not."""
+        """Checks statements in order; those after a thread's return run only where it did not."""
         for position, stmt in enumerate(stmts):
             self.stmt(stmt, conditional)
             if not any_statement(stmt, _is_return):
@@ -106,7 +106,7 @@ class _Checker:
         return True
 
     def _under(self, condition: Any, holds: bool, judge: Callable[[bool], None], conditional: bool) -> None:
-        """Judges what runs where ``condition`` holds (or does not), unless it never does."""
+        """Checks the code that runs where ``condition`` holds (or does not), unless it is unreachable."""
         if self.facts.holds(ir.Not(condition) if holds else condition):
             return
         always = self.facts.holds(condition if holds else ir.Not(condition))
@@ -168,5 +168,5 @@ def _is_return(stmt: Any) -> bool:
 
 
 def _leaves_early(body: Any) -> bool:
-    """Whether some iterations may be cut short."""
+    """Whether some iterations may end early."""
     return any_statement(body, lambda node: isinstance(node, (ir.Break, ir.Continue)))

@@ -1,7 +1,7 @@
-"""Tensors that may be one in a call: the caller may give one tensor for two parameters, to work in place.
+"""Aliasing of tensor parameters: the caller may give one tensor for two parameters, to work in place.
 
-Where each element is read before it is written, any order that a compiler chooses is right. A tensor that is read after another
-was written must find there what was written, should they be the same: a compiler may not be promised that they are distinct.
+Where each element is read before it is written, any order that a compiler chooses is right. Where a tensor is read after another
+one was written, and both are the same memory, the read has to see the write: such parameters may not be declared ``restrict``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
 from tilelang.tileop import decode, is_tile_op
 
 _LATE = "tl.late_tensors"
-"""Attribute of a function that has any."""
+"""Attribute of a function in which a tensor is read after another one was written."""
 
 READ, WRITE = "read", "write"
 
 
 def note_late_tensors(func: Any, context: Any = None) -> Any:
-    """The function, marked if compilers may not take its tensors for distinct."""
+    """The function, marked where compilers have to assume that its tensors may alias."""
     return func.with_attr(_LATE, True) if late_tensors(func.body) else func
 
 
 def are_distinct(func: Any) -> bool:
-    """Whether a compiler may take the tensors of a function, which has gone through :func:`note_late_tensors`, for distinct."""
+    """Whether compilers may assume that the tensors of a function, a result of :func:`note_late_tensors`, do not alias."""
     return not (func.attrs and _LATE in func.attrs)
 
 
@@ -49,7 +49,7 @@ class Order:
         sources: see :func:`sources_of`.
         written: what has been written so far; in a loop, also what its body writes.
         read: what has been read so far.
-        found: what was read after something else was written, and that.
+        found: tensors of which one was read after another was written: both of them.
     """
 
     def __init__(self, sources: Mapping[Any, Any]):
@@ -95,7 +95,7 @@ def accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _given(exprs: Iterable[Any]) -> Iterator[Any]:
-    """The tensors of which atomic operations and foreign code, which may write them, get an element or the address."""
+    """The tensors that calls may write: atomic operations get an element, foreign code an address."""
     calls = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Call) and isinstance(part.op, ir.Op))
     for call in calls:
         if call.op.name.startswith(_WRITERS):

@@ -1,4 +1,4 @@
-"""Variables that iterations of a ``T.Parallel`` store to: each iteration has its own, which begins with what the variable held.
+"""Privatisation of variables that iterations of a ``T.Parallel`` store to: each has its own, with the variable's old value.
 
 Before: a program in which ``T.Parallel`` loops store to variables (``T.alloc_var``) that other statements use too.
 After: no statement outside of such a loop uses the variable that its iterations store to:
@@ -11,8 +11,8 @@ After: no statement outside of such a loop uses the variable that its iterations
                                             if stored: last = own; any = True
                                         if any: v = last
 
-What is not needed is left out: the first value where the iteration stores before it reads, the last one where nothing reads the
-variable before it is stored to again. Iterations that leave different values in ``last`` leave the variable without one
+Dead copies are left out: of the first value where the iteration stores before it reads, of the last one where nothing reads the
+variable before it is stored to again. Where iterations leave different values in ``last``, the variable is undefined afterwards
 (docs/semantics.md), so that the order of their stores does not matter.
 """
 
@@ -39,10 +39,10 @@ def separate_iterations(func: Any, context: Any = None) -> Any:
 
 
 def with_own_variables(body: Any) -> tuple[Any, list[Any]]:
-    """Statements with variables of their own for the iterations of ``T.Parallel`` loops.
+    """Statements with private variables for the iterations of ``T.Parallel`` loops.
 
     Returns:
-        The statements, and the variables that bring values out of the loops.
+        The statements, and the variables that carry values out of the loops.
     """
     views = {stmt.data.args[0] for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) and isinstance(stmt.data, ir.Call)}
     stored = {loop: [var for var in _stored_variables(loop) if var not in views] for loop in _parallel_loops(body)}
@@ -162,7 +162,7 @@ def reads_first(stmt: Any, var: Any) -> bool:
 
 
 def _leaves_value(loop: Any, var: Any) -> bool:
-    """Whether every iteration of a ``T.Parallel``, which has some, stores to a variable."""
+    """Whether a ``T.Parallel`` has iterations, and every one of them stores to a variable."""
     loops = _nest(loop)
     counts = [as_int(each.extent) for each in loops]
     return all(isinstance(count, int) and count > 0 for count in counts) and bool(_stored_after(loops[-1].body, var, False))
@@ -203,10 +203,10 @@ def _stored_after(stmt: Any, var: Any, stored: bool | None) -> bool | None:
 
 
 class _Separated:
-    """A ``T.Parallel`` whose variables become its own.
+    """A ``T.Parallel`` whose variables become private.
 
     Attributes:
-        results: the variables that bring values out of it.
+        results: the variables that carry values out of it.
     """
 
     def __init__(self, loop: Any):
@@ -245,7 +245,7 @@ class _Separated:
         return [own, mark, last, some]
 
     def code(self) -> Any:
-        """The loop, with what stands before and after it."""
+        """The loop, with the statements before and after it."""
         loops = _nest(self.loop)
         body = substitute(self._marked(loops[-1].body), self.values)
         if self.last and any(isinstance(stmt, ir.Continue) for stmt in walk(body)):
@@ -259,7 +259,7 @@ class _Separated:
         return _sequence([*self.before, new, *self.after])
 
     def _marked(self, body: Any) -> Any:
-        """The body, which remembers what it stores to."""
+        """The body, which records by flags what it stores to."""
 
         def mark(stmt: Any) -> Any:
             if stmt.buffer not in self.marks:

@@ -66,10 +66,15 @@ def run(
     """Runs ``steps`` over ``value``.
 
     Args:
+        steps: in their order.
+        value: the program as the first step takes it.
         context: handed to every step unchanged.
         dump: keep the printed IR before the first step (``00_input``) and after each one.
         verify: run each step's postcondition.
         stop_after: name of the last step to run.
+
+    Returns:
+        The last step's result, with the times and texts of all that ran.
 
     Raises:
         TileLangError: a user error that a step found, as it is.

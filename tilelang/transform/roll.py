@@ -5,9 +5,9 @@ from one repetition to the next: ``A[0, 0]``, ``A[16, 0]``, ``A[32, 0]``. In a k
 become the ``for`` that the program could have had, and every later step sees one repetition. Compilers of machine code take at
 least linear time in a function's length, and 1,000 unrolled products of 64 x 64 x 64 are half a million instructions.
 
-An integer may vary where a variable is as good: in an index of memory, a condition, a stored value. One that must stay constant
-(an index of registers, an extent, an argument of an intrinsic) has to be the same in each repetition. The statements of a
-pipelined loop are numbered by the program and stay as they are.
+An integer may vary where the generated code may have a variable: in an index of memory, a condition, a stored value. One that
+must stay constant (an index of registers, an extent, an argument of an intrinsic) has to be the same in each repetition. The
+statements of a pipelined loop, which its schedule numbers, stay as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import rebuilt, statement_exprs, variables, walk
 
 LONG = 200
-"""Statements of a kernel from which on it is rolled."""
+"""The fewest statements of a kernel that is rerolled."""
 
 REPETITIONS = 8
 """The fewest repetitions that become a loop."""
@@ -35,7 +35,7 @@ _PIPELINE = ("num_stages", "order", "stage", "group")
 
 
 def roll(func: Any, context: Any) -> Any:
-    """The program with its long kernels rolled."""
+    """The program with its long kernels rerolled."""
     if sum(not isinstance(node, (ir.SeqStmt, ir.AttrStmt)) for node in walk(func.body)) < LONG:
         return func
     return func.with_body(_kernels(func.body))
@@ -52,7 +52,7 @@ def _kernels(stmt: Any) -> Any:
 
 
 def _inside(stmt: Any) -> Any:
-    """A statement of a kernel with the sequences in it rolled."""
+    """A statement of a kernel with the sequences in it rerolled."""
     if isinstance(stmt, ir.SeqStmt):
         return _sequence(_rolled([_inside(child) for child in stmt.seq]))
     if isinstance(stmt, ir.AttrStmt):
@@ -88,7 +88,7 @@ class _Form:
     """A statement without the integers that may vary.
 
     Attributes:
-        number: equal for statements that are equal but for those integers; None for one that can be in no loop.
+        number: equal for statements that differ in those integers only; None for one that may not be moved into a loop.
         integers: their values, in order.
     """
 
@@ -251,7 +251,7 @@ class _Integers:
 _ARITHMETIC = (
     ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max, ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not, ir.Cast,
 )  # fmt: skip
-"""Operators for which a variable is as good as a number; a division by a number is cheaper."""
+"""Operators that cost the same with a variable as with a constant; division does not, as that by a constant is cheaper."""
 
 _STATEMENTS: Mapping[type, Callable[[_Integers, Any], Any]] = {
     ir.Evaluate: lambda self, node: ir.Evaluate(self.fixed(node.value), node.span),
@@ -261,4 +261,4 @@ _STATEMENTS: Mapping[type, Callable[[_Integers, Any], Any]] = {
     ir.AttrStmt: lambda self, node: ir.AttrStmt(node.node, node.attr_key, node.value, self.stmt(node.body), node.span),
     ir.SeqStmt: lambda self, node: ir.SeqStmt([self.stmt(child) for child in node.seq], node.span),
 }
-"""Statements that mean the same in a loop; not bindings and allocations, which name something, and what leaves a loop."""
+"""Statements that mean the same in a loop: neither bindings and allocations, which define names, nor jumps."""

@@ -1,7 +1,7 @@
-"""Refuses a schedule of ``T.Pipelined`` that fits no body, on targets that run the statements in program order anyway.
+"""Checks the user's schedule of a ``T.Pipelined`` loop, on targets that run the statements in program order anyway.
 
-What a statement is to a target that follows the schedule (bindings may be counted or not, hints are none) leaves some room for
-the count; only what lies outside of it is refused.
+Targets that follow a schedule differ in whether bindings count as statements, so the number of entries may lie between two
+counts; only a number that no target accepts is refused.
 """
 
 from __future__ import annotations

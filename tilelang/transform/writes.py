@@ -1,4 +1,4 @@
-"""Which tensors a program may write: the others may be memory that nobody can write, and a tracer may leave them as they are."""
+"""Which tensors a program may write: the others may be read-only memory, and need no functionalisation in a traced graph."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.in_place import sources_of
 
 _READS_AT_MOST = 2
-"""The largest of TVM's effect kinds that changes nothing: an annotation, a pure function, one that reads."""
+"""The largest of TVM's effect kinds without writes: annotations, pure functions and reads."""
 
 _ADDRESSES = ("tirx.address_of", "tirx.tvm_access_ptr")
 
 
 def written_tensors(func: Any) -> tuple[str, ...]:
-    """Names of the tensor parameters that a ``PrimFunc`` may write: all but those that it only reads, as far as one sees."""
+    """Names of the tensor parameters that a ``PrimFunc`` may write: all but those that it provably only reads."""
     tensors = [param for param in func.params if ir.is_buffer_var(param)]
     if any(isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "source_kernel" for stmt in walk(func.body)):
         return tuple(str(param.name) for param in tensors)
@@ -45,7 +45,7 @@ def _touched(stmt: Any) -> Iterator[Any]:
 
 
 def _handed_on(exprs: Iterable[Any]) -> Iterator[Any]:
-    """The buffers of which calls get the address, or an element where they have effects."""
+    """The buffers that calls may write: those whose address they get, or an element where the call has side effects."""
     for call in (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Call)):
         if _may_write(call):
             for part in walk_expr(call):

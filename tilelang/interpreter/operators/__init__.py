@@ -15,6 +15,11 @@ from tilelang.tileop.base import decode
 def step(c: Compiler, call: Any, span: Any) -> Step:
     """The step of a tile operator's call.
 
+    Args:
+        c: the compiler.
+        call: the call, which holds the operator's record.
+        span: of the statement.
+
     Raises:
         CompileError: no rule knows it.
     """

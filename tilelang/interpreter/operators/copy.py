@@ -22,13 +22,25 @@ Effect = Callable[[Lanes], Any]
 
 
 def reshaped(value: np.ndarray, source: Box, target: Box) -> np.ndarray:
-    """The values of a box under the extents of another; an axis of threads stays in front."""
+    """The values of a box under the extents of another; an axis of threads stays in front.
+
+    Args:
+        value: the values.
+        source: the box that they come from.
+        target: the box whose extents they get.
+    """
     threads = value.shape[: value.ndim - len(source.extents)]
     return value.reshape(*threads, *target.extents)
 
 
 def moved(x: Lanes, source: Box, target: Box) -> np.ndarray:
-    """The values of ``source`` as elements of ``target``."""
+    """The values of a box, converted to the element type of another and under its extents.
+
+    Args:
+        x: the state.
+        source: the box that is read.
+        target: the other one.
+    """
     value = read(x, source)
     return reshaped(convert(value, source.view.kind, target.view.kind), source, target)
 

@@ -21,23 +21,43 @@ Effect = Callable[[Lanes], Any]
 
 
 def matrix(x: Lanes, box: Box, transposed: bool = False) -> np.ndarray:
-    """The last two axes of a box as an operand matrix."""
+    """The last two axes of a box as an operand matrix.
+
+    Args:
+        x: the state.
+        box: the operand.
+        transposed: whether to exchange the axes.
+    """
     value = one_for_all(x, read(x, box), len(box.extents)).reshape(box.extents[-2:])
     return value.T if transposed else value
 
 
 def one_for_all(x: Lanes, value: np.ndarray, rank: int) -> np.ndarray:
-    """The value of a tile that every thread holds itself."""
+    """The one value of a tile of which every thread holds a copy; a finding where the copies differ.
+
+    Args:
+        x: the state, which gets the finding.
+        value: the tile's values, with an axis of threads in front where they differ.
+        rank: how many axes the tile has.
+    """
     if value.ndim == rank:
         return value
     rows = value if x.mask is True else value[x.mask]
     if not (rows == rows[:1]).all():
-        x.find("divergence", "an operator on a tile gets other values from each thread")
+        x.find("divergence", "threads give an operator on a tile different values")
     return rows[0]
 
 
 def product(x: Lanes, a: np.ndarray, b: np.ndarray, c: Box, clear: Any) -> None:
-    """``C (+)= a @ b`` in the accumulator's type, floats in float64 so that the order of the sum does not matter."""
+    """``C (+)= a @ b`` in the accumulator's type, floats in float64 so that the order of the sum does not matter.
+
+    Args:
+        x: the state.
+        a: (M, K).
+        b: (K, N).
+        c: the accumulator, (M, N).
+        clear: whether the old values do not count; a bool or a number.
+    """
     kind = c.view.kind
     wide = np.float64 if kind.kind == "float" else np.int64
     total = a.astype(wide) @ b.astype(wide)
@@ -84,6 +104,9 @@ def expanded(kept: np.ndarray, words: np.ndarray, group: int, groups_a_word: int
         words: metadata, (M, K / group / groups_a_word); groups from the low bits of a word up.
         group: four elements of which two are kept, or two of which one is.
         groups_a_word: how many groups a word of metadata describes.
+
+    Returns:
+        (M, K), zero where nothing is kept.
     """
     rows, groups = kept.shape[0], kept.shape[1] * 2 // group
     index = np.arange(groups)

@@ -29,7 +29,13 @@ _FOLDS: Mapping[str, tuple[np.ufunc, np.ufunc]] = {
 
 
 def fold(kind: str, element: Element, nan_propagate: bool = False) -> np.ufunc:
-    """The function that combines two values in a reduction."""
+    """The function that combines two values in a reduction.
+
+    Args:
+        kind: ``"sum"``, ``"max"`` and the like, as for ``T.reduce``.
+        element: type of the values.
+        nan_propagate: whether a NaN wins; max and min of floats ignore it otherwise.
+    """
     of_integers, of_floats = _FOLDS[kind.removeprefix("abs")]
     if element.kind != "float":
         return of_integers
