@@ -106,8 +106,16 @@ def divisors(value: Dim) -> Iterator[Dim]:
 
 
 def solved(dim: Dim, size: int, known: Mapping[str, int]) -> tuple[str, int] | None:
-    """The unknown variable of ``dim`` and its value where the axis has ``size`` elements; None as :func:`inverse`, or where no
-    value gives that size."""
+    """The unknown variable of a size and its value.
+
+    Args:
+        dim: the declared size.
+        size: how many elements the axis has.
+        known: values of the other variables.
+
+    Returns:
+        None as :func:`inverse`, or where no value of the variable gives ``size``.
+    """
     found = inverse(dim, known.keys())
     if found is None:
         return None

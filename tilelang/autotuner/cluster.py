@@ -39,6 +39,9 @@ def tune_on(
         profile: fields of :class:`~tilelang.autotuner.ProfileArgs`; they travel too.
         progress: called with each trial as it comes in.
 
+    Returns:
+        The fastest candidate, its kernel compiled or fetched here.
+
     Raises:
         TuningError: no candidate works, or the function cannot be imported by name.
     """

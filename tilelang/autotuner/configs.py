@@ -20,6 +20,9 @@ def expand(configs: Configs, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
         configs: a list of dicts; a dict of lists (their product); or a function of the kernel's arguments that gives either.
         args, kwargs: the arguments for such a function.
 
+    Returns:
+        One dict of keyword arguments for each candidate.
+
     Raises:
         TuningError: none of these, or empty.
     """

@@ -116,9 +116,27 @@ def autotune(
     The kernel that a call gives has ``latency``, ``config`` and ``ref_latency``.
 
     Args:
+        func: the function, where the decorator stands without parentheses.
+        configs: a list of dicts of keyword arguments, a dict of lists (their product), or a function of the kernel's arguments
+            that gives either.
+        warmup, rep: milliseconds to spend before and while measuring a candidate.
+        timeout: seconds that one candidate may take to compile, and again to run.
+        supply_type: what made-up inputs hold, a ``TensorSupplyType``.
+        ref_prog: takes the inputs, returns what the kernel should; candidates that disagree are skipped.
+        supply_prog: takes the kernel's parameters, returns inputs.
+        rtol, atol, max_mismatched_ratio: of the check: an element agrees where ``|a - b| <= atol + rtol * |b|``, and that share
+            of the elements may disagree.
+        skip_check: do not check.
+        manual_check_prog: takes the kernel's and the reference's results, raises where they disagree.
+        cache_input_tensors: make inputs once for all candidates, not for each.
+        early_stop: give a candidate up where a first estimate is ``early_stop_factor`` times slower than the best so far.
+        early_stop_factor: that factor.
         backend: the clock; ``"model"`` ranks by the simulator's model of time, where there is no GPU, and the trials' ``detail``
             says so.
-        do_not_specialize: accepted for compatibility; results are remembered for the values of all arguments.
+        do_not_specialize: has no effect, as results are remembered for the values of all arguments; a value warns.
+
+    Returns:
+        The decorated function; a call without the tunable arguments searches, one with all of them does not.
     """
     ignored("autotune", do_not_specialize=do_not_specialize)
     from tilelang.utils.tensor import TensorSupplyType

@@ -59,6 +59,9 @@ class DispatchedKernel:
             make_inputs: takes the sizes, returns the kernel's inputs.
             search: keyword arguments of :meth:`AutoTuner.run`.
 
+        Returns:
+            The search's result.
+
         Raises:
             TuningError: no configuration works.
         """

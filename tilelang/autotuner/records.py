@@ -58,9 +58,14 @@ def make_task(function: Callable[..., Any], args: tuple, kwargs: dict, options: 
     """The task of tuning ``function`` for these arguments.
 
     Args:
+        function: the factory.
+        args, kwargs: its arguments, without the tunable ones.
         options: everything else that decides kernels and measurements, as plain values.
-        callbacks: the user's reference, supply and check functions (None where not given); one that cannot be fingerprinted
-            turns keeping off.
+        callbacks: the user's reference, supply and check functions (None where not given); where one cannot be fingerprinted,
+            results are not kept.
+
+    Returns:
+        The task, with its key in the index or the reason why it has none.
     """
     name = function.__qualname__
     source = FunctionTracker(function, lambda: options).source_key(args, kwargs)

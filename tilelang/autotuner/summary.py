@@ -31,7 +31,12 @@ def text(task: Task, trials: Sequence[Trial], numbers: dict[str, str]) -> str:
     """The summary: candidates from the fastest to those that failed.
 
     Args:
+        task: whose name heads the text.
+        trials: every candidate's.
         numbers: kernel key -> number of its link.
+
+    Returns:
+        A line for each candidate, below a heading.
     """
     ranked = sorted(trials, key=lambda trial: (trial.milliseconds is None, trial.milliseconds or 0.0))
     lines = [f"# {task.name}: {len(trials)} candidates", "program latency_ms state config"]

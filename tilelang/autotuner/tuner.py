@@ -134,8 +134,13 @@ class AutoTuner:
         """Tries every configuration that has no result yet; returns the fastest.
 
         Args:
+            warmup, rep, timeout: replace those of :class:`ProfileArgs`.
             early_stop: give a candidate up where a first estimate is ``early_stop_factor`` times slower than the best so far.
+            early_stop_factor: that factor.
             num_workers: candidates that compile at a time; by default one a core.
+
+        Returns:
+            The fastest candidate, and every candidate's result.
 
         Raises:
             TuningError: no candidate compiled, ran and gave right results; lists why.
@@ -311,6 +316,9 @@ def result_of(
         trials: every candidate's.
         compile: the kernel of a configuration.
         ref_latency: milliseconds of the reference program.
+
+    Returns:
+        The fastest measured candidate with its kernel.
 
     Raises:
         TuningError: no candidate was measured; lists why.

@@ -20,7 +20,12 @@ def can_fork() -> bool:
 
 
 def compile_all(jobs: Sequence[Callable[[], Any]], workers: int, timeout: float) -> Iterator[tuple[int, str, str]]:
-    """Runs each job in a child, ``workers`` at a time, and yields those that fail.
+    """Runs each job in a child process, and yields those that fail.
+
+    Args:
+        jobs: each compiles one candidate into the cache on disk.
+        workers: how many run at a time.
+        timeout: seconds after which a job is killed.
 
     Yields:
         (position, ``"failed"`` or ``"timeout"``, what happened), as they end.

@@ -139,7 +139,17 @@ class DiskCache:
             yield
 
     def add(self, key: KernelKey, artifact: KernelArtifact, seconds: float, source: SourceKey | None = None) -> Path | None:
-        """Publishes an entry; None where it could not be kept, after a warning."""
+        """Publishes an entry.
+
+        Args:
+            key: what decides the kernel's code.
+            artifact: the compiler's output.
+            seconds: how long the compilation took.
+            source: the source key of the call, which is linked to the entry.
+
+        Returns:
+            The entry's directory; None where it could not be kept, after a warning.
+        """
         if not self.place.writable:
             return None
         name = title(key, source)

@@ -108,6 +108,9 @@ class KernelCache:
             key: what decides the code.
             compile: makes the artifact; its errors go to the caller.
             source: links this source key to the kernel, and says which function it is of.
+
+        Returns:
+            The entry, with a lease that keeps its files from eviction.
         """
         digest = _digest_of(key) if self.enabled else None
         if digest is None:
@@ -174,7 +177,15 @@ class KernelCache:
         load: Callable[[CacheEntry], Any],
         source: SourceKey | None = None,
     ) -> Any:
-        """``load(entry)`` of ``key``, remembered in memory, so that all callers of this process share one object."""
+        """The loaded kernel of ``key``, remembered in memory, so that all callers of this process share one object.
+
+        Args:
+            key, compile, source: as for :meth:`lookup_or_compile`.
+            load: makes the object from the entry; called once.
+
+        Returns:
+            What ``load`` gave.
+        """
         digest = _digest_of(key) if self.enabled else None
         if digest is None:
             return load(self._compile_privately(key, compile))
@@ -211,10 +222,15 @@ class KernelCache:
         pass_configs: dict[Any, Any] | None = None,
         compile_flags: list[str] | str | None = None,
     ) -> Any:
-        """The kernel of the program ``func`` (a ``PrimFunc``), compiled if need be.
+        """The kernel of a program, compiled where the cache has none.
 
-        A repeated call with the same object and options is a look-up in memory. ``args`` are the arguments of a factory,
-        where ``func`` is one.
+        A repeated call with the same object and options is a look-up in memory.
+
+        Args:
+            func: a ``PrimFunc``, or a factory of one.
+            args: the factory's arguments.
+            out_idx, target, target_host, verbose, pass_configs, compile_flags: as for :func:`tilelang.compile`.
+            execution_backend: as for :func:`tilelang.compile`; by default :attr:`execution_backend`.
 
         Returns:
             JITKernel: the callable kernel.
@@ -439,14 +455,27 @@ def default_cache() -> KernelCache:
 
 
 def cached(func: Any = None, out_idx: int | list[int] | None = None, *args: Any, **options: Any) -> Any:
-    """:meth:`KernelCache.cached` of the process's cache."""
+    """The kernel of a program, from the cache of this process or compiled now.
+
+    Args:
+        func, out_idx, args, options: as for :meth:`KernelCache.cached`.
+
+    Returns:
+        JITKernel: the callable kernel.
+    """
     return default_cache().cached(func, out_idx, *args, **options)
 
 
 def compile_fixed(func: Any, out_idx: int | list[int] | None = None, *args: Any, **options: Any) -> Any:
     """Compiles the program ``func`` now and returns its kernel: nothing is looked up, kept or counted.
 
-    For callers with a dictionary of their own; takes what :func:`cached` takes.
+    For callers with a dictionary of their own.
+
+    Args:
+        func, out_idx, args, options: as for :meth:`KernelCache.cached`.
+
+    Returns:
+        JITKernel: the callable kernel.
     """
     bypass = KernelCache()
     bypass._enabled = False

@@ -31,8 +31,17 @@ def lookup_or_compile_together(
 ) -> CacheEntry:
     """The entry of ``key``: from the cache where every rank has it, else compiled by every rank.
 
-    All ranks must call this with the same keys in the same order. Ranks that share a directory still compile one after
-    the other only if their caches are enabled; each gets the kernel that it made.
+    All ranks must call this with the same keys in the same order. Ranks that share a directory compile one after the other
+    only if their caches are enabled; each gets the kernel that it made.
+
+    Args:
+        key: what decides the code.
+        compile: makes the artifact; its errors go to the caller.
+        cache: that of the process by default.
+        gather: gives every rank's answer to whether it has the kernel.
+
+    Returns:
+        This rank's entry.
     """
     cache = cache or default_cache()
     entry = cache.lookup(key.digest) if cache.enabled else None

@@ -21,7 +21,13 @@ def once(kind: str, message: str) -> None:
 
 
 def guarded(work: Callable[[], Result], otherwise: Result, what: str) -> Result:
-    """``work()``; where it raises, a warning that begins with ``what``, and ``otherwise``."""
+    """The result of some work of the cache, whose failure must not fail the call that it was to speed up.
+
+    Args:
+        work: what is done.
+        otherwise: the result where it raises.
+        what: beginning of the warning that is then given, once for each kind of trouble.
+    """
     try:
         return work()
     except Exception as error:  # no failure of the cache may fail the call that it was to speed up

@@ -38,9 +38,13 @@ def get_swizzle_layout(
     Panels are ``swizzle_bytes`` wide; in each, chunks of 16 bytes are exchanged by the row.
 
     Args:
+        row_idx, col_idx: indices of the element, integers or expressions.
         row_size: elements of a row.
         dtype: element type.
         swizzle_bytes: 32, 64 or 128; by default the widest that divides a row.
+
+    Returns:
+        Three indices, of the types of the given ones.
 
     Raises:
         CompileError: a row that no panel divides.
@@ -68,6 +72,9 @@ def get_ldmatrix_offset(
         stride: accepted for compatibility.
         dtype: a type of 8, 16 or 32 bits.
         transposed: whether B is stored by columns; of 16-bit types also A.
+
+    Returns:
+        Row and column, of the types of the given indices.
 
     Raises:
         CompileError: 8 or 32 bits and an operand whose k axis is not the contiguous one.

@@ -23,6 +23,7 @@ def environment(describer: Describer, value: Any, chain: list[str], constant: st
     """Feeds the environment variable that is read by name.
 
     Args:
+        describer: what is fed.
         value: ``os.environ``, or ``os.getenv``.
         chain: the attributes of it that are read.
         constant: the variable's name; None where it is not written out, which makes the whole environment count.

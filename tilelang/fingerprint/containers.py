@@ -24,7 +24,13 @@ def sequence(describer: Describer, value: tuple | list) -> None:
 
 
 def items(describer: Describer, name: str, value: Any) -> None:
-    """Feeds the items of an iterable."""
+    """Feeds the items of an iterable.
+
+    Args:
+        describer: what is fed.
+        name: of the container, in messages.
+        value: the iterable.
+    """
     describer.text(f"{name} {len(value)}")
     for position, item in enumerate(value):
         with describer.at(f"item {position}"):
@@ -39,7 +45,13 @@ def mapping(describer: Describer, value: dict) -> None:
 
 
 def pairs(describer: Describer, name: str, value: Any) -> None:
-    """Feeds the keys and values of a mapping."""
+    """Feeds the keys and values of a mapping.
+
+    Args:
+        describer: what is fed.
+        name: of the container, in messages.
+        value: the mapping.
+    """
     describer.text(f"{name} {len(value)}")
     for key, item in value.items():
         with describer.at(f"item {key!r}" if type(key) in (str, int) else "an item"):

@@ -1,4 +1,4 @@
-"""Tests whether code really belongs to a library. Names prove nothing: a function's module and file name can be set.
+"""Tests whether code belongs to a library. Names are no evidence: a function's module and file name can be set.
 
 A function counts as a library's only if its code is among what the library's own source file compiles to, and a class only if
 all functions in it are.

@@ -34,7 +34,12 @@ class Scope:
 
 
 def read(describer: Describer, wanted: Read, scope: Scope) -> None:
-    """Feeds what ``wanted`` finds.
+    """Feeds the value that code reads from outside of itself.
+
+    Args:
+        describer: what is fed.
+        wanted: the read: a variable and the attributes that follow.
+        scope: the variables of the function that reads.
 
     Raises:
         Unfaithful: it has no faithful fingerprint.

@@ -147,7 +147,14 @@ class Describer:
     # -- records ----------------------------------------------------------------------------------------------------
 
     def record(self, kind: int, container: Any, key: Any, expected: Any) -> None:
-        """Adds a watch record."""
+        """Adds a watch record.
+
+        Args:
+            kind: a key of :data:`tilelang.fingerprint.watch.CHECKS`.
+            container: what is looked into.
+            key: where, as the kind takes it.
+            expected: what has to be found there.
+        """
         self.records.append((kind, container, key, expected))
 
     def record_probe(self, probe: Callable[[], Any], expected: Any) -> None:

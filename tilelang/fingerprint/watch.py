@@ -1,7 +1,7 @@
-"""Has anything changed that a kernel was made from? A flat list of checks by identity, compiled where the package was built.
+"""Revalidation: whether anything that a kernel was made from has changed, by a flat list of identity checks (compiled, if built).
 
-Every value that was read is held, so that an identity cannot come to mean another object. A check that fails means "look
-closely", not "changed": the value is then fingerprinted again.
+Every value that was read is held, so that an identity cannot come to mean another object. A check that fails does not mean that
+the value has changed: it is then fingerprinted again.
 """
 
 from __future__ import annotations

@@ -25,7 +25,13 @@ class Facts:
         self._analyzer = ir.Analyzer()
 
     def bind_range(self, var: Any, extent: Any, low: Any = 0) -> None:
-        """``low <= var < low + extent``; said again, it may be tighter, because more is known of the extent by then."""
+        """Adds ``low <= var < low + extent``; a later, tighter range replaces an earlier one.
+
+        Args:
+            var: the variable.
+            extent: how many values it takes, an integer or an expression.
+            low: the least one.
+        """
         self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)), allow_override=True)
 
     def bind_value(self, var: Any, value: Any) -> None:

@@ -35,7 +35,13 @@ def interval_of(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
 
 
 def is_within(index: Any, size: Any, ranges: Mapping[Any, Interval]) -> bool:
-    """Whether an index is certainly one of an axis of ``size`` elements; a vector's is not judged."""
+    """Whether an index is certainly within an axis; False for vectors.
+
+    Args:
+        index: an integer expression.
+        size: of the axis.
+        ranges: intervals of the variables.
+    """
     low, high = interval_of(index, ranges)
     least = interval_of(size, ranges)[0]
     return low is not None and high is not None and least is not None and 0 <= low and high < least

@@ -28,7 +28,13 @@ def is_user_frame(frame: FrameType) -> bool:
 
 
 def frame_location(frame: FrameType, last_instruction: int | None = None, line: int | None = None) -> Location:
-    """The source position that ``frame`` executes."""
+    """The source position that a frame executes.
+
+    Args:
+        frame: a frame of the user's code.
+        last_instruction: offset in its byte code; where the frame is now by default.
+        line: used where Python keeps no columns (before 3.11).
+    """
     code = frame.f_code
     positions = _positions(code)
     index = (frame.f_lasti if last_instruction is None else last_instruction) // 2

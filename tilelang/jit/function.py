@@ -167,6 +167,9 @@ class JitFunction:
 
         Returns:
             The kernels, in the order of ``configs``.
+
+        Raises:
+            CompileError: the first set that cannot be compiled, unless ``ignore_error``.
         """
         from tilelang.jit.compiler import compile_in_parallel
 

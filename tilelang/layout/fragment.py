@@ -164,8 +164,12 @@ class FragmentLayout:
         """The layout of a grid of such tiles, ``repeats`` along each axis.
 
         Args:
+            repeats: how many tiles along each axis.
             repeat_on_thread: whether each tile has threads of its own; else registers of its own.
             lower_dim_first: whether tiles along the last axis come first; else along the first.
+
+        Returns:
+            A layout of ``repeats`` times the extents.
 
         Raises:
             CompileError: another number of axes, or a tile with padding inside.
@@ -293,6 +297,9 @@ def Fragment(
         forward_thread_fn: ``(i, j, ...[, rep]) -> thread``, used with ``forward_index_fn``.
         replicate: copies of each element; the functions of the thread then take the copy's number last.
         forward_index_fn: ``(i, j, ...) -> register``; without one registers are numbered in row-major order.
+
+    Returns:
+        The layout, for ``T.annotate_layout`` or a ``loop_layout``.
 
     Raises:
         CompileError: the functions are no mixed-radix map (every part of an index must go to one place by a stride).

@@ -23,7 +23,14 @@ def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> T
 
     Args:
         shape: extents, the last one contiguous and a whole number of panels.
+        element_bits: bits of one element.
         panel_bytes: 128, 64 or 32.
+
+    Returns:
+        The layout; one panel after the other, each with all rows.
+
+    Raises:
+        ValueError: rows that are no whole panels, or not groups of eight.
     """
     rows, columns = shape[-2], shape[-1]
     width = panel_bytes * 8 // element_bits

@@ -20,6 +20,14 @@ def recover_modes(
 ) -> list[list[tuple[int, int, str]]]:
     """Modes ``(extent, stride, "t" or "r")`` of each axis, minor first.
 
+    Args:
+        shape: extents of the tile.
+        thread_of: the thread of an element, of its indices.
+        register_of: its register; None where registers are numbered in row-major order.
+
+    Returns:
+        The modes over threads (``"t"``) and registers (``"r"``).
+
     Raises:
         CompileError: the functions are not mixed-radix.
     """

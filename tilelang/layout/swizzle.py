@@ -60,6 +60,9 @@ def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = Tr
     Args:
         buffer: a shared buffer, or anything with ``shape`` and ``dtype``.
         k_major, allow_pad: accepted for compatibility; the layout serves both orders and never pads.
+
+    Returns:
+        The widest swizzled panels that fit the rows, else swizzled rows.
     """
     from tilelang.dtypes import canonical
 

@@ -106,7 +106,14 @@ class Profiler:
         input_tensors: Sequence[Any] | None = None,
         manual_check_prog: Callable[[list[Any], list[Any]], None] | None = None,
     ) -> None:
-        """Hands the kernel's and the reference's results to ``manual_check_prog``, which raises where they disagree."""
+        """Compares the kernel's results with a reference's by a function of the caller.
+
+        Args:
+            reference_program: a function of the kernel's inputs.
+            input_tensors: what is passed, instead of made-up inputs.
+            manual_check_prog: takes the kernel's and the reference's results as lists, raises where they disagree; without it
+                nothing is run.
+        """
         inputs = list(input_tensors) if input_tensors is not None else self.inputs()
         if manual_check_prog is not None:
             manual_check_prog(_as_list(self.kernel(*inputs)), _as_list(reference_program(*inputs)))
@@ -139,7 +146,23 @@ class Profiler:
         early_stop_baseline: float | None = None,
         profiler: str | None = None,
     ) -> float | list[float]:
-        """Milliseconds of a call of the kernel, or of ``func`` on the same inputs; see :func:`.do_bench`."""
+        """Milliseconds of a call of the kernel.
+
+        Args:
+            func: measured instead of the kernel, on the same inputs.
+            warmup, rep: milliseconds to spend before and while measuring.
+            n_warmup, n_repeat: numbers of calls instead; 0 leaves them to ``warmup`` and ``rep``.
+            input_tensors: what is passed, instead of made-up inputs.
+            backend, quantiles, return_mode, early_stop_baseline: as for :func:`.do_bench`.
+            dynamic_symbolic_constraints: the dynamic sizes of made-up inputs, by name.
+            profiler: has no effect; a value warns.
+
+        Returns:
+            Milliseconds; a list of them where several quantiles are asked for.
+
+        Raises:
+            ValueError: unknown ``return_mode`` or ``backend``.
+        """
         ignored("do_bench", profiler=profiler)
         inputs = list(input_tensors) if input_tensors is not None else self.inputs(dynamic_symbolic_constraints)
         call = func or self.kernel

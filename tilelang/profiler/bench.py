@@ -52,7 +52,11 @@ def do_bench(
         backend: ``"event"``, ``"cudagraph"`` or ``"wall"``; ``"cupti"`` is ``"event"``; a CPU is always measured by the wall
             clock.
         return_mode: ``"min"``, ``"max"``, ``"mean"`` or ``"median"``; a CPU gives medians unless another is asked for.
+        device: where the call runs; a CPU is measured by the wall clock although there is a GPU.
         early_stop_baseline: give up (returning infinity) where one estimate is slower than this many milliseconds.
+
+    Returns:
+        Milliseconds; a list of them where several quantiles are asked for.
 
     Raises:
         ValueError: unknown ``return_mode`` or ``backend``.
@@ -78,7 +82,14 @@ def do_bench(
 
 
 def bench_with_wall(fn: Callable[[], Any], warmup: float = 25, rep: float = 100, **options: Any) -> float | list[float]:
-    """:func:`do_bench` by the wall clock."""
+    """:func:`do_bench` by the wall clock.
+
+    Args:
+        fn, warmup, rep, options: as for :func:`do_bench`.
+
+    Returns:
+        Milliseconds; a list of them where several quantiles are asked for.
+    """
     return do_bench(fn, warmup, rep, backend="wall", **options)
 
 

@@ -41,7 +41,13 @@ class PackedArguments:
 
 
 def pack_arguments(kernel: str, parameters: Sequence[Parameter], size: int, args: Sequence[Any]) -> PackedArguments:
-    """Packs `args` as the kernel's parameters say.
+    """Packs arguments into a kernel's parameter buffer.
+
+    Args:
+        kernel: its name, for the messages of errors.
+        parameters: types and offsets.
+        size: bytes of the buffer.
+        args: one for each parameter: CPU tensors, ints, floats, bytes or tensor maps.
 
     Raises:
         SimulatorArgumentError: the count, or the type of one, does not fit.

@@ -62,6 +62,9 @@ class Function:
             workers: OS threads the blocks are spread over; 0: one per core.
             max_instructions: warp instructions after which a cluster is given up as stuck; 0: no limit.
 
+        Returns:
+            The findings and counters of the launch.
+
         Raises:
             SimulatorArgumentError: sizes or arguments that the kernel cannot be launched with.
             SimulatorError: findings, with ``strict``.

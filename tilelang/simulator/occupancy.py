@@ -38,6 +38,9 @@ def occupancy(device: DeviceModel, threads: int, shared_bytes: int, registers: i
         threads: of a block.
         shared_bytes: of a block, static and dynamic.
         registers: of a thread; None where they are not known.
+
+    Returns:
+        Resident blocks and warps of a multiprocessor, and what limits them.
     """
     warps = math.ceil(threads / device.warp_size)
     shared = math.ceil((shared_bytes + _RESERVED_SHARED) / _SHARED_UNIT) * _SHARED_UNIT

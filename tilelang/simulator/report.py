@@ -128,7 +128,13 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str, sources: KernelSources | None = None, tensor_bytes: int = 0) -> Report:
-        """Reads what the native library wrote; ``sources`` are the kernel's texts, ``tensor_bytes`` the size of its tensors."""
+        """The report that the native library wrote.
+
+        Args:
+            text: its JSON.
+            sources: the kernel's texts; without them, findings name no lines of the program.
+            tensor_bytes: size of all tensors that the launch was given.
+        """
         data = json.loads(text)
         counters = data["counters"]
         return cls(

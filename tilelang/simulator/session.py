@@ -56,7 +56,14 @@ def session(
     collect: Callable[[Any], None] | None = None,
     trace: str = "off",
 ) -> Iterator[Settings]:
-    """Runs kernels of the cuda target on the simulator inside of the ``with`` block; see :class:`Settings`."""
+    """Runs kernels of the cuda target on the simulator inside of the ``with`` block.
+
+    Args:
+        checks, seed, strict, counters, workers, collect, trace: see :class:`Settings`.
+
+    Yields:
+        The settings, in force for this thread until the end of the block.
+    """
     settings = Settings(checks, seed, strict, counters, workers, collect, trace)
     token = _current.set(settings)
     try:

@@ -28,7 +28,13 @@ class Statement:
 
     @classmethod
     def found(cls, file: str, line: int, text: str) -> Statement:
-        """The statement that was at a line when the kernel was compiled: files change, kernels in the cache do not."""
+        """A statement by its place when the kernel was compiled, at its place in the file as it is now.
+
+        Args:
+            file: path of the program.
+            line: where the statement was.
+            text: what it said, without indentation; it is looked for where the line has another text now.
+        """
         if linecache.getline(file, line).strip() == text:
             return cls(file, line, text)
         same = [number for number, other in enumerate(linecache.getlines(file), 1) if other.strip() == text]
@@ -75,7 +81,13 @@ class KernelSources:
         return next(found, {"lines": {}, "shared": [], "fragments": []})
 
     def statement(self, kernel: str, file: str, line: int) -> Statement | None:
-        """The statement of the tile program that a line of the CUDA source comes from."""
+        """The statement of the tile program that a line of the CUDA source comes from, or None.
+
+        Args:
+            kernel: name of the kernel.
+            file: the CUDA source's name in the PTX's line table.
+            line: in that file, from 1.
+        """
         place = self.origins(kernel)["lines"].get(str(line)) if Path(file).name == CUDA else None
         return None if place is None else Statement.found(*self._origins["places"][place])
 

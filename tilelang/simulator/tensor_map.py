@@ -50,6 +50,9 @@ def encode_tensor_map(
         fill: value of elements out of bounds, ``"zero"`` or ``"nan"``.
         dtype: name in :data:`~tilelang.tensor_maps.DATA_TYPES`; default the tensor's.
 
+    Returns:
+        The map, which keeps the tensor alive.
+
     Raises:
         SimulatorArgumentError: the driver would refuse the map.
     """

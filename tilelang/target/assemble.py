@@ -22,6 +22,8 @@ def assemble(
     """The artifact of ``func``, a ``PrimFunc``.
 
     Args:
+        func: the lowered program, with the user's parameters.
+        request: what was asked of the target.
         files: name in the cache entry -> content.
         metadata: what the target knows beside ``dynamic``, ``unused``, ``written`` and ``returned``.
         launches: device kernels in launch order.

@@ -44,7 +44,12 @@ def token(kind: str) -> str:
 
 
 def rewritten(kind: str, code: str, target: Any) -> str:
-    """The code as the user's function wants it.
+    """The generated code after the user's function for it, or as it is without one.
+
+    Args:
+        kind: ``"cuda"`` or ``"c"``.
+        code: the generated code.
+        target: handed to the function.
 
     Raises:
         CompileError: it gives something else than text.

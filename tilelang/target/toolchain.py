@@ -48,9 +48,18 @@ AT_ONCE = ("-z", "now")
 
 
 def link_shared(objects: Sequence[Path], exported: Iterable[str], directory: Path) -> tuple[bytes, str]:
-    """Links ``objects`` into a library that exports the symbols matching ``exported`` only.
+    """Links object files into a shared library.
 
-    Returns its bytes, and the command with what the linker said.
+    Args:
+        objects: the files.
+        exported: patterns of the symbols that it exports; all others are local.
+        directory: for the linker's files.
+
+    Returns:
+        The library's bytes, and the command with the linker's output.
+
+    Raises:
+        ToolchainError: the linker failed.
     """
     script, library = directory / "exports.map", directory / "kernel.so"
     script.write_text("{ global: " + " ".join(f"{name};" for name in exported) + " local: *; };\n")
@@ -62,7 +71,7 @@ def link_shared(objects: Sequence[Path], exported: Iterable[str], directory: Pat
 
 
 def run(command: list[str]) -> str:
-    """Runs a tool; the command line (without its folder) and what it said.
+    """Runs a tool; gives the command line (without its folder) and its output.
 
     Raises:
         ToolchainError: it failed.

@@ -75,7 +75,15 @@ def requires_cuda(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def requires_cuda_compute_version(major: int, minor: int = 0, mode: str = "ge") -> Callable[..., Any]:
-    """Skips a test unless the device's compute capability compares to (major, minor) as ``mode`` says (ge, gt, eq, le, lt)."""
+    """Skips a test unless the device, or the one that the simulator stands in for, has a compute capability.
+
+    Args:
+        major, minor: the capability.
+        mode: how the device's compares to it: ``"ge"``, ``"gt"``, ``"eq"``, ``"le"`` or ``"lt"``.
+
+    Returns:
+        The decorator.
+    """
     import operator
 
     compare = getattr(operator, mode)

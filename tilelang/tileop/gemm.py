@@ -137,7 +137,15 @@ class GemmSparse(_MatrixProduct):
 
 
 def check_gemm_dtypes(a: str, b: str, c: str) -> None:
-    """Raises :class:`GemmDtypeError` unless ``a`` and ``b`` can be multiplied into an accumulator of type ``c``."""
+    """Checks the types of a matrix product.
+
+    Args:
+        a, b: types of the operands: one type, two float8 formats, or integers of one size.
+        c: type of the accumulator.
+
+    Raises:
+        GemmDtypeError: the operands do not go together, or the accumulator is too narrow for them.
+    """
     left, right, accumulator = canonical(a), canonical(b), canonical(c)
     same_type = left == right
     both_fp8 = left.bits == right.bits == 8 and left.is_float and right.is_float

@@ -165,7 +165,15 @@ for _row in INTRINSICS.values():
 
 
 def intrinsic_call(name: str, *args: Any, dtype: str | None = None, attrs: dict[Any, Any] | None = None, span: Any = None) -> Any:
-    """The call expression ``tl.<name>(*args)``; ``dtype`` overrides the table's result type."""
+    """The call expression ``tl.<name>(*args)``.
+
+    Args:
+        name: a row of :data:`INTRINSICS`.
+        args: operands as expressions.
+        dtype: replaces the table's type of the result.
+        attrs: settings that are no operands, by name.
+        span: place in the program.
+    """
     row = INTRINSICS[name]
     converted = [constant(arg) if not isinstance(arg, str) else ir.StringImm(arg) for arg in args]
     result = dtype or (str(converted[0].ty) if row.result == "same" else "int32" if row.result == "void" else row.result)

@@ -31,8 +31,9 @@ def plot_layout(
     Args:
         layout: a ``T.Layout``, ``T.Fragment`` or swizzled layout; all axes but the last make rows.
         save_directory: made where it is missing.
+        name: of the file, without ``.svg``.
         verbose: also prints every element.
-        colormap, formats: accepted for compatibility.
+        colormap, formats: have no effect; a value warns.
 
     Returns:
         The file.

@@ -1,4 +1,4 @@
-"""A decorator for names that will go."""
+"""A decorator for names that will be removed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from typing import Any
 
 
 def deprecated(method_name: str, new_method_name: str, phase_out_version: str | None = None) -> Callable[..., Any]:
-    """Decorator: calls warn that ``method_name`` will go, and what to call instead."""
-    until = f" It goes with version {phase_out_version}." if phase_out_version else ""
+    """Decorator: calls warn that a name will be removed, and what to call instead.
+
+    Args:
+        method_name: the old name.
+        new_method_name: the new one.
+        phase_out_version: the release without the old name, where it is known.
+
+    Returns:
+        The decorator.
+    """
+    until = f" It will be removed in version {phase_out_version}." if phase_out_version else ""
     message = f"{method_name} is deprecated, use {new_method_name} instead.{until}"
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -74,6 +74,9 @@ def get_tensor_supply(
         supply_type: what tensors hold.
         device: where they are.
         sizes: the value of each dynamic variable that shapes name.
+
+    Returns:
+        The function; it raises a :class:`CompileError` of a parameter with a size that is not in ``sizes``.
     """
 
     def supply(param: KernelParam) -> Any:
@@ -109,8 +112,16 @@ def torch_assert_close(
     """Asserts that two tensors agree but for a small share of their elements.
 
     Args:
+        tensor_a, tensor_b: the tensor under test and the reference.
         rtol, atol: an element agrees where ``|a - b| <= atol + rtol * |b|``.
         max_mismatched_ratio: share of elements that may disagree.
+        verbose: print how many disagree, whether or not these are too many.
+        equal_nan: whether two NaN agree.
+        check_device, check_dtype, check_layout, check_stride: whether these must be the same.
+        base_name, ref_name: what the message calls the tensors.
+
+    Returns:
+        True.
 
     Raises:
         AssertionError: shapes, dtypes or devices differ, or too many elements do; names the worst one.

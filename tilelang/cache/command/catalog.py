@@ -78,7 +78,14 @@ class Catalog:
     def kernels(
         self, which: Filter = Filter(), sort: str = "age", limit: int | None = None, columns: Sequence[Column] | None = None
     ) -> list[dict[str, Any]]:
-        """Rows of ``kernels`` as dictionaries; all columns where none are named."""
+        """Rows of ``kernels`` as dictionaries.
+
+        Args:
+            which: restricts the rows.
+            sort: a key of :data:`SORT_ORDERS`.
+            limit: at most this many rows; None for all.
+            columns: what each row has; all columns without.
+        """
         query = select(*(columns or kernels.c)).order_by(SORT_ORDERS[sort], kernels.c.key).limit(limit)
         for condition in _conditions(which):
             query = query.where(condition)

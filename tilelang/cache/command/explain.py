@@ -14,8 +14,15 @@ _MAX_LINES = 5000
 
 
 def program_diff(root: Path, here: str, there: str) -> list[str]:
-    """The unified diff from the program of the entry ``there`` to that of ``here``; empty where they are the same, where one
-    cannot be read, or where they are too long to compare."""
+    """The unified diff from one entry's program to another's.
+
+    Args:
+        root: the cache's directory.
+        here, there: keys of the entries; lines of ``here`` are the added ones.
+
+    Returns:
+        Lines without line breaks; none where the programs are the same, too long to compare, or one cannot be read.
+    """
     old, new = _lines(root, there), _lines(root, here)
     if not old or not new or max(len(old), len(new)) > _MAX_LINES:
         return []

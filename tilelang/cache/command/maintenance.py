@@ -59,7 +59,14 @@ def clear(root: Path, index: Index) -> int:
 
 
 def verify(root: Path, index: Index, repair: bool = False, progress: Progress = iter) -> Verification:
-    """Reads every file of every entry; with ``repair`` moves bad ones aside and brings the index in line."""
+    """Reads every file of every entry.
+
+    Args:
+        root: the cache's directory.
+        index: its index.
+        repair: move bad entries to quarantine, and make the index agree with the directories.
+        progress: wraps the keys, to show how far the work is.
+    """
     result = Verification()
     for key in progress(list(store.keys(root))):
         path = store.entry_path(root, key)
@@ -84,8 +91,14 @@ def verify(root: Path, index: Index, repair: bool = False, progress: Progress = 
 
 
 def collect(root: Path, index: Index, cap: int, grace: float = eviction.GRACE_SECONDS) -> Collection:
-    """Removes what is over ``cap`` bytes, what killed processes left behind, quarantined entries, and links that lead
-    nowhere."""
+    """Removes entries over the cap, leftovers of killed processes, quarantined entries and dead links.
+
+    Args:
+        root: the cache's directory.
+        index: its index, which knows when entries were used.
+        cap: bytes that may stay; 0 is no cap.
+        grace: seconds after its last use for which an entry is spared.
+    """
     litter = _sweep(root / "staging", _STALE_SECONDS) + _sweep(root / "quarantine", 0.0)
     litter += sum(map(lease.remove_if_free, (root / "locks").glob("*.lock"))) + _sweep(root, _STALE_SECONDS, "journal.")
     rows = [key for key in index.listed() if not store.entry_path(root, key).is_dir()]

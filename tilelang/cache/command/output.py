@@ -54,7 +54,13 @@ def is_terminal() -> bool:
 
 
 def say(text: str, style: str = "", error: bool = False) -> None:
-    """Prints a line as it is: nothing in it is markup, and it is not wrapped."""
+    """Prints a line as it is: nothing in it is markup, and it is not wrapped.
+
+    Args:
+        text: the line; control characters are escaped.
+        style: of rich, ``"bold"`` or ``"dim"``.
+        error: print to stderr.
+    """
     console = Console(stderr=error)
     console.print(Text(printable(text)), style=None if console.no_color else style or None, soft_wrap=True, highlight=False)
 
@@ -73,7 +79,13 @@ def as_json(value: Any) -> None:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Any], footer: str = "") -> None:
-    """Prints rows; on a terminal through a pager where they do not fit, and with ``footer`` below."""
+    """Prints rows: aligned on a terminal, through a pager where they do not fit; tab-separated in a pipe.
+
+    Args:
+        columns: what is shown of each row.
+        rows: the objects that the columns read.
+        footer: a line below, on a terminal only.
+    """
     if not is_terminal():
         lines = ["\t".join(column.name for column in columns)]
         lines += ["\t".join(one_line(str(column.exact(row))) for column in columns) for row in rows]

@@ -1,9 +1,9 @@
 """The index as a compiling process uses it: a few statements on ``<root>/index.db``, no SQLAlchemy.
 
-The directories are the truth and the index describes them, so that nothing here may fail a compile: a database that is
-corrupt is moved aside and rebuilt from the manifests, one from a newer version of the package is left alone, one that
-cannot be written to is left out with a warning, and one that another process has locked is waited for once, for two
-seconds, and then left out for a while.
+The directories are authoritative and the index can be rebuilt from them, so that nothing here may fail a compile: a corrupt
+database is moved aside and rebuilt from the manifests, one from a newer version of the package is not touched, one that cannot
+be written to is not used, with a warning, and one that another process has locked is waited for once, for two seconds, and then
+not used for a while.
 """
 
 from __future__ import annotations
@@ -82,7 +82,13 @@ class Index:
         self._transact(write)
 
     def linked(self, source_key: str, kernel_key: str, function: str) -> None:
-        """Links a source key to a kernel that was there already."""
+        """Links a source key to a kernel that was there already.
+
+        Args:
+            source_key: of the call.
+            kernel_key: of the kernel that it leads to.
+            function: the factory's name, for people.
+        """
         self._transact(lambda connection: _put_source(connection, source_key, kernel_key, function))
 
     def take_journal(self) -> None:

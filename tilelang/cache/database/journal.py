@@ -45,7 +45,13 @@ def append(root: Path, key: str) -> int:
 
 
 def count(root: Path, event: str, times: int = 1) -> int:
-    """Notes one of :data:`EVENTS`; as :func:`append`."""
+    """Notes an event; as :func:`append`.
+
+    Args:
+        root: the cache's directory.
+        event: one of :data:`EVENTS`.
+        times: how often it happened.
+    """
     return _append(root, f"{event} {times}\n")
 
 

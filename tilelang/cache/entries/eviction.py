@@ -32,7 +32,14 @@ class Eviction:
 
 
 def enforce(root: Path, index: Index, cap: int, grace: float = GRACE_SECONDS) -> Eviction:
-    """Evicts entries until the cache takes at most 90% of ``cap`` bytes, if it takes more than ``cap`` now; 0 is no cap."""
+    """Evicts entries until the cache takes at most 90% of its cap, if it takes more than the cap now.
+
+    Args:
+        root: the cache's directory.
+        index: its index, which knows sizes and last uses.
+        cap: bytes; 0 is no cap.
+        grace: seconds after its last use for which an entry is spared.
+    """
     total = index.totals()[0]
     if not cap or total <= cap:
         return Eviction(0, 0)
@@ -41,7 +48,14 @@ def enforce(root: Path, index: Index, cap: int, grace: float = GRACE_SECONDS) ->
 
 
 def evict(root: Path, index: Index, wanted: int, grace: float = GRACE_SECONDS) -> Eviction:
-    """Evicts the least recently used entries until ``wanted`` bytes are free or nothing more may go."""
+    """Evicts the least recently used entries until enough is free or all others are protected.
+
+    Args:
+        root: the cache's directory.
+        index: its index.
+        wanted: bytes to free.
+        grace: seconds after its last use for which an entry is spared.
+    """
     entries = freed = spared = 0
     newest = time.time() - grace
     while freed < wanted:

@@ -28,14 +28,28 @@ def group_of(name: str, target: str) -> str:
 
 
 def folder(root: Path, name: str, group: str) -> Path:
-    """The directory of a group; ``group`` is a hexadecimal digest, of which the first digits count."""
+    """The directory of a group.
+
+    Args:
+        root: the cache's directory.
+        name: of the program; characters that a directory's name may not have are replaced.
+        group: a hexadecimal digest, of which the first digits count.
+    """
     # A name is the user's; as a directory it may hold letters, digits and little else.
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".")[:80] or "_"
     return root / FOLDER / safe / group[:_HASH_DIGITS]
 
 
 def link(root: Path, name: str, group: str, key: str) -> Path | None:
-    """Links the entry ``key`` into a group under the next number; None where that is not possible."""
+    """Links an entry into a group under the next number.
+
+    Args:
+        root, name, group: as for :func:`folder`.
+        key: of the entry.
+
+    Returns:
+        The link; None where the directory cannot be written to.
+    """
     programs = folder(root, name, group) / "programs"
     target = Path("..", "..", "..", "..", "kernels", key)
     try:
@@ -66,7 +80,11 @@ def _first_free(programs: Path) -> int:
 
 
 def links(root: Path, name: str, group: str) -> dict[str, str]:
-    """Number -> kernel key of a group."""
+    """Number -> kernel key of a group.
+
+    Args:
+        root, name, group: as for :func:`folder`.
+    """
     programs = folder(root, name, group) / "programs"
     try:
         return {number: os.path.basename(os.readlink(programs / number)) for number in sorted(os.listdir(programs), key=int)}
@@ -75,7 +93,16 @@ def links(root: Path, name: str, group: str) -> dict[str, str]:
 
 
 def write(root: Path, name: str, group: str, file: str, text: str) -> Path | None:
-    """Writes ``summary.txt`` or ``dispatch_table.txt`` of a group, in one step; None where that is not possible."""
+    """Writes a text file of a group, in one step.
+
+    Args:
+        root, name, group: as for :func:`folder`.
+        file: ``summary.txt`` or ``dispatch_table.txt``.
+        text: its content.
+
+    Returns:
+        The file; None where the directory cannot be written to.
+    """
     place = folder(root, name, group)
     draft = place / f".{file}.{os.getpid()}"
     try:

@@ -27,7 +27,12 @@ def find(root: Path, source_key: str) -> str | None:
 
 
 def record(root: Path, source_key: str, kernel_key: str) -> None:
-    """Links ``source_key`` to ``kernel_key``, in one step.
+    """Links a source key to a kernel, in one step.
+
+    Args:
+        root: the cache's directory.
+        source_key: of a call.
+        kernel_key: of the kernel that it leads to.
 
     Raises:
         OSError: a full disk, a missing permission.

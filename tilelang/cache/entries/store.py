@@ -61,14 +61,21 @@ def entry_path(root: Path, key: str) -> Path:
 
 
 def publish(root: Path, key: str, artifact: KernelArtifact, facts: Mapping[str, Any], for_all: bool = False) -> Path:
-    """Makes the entry of ``key``. Another process may have been faster: then theirs stays.
+    """Makes the entry of ``key``. Another process may have been faster: then its entry stays.
 
     Args:
-        facts: go into its manifest.
+        root: the cache's directory.
+        key: 64 hexadecimal digits.
+        artifact: what is stored.
+        facts: further fields of its manifest.
         for_all: lets every user read it.
+
+    Returns:
+        The entry's directory.
 
     Raises:
         OSError: a full disk, a missing permission. Nothing is left behind.
+        ValueError: a file of the artifact has a name that leads out of the directory.
     """
     destination = entry_path(root, key)
     stage = root / "staging" / f"{key[:16]}.{os.getpid()}.{os.urandom(4).hex()}"

@@ -1,1 +1,1 @@
-"""What a kernel is called: the kernel key of a program, the source key of a call, and whether the compiler has changed since."""
+"""Keys: the kernel key of a program, the source key of a call, and the fingerprint of the compiler, which is a part of both."""

@@ -1,7 +1,7 @@
 """Device headers, and other files of the compiler, that change under a running process.
 
-A header is read at every compilation, so that a kernel in memory is stale once one has changed. The kernel tells: inotify
-queues an event before the write returns, and asking whether the queue is empty takes a tenth of a microsecond, where a
+A header is read at every compilation, so that a kernel in memory is stale once one has changed. Linux reports changes: inotify
+queues an event before the write returns, and checking whether the queue is empty takes a tenth of a microsecond, where a
 ``stat`` of every header takes twenty. Without inotify the ``stat`` data are compared.
 """
 

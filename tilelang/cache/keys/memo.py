@@ -35,7 +35,13 @@ class CallMemo:
             return None
 
     def put(self, func: Any, options: tuple[Any, ...], kernel: Any) -> None:
-        """Remembers ``kernel``, where ``func`` can be referred to weakly and the options are plain values."""
+        """Remembers a kernel, where its program can be referred to weakly and the options are plain values.
+
+        Args:
+            func: the program, compared by identity.
+            options: compared by value and type.
+            kernel: what :meth:`get` will give.
+        """
         identity = id(func)
         if not self._rows:
             self._headers = Watch(header_watch.records())

@@ -107,8 +107,13 @@ class FunctionTracker:
             return None
 
     def remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, source: SourceKey) -> None:
-        """Lets :meth:`recall` return ``result``, which was made under ``source``; does nothing where it is off, where the
-        function is no longer what it was, or where a change could go unnoticed."""
+        """Lets :meth:`recall` return a result; does nothing where a change of what it depends on could go unnoticed.
+
+        Args:
+            args, kwargs: of the call.
+            result: its kernel.
+            source: the key under which it was made; one without a digest remembers nothing.
+        """
         if source.here is None or not (self._is_as_in(source) or self.source_key(args, kwargs).here == source.here):
             return
         known = self._known

@@ -20,7 +20,13 @@ def recall(file: Path | None, state: str) -> Any:
 
 
 def remember(file: Path | None, state: str, answer: Any) -> None:
-    """Keeps an answer that JSON can hold; the oldest ones go, and a file that cannot be written is left."""
+    """Keeps an answer between processes; the oldest answers are dropped.
+
+    Args:
+        file: where; None, and a file that cannot be written, keep nothing.
+        state: digest of what the answer depends on.
+        answer: a value that JSON can hold.
+    """
     if file is None:
         return
     rows = _rows(file)

@@ -17,6 +17,12 @@ Progress = Callable[[Iterable[Any]], Iterable[Any]]
 def write(root: Path, keys: Iterable[str], layer: Path, progress: Progress = iter) -> int:
     """Copies the entries of ``keys``, each verified, and the links that lead to them; returns how many entries.
 
+    Args:
+        root: the cache's directory.
+        keys: of the entries.
+        layer: the directory to write: empty, missing, or a layer.
+        progress: wraps the keys, to show how far the work is.
+
     Raises:
         CacheError: the directory holds something else.
         store.BadEntry: an entry is damaged.

@@ -45,6 +45,12 @@ class Imported:
 def export(root: Path, keys: Iterable[str], file: Path, progress: Progress = iter) -> int:
     """Writes the entries of ``keys``, each verified, and the links that lead to them; returns how many entries.
 
+    Args:
+        root: the cache's directory.
+        keys: of the entries.
+        file: the bundle to write; it appears when it is complete.
+        progress: wraps the keys, to show how far the work is.
+
     Raises:
         store.BadEntry: an entry is damaged.
         OSError: the file cannot be written.
@@ -76,6 +82,12 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def load(root: Path, index: Index | None, file: Path, progress: Progress = iter) -> Imported:
     """Adds a bundle's entries to the cache at ``root``.
+
+    Args:
+        root: the cache's directory.
+        index: its index; None where it keeps none.
+        file: the bundle.
+        progress: wraps the entries, to show how far the work is.
 
     Raises:
         CacheError: the file is not a bundle, or holds more than its manifests say.

@@ -110,7 +110,13 @@ class SharedTier:
                 self._sender.start()
 
     def send_source(self, source_key: str, kernel_key: str, function: str) -> None:
-        """Links a source key, in the background."""
+        """Links a source key, in the background.
+
+        Args:
+            source_key: of a call.
+            kernel_key: of the kernel that it leads to.
+            function: the factory's name, for people.
+        """
         self.send_later(lambda: self._ask(lambda: self._insert_source(source_key, kernel_key, function), None))
 
     def flush(self, seconds: float) -> bool:

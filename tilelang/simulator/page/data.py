@@ -25,7 +25,13 @@ _AROUND = 6  # lines of the program shown before and after those that became cod
 
 
 def launch_data(report: Report, device: DeviceModel, times: int) -> dict[str, Any]:
-    """The data of a launch; ``times`` is how often it was made."""
+    """The data of a launch, as JSON can hold it.
+
+    Args:
+        report: of the launch.
+        device: the model that occupancy and roofline are computed for.
+        times: how many launches of these sizes the page stands for.
+    """
     rows = [_row(report, instruction) for instruction in report.counters.instructions]
     origins = report.sources.origins(report.kernel) if report.sources else {"shared": [], "fragments": []}
     return {

@@ -79,7 +79,13 @@ def timeline(report: Report, device: str = DEFAULT) -> list[Slice]:
 
 
 def write_trace(slices: Iterable[Slice], path: str | Path, clock: float) -> None:
-    """Writes a timeline in the format of Chrome's and Perfetto's trace viewers; ``clock`` in hertz."""
+    """Writes a timeline in the format of Chrome's and Perfetto's trace viewers.
+
+    Args:
+        slices: what :func:`timeline` gives.
+        path: of the JSON file.
+        clock: hertz, by which clocks become microseconds.
+    """
     rows: dict[str, int] = {}
     events: list[dict[str, Any]] = []
     microseconds = 1e6 / clock

@@ -1,9 +1,9 @@
 """A model of one multiprocessor that runs some copies of a traced block.
 
-Each scheduler issues one instruction a clock, of the warp that can go on first. An instruction waits for the registers that it
-reads and for its unit, but not for instructions before it whose results it does not need: the device compiler orders what stands
-between two synchronisations. Barriers, mbarriers and waits for asynchronous groups hold a warp back until what they wait for is
-done. Units are queues: shared memory (a pass a clock), the way to the L2 cache, the tensor cores of each scheduler.
+Each scheduler issues one instruction a clock, of the warp that is ready first. An instruction waits for the registers that it
+reads and for its unit, but not for instructions before it whose results it does not need: the device compiler schedules the code
+between two synchronisations. Barriers, mbarriers and waits for asynchronous groups stall a warp until their condition holds.
+Units are queues: shared memory (a pass a clock), the path to the L2 cache, the tensor cores of each scheduler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The virtual device that kernel calls run on, if any; asked by the execution backends, which load nothing for the answer."""
+"""The virtual device that kernel calls run on, if any; a module of its own, so that execution backends load nothing else."""
 
 from __future__ import annotations
 

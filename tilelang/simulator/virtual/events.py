@@ -1,4 +1,4 @@
-"""Streams, events and graphs of the virtual device. Work is done when it is submitted, so waiting means nothing."""
+"""Streams, events and graphs of the virtual device. Work is done when it is submitted, so that waits are no-ops."""
 
 from __future__ import annotations
 

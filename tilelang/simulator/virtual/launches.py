@@ -39,7 +39,12 @@ class Launches:
         self._result: Any = None
 
     def call(self, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-        """A kernel's call, or the result of the same call before."""
+        """A kernel's call, or the result of an earlier call with the same arguments.
+
+        Args:
+            kernel: what is called.
+            args, kwargs: its arguments; tensors are the same where their memory and version are.
+        """
         if GraphCapture.current is not None:
             return GraphCapture.current.record(lambda: kernel(*args, **kwargs))
         same = (kernel, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))

@@ -47,7 +47,13 @@ class VirtualDeviceMode(TorchFunctionMode):
         return any(self.placement.holds(tensor) for tensor in _tensors((*args, *kwargs.values())))
 
     def move(self, tensor: torch.Tensor, device: Any, **options: Any) -> torch.Tensor:
-        """``tensor.to``: a copy where the device changes, as between a host and a GPU."""
+        """``tensor.to``: a copy where the device changes, as between a host and a GPU.
+
+        Args:
+            tensor: on the host or on the virtual device.
+            device: where to.
+            options: the other arguments of ``torch.Tensor.to``.
+        """
         to_device = self.placement.holds(tensor) if device is None else is_cuda(device)
         copy = options.pop("copy", False) or to_device != self.placement.holds(tensor)
         result = tensor.to(device if device is not None and not is_cuda(device) else _CPU, copy=copy, **options)

@@ -30,6 +30,9 @@ def run_program(
         arguments: its command line.
         device, repeat, checks, strict, collect, times: see :func:`~tilelang.simulator.virtual.session.virtual_device`.
 
+    Returns:
+        The launches that the program made, and whether it asked for times.
+
     Raises:
         SimulatorArgumentError: no such file, or no such device model.
         BaseException: what the program itself raises.

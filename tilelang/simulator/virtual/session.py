@@ -64,6 +64,9 @@ def virtual_device(
         times: what events measure: ``"host"``, this machine's time, or ``"model"``, what :mod:`tilelang.simulator.timing` says of
             tilelang's kernels on the device; everything else then takes no time.
 
+    Yields:
+        The statistics of the device's use so far.
+
     Raises:
         SimulatorArgumentError: no such model, or no such clock.
     """

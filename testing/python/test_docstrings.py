@@ -1,0 +1,111 @@
+"""Public functions of three or more parameters document them: ``Args:`` names each, ``Raises:`` what the function raises itself.
+
+In the packages that users call, ``Returns:`` (or ``Yields:``) says what a result is; elsewhere the first line does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "tilelang"
+
+FOR_USERS = ("autotuner", "cuda", "jit", "language", "layout", "profiler", "testing", "tools", "utils", "cache/kernel_cache.py")
+"""Parts of the package whose functions users call."""
+
+UNDOCUMENTED = {"target/cpu": 39, "target/cuda": 132}
+"""Part of the package -> how many of its functions may lack documentation; may only shrink."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """The public functions and methods of a module, with their names."""
+    for node in body:
+        if isinstance(node, Function) and not node.name.startswith("_"):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from functions(node.body, f"{prefix}{node.name}.")
+
+
+def parameters(function: Function) -> list[str]:
+    """Names of the parameters, without the object and those that begin with an underscore."""
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *filter(None, [given.vararg]), *given.kwonlyargs, *filter(None, [given.kwarg])]
+    return [each.arg for each in every if each.arg not in ("self", "cls") and not each.arg.startswith("_")]
+
+
+def is_command(function: Function) -> bool:
+    """Whether a function is a command whose parameters the command line documents."""
+    return any("app.command" in ast.unparse(each) for each in function.decorator_list) or "typer." in ast.unparse(function.args)
+
+
+def documented(text: str) -> set[str]:
+    """The parameters that ``Args:`` names."""
+    section = re.split(r"^(?:Returns|Yields|Raises):", text.partition("Args:")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    heads = re.findall(r"^ {4}([\w, ]+):", section, flags=re.MULTILINE)
+    return {name for head in heads for name in re.findall(r"\w+", head)}
+
+
+def raises(function: Function) -> bool:
+    """Whether a function itself raises something new."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            return True
+        if not isinstance(node, (Function, ast.ClassDef, ast.Lambda)):
+            pending.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def lacks(function: Function, for_users: bool) -> list[str]:
+    """What the documentation of a function does not say, or says of parameters that there are not."""
+    names = parameters(function)
+    if len(names) < 3 or is_command(function):
+        return []
+    text = ast.get_docstring(function) or ""
+    found = documented(text)
+    missing = [name for name in names if name not in found] + [f"{name}, which is no parameter" for name in found - set(names)]
+    gives = function.returns is not None and ast.unparse(function.returns) not in ("None", "NoReturn")
+    if for_users and gives and not re.search(r"^(Returns|Yields):", text, re.MULTILINE):
+        missing.append("Returns")
+    if raises(function) and "Raises:" not in text:
+        missing.append("Raises")
+    return missing
+
+
+def undocumented(part: str) -> list[str]:
+    """The functions of a part of the package whose documentation lacks something, with that."""
+    path = PACKAGE / part
+    found = []
+    for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+        for name, function in functions(ast.parse(file.read_text()).body):
+            missing = lacks(function, part in FOR_USERS)
+            if missing:
+                found.append(f"{file.relative_to(ROOT)}:{function.lineno} {name} lacks {', '.join(missing)}")
+    return found
+
+
+def parts() -> list[str]:
+    """Every folder and file of the package; of targets and the cache, their own."""
+    top = [path for path in PACKAGE.iterdir() if path.name not in ("target", "cache", "__pycache__", "lib")]
+    inner = [path for folder in ("target", "cache") for path in (PACKAGE / folder).iterdir() if path.name != "__pycache__"]
+    return sorted(path.relative_to(PACKAGE).as_posix() for path in (*top, *inner) if path.is_dir() or path.suffix == ".py")
+
+
+@pytest.mark.parametrize("part", parts())
+def test_functions_of_three_parameters_document_them(part: str):
+    found = undocumented(part)
+    assert len(found) <= UNDOCUMENTED.get(part, 0), "\n".join(found)
+
+
+def test_an_undocumented_parameter_is_found():
+    text = 'def f(a, b, c):\n    """Adds.\n\n    Args:\n        a, b: numbers.\n        d: none.\n    """\n    raise ValueError\n'
+    ((_, function),) = functions(ast.parse(text).body)
+    assert lacks(function, for_users=False) == ["c", "d, which is no parameter", "Raises"]
