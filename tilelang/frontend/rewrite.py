@@ -107,7 +107,6 @@ def _definition(code: types.CodeType) -> ast.FunctionDef:
     raise SourceUnavailableError(code.co_name, code.co_filename)
 
 
-
 def _arguments(names: list[str]) -> ast.arguments:
     return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
 

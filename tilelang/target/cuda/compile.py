@@ -40,13 +40,14 @@ def lower(func: Any, request: CompileRequest) -> Lowered:
     context = CudaContext(request, options_of(request))
     result = run(PIPELINE, func, context, dump=request.dump_ir)
     imported = func.attrs["tl.import_source"] if "tl.import_source" in func.attrs else ""
-    kernels = "\n".join(state.text for state in result.value.states)
-    mentioned = names_in(str(imported)).union(*(state.mentioned for state in result.value.states))
+    texts = result.value.kernels
+    kernels = "\n".join(kernel.text for kernel in texts)
+    mentioned = names_in(str(imported)).union(*(kernel.mentioned for kernel in texts))
     body = "\n".join(filter(None, [str(imported), GRID_DECLARATION if GRID_STATE.text in mentioned else "", kernels]))
-    launches = tuple(state.launch for state in result.value.states)
+    launches = tuple(kernel.launch for kernel in texts)
     generated = prelude(mentioned) + "\n" + body
     source = rewritten("cuda", generated, request.target)
-    known = result.value.states if source == generated else ()  # of lines that a user's function wrote nothing is known
+    known = texts if source == generated else ()  # of lines that a user's function wrote nothing is known
     return Lowered(source, launches, origins_file(source, known), result.seconds, result.dumps)
 
 

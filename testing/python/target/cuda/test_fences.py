@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testing.python.target.cuda.support import leaf_of
 from tilelang.target.cuda.ir.code import Barrier, Block
-from tilelang.target.cuda.schedule.barriers import insert_barriers
+from tilelang.target.cuda.schedule.barriers import with_barriers
 
 
 def _kinds(block):
@@ -18,7 +18,7 @@ def _same(a, b):
 def test_a_fence_shares_the_next_barrier():
     products = [leaf_of(["product"], products="s") for _ in range(2)]
     block = Block([leaf_of(["w"], writes="s"), Barrier(), *products])
-    insert_barriers(block, _same)
+    block = with_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Barrier", "Leaf", "Leaf"]
     assert block.items[1].fence
 
@@ -26,14 +26,14 @@ def test_a_fence_shares_the_next_barrier():
 def test_a_fence_gets_a_barrier_where_none_follows():
     product = leaf_of(["product"], products="s")
     block = Block([leaf_of(["w"], writes="s"), leaf_of(["w"], writes="t"), product])
-    insert_barriers(block, _same)
+    block = with_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Leaf", "Barrier", "Leaf"]
     assert block.items[2].fence
 
 
 def test_what_only_threads_read_is_not_fenced():
     block = Block([leaf_of(["w"], writes="s"), leaf_of(["r"], reads="s")])
-    insert_barriers(block, _same)
+    block = with_barriers(block, _same)
     assert not block.items[1].fence
 
 
@@ -43,19 +43,19 @@ def _load(buffer):
 
 def test_a_load_by_the_accelerator_waits_for_the_readers_of_the_tile():
     block = Block([_load("s"), leaf_of(["wait"]), leaf_of(["r"], reads="s"), _load("s")])
-    insert_barriers(block, _same)
+    block = with_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Leaf", "Leaf", "Barrier", "Leaf"]
     assert not block.items[3].fence
 
 
 def test_loads_by_the_accelerator_are_not_ordered_among_themselves():
     block = Block([_load("s"), _load("s"), _load("t")])
-    insert_barriers(block, _same)
+    block = with_barriers(block, _same)
     assert "Barrier" not in _kinds(block)
 
 
 def test_a_load_by_the_accelerator_over_what_threads_wrote_is_fenced():
     block = Block([leaf_of(["w"], writes="s"), _load("s")])
-    insert_barriers(block, _same)
+    block = with_barriers(block, _same)
     assert _kinds(block) == ["Leaf", "Barrier", "Leaf"]
     assert block.items[1].fence

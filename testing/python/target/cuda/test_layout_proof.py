@@ -24,8 +24,8 @@ from tilelang.transform.pipeline import run
 def inferred(program):
     """The tree of a program's kernel, and its layouts to be changed."""
     request = CompileRequest(parse_target(cuda()))
-    state = run(PIPELINE, program, CudaContext(request, options_of(request)), stop_after="infer_layouts").value.states[0]
-    found = state.emitter.layouts
+    state = run(PIPELINE, program, CudaContext(request, options_of(request)), stop_after="infer_layouts").value.kernels[0]
+    found = state.layouts
     return state.tree, Layouts(**{each.name: dict(getattr(found, each.name)) for each in fields(found) if each.name != "own"})
 
 
@@ -187,7 +187,7 @@ def test_layouts_that_number_wrongly(layout):
 
 def test_the_table_of_layouts_cannot_be_changed():
     request = CompileRequest(parse_target(cuda()))
-    state = run(PIPELINE, rows, CudaContext(request, options_of(request)), stop_after="infer_layouts").value.states[0]
-    layouts = state.emitter.layouts
+    state = run(PIPELINE, rows, CudaContext(request, options_of(request)), stop_after="infer_layouts").value.kernels[0]
+    layouts = state.layouts
     with pytest.raises(TypeError):
         layouts.fragments[named(layouts, "x")] = None

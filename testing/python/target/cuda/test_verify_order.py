@@ -98,7 +98,7 @@ def test_each_barrier_and_wait_of_a_kernel_is_needed(arch, stages):
     """A barrier or wait that is taken away is missed, so none is there in vain and the proof sees all of them."""
     request = CompileRequest(parse_target({"kind": "cuda", "arch": arch}))
     kernels = run(PIPELINE, _pipelined(stages), CudaContext(request, options_of(request)), stop_after="place_barriers").value
-    (state,) = kernels.states
+    (state,) = kernels.kernels
     places = list(_places(state.code))
     assert len(places) >= 2
     for block, at in places:

@@ -47,8 +47,8 @@ class Names:
         arrays: the name of each buffer's pointer, array or variable.
     """
 
-    def __init__(self) -> None:
-        self.used: set[str] = set(_RESERVED)
+    def __init__(self, used: Iterable[str] = _RESERVED) -> None:
+        self.used: set[str] = set(used)
         self.kernel_wide: set[str] = set()
         self.values: dict[Any, Value] = {}
         self.arrays: dict[Any, str] = {}
@@ -136,6 +136,7 @@ class Output:
         kept: integers that each thread computes once, at the kernel's top, with their names.
         slot_counts: how many slots a shared buffer has.
         tensor_maps: the kernel's tensor maps so far; None where the target has none.
+        moves_registers: whether warps hand registers to others.
     """
 
     scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
@@ -144,6 +145,7 @@ class Output:
     kept: dict[Value, Name] = field(default_factory=dict)
     slot_counts: dict[Any, int] = field(default_factory=dict)
     tensor_maps: TensorMaps | None = None
+    moves_registers: bool = False
 
 
 @dataclass(eq=False)

@@ -80,7 +80,6 @@ class Generator:
     Attributes:
         emitter: the kernel's names and places.
         in_flight: operators that have been started.
-        max_registers: whether the kernel moves registers between its warps.
         single: whether one thread alone runs what is being generated.
         divergent: whether only some threads run what is being generated.
         barriers: the hardware barriers of scopes.
@@ -90,9 +89,8 @@ class Generator:
         self.emitter = emitter
         self.in_flight = InFlight(emitter)
         self.single = False
-        self.max_registers = False
         self.divergent = False
-        self.barriers = NamedBarriers(emitter.tree.root)
+        self.barriers = NamedBarriers(emitter.tree.root, {})
 
     def block(self, sequence: Sequence) -> Block:
         """The code of statements in order."""

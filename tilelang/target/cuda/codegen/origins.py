@@ -32,16 +32,16 @@ class Origins:
     fragments: Sequence[Mapping[str, Any]]
 
 
-def origins_of(state: Any, body: Sequence[str], first: int) -> Origins:
-    """The origins of a kernel whose text has ``body`` from line ``first`` on."""
+def origins_of(kernel: Any, body: Sequence[str], first: int) -> Origins:
+    """The origins of a kernel of planned code whose text has ``body`` from line ``first`` on."""
     coded = [(number, line.code) for number, line in enumerate(body, first) if isinstance(line, Line)]
     found = ((number, location_of(code.span)) for number, code in coded)
     lines = {number: (place.file, place.line) for number, place in found if place is not None}
-    layouts = state.emitter.layouts
-    uses = _uses(coded, state.tree.root_of)
+    layouts = kernel.layouts
+    uses = _uses(coded, kernel.tree.root_of)
     shared = [
         {**_described(buffer, layouts.memory), "offset": offset, "bytes": size, "lines": uses.get(buffer)}
-        for buffer, (offset, size) in sorted(state.plan.places.items(), key=lambda item: item[1])
+        for buffer, (offset, size) in sorted(kernel.plan.places.items(), key=lambda item: item[1])
     ]
     return Origins(lines, shared, [_described(buffer, layouts.fragments) for buffer in layouts.fragments])
 
@@ -66,16 +66,16 @@ def _described(buffer: Any, layouts: Mapping[Any, Any]) -> dict[str, Any]:
     return {"name": buffer.name, "dtype": str(buffer.dtype), "shape": shape, "layout": layout.to_text() if layout else None}
 
 
-def origins_file(source: str, states: Iterable[Any]) -> bytes:
+def origins_file(source: str, texts: Iterable[Any]) -> bytes:
     """The origins of all kernels of a text, as JSON; each line of the program comes with its own text, as files change."""
     numbers: dict[tuple[str, int], int] = {}
     kernels = []
-    for state in states:
-        if state.origins is None:
+    for kernel in texts:
+        if kernel.origins is None:
             continue
-        above = source[: source.index(state.text)].count("\n")
-        lines = {number + above: numbers.setdefault(place, len(numbers)) for number, place in state.origins.lines.items()}
-        shared = [{**item, "lines": item["lines"] and [line + above for line in item["lines"]]} for item in state.origins.shared]
-        kernels.append({"symbol": state.launch.symbol, "lines": lines, "shared": shared, "fragments": state.origins.fragments})
+        above = source[: source.index(kernel.text)].count("\n")
+        lines = {number + above: numbers.setdefault(place, len(numbers)) for number, place in kernel.origins.lines.items()}
+        shared = [{**item, "lines": item["lines"] and [line + above for line in item["lines"]]} for item in kernel.origins.shared]
+        kernels.append({"symbol": kernel.launch.symbol, "lines": lines, "shared": shared, "fragments": kernel.origins.fragments})
     places = [(file, line, linecache.getline(file, line).strip()) for file, line in numbers]
     return json.dumps({"places": places, "kernels": kernels}).encode()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from tilelang.errors import CompileError
@@ -135,24 +136,30 @@ def _elected_in(scope: Any) -> Value:
 
 
 class NamedBarriers:
-    """The hardware barriers of a kernel: a number for each group of threads that needs one, none of them the program's own."""
+    """The hardware barriers of a kernel: a number for each group of threads that needs one, none of them the program's own.
 
-    def __init__(self, root: Sequence):
+    Attributes:
+        numbers: those given so far, by the first and the count of the threads.
+    """
+
+    def __init__(self, root: Sequence, numbers: Mapping[tuple[int, int], int]):
         self._root = root
-        self._numbers: dict[Any, int] = {}
+        self.numbers = dict(numbers)
 
     def of(self, first: int, count: int) -> Instruction:
         """A barrier of neighbouring threads: of the warp where one warp holds them, else one of the block's hardware barriers."""
         if count <= 32 and first // 32 == (first + count - 1) // 32:
             return WarpBarrier((1 << count) - 1 << first % 32)
-        if not self._numbers:
-            self._numbers = {None: 0, **{number: number for number in _barriers_of_program(self._root)}}
-        if (first, count) not in self._numbers:
-            free = set(range(HARDWARE_BARRIERS)).difference(self._numbers.values())
+        if (first, count) not in self.numbers:
+            free = set(range(1, HARDWARE_BARRIERS)) - self._of_program - set(self.numbers.values())
             if not free:
                 raise CompileError(f"more than {HARDWARE_BARRIERS} groups of threads of this block have barriers of their own")
-            self._numbers[first, count] = max(free)
-        return NamedBarrier(self._numbers[first, count], count)
+            self.numbers[first, count] = max(free)
+        return NamedBarrier(self.numbers[first, count], count)
+
+    @cached_property
+    def _of_program(self) -> set[int]:
+        return _barriers_of_program(self._root)
 
 
 def _barriers_of_program(root: Sequence) -> set[int]:

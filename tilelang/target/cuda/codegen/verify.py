@@ -16,11 +16,21 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.layout.fragment import THREAD
-from tilelang.target.cuda.codegen.kernel import KernelState, defined_names, dimension_variables
+from tilelang.target.cuda.codegen.stages import (
+    KernelCode,
+    KernelLayouts,
+    KernelStatements,
+    KernelText,
+    KernelTree,
+    PlannedCode,
+    Program,
+)
+from tilelang.target.cuda.codegen.write_text import defined_names
 from tilelang.target.cuda.inference import verify as layouts
 from tilelang.target.cuda.ir.code import leaves, owner
 from tilelang.target.cuda.ir.verify import names_are_defined
 from tilelang.target.cuda.operators import is_implemented
+from tilelang.target.cuda.tile.program import dimension_variables
 from tilelang.target.cuda.tile.tree import FRAGMENT, SHARED, Operator, Parallel, Scalar, walk
 from tilelang.tileop import is_tile_op
 
@@ -32,21 +42,21 @@ def program(func: Any) -> None:
     _check_names(func.body, {*func.params, *dimension_variables(func)})
 
 
-def _of_each(check: Callable[[KernelState], None]) -> Callable[[Any], None]:
+def _of_each(check: Callable[[Any], None]) -> Callable[[Program], None]:
     """A check of one kernel as that of all kernels of a program."""
 
     @functools.wraps(check)
-    def of_all(kernels: Any) -> None:
-        for state in kernels.states:
-            check(state)
+    def of_all(program: Program) -> None:
+        for stage in program.kernels:
+            check(stage)
 
     return of_all
 
 
 @_of_each
-def statements(state: KernelState) -> None:
+def statements(stage: KernelStatements) -> None:
     """A kernel's statements are the same kind of program, without launch axes."""
-    kernel = state.kernel
+    kernel = stage.kernel
     axes = (var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads))
     _check_names(
         kernel.body, {*kernel.func.params, *dimension_variables(kernel.func), *axes, *(var for var, _ in kernel.bindings)}
@@ -76,9 +86,9 @@ def _defined_by(stmt: Any) -> Iterator[Any]:
 
 
 @_of_each
-def tree(state: KernelState) -> None:
+def tree(stage: KernelTree) -> None:
     """No tile operator is left as a call; nests have extents, and each operator a rule."""
-    for node in walk(state.tree.root):
+    for node in walk(stage.tree.root):
         if isinstance(node, Parallel):
             assert all(isinstance(axis.extent, int) and axis.extent > 0 for axis in node.nest.axes), node.nest
         elif isinstance(node, Operator):
@@ -88,40 +98,40 @@ def tree(state: KernelState) -> None:
 
 
 @_of_each
-def inferred(state: KernelState) -> None:
+def inferred(stage: KernelLayouts) -> None:
     """Every fragment and shared tile has a layout, every nest a distribution over its threads, and they fit each other."""
-    found = state.emitter.layouts
-    for buffer in state.tree.allocations:
+    found = stage.layouts
+    for buffer in stage.tree.allocations:
         assert buffer.scope() != FRAGMENT or buffer in found.fragments, buffer.name
         assert buffer.scope() not in SHARED or buffer in found.memory, buffer.name
-    for node in walk(state.tree.root):
+    for node in walk(stage.tree.root):
         if isinstance(node, Parallel):
             modes = (mode for dim in found.loops[node].dims for mode in dim.modes)
             shares = math.prod(mode.extent for mode in modes if mode.unit == THREAD)
             assert shares <= found.scopes[node].count, node.nest  # threads with copies may be more than those that run it
-    layouts.verify(state.tree, found)
+    layouts.verify(stage.tree, found)
 
 
 @_of_each
-def code(state: KernelState) -> None:
+def code(stage: KernelCode) -> None:
     """Code uses no name that neither it nor the kernel around it defines."""
-    names_are_defined(state.code, defined_names(state))
+    names_are_defined(stage.code, defined_names(stage))
 
 
 @_of_each
-def planned(state: KernelState) -> None:
+def planned(stage: PlannedCode) -> None:
     """Every shared tile that code touches has aligned bytes inside the pool."""
-    places = state.plan.places
+    places = stage.plan.places
     for offset, size in places.values():
-        assert 0 <= offset and offset + size <= state.plan.size
-    for storage in {owner(storage) for leaf in leaves(state.code) for storage in leaf.storages()}:
+        assert 0 <= offset and offset + size <= stage.plan.size
+    for storage in {owner(storage) for leaf in leaves(stage.code) for storage in leaf.storages()}:
         if storage.scope() in SHARED:
             assert places[storage][0] % _VECTOR_BYTES == 0, storage.name
 
 
 @_of_each
-def written(state: KernelState) -> None:
+def written(stage: KernelText) -> None:
     """A launch passes one argument of a known type for each parameter."""
-    launch = state.launch
+    launch = stage.launch
     assert len(launch.args) == len(launch.arg_dtypes)
-    assert state.text == "" or launch.shared_bytes == state.plan.size
+    assert stage.text == "" or launch.shared_bytes == stage.plan.size

@@ -39,7 +39,7 @@ from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.inference.conversion import carried_out
 from tilelang.target.cuda.inference.cost import cost
-from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.inference.layouts import Layouts, check_fragments
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import (
     SHARED,
@@ -85,14 +85,12 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
     Raises:
         LayoutConflictError: a statement that some threads alone run needs elements in other threads.
     """
-    for node in problem.scopes:
-        if isinstance(node, Loop):
-            problem.facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
     state = _cheapest(_State(problem))
     tree, layouts, copies = carried_out(state.problem, state.layouts)
     conversions = {copy: error for node, error in state.conversions.items() for copy in copies.get(node, [node])}
     layouts = replace(layouts, conversions=conversions).frozen()
     verify(tree, layouts)
+    check_fragments(tree.root, layouts)
     return tree, layouts
 
 

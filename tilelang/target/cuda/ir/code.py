@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from tilelang.target.cuda.ir.access import READ, Access, Unit
@@ -234,6 +234,17 @@ def children(code: Code) -> list[Code]:
     if isinstance(code, BranchCode):
         return [code.then] + ([code.otherwise] if code.otherwise is not None else [])
     return []
+
+
+def rebuilt(code: Code, of: Callable[[Any], Any]) -> Code:
+    """New code of the same structure, with ``of`` applied to the code directly inside; statements are as they are."""
+    if isinstance(code, Block):
+        return replace(code, items=list(map(of, code.items)))
+    if isinstance(code, (LoopCode, ScopeCode)):
+        return replace(code, body=of(code.body))
+    if isinstance(code, BranchCode):
+        return replace(code, then=of(code.then), otherwise=None if code.otherwise is None else of(code.otherwise))
+    return code
 
 
 def with_span(items: list[Code], span: Any) -> list[Code]:

@@ -11,28 +11,25 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.analysis.uniformity import Uniformity, evaluated
-from tilelang.target.cuda.normalise.early_exit import branch_early_exits
-from tilelang.target.cuda.normalise.thread_scopes import split_threads
+from tilelang.target.cuda.normalise.thread_scopes import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import Parallel, read_tree, walk
+from tilelang.target.cuda.tile.tree import Parallel, walk
 from tilelang.transform.iteration_variables import with_own_variables
 from tilelang.transform.substitute import substitute
 
 
-def separate_iterations(kernel: Kernel) -> Kernel:
+def separate_iterations(kernel: Kernel, target: Any) -> Kernel:
     """The kernel in which each iteration has its own of the variables that its ``T.Parallel`` stores to."""
     body, results = with_own_variables(kernel.body)
     if body is kernel.body:
         return kernel
-    shared = {var: _in_shared_memory(var) for var in set(results) - _stored_by_each_thread(replace(kernel, body=body))}
+    shared = {var: _in_shared_memory(var) for var in set(results) - _stored_by_each_thread(replace(kernel, body=body), target)}
     return replace(kernel, body=substitute(body, shared))
 
 
-def _stored_by_each_thread(kernel: Kernel) -> set[Any]:
+def _stored_by_each_thread(kernel: Kernel, target: Any) -> set[Any]:
     """The buffers that nests store to of which every thread runs all iterations."""
-    tree = read_tree(kernel.body)
-    branch_early_exits(tree, dict(kernel.threads))
-    split_threads(tree.root, kernel)
+    tree = kernel_tree(kernel, target)
     uniformity = Uniformity(tree, dict(kernel.threads))
     nests = (node.nest for node in walk(tree.root) if isinstance(node, Parallel))
     return {access.buffer for nest in nests if uniformity.varies(evaluated(nest.body)) for access in nest.accesses}

@@ -14,6 +14,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
 from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.normalise.early_exit import branch_early_exits
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
@@ -25,17 +26,22 @@ from tilelang.target.cuda.tile.tree import (
     Scalar,
     Scope,
     Sequence,
+    TileTree,
+    read_tree,
     walk,
 )
 
 
-def split_threads(root: Sequence, kernel: Kernel) -> None:
-    """Makes the branches of threads in a tree scopes, in place.
+def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
+    """The tile tree of a kernel: exits of some threads are branches of the others, and branches of threads are scopes.
 
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
-    _Splitter(kernel).sequence(root, (0, kernel.thread_count))
+    tree = read_tree(kernel.body, kernel.thread_count, target)
+    branch_early_exits(tree, dict(kernel.threads))
+    _Splitter(kernel).sequence(tree.root, (0, kernel.thread_count))
+    return tree
 
 
 class _Splitter:

@@ -92,5 +92,5 @@ class Registers(OperatorRule):
         op = node.op
         if op.change not in ("inc", "dec") or not arch_of(generator.emitter.target).uses(Feature.SET_MAX_NREG):
             return []
-        generator.max_registers = True
+        generator.emitter.output.moves_registers = True
         return [leaf([SetRegisters(op.change, op.count)])]

@@ -17,7 +17,7 @@ is rewritten first (schedule/divergence.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
@@ -34,6 +34,7 @@ from tilelang.target.cuda.ir.code import (
     children,
     leaves,
     owner,
+    rebuilt,
     roles_at,
     together,
 )
@@ -102,14 +103,14 @@ class _Pending:
             found |= {Access(owner(access.storage), access.kind, access.unit) for access in slots}
 
 
-def insert_barriers(
-    root: Block,
+def with_barriers(
+    code: Block,
     overlap: Callable[[Any, Any], bool],
     is_ordered: Callable[[Any], bool] = lambda storage: True,
     barrier: Callable[[int, int], Instruction] = NamedBarrier,
     name: Callable[[str], Name] = Name,
-) -> None:
-    """Adds barriers and waits to ``root`` in place.
+) -> Block:
+    """The code with barriers and waits.
 
     Args:
         overlap: whether two shared buffers share bytes.
@@ -120,13 +121,20 @@ def insert_barriers(
     Raises:
         CompileError: threads that run code at different times would have to wait for each other in it.
     """
+    root = _copied(code)
     _Inserter(root, overlap, is_ordered, barrier, name).block(root, _Pending())
     join_parts(root)
     check_returns(root)
+    return root
+
+
+def _copied(code: Code) -> Code:
+    """Code that can be added to: its structure and its barriers are new, what they contain is the same."""
+    return replace(code) if isinstance(code, Barrier) else rebuilt(code, _copied)
 
 
 class _Inserter:
-    """Walks the code.
+    """Walks the code and adds to it in place.
 
     Attributes:
         asynchronous: buffers that an asynchronous unit reads or fills somewhere.

@@ -36,6 +36,7 @@ from tilelang.target.cuda.ir.code import (
     children,
     may_jump,
     owner,
+    rebuilt,
     together,
 )
 from tilelang.target.cuda.ir.instructions import Assign, Declare, Define, DefinePointer, Instruction, Return, WarpBarrier
@@ -223,15 +224,12 @@ class Divergence:
 
 def _of_warps(code: Code) -> Code:
     """Code as a warp sees it: what its threads agree on diverges no more."""
-    if isinstance(code, Block):
-        return replace(code, items=list(map(_of_warps, code.items)))
-    if isinstance(code, LoopCode):
-        return replace(code, body=_of_warps(code.body), divergent=code.divergent and not code.by_warps)
-    if isinstance(code, BranchCode):
-        otherwise = None if code.otherwise is None else _of_warps(code.otherwise)
-        divergent = code.divergent and not code.by_warps
-        return replace(code, then=_of_warps(code.then), otherwise=otherwise, divergent=divergent)
-    return code
+    if isinstance(code, ScopeCode):
+        return code
+    new = rebuilt(code, _of_warps)
+    if isinstance(new, (LoopCode, BranchCode)):
+        new.divergent = code.divergent and not code.by_warps
+    return new
 
 
 def _part(condition: Value, item: Code) -> BranchCode:

@@ -11,8 +11,10 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
+from tilelang.ir.visit import variables
 from tilelang.target.cuda.tile.host_flow import HostValues, host_value
 
 _ONE = (1, 1, 1)
@@ -57,6 +59,21 @@ class Kernel:
         """Blocks a cluster along x, y, z."""
         sizes = tuple(extent for _, extent in self.cluster)
         return (sizes + _ONE)[:3]
+
+    def facts(self) -> Facts:
+        """What is known of the variables that the kernel gets: bounds of indices, and values."""
+        facts = Facts()
+        for var, extent in (*self.blocks, *self.cluster, *self.threads, *self.loops):
+            facts.bind_range(var, extent)
+        for var, value in self.bindings:
+            facts.bind_value(var, value)
+        return facts
+
+
+def dimension_variables(func: Any) -> list[Any]:
+    """The variables of the parameters' shapes and strides, in order of first occurrence."""
+    tensors = (param for param in func.params if ir.is_buffer_var(param))
+    return list(dict.fromkeys(var for param in tensors for size in (*param.shape, *param.strides) for var in variables(size)))
 
 
 def split_kernels(func: Any) -> list[Kernel]:

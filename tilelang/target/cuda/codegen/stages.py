@@ -1,0 +1,213 @@
+"""What the steps hand on: a frozen record of a kernel after each step, which has the fields of the one before it and more.
+
+A step makes a new record and changes nothing of the old one. ``script`` is the form in which ``dump_ir`` keeps a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tilelang.artifact import KernelLaunch, TensorMapSpec
+from tilelang.ir.facts import Facts
+from tilelang.ir.text import expr_text
+from tilelang.target.cuda.codegen.emitter import KernelOptions
+from tilelang.target.cuda.codegen.origins import Origins
+from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.ir.access import Access
+from tilelang.target.cuda.ir.code import Block, Leaf, Slot, owner
+from tilelang.target.cuda.ir.printer import Printer, Statement
+from tilelang.target.cuda.ir.values import Name, Value
+from tilelang.target.cuda.schedule.shared_plan import SharedPlan
+from tilelang.target.cuda.tile.build import describe
+from tilelang.target.cuda.tile.program import Kernel
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Scalar, TileTree, inside, walk
+from tilelang.target.request import CompileRequest
+
+Stage = TypeVar("Stage")
+
+
+@dataclass(frozen=True)
+class CudaContext:
+    """Facts that no step changes: the request and the options that it decides."""
+
+    request: CompileRequest
+    options: KernelOptions
+
+    @property
+    def target(self) -> Any:
+        """The target to compile for."""
+        return self.request.target
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The kernels of a program between two steps."""
+
+    kernels: tuple[Any, ...]
+
+    def script(self) -> str:
+        """What a dump shows."""
+        return "\n".join(kernel.script() for kernel in self.kernels)
+
+
+def of_each(step: Callable[[Any, CudaContext], Any]) -> Callable[[Program, CudaContext], Program]:
+    """A step of one kernel as one of a program."""
+    return lambda program, context: Program(tuple(step(kernel, context) for kernel in program.kernels))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelStatements:
+    """A kernel as statements of the tile IR."""
+
+    kernel: Kernel
+
+    def then(self, stage: type[Stage], **found: Any) -> Stage:
+        """The record after the next step: what is known already, and what it has found."""
+        return stage(**{**vars(self), **found})
+
+    def facts(self) -> Facts:
+        """What is known of the kernel's variables."""
+        return self.kernel.facts()
+
+    def script(self) -> str:
+        """What a dump shows."""
+        return f"{self.kernel.name}\n{self.kernel.body.script(show_meta=False)}\n"
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTree(KernelStatements):
+    """A kernel as a tile tree."""
+
+    tree: TileTree
+
+    def facts(self) -> Facts:
+        facts = super().facts()
+        for node in walk(self.tree.root):
+            if isinstance(node, Loop):
+                facts.bind_range(node.stmt.loop_var, node.stmt.extent, node.stmt.min)
+        return facts
+
+    def script(self) -> str:
+        return "\n".join(_lines(self.tree.root, 0)) + "\n"
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLayouts(KernelTree):
+    """A kernel whose tiles have places; its tree has the conversions between them as statements."""
+
+    layouts: Layouts
+
+    def script(self) -> str:
+        tables = (self.layouts.fragments, self.layouts.memory)
+        return "".join(f"{buffer.name}: {layout.to_text()}\n" for table in tables for buffer, layout in table.items())
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """What device code takes for declared around it.
+
+    Attributes:
+        identifiers: all that are taken.
+        values: what each variable of the program is.
+        arrays: the name of each buffer's pointer, array or variable.
+        shared: bytes and alignment of each buffer in shared memory.
+        padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
+        kept: integers that each thread computes once, at the kernel's top, with their names.
+        tensor_maps: descriptors for the tensor memory accelerator.
+        barriers: the number of each hardware barrier, by the first and the count of its threads.
+        moves_registers: whether warps hand registers to others.
+    """
+
+    identifiers: frozenset[str]
+    values: Mapping[Any, Value]
+    arrays: Mapping[Any, str]
+    shared: Mapping[Any, tuple[int, int]]
+    padded: frozenset[Any]
+    kept: Mapping[Value, Name]
+    tensor_maps: tuple[TensorMapSpec, ...]
+    barriers: Mapping[Any, int]
+    moves_registers: bool
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCode(KernelLayouts):
+    """A kernel as device code; the step that places barriers gives the same kind of record."""
+
+    code: Block
+    declarations: Declarations
+
+    def script(self) -> str:
+        return "\n".join(_CodeDump().lines(self.code)) + "\n"
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedCode(KernelCode):
+    """A kernel as device code, with the places of its buffers in shared memory."""
+
+    plan: SharedPlan
+
+    def script(self) -> str:
+        places = sorted(self.plan.places.items(), key=lambda item: item[1])
+        return "".join(f"  // {buffer.name}: {size} bytes from {start}\n" for buffer, (start, size) in places) + super().script()
+
+
+@dataclass(frozen=True, eq=False)
+class KernelText(PlannedCode):
+    """A kernel as CUDA text; empty where the program brings its own.
+
+    Attributes:
+        mentioned: names of functions and types in it.
+        origins: None where the program brings the text.
+    """
+
+    text: str
+    launch: KernelLaunch
+    mentioned: frozenset[str] = frozenset()
+    origins: Origins | None = None
+
+    def script(self) -> str:
+        return self.text or super().script()
+
+
+# The text of a dump ----------------------------------------------------------------------------------------------------
+
+
+class _CodeDump(Printer):
+    """Device code with what each group of statements does to the memory that barriers guard."""
+
+    def lines(self, code: Any, indent: int = 1, barrier: Statement = "__syncthreads();") -> Iterator[str]:
+        if isinstance(code, Leaf):
+            touched = sorted(set(map(_access_text, code.accesses)))
+            yield from [f"{'  ' * indent}// {', '.join(touched)}"] * bool(touched)
+        yield from super().lines(code, indent, barrier)
+
+
+def _access_text(access: Access) -> str:
+    slot = f"[slot {access.storage.number}]" if isinstance(access.storage, Slot) else ""
+    unit = "" if access.synchronous else f" by {access.unit.value}"
+    return f"{access.kind} {owner(access.storage).name}{slot}{unit}"
+
+
+def _lines(node: Any, indent: int) -> Iterator[str]:
+    """A line for each node of the tile tree, those inside of it further to the right."""
+    line = _line(node)
+    if line:
+        yield "  " * indent + line
+    for part in inside(node):
+        yield from _lines(part, indent + bool(line))
+
+
+def _line(node: Any) -> str:
+    if isinstance(node, Parallel):
+        uses = dict.fromkeys(f"{access.kind} {access.buffer.name}" for access in node.nest.accesses)
+        return f"{describe(node.nest)} over {tuple(axis.extent for axis in node.nest.axes)}: {', '.join(uses)}"
+    if isinstance(node, Operator):
+        return f"{type(node.op).__name__}: {', '.join(f'{kind} {region.buffer.name}' for region, kind in node.op.regions())}"
+    if isinstance(node, Loop):
+        pipelined = " pipelined" if node.parts is not None else ""
+        return f"for {node.stmt.loop_var.name} < {expr_text(node.stmt.extent)}{pipelined}"
+    if isinstance(node, Branch):
+        return f"if {expr_text(node.stmt.condition)}"
+    return type(node.stmt).__name__ if isinstance(node, Scalar) else ""
