@@ -70,12 +70,22 @@ def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
     describer.text("instance")
     describer.value(kind)
     for name in names:
-        attributes = own_dict(value) or {}
-        describer.record(watch.OWN_DICT, value, None, attributes)
-        describer.record(watch.ITEM, attributes, name, attributes[name])
         describer.text(name)
-        describer.value(attributes[name])
+        describer.value(_watched_attribute(describer, value, name))
     return True
+
+
+def _watched_attribute(describer: Describer, value: Any, name: str) -> Any:
+    """An attribute in an object's dictionary or slots, of which the describer records that it must stay the same object."""
+    slot = next((base.__dict__[name] for base in type(value).__mro__ if name in base.__dict__), None)
+    if type(slot) is MemberDescriptorType:
+        content = _slot(slot, value)
+        describer.record_probe(functools.partial(_slot_is, slot, value, content), True)
+        return content
+    attributes = own_dict(value) or {}
+    describer.record(watch.OWN_DICT, value, None, attributes)
+    describer.record(watch.ITEM, attributes, name, attributes[name])
+    return attributes[name]
 
 
 def _is_ours(kind: type) -> bool:
@@ -116,11 +126,9 @@ def _same_items(value: Any, part: Callable[[Any], Any], then: Any) -> bool:
 def _slots(describer: Describer, value: Any, kind: type) -> None:
     for name, item in kind.__dict__.items():
         if type(item) is MemberDescriptorType:
-            content = _slot(item, value)
-            describer.record_probe(functools.partial(_slot_is, item, value, content), True)
             with describer.at(f"attribute {name!r}"):
                 describer.text(name)
-                describer.value(content)
+                describer.value(_watched_attribute(describer, value, name))
 
 
 def _slot(item: Any, value: Any) -> Any:

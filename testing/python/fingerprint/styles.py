@@ -104,6 +104,7 @@ STYLES = [
     ("torch table", "import torch\nNAMES = {torch.float16: 'half', torch.float32: 'float'}\ndef make(n, dtype=torch.float16):\n    return NAMES[dtype]\n"),
     ("language dtypes", "import tilelang.language as T\ndef make(n, dtype=T.float16):\n    return str(dtype), T.float32 == 'float32'\n"),
     ("language helper", "import tilelang\nimport tilelang.language as T\ndef make(n):\n    return tilelang.cdiv(n, 2), T.ceildiv(n, 2)\n"),
+    ("language dynamic size", "import tilelang.language as T\nM = T.dynamic('m')\ndef make(n):\n    return M * n, str(M)\n"),
     ("json", "import json\ndef make(n):\n    return json.dumps({'n': n})\n"),
     ("iterating over a set", "KINDS = {'a', 'b', 'c'}\ndef make(n):\n    return sorted(k for k in KINDS)\n"),
     ("environment helper", "import os\ndef flag(name):\n    return os.environ.get(name, '0') == '1'\ndef make(n):\n    return flag('A')\n"),
