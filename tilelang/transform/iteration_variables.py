@@ -1,7 +1,8 @@
-"""Privatisation of variables that iterations of a ``T.Parallel`` store to: each has its own, with the variable's old value.
+"""Privatisation of variables and local arrays that iterations of a ``T.Parallel`` store to: each has its own, with old values.
 
-Before: a program in which ``T.Parallel`` loops store to variables (``T.alloc_var``) that other statements use too.
-After: no statement outside of such a loop uses the variable that its iterations store to:
+Before: a program in which ``T.Parallel`` loops store to variables and arrays (``T.alloc_var``, ``T.alloc_local``) that other
+statements use too.
+After: no statement outside of such a loop uses the memory that its iterations store to:
 
     for i in T.Parallel(n):             for i in T.Parallel(n):
         if c[i]:                            own = v; stored = False
@@ -12,77 +13,109 @@ After: no statement outside of such a loop uses the variable that its iterations
                                         if any: v = last
 
 Dead copies are left out: of the first value where the iteration stores before it reads, of the last one where nothing reads the
-variable before it is stored to again. Where iterations leave different values in ``last``, the variable is undefined afterwards
+element before it is stored to again. Where iterations leave different values in ``last``, the element is undefined afterwards
 (docs/semantics.md), so that the order of their stores does not matter.
+
+An array stays as it is where no two iterations touch one element (``l[i] = l[i] + 1``), or where each reads only what it has
+stored, and stores at indices that follow the loop: what such a loop leaves in an array is the target's own matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tvm_ffi
 
+from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
-from tilelang.ir.visit import children, flattened, statement_exprs, walk, walk_expr
+from tilelang.ir.expr import as_int, index_variables, same, simplify
+from tilelang.ir.span import location_of
+from tilelang.ir.visit import children, statement_exprs, variables, walk
+from tilelang.transform.first_use import Element, FirstUse, Memory, Use, by_iteration, elements, loop_range, uses
+from tilelang.transform.needed_later import NeededLater, is_parallel
 from tilelang.transform.substitute import substitute
 
-VARIABLE = "local.var"
+VARIABLE, ARRAY = "local.var", "local"
 _ZERO = ir.IntImm("int32", 0)
+_FEW = 8
+"""Up to so many elements are moved one by one, more in a loop over all."""
+_WHOLE_BYTES = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float16"}
+"""The types that carry out elements of which two share a byte: threads store next to each other."""
 
 
 def separate_iterations(func: Any, context: Any = None) -> Any:
-    """The function with variables of their own for the iterations of its ``T.Parallel`` loops."""
+    """The function with memory of their own for the iterations of its ``T.Parallel`` loops."""
     body, _ = with_own_variables(func.body)
     return func if body is func.body else func.with_body(body)
 
 
 def with_own_variables(body: Any) -> tuple[Any, list[Any]]:
-    """Statements with private variables for the iterations of ``T.Parallel`` loops.
+    """Statements with private memory for the iterations of ``T.Parallel`` loops.
 
     Returns:
-        The statements, and the variables that carry values out of the loops.
+        The statements, and the variables and arrays that carry values out of the loops.
     """
-    views = {stmt.data.args[0] for stmt in walk(body) if isinstance(stmt, ir.DeclBuffer) and isinstance(stmt.data, ir.Call)}
-    stored = {loop: [var for var in _stored_variables(loop) if var not in views] for loop in _parallel_loops(body)}
-    outside = list(_statements_outside(body))
-    used = {loop: [var for var in found if _is_used(var, loop, outside, stored)] for loop, found in stored.items()}
-    if not any(used.values()):
+    shared = _shared_by_iterations(body)
+    if not any(shared.values()):
         return body, []
-    live = _Liveness({var for found in used.values() for var in found}).after_loops(body)
+    needed = NeededLater({memory for found in shared.values() for memory in found}, body)
     made: dict[Any, Any] = {}
-    allocations: dict[Any, list[Any]] = {}
+    declared = _Declared()
     results: list[Any] = []
-    for loop, found in used.items():
-        if found:
-            separated = _Separated(loop)
-            for var in found:
-                allocations.setdefault(var, []).extend(separated.add(var, var in live[loop]))
-            made[loop] = separated.code()
-            results += separated.results
-    return _replaced(body, made, allocations), results
-
-
-def _replaced(body: Any, made: dict[Any, Any], allocations: dict[Any, list[Any]]) -> Any:
-    def allocate(stmt: Any) -> Any:
-        new = [ir.AllocBuffer(buffer, {}, stmt.span) for buffer in allocations.get(stmt.buffer, ())]
-        return ir.SeqStmt([stmt, *new]) if new else stmt
-
+    for loop, found in shared.items():
+        separated = _Separated(loop)
+        for memory in found:
+            separated.add(memory, needed.after(loop, memory), declared)
+        made[loop] = separated.code() if found else loop
+        results += separated.results
     body = tvm_ffi.structural_map(body, [(ir.For, lambda loop: made.get(loop, loop))])
-    return tvm_ffi.structural_map(body, [(ir.AllocBuffer, allocate)])
+    return declared.into(body), results
 
 
-# What a program does with its variables --------------------------------------------------------------------------------
+# What iterations share -----------------------------------------------------------------------------------------------------
 
 
-def _is_parallel(stmt: Any) -> bool:
-    return isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations
+def _shared_by_iterations(body: Any) -> dict[Any, list[Memory]]:
+    """The memory that the iterations of each ``T.Parallel`` must have of their own."""
+    loops = list(_parallel_loops(body))
+    stored = {loop: _stored_buffers(loop) for loop in loops}
+    if not any(stored.values()):
+        return {}
+    memories = _memories(body)
+    within = {loop: [use for stmt in walk(loop) for use in uses(stmt)] for loop in loops}
+    outside = {memories[use.buffer] for stmt in _statements_outside(body) for use in uses(stmt) if use.buffer in memories}
+    found = {}
+    for loop in loops:
+        others = outside.union(
+            memories[use.buffer] for other in loops if other is not loop for use in within[other] if use.buffer in memories
+        )
+        candidates = dict.fromkeys(memories[buffer] for buffer in stored[loop] if buffer in memories)
+        found[loop] = [memory for memory in candidates if _meet_in(memory, loop, within[loop], memory in others)]
+    return found
+
+
+def _memories(body: Any) -> dict[Any, Memory]:
+    """The memory behind each variable and array of threads."""
+    parents = {
+        stmt.buffer: stmt.data.args[0]
+        for stmt in walk(body)
+        if isinstance(stmt, ir.DeclBuffer) and isinstance(stmt.data, ir.Call)
+    }
+    roots = [stmt.buffer for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer) and stmt.buffer.scope() in (VARIABLE, ARRAY)]
+    views: dict[Any, list[Any]] = {root: [] for root in roots}
+    for view, root in parents.items():
+        while root in parents:
+            root = parents[root]
+        if root in views:
+            views[root].append(view)
+    memories = [Memory(root, found) for root, found in views.items()]
+    return {buffer: memory for memory in memories for buffer in memory.buffers}
 
 
 def _parallel_loops(stmt: Any) -> Iterator[Any]:
     """The outermost ``T.Parallel`` loops."""
-    if _is_parallel(stmt):
+    if is_parallel(stmt):
         yield stmt
         return
     for child in children(stmt):
@@ -91,81 +124,79 @@ def _parallel_loops(stmt: Any) -> Iterator[Any]:
 
 def _statements_outside(stmt: Any) -> Iterator[Any]:
     """The statements that stand in no ``T.Parallel``."""
-    if _is_parallel(stmt):
+    if is_parallel(stmt):
         return
     yield stmt
     for child in children(stmt):
         yield from _statements_outside(child)
 
 
-def _stored_variables(loop: Any) -> list[Any]:
+def _stored_buffers(loop: Any) -> list[Any]:
+    """The variables and arrays of threads from outside of a loop that it stores to."""
     within = {stmt.buffer for stmt in walk(loop) if isinstance(stmt, ir.AllocBuffer)}
-    stores = (stmt.buffer for stmt in walk(loop) if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == VARIABLE)
-    return [var for var in dict.fromkeys(stores) if var not in within]
+    stores = (stmt.buffer for stmt in walk(loop) if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() in (VARIABLE, ARRAY))
+    return [buffer for buffer in dict.fromkeys(stores) if buffer not in within]
 
 
-def _is_used(var: Any, loop: Any, outside: list[Any], loops: Any) -> bool:
-    """Whether a statement that is not in the loop names a variable."""
-    others = (stmt for other in loops if other is not loop for stmt in walk(other))
-    return any(_reads(stmt, var) or _stores(stmt, var) for stmts in (outside, others) for stmt in stmts)
+def _meet_in(memory: Memory, loop: Any, within: list[Use], used_elsewhere: bool) -> bool:
+    """Whether the iterations of a ``T.Parallel`` need memory of their own in place of what they store to."""
+    mine = [use for use in within if use.buffer in memory.buffers]
+    if any(use.indices is None for use in mine) or _are_apart(loop, mine):
+        return False
+    if FirstUse(memory, _nest(loop)[-1].body).read:
+        return True
+    return used_elsewhere and not (memory.root.scope() == ARRAY and all(_follows(use, loop) for use in mine if use.stores))
 
 
-def _stores(stmt: Any, var: Any) -> bool:
-    return isinstance(stmt, ir.BufferStore) and stmt.buffer.same_as(var)
+def _follows(use: Use, loop: Any) -> bool:
+    """Whether the index of an access follows the variables of a ``T.Parallel``."""
+    following = {each.loop_var for each in _nest(loop)}
+    for stmt in walk(loop):
+        target = stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var if isinstance(stmt, ir.For) else None
+        if target is not None and any(var in following for expr in statement_exprs(stmt) for var in variables(expr)):
+            following.add(target)
+    return any(var in following for index in use.indices or () for var in variables(index))
 
 
-def _reads(stmt: Any, var: Any) -> bool:
-    """Whether a statement itself reads a variable."""
-    exprs = (*stmt.indices, stmt.value) if isinstance(stmt, ir.BufferStore) else statement_exprs(stmt)
-    return any(isinstance(node, ir.Var) and node.same_as(var) for expr in exprs for node in walk_expr(expr))
+def _are_apart(loop: Any, mine: list[Use]) -> bool:
+    """Whether no two iterations touch one element: some axes of the indices, alone, tell the iteration."""
+    if any(not use.buffer.same_as(mine[0].buffer) for use in mine):
+        return False
+    ranges = _known_ranges(loop)
+    movers = [each.loop_var for each in _nest(loop) if as_int(each.extent) != 1]
+    columns = [_unshifted(column, loop) for column in zip(*(use.indices for use in mine))]
+    columns = [column for column in columns if all(var in ranges for index in column for var in variables(index))]
+    owner: dict[Element, Any] = {}
+    for indices in zip(*columns):
+        found = by_iteration(indices, ranges)
+        if found is None:
+            return False
+        for element, values in found:
+            iteration = [values.get(var) for var in movers]
+            if None in iteration or owner.setdefault(element, iteration) != iteration:
+                return False
+    return bool(columns) or not movers
 
 
-class _Liveness:
-    """Which variables are read after a ``T.Parallel`` before they are stored to: statements are walked backwards."""
-
-    def __init__(self, variables: set[Any]):
-        self.variables = variables
-        self._after: dict[Any, set[Any]] = {}
-
-    def after_loops(self, body: Any) -> dict[Any, set[Any]]:
-        """``T.Parallel`` -> the variables whose values are needed after it."""
-        self.before(body, set())
-        return self._after
-
-    def before(self, stmt: Any, after: set[Any]) -> set[Any]:
-        """The variables whose values are needed before a statement, from those needed after it."""
-        if isinstance(stmt, (ir.Break, ir.Continue)):
-            return set(self.variables)
-        if isinstance(stmt, ir.SeqStmt):
-            for part in reversed(flattened(stmt)):
-                after = self.before(part, after)
-            return after
-        if _is_parallel(stmt):
-            self._after[stmt] = self._after.get(stmt, set()) | after
-            stored = {var for var in after if _leaves_value(stmt, var)}
-            return (after - stored) | {var for var in self.variables if reads_first(stmt, var)}
-        read = {var for var in self.variables if _reads(stmt, var)}
-        if isinstance(stmt, ir.BufferStore):
-            return (after - {stmt.buffer}) | read
-        if isinstance(stmt, (ir.For, ir.While)):
-            for _ in range(2):
-                after = after | self.before(stmt.body, after)
-            return after | read
-        sides = children(stmt)
-        passes = not sides or (isinstance(stmt, ir.IfThenElse) and stmt.else_case is None)
-        return read.union(after if passes else (), *(self.before(side, after) for side in sides))
+def _unshifted(column: tuple[Any, ...], loop: Any) -> tuple[Any, ...]:
+    """The indices of an axis without what all of them add that no statement of the loop changes."""
+    inner = {
+        stmt.loop_var if isinstance(stmt, ir.For) else stmt.var for stmt in walk(loop) if isinstance(stmt, (ir.For, ir.Bind))
+    }
+    outer = {var for index in column for var in variables(index) if var not in inner}
+    if not outer or any(map(ir.is_buffer_var, outer)):
+        return column
+    zeros = {var: ir.IntImm(str(var.ty), 0) for var in outer}
+    rest = tuple(substitute(index, zeros) for index in column)
+    shifts = [simplify(index - without) for index, without in zip(column, rest)]
+    is_common = all(same(shift, shifts[0]) and not any(var in inner for var in variables(shift)) for shift in shifts)
+    return rest if is_common else column
 
 
-def reads_first(stmt: Any, var: Any) -> bool:
-    """Whether a statement may read a variable before it has stored to it."""
-    return _stored_after(stmt, var, False) is None
-
-
-def _leaves_value(loop: Any, var: Any) -> bool:
-    """Whether a ``T.Parallel`` has iterations, and every one of them stores to a variable."""
-    loops = _nest(loop)
-    counts = [as_int(each.extent) for each in loops]
-    return all(isinstance(count, int) and count > 0 for count in counts) and bool(_stored_after(loops[-1].body, var, False))
+def _known_ranges(loop: Any) -> dict[Any, range]:
+    """The values of the variables of a loop and those in it, where they are known."""
+    ranges = {stmt.loop_var: loop_range(stmt) for stmt in walk(loop) if isinstance(stmt, ir.For)}
+    return {var: values for var, values in ranges.items() if values is not None}
 
 
 def _nest(loop: Any) -> list[Any]:
@@ -176,37 +207,47 @@ def _nest(loop: Any) -> list[Any]:
     return loops
 
 
-def _stored_after(stmt: Any, var: Any, stored: bool | None) -> bool | None:
-    """Whether a variable is certainly stored to after a statement; None where it may have been read before.
-
-    Args:
-        stored: whether it is before the statement.
-    """
-    if not stored and _reads(stmt, var):
-        return None
-    if _stores(stmt, var):
-        return True
-    if isinstance(stmt, ir.SeqStmt):
-        for part in stmt.seq:
-            stored = _stored_after(part, var, stored)
-            if stored is None:
-                return None
-        return stored
-    ends = [_stored_after(child, var, stored) for child in children(stmt)]
-    if None in ends:
-        return None
-    certain = isinstance(stmt, ir.AttrStmt) or (isinstance(stmt, ir.IfThenElse) and stmt.else_case is not None)
-    return stored or (certain and all(ends))
+# The loop with memory of its own -------------------------------------------------------------------------------------------
 
 
-# The loop with variables of its own --------------------------------------------------------------------------------------
+class _Declared:
+    """Buffers to allocate beside those that they are made for, and views of them."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[Any, list[Any]] = {}
+        self._views: dict[Any, list[dict[Any, Any]]] = {}
+
+    def beside(self, buffer: Any, new: Iterable[Any]) -> None:
+        """Allocates buffers where another one is."""
+        self._buffers.setdefault(buffer, []).extend(new)
+
+    def views(self, memory: Memory, own: Any) -> dict[Any, Any]:
+        """The buffers of a memory -> their like over another root."""
+        twins = {memory.root: own, **{view: _like(view, str(view.name), str(view.dtype)) for view in memory.views}}
+        for view in memory.views:
+            self._views.setdefault(view, []).append(twins)
+        return twins
+
+    def into(self, body: Any) -> Any:
+        """Statements with the allocations and views."""
+        body = tvm_ffi.structural_map(body, [(ir.AllocBuffer, self._allocated)])
+        return tvm_ffi.structural_map(body, [(ir.DeclBuffer, self._viewed)]) if self._views else body
+
+    def _allocated(self, stmt: Any) -> Any:
+        return _sequence([stmt, *(ir.AllocBuffer(buffer, {}, stmt.span) for buffer in self._buffers.get(stmt.buffer, ()))])
+
+    def _viewed(self, stmt: Any) -> Any:
+        twins = self._views.get(stmt.buffer, ())
+        return _sequence(
+            [stmt, *(ir.DeclBuffer(each[stmt.buffer], data=substitute(stmt.data, each), span=stmt.span) for each in twins)]
+        )
 
 
 class _Separated:
-    """A ``T.Parallel`` whose variables become private.
+    """A ``T.Parallel`` whose variables and arrays become private.
 
     Attributes:
-        results: the variables that carry values out of it.
+        results: the variables and arrays that carry values out of it.
     """
 
     def __init__(self, loop: Any):
@@ -219,30 +260,49 @@ class _Separated:
         self.before: list[Any] = []
         self.after: list[Any] = []
 
-    def add(self, var: Any, is_needed: bool) -> list[Any]:
-        """Gives the iterations a variable of their own for one that they store to.
+    def add(self, memory: Memory, needed: set[Element], declared: _Declared) -> None:
+        """Gives the iterations memory of their own for some that they store to.
 
         Args:
-            is_needed: whether its value is read after the loop.
+            needed: the elements of which the values are read after the loop.
+            declared: gets the new buffers.
 
-        Returns:
-            The buffers to allocate.
+        Raises:
+            CompileError: a view was stored to, and what it leaves is read afterwards.
         """
-        span, dtype = self.loop.span, str(var.dtype)
-        own = self.values[var] = _scalar(var.name, dtype, VARIABLE)
-        if reads_first(self.loop, var):
-            self.first.append(_store(own, _load(var), span))
-        if not is_needed:
-            return [own]
-        mark = self.marks[var] = _scalar(f"{var.name}_is_stored", "bool", VARIABLE)
-        last, some = _scalar(f"{var.name}_last", dtype, VARIABLE), _scalar(f"{var.name}_has_last", "bool", VARIABLE)
+        var, span, dtype = memory.root, self.loop.span, str(memory.root.dtype)
+        own = _like(var, var.name, dtype)
+        declared.beside(var, [own])
+        self.values |= declared.views(memory, own)
+        read = FirstUse(memory, _nest(self.loop)[-1].body).read
+        self.first += _each(memory, read, lambda at: _store(own, ir.BufferLoad(var, at), at, span))
+        needed = needed & self._stored(memory) if needed else needed
+        if not needed:
+            return
+        mark = self.marks[var] = _like(var, f"{var.name}_is_stored", "bool")
+        last, some = _like(var, f"{var.name}_last", _WHOLE_BYTES.get(dtype, dtype)), _like(var, f"{var.name}_has_last", "bool")
+        declared.beside(var, [mark, last, some])
         self.results += [last, some]
-        self.before.append(_store(some, _bool(False), span))
-        self.first.append(_store(mark, _bool(False), span))
-        kept = ir.SeqStmt([_store(last, _load(own), span), _store(some, _bool(True), span)])
-        self.last.append(ir.IfThenElse(_load(mark), kept, None, span))
-        self.after.append(ir.IfThenElse(_load(some), _store(var, _load(last), span), None, span))
-        return [own, mark, last, some]
+        self.before += _each(memory, needed, lambda at: _store(some, _bool(False), at, span))
+        self.first += _each(memory, memory.elements, lambda at: _store(mark, _bool(False), at, span))
+        self.last += _each(
+            memory,
+            needed,
+            lambda at: _if(mark, at, [_store(last, ir.BufferLoad(own, at), at, span), _store(some, _bool(True), at, span)]),
+        )
+        self.after += _each(memory, needed, lambda at: _if(some, at, [_store(var, ir.BufferLoad(last, at), at, span)]))
+
+    def _stored(self, memory: Memory) -> set[Element]:
+        """The elements that the loop may store to."""
+        known = _known_ranges(self.loop)
+        found: set[Element] = set()
+        for stmt in walk(self.loop):
+            if isinstance(stmt, ir.BufferStore) and stmt.buffer in memory.buffers:
+                if not stmt.buffer.same_as(memory.root):
+                    raise _of_view(stmt, memory)
+                touched = elements(stmt.indices, known)
+                found |= memory.elements if touched is None else touched
+        return found
 
     def code(self) -> Any:
         """The loop, with the statements before and after it."""
@@ -264,21 +324,42 @@ class _Separated:
         def mark(stmt: Any) -> Any:
             if stmt.buffer not in self.marks:
                 return stmt
-            return ir.SeqStmt([stmt, _store(self.marks[stmt.buffer], _bool(True), stmt.span)])
+            return ir.SeqStmt([_store(self.marks[stmt.buffer], _bool(True), stmt.indices, stmt.span), stmt])
 
         return tvm_ffi.structural_map(body, [(ir.BufferStore, mark)]) if self.marks else body
 
 
-def _scalar(name: str, dtype: str, scope: str) -> Any:
-    return ir.decl_buffer((1,), dtype, name, scope=scope, layout=None, data_alignment=1)
+def _each(memory: Memory, which: Iterable[Element], statement: Callable[[list[Any]], Any]) -> list[Any]:
+    """A statement for some elements, or for all where they are many or not known."""
+    which = sorted(which)
+    if len(which) <= _FEW and () not in which:
+        return [statement([ir.IntImm("int32", index) for index in element]) for element in which]
+    at = index_variables(len(memory.root.shape))
+    stmt = statement(at)
+    for var, extent in reversed(list(zip(at, memory.root.shape))):
+        stmt = ir.For(var, _ZERO, extent, ir.ForKind.SERIAL, stmt, span=stmt.span)
+    return [stmt]
 
 
-def _load(buffer: Any) -> Any:
-    return ir.BufferLoad(buffer, [_ZERO])
+def _of_view(stmt: Any, memory: Memory) -> CompileError:
+    return CompileError(
+        f"iterations of a T.Parallel store to {stmt.buffer.name!r}, a view of {memory.root.name!r}, which is read after the loop",
+        location_of(stmt.span),
+        f"store to {memory.root.name!r} itself, or to a fragment",
+    )
 
 
-def _store(buffer: Any, value: Any, span: Any) -> Any:
-    return ir.BufferStore(buffer, value, [_ZERO], span)
+def _like(buffer: Any, name: str, dtype: str) -> Any:
+    return ir.decl_buffer(list(buffer.shape), dtype, name, scope=buffer.scope(), layout=None, data_alignment=1)
+
+
+def _store(buffer: Any, value: Any, at: Any, span: Any) -> Any:
+    value = value if str(value.ty) == str(buffer.dtype) else ir.Cast(str(buffer.dtype), value)
+    return ir.BufferStore(buffer, value, list(at), span)
+
+
+def _if(mark: Any, at: list[Any], stmts: list[Any]) -> Any:
+    return ir.IfThenElse(ir.BufferLoad(mark, at), _sequence(stmts), None, stmts[0].span)
 
 
 def _bool(value: bool) -> Any:

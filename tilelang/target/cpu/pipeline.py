@@ -40,7 +40,7 @@ COMMON = (
     Step("note_late_tensors", note_late_tensors, "the order of reads and writes is plain to see only while tiles are whole"),
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
     Step("check_schedules", check_schedules, "statements run in program order here; a schedule that fits no body is an error"),
-    Step("separate_iterations", separate_iterations, "a variable that iterations store to is each iteration's own"),
+    Step("separate_iterations", separate_iterations, "a variable or array that iterations store to is each iteration's own"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
     Step("accumulate", accumulate, "zeros, and sums beside their result, are passes over memory that a product can do without"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels parallel loops over blocks", tiles_are_lowered),

@@ -1,6 +1,6 @@
-"""Variables that iterations of a ``T.Parallel`` store to, where threads share the iterations out.
+"""Variables and arrays that iterations of a ``T.Parallel`` store to, where threads share the iterations out.
 
-What an iteration leaves in a variable is every thread's afterwards: it goes through shared memory, unless every thread runs all
+What an iteration leaves in one is every thread's afterwards: it goes through shared memory, unless every thread runs all
 iterations itself.
 """
 
@@ -23,8 +23,13 @@ def separate_iterations(kernel: Kernel, target: Any) -> Kernel:
     body, results = with_own_variables(kernel.body)
     if body is kernel.body:
         return kernel
-    shared = {var: _in_shared_memory(var) for var in set(results) - _stored_by_each_thread(replace(kernel, body=body), target)}
-    return replace(kernel, body=substitute(body, shared))
+    shared = {var: _in_shared_memory(var) for var in results}
+    while True:
+        found = replace(kernel, body=substitute(body, shared))
+        own = _stored_by_each_thread(found, target) if shared else set()
+        if own.isdisjoint(shared.values()):
+            return found
+        shared = {var: buffer for var, buffer in shared.items() if buffer not in own}
 
 
 def _stored_by_each_thread(kernel: Kernel, target: Any) -> set[Any]:
@@ -36,4 +41,4 @@ def _stored_by_each_thread(kernel: Kernel, target: Any) -> set[Any]:
 
 
 def _in_shared_memory(var: Any) -> Any:
-    return ir.decl_buffer((1,), str(var.dtype), var.name, scope="shared.dyn", layout=None, data_alignment=1)
+    return ir.decl_buffer(list(var.shape), str(var.dtype), var.name, scope="shared.dyn", layout=None, data_alignment=1)
