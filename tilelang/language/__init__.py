@@ -19,11 +19,8 @@ from tilelang.language.tensors import (
     SharedBuffer,
     StridedTensor,
     Tensor,
-    const,
     contiguous,
     dynamic,
-    empty,
-    make_tensor,
     ptr,
     symbolic,
 )
@@ -98,7 +95,8 @@ _MODULES: dict[str, str] = {
     "tilelang.language.thread_reduce": "comm_reducer tvm_thread_allreduce tvm_warp_shuffle",
     "tilelang.language.debug": "print device_assert device_assert_with_msg",
     "tilelang.language.random": "rng_init rng_rand rng_rand_float",
-    "tilelang.language.customize": "reshape view dp4a loop_break any_of all_of linear_index index_to_coordinates",
+    "tilelang.language.eager": "const empty",
+    "tilelang.language.customize": "reshape view make_tensor dp4a loop_break any_of all_of linear_index index_to_coordinates",
     "tilelang.layout": "Layout Fragment make_swizzled_layout",
     "tilelang.language.script": (
         "If Then Else Assert sblock reads writes sblock_alloc_buffer match_buffer decl_buffer call_intrin call_pure_extern"
@@ -157,8 +155,8 @@ def _elsewhere(name: str) -> Any:
 
 
 __all__ = [
-    "Buffer", "FragmentBuffer", "GemmWarpPolicy", "LocalBuffer", "Ref", "SharedBuffer", "StridedTensor", "Tensor", "const",
-    "contiguous", "dtype", "dynamic", "empty", "macro", "make_tensor", "ptr", "symbolic", *_HOME, *_dtypes.all_names,
+    "Buffer", "FragmentBuffer", "GemmWarpPolicy", "LocalBuffer", "Ref", "SharedBuffer", "StridedTensor", "Tensor", "contiguous",
+    "dtype", "dynamic", "macro", "ptr", "symbolic", *_HOME, *_dtypes.all_names,
 ]  # fmt: skip
 
 

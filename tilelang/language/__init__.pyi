@@ -42,11 +42,14 @@ from tilelang.language.customize import dp4a as dp4a
 from tilelang.language.customize import index_to_coordinates as index_to_coordinates
 from tilelang.language.customize import linear_index as linear_index
 from tilelang.language.customize import loop_break as loop_break
+from tilelang.language.customize import make_tensor as make_tensor
 from tilelang.language.customize import reshape as reshape
 from tilelang.language.customize import view as view
 from tilelang.language.debug import device_assert as device_assert
 from tilelang.language.debug import device_assert_with_msg as device_assert_with_msg
 from tilelang.language.debug import print as print
+from tilelang.language.eager import const as const
+from tilelang.language.eager import empty as empty
 from tilelang.language.fastmath import fma as fma
 from tilelang.language.fastmath import fmul as fmul
 from tilelang.language.foreign import CUDASourceCodeKernel as CUDASourceCodeKernel
@@ -155,11 +158,8 @@ from tilelang.language.script import writes as writes
 from tilelang.language.tensors import Buffer as Buffer
 from tilelang.language.tensors import _StridedTensorFactory
 from tilelang.language.tensors import _TensorFactory
-from tilelang.language.tensors import const as const
 from tilelang.language.tensors import contiguous as contiguous
 from tilelang.language.tensors import dynamic as dynamic
-from tilelang.language.tensors import empty as empty
-from tilelang.language.tensors import make_tensor as make_tensor
 from tilelang.language.tensors import ptr as ptr
 from tilelang.language.tensors import symbolic as symbolic
 from tilelang.language.thread_reduce import comm_reducer as comm_reducer

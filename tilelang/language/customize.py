@@ -9,6 +9,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region, is_buffer
 from tilelang.frontend.bounded import bounded_memory, bounded_view, is_bounded, part
 from tilelang.frontend.builder import current, require_kernel
+from tilelang.frontend.declare import declare_buffer
 from tilelang.frontend.loops import each_element
 from tilelang.frontend.operators import and_, or_
 from tilelang.frontend.values import as_expr
@@ -19,7 +20,7 @@ from tilelang.ir.text import shape_text
 from tilelang.language import calls
 from tilelang.language.allocate import alloc_var
 from tilelang.language.math import condition
-from tilelang.language.tensors import as_shape
+from tilelang.language.tensors import as_shape, strided
 
 
 def reshape(src: Any, shape: Any) -> Any:
@@ -47,6 +48,32 @@ def view(src: Any, shape: Any = None, dtype: Any = None, strides: Any = None) ->
         CompileError: the sizes in bytes differ.
     """
     return _view("T.view", src, shape, dtype, strides)
+
+
+def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
+    """A tensor of ``shape`` at ``pointer``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
+
+    Args:
+        pointer: where the tensor starts; an integer is an address in bytes.
+        shape: a size or a sequence of sizes, compile-time or dynamic.
+        dtype: type of the elements, whatever the pointer was declared with.
+        strides: element strides; compact row-major without.
+
+    Returns:
+        A buffer over that memory.
+
+    Raises:
+        CompileError: ``tensor`` has another size in bytes.
+    """
+    if isinstance(pointer, ir.Call) and pointer.op.name == "tirx.buffer_data":
+        return view(pointer.args[0], shape, dtype, strides)
+    builder = current("T.make_tensor")
+    spec = strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), "global")
+    buffer = declare_buffer(builder.take_name("tensor"), spec)
+    if not isinstance(pointer, ir.Var):
+        pointer = builder.bind("address", as_expr(pointer, "int64"))
+    builder.emit(ir.DeclBuffer(buffer, data=pointer, span=builder.span()))
+    return buffer
 
 
 def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:

@@ -15,10 +15,10 @@ from tilelang.frontend.operators import constant
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.language.allocate import alloc_buffer
+from tilelang.language.customize import make_tensor
 from tilelang.language.debug import device_assert
 from tilelang.language.intrinsics import activemask, shfl_down, shfl_up
 from tilelang.language.math import condition
-from tilelang.language.tensors import make_tensor
 
 
 class _If:

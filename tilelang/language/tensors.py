@@ -1,4 +1,7 @@
-"""Kernel parameters: tensors, pointers, and sizes known at compile time (``T.const``) or at the call (``T.dynamic``)."""
+"""Declarations of kernel parameters: tensors, pointers, and sizes that each call gives (``T.dynamic``).
+
+They are plain values: declaring a program loads neither the front end nor TVM.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, eq=False)
 class PointerSpec:
-    """The declaration of a raw pointer argument; see :func:`make_tensor`."""
+    """The declaration of a raw pointer argument; see :func:`~tilelang.language.customize.make_tensor`."""
 
     dtype: DType
 
@@ -40,7 +43,21 @@ def as_shape(shape: Any) -> tuple[Any, ...]:
     return tuple(shape) if isinstance(shape, Sequence) else (shape,)
 
 
-def _strided(shape: tuple[Any, ...], dtype: DType, strides: tuple[Any, ...] | None, scope: str) -> TensorSpec:
+def strided(shape: tuple[Any, ...], dtype: DType, strides: tuple[Any, ...] | None, scope: str) -> TensorSpec:
+    """The declaration of a tensor.
+
+    Args:
+        shape: its sizes.
+        dtype: type of the elements.
+        strides: element strides; None for a compact row-major tensor.
+        scope: storage scope.
+
+    Returns:
+        What a parameter of a program is annotated with.
+
+    Raises:
+        CompileError: more or fewer strides than axes.
+    """
     if strides is not None and len(strides) != len(shape):
         raise CompileError(f"a tensor of {len(shape)} axes has {len(strides)} strides", hint="give one stride an axis")
     return TensorSpec(shape, dtype, strides, scope)
@@ -63,8 +80,10 @@ class _TensorFactory:
         if isinstance(data, (tuple, list)):
             data, strides = None, data
         if data is not None:
+            from tilelang.language.customize import make_tensor
+
             return make_tensor(data, shape, dtype, strides)
-        return _strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope)
+        return strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), scope or self.scope)
 
     def __getitem__(self, key: Any) -> TensorSpec:
         items = key if isinstance(key, tuple) else (key,)
@@ -79,7 +98,7 @@ class _StridedTensorFactory(_TensorFactory):
 
     def __call__(self, shape: Any, strides: Any = None, dtype: Any = "float32", scope: str | None = None, **_: Any) -> TensorSpec:
         """A tensor of ``shape`` whose axes are ``strides`` elements apart; each stride an int or a ``T.dynamic``."""
-        return _strided(as_shape(shape), canonical(dtype), as_shape(strides), scope or self.scope)
+        return strided(as_shape(shape), canonical(dtype), as_shape(strides), scope or self.scope)
 
     def __getitem__(self, key: Any) -> TensorSpec:
         return self(*key)
@@ -104,40 +123,12 @@ def declared_pointer(annotation: Any) -> PointerSpec | None:
     return annotation if isinstance(annotation, PointerSpec) else ptr() if annotation is ptr else None
 
 
-def make_tensor(pointer: Any, shape: Any, dtype: Any = "float32", strides: Any = None) -> Any:
-    """A tensor of ``shape`` at ``pointer``: an argument declared ``T.ptr``, an integer address, or ``tensor.data``.
-
-    Args:
-        pointer: where the tensor starts; an integer is an address in bytes.
-        shape: a size or a sequence of sizes, compile-time or dynamic.
-        dtype: type of the elements, whatever the pointer was declared with.
-        strides: element strides; compact row-major without.
-
-    Returns:
-        A buffer over that memory.
+def size_names(text: str) -> list[str]:
+    """The names in ``"m"`` or ``"m, n"``.
 
     Raises:
-        CompileError: ``tensor`` has another size in bytes.
+        CompileError: something else.
     """
-    from tilelang.frontend.builder import current
-    from tilelang.frontend.declare import declare_buffer
-    from tilelang.frontend.values import as_expr
-    from tilelang.ir import nodes as ir
-
-    if isinstance(pointer, ir.Call) and pointer.op.name == "tirx.buffer_data":
-        from tilelang.language.customize import view
-
-        return view(pointer.args[0], shape, dtype, strides)
-    builder = current("T.make_tensor")
-    spec = _strided(as_shape(shape), canonical(dtype), None if strides is None else as_shape(strides), "global")
-    buffer = declare_buffer(builder.take_name("tensor"), spec)
-    if not isinstance(pointer, ir.Var):
-        pointer = builder.bind("address", as_expr(pointer, "int64"))
-    builder.emit(ir.DeclBuffer(buffer, data=pointer, span=builder.span()))
-    return buffer
-
-
-def _names(text: str) -> list[str]:
     names = text.replace(",", " ").split()
     bad = [name for name in names if not name.isidentifier()]
     if bad or not names:
@@ -154,33 +145,11 @@ def dynamic(name: str, dtype: Any = "int32") -> Any:
     """
     from tilelang.frontend.values import DynamicSize
 
-    sizes = tuple(DynamicSize(each, canonical(dtype)) for each in _names(name))
+    sizes = tuple(DynamicSize(each, canonical(dtype)) for each in size_names(name))
     return sizes[0] if len(sizes) == 1 else sizes
 
 
 symbolic = dynamic
-
-
-def const(name: str, dtype: Any = "int32") -> Any:
-    """A size (or several) that an eager program takes from its tensors when it is compiled: one kernel for each value."""
-    from tilelang.frontend.declare import const_value
-
-    values = tuple(const_value(each, canonical(dtype)) for each in _names(name))
-    return values[0] if len(values) == 1 else values
-
-
-def empty(*shape: Any, dtype: Any = "float32") -> Any:
-    """A tensor that an eager program allocates; return it to give it to the caller.
-
-    ``T.empty((m, n), "float16")`` and ``T.empty(m, n, dtype="float16")`` are the same.
-    """
-    from tilelang.frontend.declare import empty_tensor
-
-    if len(shape) == 2 and isinstance(shape[0], (tuple, list)):
-        shape, dtype = shape
-    elif len(shape) == 1:
-        shape = shape[0]
-    return empty_tensor(TensorSpec(as_shape(shape), canonical(dtype)))
 
 
 def contiguous(tensor: Any) -> Any:

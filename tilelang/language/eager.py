@@ -1,0 +1,27 @@
+"""What the body of an eager program declares: sizes that select a kernel (``T.const``), and outputs (``T.empty``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.frontend.declare import const_value, empty_tensor
+from tilelang.language.tensors import TensorSpec, as_shape, size_names
+
+
+def const(name: str, dtype: Any = "int32") -> Any:
+    """A size (or several) that an eager program takes from its tensors when it is compiled: one kernel for each value."""
+    values = tuple(const_value(each, canonical(dtype)) for each in size_names(name))
+    return values[0] if len(values) == 1 else values
+
+
+def empty(*shape: Any, dtype: Any = "float32") -> Any:
+    """A tensor that an eager program allocates; return it to give it to the caller.
+
+    ``T.empty((m, n), "float16")`` and ``T.empty(m, n, dtype="float16")`` are the same.
+    """
+    if len(shape) == 2 and isinstance(shape[0], (tuple, list)):
+        shape, dtype = shape
+    elif len(shape) == 1:
+        shape = shape[0]
+    return empty_tensor(TensorSpec(as_shape(shape), canonical(dtype)))
