@@ -5,6 +5,7 @@ They are plain values: declaring a program loads neither the front end nor TVM.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,17 @@ def strided(shape: tuple[Any, ...], dtype: DType, strides: tuple[Any, ...] | Non
     """
     if strides is not None and len(strides) != len(shape):
         raise CompileError(f"a tensor of {len(shape)} axes has {len(strides)} strides", hint="give one stride an axis")
+    if dtype.bits < 8 and strides is not None and _is_compact(shape, strides):
+        strides = None
     return TensorSpec(shape, dtype, strides, scope)
+
+
+def _is_compact(shape: tuple[Any, ...], strides: tuple[Any, ...]) -> bool:
+    """Whether constant ``strides`` are those of a row-major tensor without gaps; its first size may be dynamic."""
+    inner = shape[1:]
+    return all(isinstance(each, int) for each in (*inner, *strides)) and all(
+        stride == math.prod(inner[axis:]) for axis, stride in enumerate(strides)
+    )
 
 
 class _TensorFactory:

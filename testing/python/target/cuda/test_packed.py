@@ -84,3 +84,19 @@ def test_strides_of_packed_elements_are_refused():
 
     with pytest.raises(CompileError, match="a strided tensor of uint4 is not supported: X"):
         compile_kernel(main, target=cuda())
+
+
+def test_strides_of_a_compact_packed_tensor_are_those_of_any_tensor():
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def main(X: T.StridedTensor((rows, 64), (64, 1), "uint4"), Y: T.Tensor((rows, 64), "int32")):
+        with T.Kernel(rows, threads=64) as row:
+            for j in T.Parallel(64):
+                Y[row, j] = T.cast(X[row, j], "int32")
+
+    code, packed = codes(3, 64)
+    y, z = torch.zeros(3, 64, dtype=torch.int32), torch.zeros(3, 64, dtype=torch.int32)
+    simulate(main, packed, y)
+    compile_kernel(main, target="cpu")(packed, z)
+    assert torch.equal(y, code.int()) and torch.equal(z, code.int())
