@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tilelang import moved as _moved
 from tilelang import tvm_names as _tvm_names
 
 __version__ = "0.1.0"
@@ -71,3 +72,4 @@ def __dir__() -> list[str]:
 
 
 _tvm_names.install()
+_moved.install()

@@ -50,11 +50,10 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         ),
         OLD: "ptx_mma_sm70 tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync tvm_mma_sync tvm_store_matrix_sync",
         BY_HAND: (
-            "SparseTensorCoreIntrinEmitter TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform"
-            " WGMMADescriptorParams WGMMATensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter alloc_descriptor"
-            " alloc_wgmma_desc compute_gmma_descriptor increase_descriptor_offset initialize_wgmma_descriptor mma_fill mma_store"
-            " ptx_mma_sp ptx_wgmma_rs ptx_wgmma_sp_rs ptx_wgmma_sp_ss ptx_wgmma_ss validate_gemm_ab_dtypes wgmma_gemm_sp"
-            " wgmma_mma PartialFragment"
+            "SparseTensorCoreIntrinEmitter WGMMADescriptorParams WGMMATensorCoreIntrinEmitter"
+            " WGSparseTensorCoreIntrinEmitter alloc_descriptor alloc_wgmma_desc compute_gmma_descriptor"
+            " increase_descriptor_offset initialize_wgmma_descriptor mma_fill mma_store ptx_mma_sp ptx_wgmma_rs"
+            " ptx_wgmma_sp_rs ptx_wgmma_sp_ss ptx_wgmma_ss validate_gemm_ab_dtypes wgmma_gemm_sp wgmma_mma PartialFragment"
         ),
         BARRIERS: (
             "create_barriers ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_cp_async_barrier ptx_cp_async_bulk"
@@ -98,7 +97,6 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "tilelang.cuda.intrinsics": {
-        BY_HAND: "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform",
         SM_100: "TensorCoreIntrinEmitterSM120",
     },
     "tilelang.dtypes": {SM_100: "is_float4_e2m1_unpacked", BY_HAND: "validate_gemm_ab_dtypes"},

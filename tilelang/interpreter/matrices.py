@@ -137,7 +137,7 @@ def _mma(c: Compiler, call: Any) -> Evaluate:
     if found is None or found[2] != "8":
         raise CompileError(f"T.ptx_mma: no shape {shape}", hint="for example m16n8k16")
     m, _, k = map(int, found.groups())
-    neighbours = max(1, 32 // element(_PTX_NAMES.get(a_type, a_type)).bits)
+    neighbours = max(1, 32 // element(a_type).bits)
     places = [_place(c, arg) for arg in call.args[4:7]]
     a_at, b_at, c_at = _operand_places(m, k, neighbours), _operand_places(8, k, neighbours), _accumulator_places(m)
 
@@ -147,13 +147,6 @@ def _mma(c: Compiler, call: Any) -> Evaluate:
             _multiply(x, int(warp), views, (m, k), (a_at, b_at, c_at))
 
     return evaluate
-
-
-_PTX_NAMES = {
-    "fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32", "f32": "float32", "tf32": "float32",
-    "fp64": "float64", "f64": "float64", "s8": "int8", "u8": "uint8", "s4": "int4", "u4": "uint4", "s32": "int32",
-    "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
-}  # fmt: skip
 
 
 def _multiply(x: Lanes, warp: int, views: list[Any], sizes: tuple[int, int], at: tuple[Any, Any, Any]) -> None:

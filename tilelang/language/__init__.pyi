@@ -5,6 +5,8 @@ from tilelang.cuda.intrinsics import get_mma_micro_size as get_mma_micro_size
 from tilelang.cuda.intrinsics import get_swizzle_layout as get_swizzle_layout
 from tilelang.cuda.intrinsics import make_mma_swizzle_layout as make_mma_swizzle_layout
 from tilelang.cuda.intrinsics import mma_store_index_map as mma_store_index_map
+from tilelang.cuda.intrinsics.emitter import TensorCoreIntrinEmitter as TensorCoreIntrinEmitter
+from tilelang.cuda.intrinsics.emitter import TensorCoreIntrinEmitterWithLadderTransform as TensorCoreIntrinEmitterWithLadderTransform
 from tilelang.dtypes import DType
 from tilelang.dtypes import DType as dtype
 from tilelang.dtypes import get_tvm_dtype as get_tvm_dtype
@@ -70,6 +72,7 @@ from tilelang.language.hints import use_swizzle as use_swizzle
 from tilelang.language.integers import div as div
 from tilelang.language.intrinsics import __ldg as __ldg
 from tilelang.language.intrinsics import ptx_cp_async as ptx_cp_async
+from tilelang.language.intrinsics import ptx_mma as ptx_mma
 from tilelang.language.intrinsics import tvm_storage_sync as tvm_storage_sync
 from tilelang.language.kernel import ClusterKernel as ClusterKernel
 from tilelang.language.kernel import Kernel as Kernel
@@ -524,8 +527,6 @@ def ptx_ldmatrix(*args: Any) -> Any:
     """Loads 8x8 matrices: ``(transposed, 1 | 2 | 4, shared source, registers)``."""
 def ptx_stmatrix(*args: Any) -> Any:
     """Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``."""
-def ptx_mma(*args: Any) -> Any:
-    """One tensor-core product: ``(shape, A type, B type, C type, A registers, B registers, C registers)``."""
 def create_tma_descriptor(*args: Any) -> Any:
     """A tensor map: ``(type, rank, tensor, sizes…, strides…, box…, steps…, interleave, swizzle, promotion, fill)``."""
 float64: DType

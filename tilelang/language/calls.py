@@ -73,9 +73,25 @@ def first(region: Region) -> Any:
 
 def address(target: Any, what: str) -> Any:
     """The element load that names an address: of the first element of a buffer or region, or what ``T.access_ptr`` took."""
-    if isinstance(target, ir.Call) and target.op.same_as(_ADDRESS_OF):
+    if is_address(target):
         return target.args[0]
     return target if isinstance(target, ir.TensorLoad) else first(as_region(target, what))
+
+
+def is_address(target: Any) -> bool:
+    """Whether ``target`` is what ``T.access_ptr`` or ``T.address_of`` gave."""
+    return isinstance(target, ir.Call) and target.op.same_as(_ADDRESS_OF)
+
+
+def pointed(pointer: Any, what: str) -> Any:
+    """The buffer whose ``.data`` is ``pointer``.
+
+    Raises:
+        CompileError: it is something else.
+    """
+    if isinstance(pointer, ir.Call) and pointer.op.name == "tirx.buffer_data":
+        return pointer.args[0]
+    raise CompileError(f"{what} takes the .data of a buffer")
 
 
 def is_tile(target: Any) -> bool:

@@ -332,12 +332,47 @@ def ptx_cp_async(dst: Any, src: Any, num_elems: Any, predicate: Any = None) -> N
 def _raw_argument(value: Any, name: str) -> Any:
     if isinstance(value, str):
         return value
-    return calls.address(value, f"T.{name}") if calls.is_tile(value) else as_expr(value)
+    return calls.address(value, f"T.{name}") if calls.is_tile(value) or calls.is_address(value) else as_expr(value)
+
+
+def ptx_mma(*args: Any) -> None:
+    """One tensor-core product of a warp.
+
+    Args:
+        args: ``(shape, A type, B type, C type, A registers, B registers, C registers)``, or in the reference package's order
+            ``(C type, shape, "row", "col", A type, B type, C type, A.data, offset, B.data, offset, C.data, offset, saturate)``.
+
+    Raises:
+        CompileError: another order, or registers of several axes with an offset.
+    """
+    if len(args) > 7:
+        _, shape, left, right, *types, a, a_at, b, b_at, c, c_at, saturate = args
+        if (left, right) != ("row", "col") or not (saturate is False or str(saturate) in ("0", "T.bool(False)")):
+            raise CompileError('T.ptx_mma multiplies "row" by "col" and does not saturate')
+        args = (shape, *types, *(_register(*place) for place in ((a, a_at), (b, b_at), (c, c_at))))
+    shape, *rest = args
+    types = (_TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in rest[:3])
+    calls.effect("ptx_mma", shape, *types, *(_raw_argument(arg, "ptx_mma") for arg in rest[3:]))
+
+
+_TYPES_OF_PTX = {
+    "fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32", "f32": "float32", "tf32": "float32",
+    "fp64": "float64", "f64": "float64", "s8": "int8", "u8": "uint8", "s4": "int4", "u4": "uint4", "s32": "int32",
+    "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+}  # fmt: skip
+"""Names of types in PTX, and those of the reference package's programs."""
+
+
+def _register(pointer: Any, offset: Any) -> Any:
+    """The element ``offset`` of the array whose ``.data`` is ``pointer``."""
+    array = calls.pointed(pointer, "T.ptx_mma")
+    if len(array.shape) != 1:
+        raise CompileError(f"T.ptx_mma: {array.name} has {len(array.shape)} axes", hint="registers are T.alloc_local((n,), ...)")
+    return array[offset]
 
 
 ptx_ldmatrix = _raw("ptx_ldmatrix", "Loads 8x8 matrices: ``(transposed, 1 | 2 | 4, shared source, registers)``.")
 ptx_stmatrix = _raw("ptx_stmatrix", "Stores 8x8 matrices: ``(transposed, 1 | 2 | 4, shared destination, registers)``.")
-ptx_mma = _raw("ptx_mma", "One tensor-core product: ``(shape, A type, B type, C type, A registers, B registers, C registers)``.")
 create_tma_descriptor = _raw(
     "create_tma_descriptor",
     "A tensor map: ``(type, rank, tensor, sizes…, strides…, box…, steps…, interleave, swizzle, promotion, fill)``.",

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "main", "requires_cdna", "requires_cuda", "requires_cuda_or_cdna", "requires_gfx", "requires_metal", "requires_rocm",
+    "main", "process_func", "regression", "requires_cdna", "requires_cuda", "requires_cuda_or_cdna", "requires_gfx",
+    "requires_metal", "requires_rocm",
     "requires_cuda_compute_version", "requires_cuda_compute_version_eq",
     "requires_cuda_compute_version_ge", "requires_cuda_compute_version_gt", "requires_cuda_compute_version_le",
     "requires_cuda_compute_version_lt", "requires_llvm", "requires_package", "set_random_seed", "torch_assert_close",
@@ -21,6 +22,10 @@ def __getattr__(name: str) -> Any:
         from tilelang.utils.tensor import torch_assert_close
 
         return torch_assert_close
+    if name in ("process_func", "regression"):
+        from tilelang.testing import latencies
+
+        return getattr(latencies, name)
     raise AttributeError(f"tilelang.testing has no {name!r}")
 
 

@@ -5,15 +5,15 @@ The index maps are those of PTX: section "Matrix Fragments for mma.m16n8k16", an
 
 from __future__ import annotations
 
+import functools
+import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ignored import ignored
 from tilelang.layout import TileLayout, make_swizzled_layout
-from tilelang.refusals import attributes
-
-__getattr__ = attributes(__name__, {})
 
 _PANELS = (128, 64, 32)
 """Widths of swizzled panels in bytes."""
@@ -96,3 +96,40 @@ def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
     """(row, column) in a 16x16 accumulator of register ``local_id`` (0 to 7) of a lane."""
     row = thread_id // 4 + local_id % 4 // 2 * 8
     return row, local_id // 4 * 8 + thread_id % 4 * 2 + local_id % 2
+
+
+def _held(matrix: str, near: int, side: Any, k: Any) -> tuple[Any, Any]:
+    """(lane, register) of the element (``side``, ``k``) of an operand with ``near`` elements in a register of 32 bits."""
+    lane = side % 8 * 4 + k % (4 * near) // near
+    rows, words = side // 8, k // (4 * near)
+    word = words * 2 + rows if matrix == "A" else rows * 2 + words
+    return lane, word * near + k % near
+
+
+def _element(matrix: str, near: int, lane: Any, register: Any) -> tuple[Any, Any]:
+    """The inverse of :func:`_held`: (row of A or column of B, k)."""
+    word, inner = register // near, register % near
+    rows, words = (word % 2, word // 2) if matrix == "A" else (word // 2, word % 2)
+    return lane // 4 + rows * 8, words * 4 * near + lane % 4 * near + inner
+
+
+def _of_public_name(name: str) -> Callable[..., Any] | None:
+    """The map of a name like ``shared_16x16_to_mma_32x8_layout_sr_a`` or ``mma_load_b_32x16_to_shared_16x32_layout``."""
+    to_lanes = re.fullmatch(r"shared_16x(\d+)_to_mma_(?:32x\d+_layout_(?P<order>sr|rs)_(?P<matrix>[ab])"
+                            r"|(?P<old>[ab])_32x\d+_layout(?P<trans>_trans)?)", name)  # fmt: skip
+    if to_lanes is not None:
+        matrix, near = (to_lanes["matrix"] or to_lanes["old"]).upper(), int(to_lanes[1]) // 8
+        if to_lanes["order"] == "rs" or to_lanes["trans"]:
+            return lambda k, side: _held(matrix, near, side, k)
+        return functools.partial(_held, matrix, near)
+    to_tile = re.fullmatch(r"mma_load_([ab])_32x\d+_to_shared_16x(\d+)_layout", name)
+    if to_tile is not None:
+        return functools.partial(_element, to_tile[1].upper(), int(to_tile[2]) // 8)
+    return mma_store_index_map if name in ("mma_32x8_to_shared_16x16_layout", "mma_store_32x8_to_shared_16x16_layout") else None
+
+
+def __getattr__(name: str) -> Any:
+    found = _of_public_name(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found

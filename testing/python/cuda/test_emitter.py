@@ -1,0 +1,121 @@
+"""Products of tensor cores that programs write themselves: emitters, and T.ptx_mma in both orders of its arguments."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate
+from tilelang.cuda.intrinsics import TensorCoreIntrinEmitter, make_mma_swizzle_layout
+from tilelang.cuda.intrinsics.maps import _element, _held
+from tilelang.errors import CompileError
+
+M, N, K = 64, 64, 64
+
+
+def product(emitter: TensorCoreIntrinEmitter):
+    """C = A B by an emitter of 2 x 2 warps, from swizzled shared tiles."""
+    e, kind, accumulator = emitter, emitter.a_dtype, emitter.accum_dtype
+    rows, columns = 2 * e.warp_row_tiles, 2 * e.warp_col_tiles
+    a_tile = (e.chunk, rows) if e.a_transposed else (rows, e.chunk)
+    b_tile = (columns, e.chunk) if e.b_transposed else (e.chunk, columns)
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((K, M) if e.a_transposed else (M, K), kind),
+        B: T.Tensor((N, K) if e.b_transposed else (K, N), kind),
+        C: T.Tensor((M, N), accumulator),
+    ):
+        with T.Kernel(N // columns, M // rows, threads=e.threads) as (bx, by):
+            a, b = T.alloc_shared(a_tile, kind), T.alloc_shared(b_tile, kind)
+            x = T.alloc_local((e.warp_rows * e.local_size_a,), kind)
+            y = T.alloc_local((e.warp_cols * e.local_size_b,), kind)
+            c = T.alloc_local((e.warp_rows * e.warp_cols * e.local_size_out,), accumulator)
+            T.annotate_layout({a: make_mma_swizzle_layout(a), b: make_mma_swizzle_layout(b)})
+            T.clear(c)
+            for ko in T.Pipelined(K // e.chunk, num_stages=2):
+                if e.a_transposed:
+                    T.copy(A[ko * e.chunk, by * rows], a)
+                else:
+                    T.copy(A[by * rows, ko * e.chunk], a)
+                if e.b_transposed:
+                    T.copy(B[bx * columns, ko * e.chunk], b)
+                else:
+                    T.copy(B[ko * e.chunk, bx * columns], b)
+                for ki in T.serial(e.chunk // e.micro_size_k):
+                    e.ldmatrix_a(x, a, ki)
+                    e.ldmatrix_b(y, b, ki)
+                    e.mma(x, y, c)
+            e.stmatrix(c, C, by, bx)
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("kind", "accumulator", "a_transposed", "b_transposed", "columns", "n_first"),
+    [
+        ("float16", "float32", False, True, 32, False),
+        ("float16", "float16", True, False, 32, True),
+        ("bfloat16", "float32", False, False, 8, False),
+        ("float32", "float32", False, True, 16, False),
+        ("int8", "int32", True, False, 16, False),
+        ("float64", "float64", False, True, 32, True),
+    ],
+)
+def test_an_emitter_multiplies(kind, accumulator, a_transposed, b_transposed, columns, n_first):
+    emitter = TensorCoreIntrinEmitter(
+        kind,
+        kind,
+        accumulator,
+        a_transposed,
+        b_transposed,
+        warp_row_tiles=32,
+        warp_col_tiles=columns,
+        chunk=32,
+        is_m_first=n_first,
+    )
+    torch.manual_seed(0)
+    a, b = (torch.randint(-3, 4, shape).to(getattr(torch, kind)) for shape in ((M, K), (K, N)))
+    c = torch.zeros(M, N, dtype=getattr(torch, accumulator))
+    simulate(product(emitter), a.T.contiguous() if a_transposed else a, b.T.contiguous() if b_transposed else b, c)
+    assert torch.equal(c.double(), a.double() @ b.double())
+
+
+def test_sizes_that_instructions_do_not_divide_are_an_error():
+    with pytest.raises(CompileError, match="warp_row_tiles=8 is no multiple of 16"):
+        TensorCoreIntrinEmitter(warp_row_tiles=8)
+
+
+@pytest.mark.parametrize("matrix", ["A", "B"])
+@pytest.mark.parametrize("near", [1, 2, 4])
+def test_maps_of_operands_are_each_other_s_inverse(matrix, near):
+    places = {_element(matrix, near, lane, register) for lane in range(32) for register in range(4 * near)}
+    assert len(places) == 16 * 8 * near
+    assert all(_element(matrix, near, *_held(matrix, near, *place)) == place for place in places)
+
+
+def test_ptx_mma_takes_the_order_of_public_programs():
+    @T.prim_func
+    def main(A: T.Tensor((16, 16), "float16"), B: T.Tensor((8, 16), "float16"), C: T.Tensor((16, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            a, b = T.alloc_shared((16, 16), "float16"), T.alloc_shared((8, 16), "float16")
+            x, y, c = T.alloc_local((8,), "float16"), T.alloc_local((4,), "float16"), T.alloc_local((4,), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            t = T.get_thread_binding()
+            T.ptx_ldmatrix(
+                T.bool(False), 4, T.access_ptr(a[t % 16, t // 16 * 8], "r", extent=8), T.access_ptr(x[0], "w", extent=8)
+            )
+            T.ptx_ldmatrix(
+                T.bool(False), 2, T.access_ptr(b[t % 8, t // 8 % 2 * 8], "r", extent=8), T.access_ptr(y[0], "w", extent=4)
+            )
+            T.ptx_mma("float32", "m16n8k16", "row", "col", "fp16", "fp16", "fp32", x.data, 0, y.data, 0, c.data, 0, T.bool(False))
+            for r in T.serial(4):
+                C[t // 4 + r // 2 * 8, t % 4 * 2 + r % 2] = c[r]
+
+    torch.manual_seed(0)
+    a, b, c = torch.randint(-3, 4, (16, 16)).half(), torch.randint(-3, 4, (8, 16)).half(), torch.zeros(16, 8)
+    simulate(main, a, b, c)
+    assert torch.equal(c, a.float() @ b.float().T)

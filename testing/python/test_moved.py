@@ -1,0 +1,26 @@
+"""Import paths of public programs give the modules that are meant."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from tilelang.moved import MOVED
+
+
+@pytest.mark.parametrize("path", MOVED)
+def test_a_moved_module_is_the_one_that_is_meant(path):
+    module = importlib.import_module(path)
+    home = sys.modules[MOVED[path]]
+    assert module is home and home.__spec__.name == MOVED[path]
+
+
+def test_index_maps_have_their_public_names():
+    from tilelang.intrinsics.mma_layout import mma_load_a_32x8_to_shared_16x16_layout, shared_16x16_to_mma_32x8_layout_rs_a
+
+    assert shared_16x16_to_mma_32x8_layout_rs_a(5, 3) == (14, 1)
+    assert mma_load_a_32x8_to_shared_16x16_layout(14, 1) == (3, 5)
+    with pytest.raises(ImportError):
+        from tilelang.intrinsics.mma_layout import shared_16x16_to_nothing  # noqa: F401
