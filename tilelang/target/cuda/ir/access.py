@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,3 +104,15 @@ def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any, 
             if not one.commutes_with(two) and overlap(one.storage, two.storage) and not one.is_disjoint_from(two, group):
                 return one, two
     return None
+
+
+def meets_copies(accesses: Iterable[Access], copies: Iterable[Access], overlap: Callable[[Any, Any], bool]) -> bool:
+    """Whether accesses need asynchronous copies to be complete: they touch what one writes, or write what one reads.
+
+    Args:
+        copies: the accesses of copies that are not complete.
+        overlap: whether two storages share bytes.
+    """
+    copies = list(copies)
+    pairs = ((access, copy) for access in accesses for copy in copies if not access.kind == copy.kind == READ)
+    return any(overlap(access.storage, copy.storage) for access, copy in pairs)

@@ -152,7 +152,7 @@ class CopyAsync(Instruction):
 
     bytes: int
     target: Value = writes(Unit.CP_ASYNC)
-    source: Value = reads()
+    source: Value = reads(Unit.CP_ASYNC)
     exists: Value | None = None
 
 

@@ -2,13 +2,13 @@
 
 The code is walked in program order with the accesses since the last barrier. A leaf gets a barrier before it where one of its
 accesses conflicts with one of those (:func:`any_conflict`: one of them writes, they are not the same atomic operation, and
-different threads may make them of the same element); one that touches a buffer which an asynchronous copy fills gets a wait as
-well, and so does one that tells other threads to go on. Buffers conflict where their bytes overlap, so memory that liveness
-gave to two buffers is covered too. Loops are walked twice: what is pending at the end of an iteration, or where one is left, is
-pending at the start of the next. A loop whose iterations need no barrier among themselves is one leaf: what it needs stands
-before it, and not in every iteration. What threads wrote and an asynchronous unit reads (wgmma, TMA stores) gets a proxy fence
-before the first barrier that follows, one for it alone where there is none; where threads of another scope wrote it, the
-program's own barrier orders the two, and the readers fence after it.
+different threads may make them of the same element); one that touches a buffer which an asynchronous copy fills, or writes one
+that such a copy reads, gets a wait as well, and so does one that tells other threads to go on. Buffers conflict where their
+bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice: what is pending at the end of
+an iteration, or where one is left, is pending at the start of the next. A loop whose iterations need no barrier among
+themselves is one leaf: what it needs stands before it, and not in every iteration. What threads wrote and an asynchronous unit
+reads (wgmma, TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where there is none; where
+threads of another scope wrote it, the program's own barrier orders the two, and the readers fence after it.
 
 Code below a condition that threads disagree on is one leaf: no barrier can be inside. Where its own statements have an order it
 is rewritten first (schedule/divergence.py).
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
+from tilelang.target.cuda.ir.access import READ, Access, Unit, any_conflict, meets_copies
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
@@ -52,8 +52,8 @@ class _Pending:
 
     Attributes:
         accesses: by threads, and reads of asynchronous units.
-        copies: asynchronous copies that are not complete.
-        implicit: those of them that the program takes to be complete.
+        copies: what asynchronous copies that are not complete read and write.
+        implicit: the writes of those that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous units.
         of_others: storages that threads of other scopes write, at any time.
         fenced: whether nothing but asynchronous reads came since the last fence.
@@ -86,12 +86,12 @@ class _Pending:
         return left
 
     def complete(self, wait: Wait) -> None:
-        """Copies that are complete after a wait count as written."""
+        """What copies that are complete after a wait did counts as threads' own accesses."""
         if wait.rings:
             done = {access for access in self.copies if owner(access.storage) in wait.rings}
         else:
             done = set(self.copies) if wait.pending == 0 or wait.users else set()
-        self.accesses |= {Access(access.storage, WRITE, maps=access.maps) for access in done}
+        self.accesses |= {Access(access.storage, access.kind, maps=access.maps) for access in done}
         self.copies -= done
         self.implicit -= done
 
@@ -207,8 +207,7 @@ class _Inserter:
 
     def leaf(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> list[Code]:
         added: list[Code] = []
-        touched = [access.storage for access in accesses]
-        if (code.hands_over and pending.implicit) or self.any_overlap(touched, [copy.storage for copy in pending.copies]):
+        if (code.hands_over and pending.implicit) or meets_copies(accesses, pending.copies, self.overlap):
             added += self.complete(pending)
         late = [access for access in accesses if access.unit in _LATE]
         unfenced = self.any_overlap([access.storage for access in late], pending.unfenced)
@@ -233,7 +232,7 @@ class _Inserter:
         loads = {access for access in accesses if access.is_bulk_load}
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
-        pending.implicit |= set() if code.detached else copies
+        pending.implicit |= set() if code.detached else {access for access in copies if access.kind != READ}
         pending.unfenced |= {a.storage for a in accesses if a.kind != READ and a not in loads}
 
     def complete(self, pending: _Pending) -> list[Code]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilelang.errors import OrderProofError
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit, any_conflict
+from tilelang.target.cuda.ir.access import READ, Access, Unit, any_conflict, meets_copies
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
@@ -144,8 +144,8 @@ class _Graph:
         """Finds the state before each node, and checks what it touches."""
         for touched, (earlier, in_flight) in zip(self.touched, self._states()):
             for access in touched:
-                if any(overlap(access.storage, copy.storage) for copy in in_flight):
-                    raise OrderProofError(_name(access), "it is used before a copy to it is complete")
+                if meets_copies([access], in_flight, overlap):
+                    raise OrderProofError(_name(access), "it is used before a copy of it is complete")
             ordered = [access for access in touched if is_ordered(owner(access.storage))]
             found = any_conflict(ordered, (access for access in earlier if is_ordered(owner(access.storage))), overlap)
             if found is not None:
@@ -184,11 +184,11 @@ def _barrier(state: State) -> State:
 
 
 def _complete(state: State, wait: Wait) -> State:
-    """Copies that are complete after a wait are writes."""
+    """What copies that are complete after a wait did is the threads' own."""
     done = {copy for copy in state[1] if not wait.rings or owner(copy.storage) in wait.rings}
     if not wait.rings and wait.pending and not wait.users:
         done = set()
-    return state[0] | {Access(copy.storage, WRITE, maps=copy.maps) for copy in done}, state[1] - done
+    return state[0] | {Access(copy.storage, copy.kind, maps=copy.maps) for copy in done}, state[1] - done
 
 
 def _outside(state: State, rings: frozenset[Any]) -> State:
