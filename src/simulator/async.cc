@@ -2,38 +2,30 @@
 
 #include <algorithm>
 
+#include "lanes.h"
+
 namespace tilelang {
 namespace simulator {
-namespace {
-constexpr uint32_t kOpenGroup = 0xffffffffu;
-}  // namespace
 
 void GroupQueue::add(std::unique_ptr<AsyncOperation> operation, LaneMask lanes) {
   Entry entry;
   entry.operation = std::move(operation);
-  entry.lanes = lanes;
-  std::fill(entry.group, entry.group + kLanes, kOpenGroup);
+  entry.lanes = entry.open = lanes;
   entries_.push_back(std::move(entry));
 }
 
 void GroupQueue::commit(LaneMask lanes) {
   for (Entry& entry : entries_) {
-    for (LaneMask open = entry.lanes & lanes; open; open &= open - 1) {
-      int lane = __builtin_ctz(open);
-      if (entry.group[lane] == kOpenGroup) entry.group[lane] = committed_[lane];
-    }
+    const LaneMask closed = entry.open & lanes;
+    if (closed) write_lanes(entry.group, closed, [&](int lane) { return committed_[lane]; });
+    entry.open &= ~closed;
   }
-  for (; lanes; lanes &= lanes - 1) ++committed_[__builtin_ctz(lanes)];
+  write_lanes(committed_, lanes, [&](int lane) { return committed_[lane] + 1; });
 }
 
 LaneMask GroupQueue::due(const Entry& entry, LaneMask lanes, uint32_t allowed) const {
-  LaneMask result = 0;
-  for (LaneMask rest = entry.lanes & lanes; rest; rest &= rest - 1) {
-    int lane = __builtin_ctz(rest);
-    bool old = entry.group[lane] != kOpenGroup && committed_[lane] - entry.group[lane] > allowed;
-    if (old) result |= 1u << lane;
-  }
-  return result;
+  const LaneMask candidates = entry.lanes & ~entry.open & lanes;
+  return candidates & mask_lanes([&](int lane) { return committed_[lane] - entry.group[lane] > allowed; });
 }
 
 void GroupQueue::wait(LaneMask lanes, uint32_t allowed, Random& random) {
@@ -65,12 +57,8 @@ bool GroupQueue::in_flight(LaneMask lanes) const {
 }
 
 bool GroupQueue::has_open(LaneMask lanes) const {
-  for (const Entry& entry : entries_) {
-    for (LaneMask rest = entry.lanes & lanes; rest; rest &= rest - 1) {
-      if (entry.group[__builtin_ctz(rest)] == kOpenGroup) return true;
-    }
-  }
-  return false;
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& entry) { return (entry.lanes & entry.open & lanes) != 0; });
 }
 
 void GroupQueue::clear() {

@@ -54,7 +54,8 @@ class GroupQueue {
   struct Entry {
     std::unique_ptr<AsyncOperation> operation;
     LaneMask lanes;          // lanes that have not landed
-    uint32_t group[kLanes];  // group number of each lane
+    LaneMask open;           // lanes that have not committed it
+    uint32_t group[kLanes];  // group number of each other lane
   };
   LaneMask due(const Entry& entry, LaneMask lanes, uint32_t allowed) const;
   std::vector<Entry> entries_;

@@ -4,6 +4,8 @@
 #include <string>
 
 #include "exec_async.h"
+#include "memory.h"
+#include "memory_operands.h"
 #include "operands.h"
 #include "warp_async.h"
 
@@ -22,6 +24,10 @@ struct CopyInstruction {
   uint32_t source_size = 0;  // slot
   bool has_ignore = false, ignore_negated = false;
   uint32_t ignore = 0;  // slot of the predicate
+};
+
+struct CopyAddresses {
+  uint64_t source[kLanes], target[kLanes];
 };
 
 class CopyOperation : public AsyncOperation {
@@ -46,40 +52,61 @@ uint32_t source_bytes(Warp& warp, const Instruction& instruction, const CopyInst
   return decoded.bytes;
 }
 
-void issue_copy(Warp& warp, const Instruction& instruction, const CopyInstruction& decoded, int lane,
-                CopyBatch::LaneCopy& copy) {
-  copy.bytes = decoded.bytes;
-  copy.agent = async_agent(warp, lane, AsyncDomain::kCopyGroup);
-  copy.source_bytes = static_cast<uint8_t>(source_bytes(warp, instruction, decoded, lane));
-  if (copy.source_bytes) {
-    copy.source = access_async(warp, instruction, lane, copy.agent, Space::kGlobal,
-                               lane_address(warp, decoded.source, lane), copy.source_bytes, decoded.bytes,
-                               AccessKind::kRead);
-    copy.refused = copy.source == nullptr;
+/// One lane of a copy, where access_clean_lanes did not do.
+void issue_copy(Warp& warp, const Instruction& instruction, CopyBatch& batch, const CopyAddresses& addresses, int lane,
+                bool reads, bool writes) {
+  const Agent agent = batch.agents[lane];
+  const LaneMask bit = 1u << lane;
+  if (reads) {
+    batch.sources[lane] = access_async(warp, instruction, lane, agent, Space::kGlobal, addresses.source[lane],
+                                       batch.source_bytes[lane], batch.bytes, AccessKind::kRead);
+    if (!batch.sources[lane]) batch.refused |= bit;
   }
-  copy.target = access_async(warp, instruction, lane, copy.agent, Space::kShared,
-                             lane_address(warp, decoded.target, lane), decoded.bytes, decoded.bytes,
-                             AccessKind::kWrite);
+  if (!writes) return;
+  batch.targets[lane] = access_async(warp, instruction, lane, agent, Space::kShared, addresses.target[lane], batch.bytes,
+                                     batch.bytes, AccessKind::kWrite);
+  if (!batch.targets[lane]) batch.refused |= bit;
 }
 
-void count_copy(Warp& warp, const Instruction& instruction, const CopyInstruction& decoded, LaneMask exec) {
-  if (!warp.counting) return;
-  uint64_t sources[kLanes];
-  uint32_t targets[kLanes];
-  for_lanes(exec, [&](int lane) {
-    sources[lane] = lane_address(warp, decoded.source, lane);
-    targets[lane] = static_cast<uint32_t>(lane_address(warp, decoded.target, lane));
+void issue_copies(Warp& warp, const Instruction& instruction, CopyBatch& batch, const CopyAddresses& addresses,
+                  LaneMask lanes) {
+  LaneMask whole = 0;  // lanes that read as much as they write
+  for_lanes(lanes, [&](int lane) {
+    batch.agents[lane] = async_agent(warp, lane, AsyncDomain::kCopyGroup);
+    if (batch.source_bytes[lane]) batch.sourced |= 1u << lane;
+    if (batch.source_bytes[lane] == batch.bytes) whole |= 1u << lane;
   });
-  count_global(warp, instruction, sources, exec, decoded.bytes, false);
-  count_shared(warp, instruction, targets, exec, decoded.bytes, true);
+  uint8_t* sources[kLanes];
+  LaneMask read = whole ? access_clean_lanes(warp, instruction, Space::kGlobal, addresses.source, whole, batch.bytes,
+                                             AccessKind::kRead, sources, batch.agents)
+                        : 0;
+  LaneMask written = access_clean_lanes(warp, instruction, Space::kShared, addresses.target, lanes, batch.bytes,
+                                        AccessKind::kWrite, batch.targets, batch.agents);
+  for_lanes(read, [&](int lane) { batch.sources[lane] = sources[lane]; });
+  for_lanes(written, [&](int lane) { std::memset(batch.targets[lane], kPoison, batch.bytes); });
+  for_lanes(lanes & ~((read | ~batch.sourced) & written), [&](int lane) {
+    issue_copy(warp, instruction, batch, addresses, lane, (batch.sourced & ~read) >> lane & 1, ~written >> lane & 1);
+  });
+}
+
+void count_copy(Warp& warp, const Instruction& instruction, const CopyAddresses& addresses, uint32_t bytes, LaneMask exec) {
+  uint32_t targets[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) targets[lane] = static_cast<uint32_t>(addresses.target[lane]);
+  count_global(warp, instruction, addresses.source, exec, bytes, false);
+  count_shared(warp, instruction, targets, exec, bytes, true);
 }
 
 Step execute_copy(Warp& warp, const Instruction& instruction, LaneMask exec) {
   const auto& decoded = *static_cast<const CopyInstruction*>(instruction.extra);
-  auto batch = std::make_shared<CopyBatch>(warp);
-  batch->start(exec);
-  for_lanes(exec, [&](int lane) { issue_copy(warp, instruction, decoded, lane, batch->lane(lane)); });
-  count_copy(warp, instruction, decoded, exec);
+  auto batch = std::make_shared<CopyBatch>(warp, decoded.bytes, exec);
+  CopyAddresses addresses;
+  lane_addresses(warp, decoded.source, addresses.source);
+  lane_addresses(warp, decoded.target, addresses.target);
+  for_lanes(exec, [&](int lane) {
+    batch->source_bytes[lane] = static_cast<uint8_t>(source_bytes(warp, instruction, decoded, lane));
+  });
+  issue_copies(warp, instruction, *batch, addresses, exec);
+  if (warp.counting) count_copy(warp, instruction, addresses, decoded.bytes, exec);
   std::vector<std::shared_ptr<CopyBatch>>& copies = warp_async(warp).copies;
   const auto landed = [](const std::shared_ptr<CopyBatch>& old) { return old->pending() == 0; };
   copies.erase(std::remove_if(copies.begin(), copies.end(), landed), copies.end());

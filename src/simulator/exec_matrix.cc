@@ -7,6 +7,8 @@
 #include "exec_wgmma.h"
 #include "ldmatrix.h"
 #include "matrix.h"
+#include "memory.h"
+#include "memory_operands.h"
 #include "operands.h"
 
 namespace tilelang {
@@ -172,12 +174,8 @@ struct MatrixAccess {
   bool transpose;
 };
 
-using RowAddresses = uint64_t[kLanes];
-
 // Lanes 8i to 8i + 7 give the row addresses of matrix i. Read first: a destination may be the base.
-void read_row_addresses(Warp& warp, const Address& address, int matrices, RowAddresses& rows) {
-  for (int lane = 0; lane < matrices * kMatrixSide; ++lane) rows[lane] = lane_address(warp, address, lane);
-}
+using RowAddresses = uint64_t[kLanes];
 
 void count_rows(Warp& warp, const Instruction& instruction, const RowAddresses& addresses, int matrix, bool write) {
   uint32_t rows[kLanes] = {};
@@ -187,25 +185,25 @@ void count_rows(Warp& warp, const Instruction& instruction, const RowAddresses& 
   count_shared(warp, instruction, rows, 0xff, kMatrixRowBytes, write);
 }
 
+constexpr uint8_t kPoisonedRow[kMatrixRowBytes] = {kPoison, kPoison, kPoison, kPoison, kPoison, kPoison, kPoison, kPoison,
+                                                   kPoison, kPoison, kPoison, kPoison, kPoison, kPoison, kPoison, kPoison};
+
+/// Lanes that give the row addresses of so many matrices.
+LaneMask row_lanes(int matrices) { return static_cast<LaneMask>((uint64_t{1} << matrices * kMatrixSide) - 1); }
+
 Step execute_ldmatrix(Warp& warp, const Instruction& instruction, LaneMask) {
   const auto& decoded = *static_cast<const MatrixAccess*>(instruction.extra);
   const int matrices = static_cast<int>(instruction.list_size);
+  const LaneMask lanes = row_lanes(matrices);
   RowAddresses addresses;
-  read_row_addresses(warp, decoded.address, matrices, addresses);
+  uint8_t* rows[kLanes];
+  lane_addresses(warp, decoded.address, addresses);
+  const LaneMask good =
+      access_lanes(warp, instruction, decoded.space, addresses, lanes, kMatrixRowBytes, AccessKind::kRead, rows);
+  for_lanes(lanes & ~good, [&](int lane) { rows[lane] = const_cast<uint8_t*>(kPoisonedRow); });
   for (int matrix = 0; matrix < matrices; ++matrix) {
-    MatrixRows rows;
-    for (int row = 0; row < kMatrixSide; ++row) {
-      const int lane = matrix * kMatrixSide + row;
-      const uint8_t* source = access(warp, instruction, lane, decoded.space, addresses[lane], kMatrixRowBytes,
-                                     AccessKind::kRead);
-      if (source) {
-        std::memcpy(rows[row], source, kMatrixRowBytes);
-      } else {
-        std::memset(rows[row], kPoison, kMatrixRowBytes);
-      }
-    }
-    matrix_to_fragment(rows, decoded.transpose, warp.reg<uint32_t>(instruction.list[matrix]));
-    count_rows(warp, instruction, addresses, matrix, false);
+    matrix_to_fragment(rows + matrix * kMatrixSide, decoded.transpose, warp.reg<uint32_t>(instruction.list[matrix]));
+    if (warp.counting) count_rows(warp, instruction, addresses, matrix, false);
   }
   return Step::kNext;
 }
@@ -214,17 +212,16 @@ Step execute_stmatrix(Warp& warp, const Instruction& instruction, LaneMask) {
   const auto& decoded = *static_cast<const MatrixAccess*>(instruction.extra);
   const int matrices = static_cast<int>(instruction.list_size);
   RowAddresses addresses;
-  read_row_addresses(warp, decoded.address, matrices, addresses);
+  uint8_t* targets[kLanes];
+  lane_addresses(warp, decoded.address, addresses);
+  const LaneMask good = access_lanes(warp, instruction, decoded.space, addresses, row_lanes(matrices), kMatrixRowBytes,
+                                     AccessKind::kWrite, targets);
   for (int matrix = 0; matrix < matrices; ++matrix) {
     MatrixRows rows;
     fragment_to_matrix(warp.reg<uint32_t>(instruction.list[matrix]), decoded.transpose, rows);
-    for (int row = 0; row < kMatrixSide; ++row) {
-      const int lane = matrix * kMatrixSide + row;
-      uint8_t* target = access(warp, instruction, lane, decoded.space, addresses[lane], kMatrixRowBytes,
-                               AccessKind::kWrite);
-      if (target) std::memcpy(target, rows[row], kMatrixRowBytes);
-    }
-    count_rows(warp, instruction, addresses, matrix, true);
+    for_lanes(good & 0xffu << matrix * kMatrixSide,
+              [&](int lane) { std::memcpy(targets[lane], rows[lane % kMatrixSide], kMatrixRowBytes); });
+    if (warp.counting) count_rows(warp, instruction, addresses, matrix, true);
   }
   return Step::kNext;
 }

@@ -25,36 +25,63 @@ struct MemorySpec {
   bool sign = false;    // sign-extend into wider registers
 };
 
+/// Whether all lanes access memory one after the other.
+bool contiguous(uint8_t* const* pointers, LaneMask lanes, uint32_t bytes) {
+  if (lanes != kAllLanes || pointers[kLanes - 1] != pointers[0] + (kLanes - 1) * bytes) return false;
+  uint64_t differences = 0;
+  for (uint32_t l = 0; l < kLanes; ++l) differences |= static_cast<uint64_t>(pointers[l] - pointers[0]) ^ l * bytes;
+  return differences == 0;
+}
+
+template <class R, class E, uint32_t kCount>
+void load_run(Warp& w, const Instruction& in, const uint8_t* memory) {
+  R* d[kCount];
+  for (uint32_t e = 0; e < kCount; ++e) d[e] = w.reg<R>(in.list[e]);
+  E values[kLanes * kCount];
+  std::memcpy(values, memory, sizeof values);
+  for (uint32_t e = 0; e < kCount; ++e) {
+    for (uint32_t l = 0; l < kLanes; ++l) d[e][l] = static_cast<R>(values[l * kCount + e]);
+  }
+}
+
+template <class R, class E, uint32_t kCount>
+void store_run(Warp& w, const Instruction& in, uint8_t* memory) {
+  E values[kLanes * kCount];
+  for (uint32_t e = 0; e < kCount; ++e) {
+    const R* s = w.reg<R>(in.list[e]);
+    for (uint32_t l = 0; l < kLanes; ++l) values[l * kCount + e] = static_cast<E>(s[l]);
+  }
+  std::memcpy(memory, values, sizeof values);
+}
+
 template <class R, class E>
 void load_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, LaneMask lanes, uint32_t count) {
+  if (count != 8 && contiguous(pointers, lanes, count * sizeof(E))) {
+    (count == 1 ? load_run<R, E, 1> : count == 2 ? load_run<R, E, 2> : load_run<R, E, 4>)(w, in, pointers[0]);
+    return;
+  }
   for (uint32_t e = 0; e < count; ++e) {
     R* d = w.reg<R>(in.list[e]);
-    auto load = [&](int l) {
+    for_lanes(lanes, [&](int l) {
       E value;
       std::memcpy(&value, pointers[l] + e * sizeof(E), sizeof(E));
       d[l] = static_cast<R>(value);
-    };
-    if (lanes == kAllLanes) {
-      for (int l = 0; l < kLanes; ++l) load(l);
-    } else {
-      for_lanes(lanes, load);
-    }
+    });
   }
 }
 
 template <class R, class E>
 void store_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, LaneMask lanes, uint32_t count) {
+  if (count != 8 && contiguous(pointers, lanes, count * sizeof(E))) {
+    (count == 1 ? store_run<R, E, 1> : count == 2 ? store_run<R, E, 2> : store_run<R, E, 4>)(w, in, pointers[0]);
+    return;
+  }
   for (uint32_t e = 0; e < count; ++e) {
     const R* s = w.reg<R>(in.list[e]);
-    auto store = [&](int l) {
+    for_lanes(lanes, [&](int l) {
       E value = static_cast<E>(s[l]);
       std::memcpy(pointers[l] + e * sizeof(E), &value, sizeof(E));
-    };
-    if (lanes == kAllLanes) {
-      for (int l = 0; l < kLanes; ++l) store(l);
-    } else {
-      for_lanes(lanes, store);
-    }
+    });
   }
 }
 

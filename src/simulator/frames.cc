@@ -30,6 +30,11 @@ uint64_t lane_mask_value(SpecialKind kind, int lane) {
   }
 }
 
+bool differs_by_lane(SpecialKind kind) {
+  return kind == SpecialKind::kThread || kind == SpecialKind::kLane ||
+         (kind >= SpecialKind::kLaneMaskEq && kind <= SpecialKind::kLaneMaskGt);
+}
+
 /// Value of a special slot for one lane.
 uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& slot, int lane) {
   const Block& block = *warp.block;
@@ -93,8 +98,10 @@ uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& 
 void fill_specials(Warp& warp, const Frame& frame, const DecodedFunction& function) {
   uint8_t* base = warp.registers + frame.base;
   for (const SpecialSlot& slot : function.specials) {
+    const bool differs = differs_by_lane(slot.kind);
+    uint64_t value = special_value(warp, frame, slot, 0);
     for (int lane = 0; lane < kLanes; ++lane) {
-      uint64_t value = special_value(warp, frame, slot, lane);
+      if (differs) value = special_value(warp, frame, slot, lane);
       std::memcpy(base + slot.offset + static_cast<uint32_t>(lane) * slot.bytes, &value, slot.bytes);
     }
   }

@@ -12,15 +12,18 @@
 namespace tilelang {
 namespace simulator {
 
-/// d[lane] = f(lane) for the lanes in exec. f must be harmless for the others. Sources may be d itself.
+/// d[lane] = f(lane) for the lanes in exec. f must be harmless for the others. Sources may be d itself, or apart from it.
 template <class D, class F>
 inline void write_lanes(D* d, LaneMask exec, F&& f) {
-  alignas(64) D values[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) values[lane] = f(lane);
   if (exec == kAllLanes) {
-    std::memcpy(d, values, sizeof values);
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC ivdep
+#endif
+    for (int lane = 0; lane < kLanes; ++lane) d[lane] = f(lane);
     return;
   }
+  alignas(64) D values[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) values[lane] = f(lane);
   for (int lane = 0; lane < kLanes; ++lane) d[lane] = (exec >> lane & 1) ? values[lane] : d[lane];
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "halves.h"
+
 namespace tilelang {
 namespace simulator {
 
@@ -112,8 +114,47 @@ void load_block(Format format, const uint32_t* lanes, int width, T* block) {
 
 int block_width(Format format) { return kMembers * 32 / storage_bits(format); }
 
+using Widen = void (*)(const uint16_t*, float*);
+
+/// Blocks of 16-bit floats are 8 x 8.
+template <Widen widen>
+void load_half_a(int m, int k, const uint32_t* const* registers, float* out) {
+  const int row_blocks = m / kGroups;
+  for (int r = 0; r < row_blocks * k / kHalves; ++r) {
+    const auto* halves = reinterpret_cast<const uint16_t*>(registers[r]);
+    float* corner = out + (r % row_blocks) * kGroups * k + (r / row_blocks) * kHalves;
+    for (int row = 0; row < kGroups; ++row) widen(halves + row * kHalves, corner + row * k);
+  }
+}
+
+template <Widen widen>
+void load_half_b(int k, const uint32_t* const* registers, float* out) {
+  uint16_t block[kHalves * kColumns];
+  for (int r = 0; r < k / kHalves; ++r) {
+    const auto* halves = reinterpret_cast<const uint16_t*>(registers[r]);
+    transpose_halves([&](int row) { return halves + row * kHalves; }, block);
+    for (int depth = 0; depth < kHalves; ++depth) widen(block + depth * kColumns, out + (r * kHalves + depth) * kColumns);
+  }
+}
+
+bool load_half_a(Format format, int m, int k, const uint32_t* const* registers, float* out) {
+  if (format == Format::kF16) return load_half_a<widen_f16>(m, k, registers, out), true;
+  if (format == Format::kBF16) return load_half_a<widen_bf16>(m, k, registers, out), true;
+  return false;
+}
+
+bool load_half_b(Format format, int k, const uint32_t* const* registers, float* out) {
+  if (format == Format::kF16) return load_half_b<widen_f16>(k, registers, out), true;
+  if (format == Format::kBF16) return load_half_b<widen_bf16>(k, registers, out), true;
+  return false;
+}
+
+bool load_half_a(Format, int, int, const uint32_t* const*, int32_t*) { return false; }
+bool load_half_b(Format, int, const uint32_t* const*, int32_t*) { return false; }
+
 template <typename T>
 void load_a(Format format, int m, int k, const uint32_t* const* registers, T* out) {
+  if (load_half_a(format, m, k, registers, out)) return;
   const int width = block_width(format);
   const int row_blocks = m / kGroups;
   const int count = row_blocks * k / width;
@@ -128,6 +169,7 @@ void load_a(Format format, int m, int k, const uint32_t* const* registers, T* ou
 // B's rows run along k, so its blocks arrive transposed.
 template <typename T>
 void load_b(Format format, int k, const uint32_t* const* registers, T* out) {
+  if (load_half_b(format, k, registers, out)) return;
   const int width = block_width(format);
   T block[kGroups * kMembers * 8];
   for (int r = 0; r < k / width; ++r) {
@@ -140,23 +182,25 @@ void load_b(Format format, int k, const uint32_t* const* registers, T* out) {
   }
 }
 
-// Two 32-bit elements a lane and row block: registers 2i and 2i + 1 hold columns 2 * member and + 1.
+// Two elements a lane and row block: registers 2i and 2i + 1 hold columns 2 * member and + 1.
 template <typename Register, typename T>
 void load_accumulators(int m, const Register* const* registers, T* out) {
-  for (int r = 0; r < m / kGroups * 2; ++r) {
+  for (int block = 0; block < m / kGroups; ++block, out += kGroups * kColumns) {
+    const Register *left = registers[2 * block], *right = registers[2 * block + 1];
     for (int lane = 0; lane < kLanes; ++lane) {
-      const int row = lane / kMembers + r / 2 * kGroups;
-      std::memcpy(&out[row * kColumns + lane % kMembers * 2 + r % 2], &registers[r][lane], sizeof(T));
+      out[2 * lane] = bit_cast<T>(left[lane]);
+      out[2 * lane + 1] = bit_cast<T>(right[lane]);
     }
   }
 }
 
 template <typename Register, typename T>
 void store_accumulators(int m, const T* values, Register* const* registers) {
-  for (int r = 0; r < m / kGroups * 2; ++r) {
+  for (int block = 0; block < m / kGroups; ++block, values += kGroups * kColumns) {
+    Register *left = registers[2 * block], *right = registers[2 * block + 1];
     for (int lane = 0; lane < kLanes; ++lane) {
-      const int row = lane / kMembers + r / 2 * kGroups;
-      std::memcpy(&registers[r][lane], &values[row * kColumns + lane % kMembers * 2 + r % 2], sizeof(T));
+      left[lane] = bit_cast<Register>(values[2 * lane]);
+      right[lane] = bit_cast<Register>(values[2 * lane + 1]);
     }
   }
 }
@@ -185,7 +229,7 @@ void load_float_accumulators(Format format, int m, const uint32_t* const* regist
 
 void store_float_accumulators(Format format, int m, float* values, uint32_t* const* registers) {
   if (format == Format::kF16) return store_half_accumulators(m, values, registers);
-  for (int i = 0; i < m * kColumns; ++i) values[i] = float_from_bits(canonical_f32(values[i]));
+  for (int i = 0; i < m * kColumns; ++i) values[i] = values[i] == values[i] ? values[i] : float_from_bits(kCanonicalNaN);
   store_accumulators(m, values, registers);
 }
 
@@ -217,7 +261,7 @@ bool run_floats(const Mma& mma, const uint32_t* const* a, const uint32_t* const*
   const bool valid = load_dense_a(mma, a, metadata, left);
   load_b(mma.b, mma.k, b, right);
   load_float_accumulators(mma.c, mma.m, c, sum);
-  multiply_add(mma.m, kColumns, mma.k, left, right, sum);
+  multiply_add(mma.m, kColumns, mma.k, left, right, sum, has_exact_products(mma.a));
   store_float_accumulators(mma.d, mma.m, sum, d);
   return valid;
 }

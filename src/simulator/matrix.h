@@ -64,12 +64,17 @@ bool run_quad_pairs(const Mma& mma, const uint32_t* const* a, const uint32_t* co
 // ---------------------------------------------------------------------------------------------
 // Shared with wgmma
 
-// `count` elements of a format, packed without gaps, decoded.
+// `count` elements of a format, packed without gaps, decoded. A multiple of 8 for the 16-bit formats.
 void unpack(Format format, const void* packed, int count, float* out);
 void unpack(Format format, const void* packed, int count, int32_t* out);
 
-// c[m][n] += a[m][k] * b[k][n], k ascending, row-major and dense; n is a multiple of 8.
-void multiply_add(int m, int n, int k, const float* a, const float* b, float* c);
+// Whether products of two elements are never rounded as floats, so that fusing them into the sum changes nothing.
+constexpr bool has_exact_products(Format format) {
+  return format == Format::kF16 || format == Format::kE4M3 || format == Format::kE5M2;
+}
+
+// c[m][n] += a[m][k] * b[k][n], k ascending, row-major and dense; m and n are multiples of 8.
+void multiply_add(int m, int n, int k, const float* a, const float* b, float* c, bool exact_products);
 void multiply_add(int m, int n, int k, const int32_t* a, const int32_t* b, int32_t* c);
 
 // a + b clamped to the range of s32.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "halves.h"
 #include "matrix.h"
 
 namespace tilelang {
@@ -9,66 +10,56 @@ namespace simulator {
 
 namespace {
 
-#if defined(__GNUC__)
-#define TILELANG_ALWAYS_INLINE inline __attribute__((always_inline))
+constexpr int kWidth = 8;
+
+template <typename T>
+struct Vector {
+  typedef T Type __attribute__((vector_size(kWidth * sizeof(T))));
+};
+
+/// How a product enters a sum: rounded before, where the machine has no such instruction or the product may be inexact.
+struct Rounded {
+  template <typename V>
+  static V add(V a, V b, V sum) {
+    return sum + a * b;
+  }
+};
+
+#if defined(__FMA__)
+struct Fused {
+  static __m256 add(__m256 a, __m256 b, __m256 sum) { return _mm256_fmadd_ps(a, b, sum); }
+};
 #else
-#define TILELANG_ALWAYS_INLINE inline
+using Fused = Rounded;
 #endif
 
-// Rows of four columns-of-eight keep the sums in registers over the whole depth.
-template <typename T>
-TILELANG_ALWAYS_INLINE void multiply_body(int m, int n, int k, const T* a, const T* b, T* c) {
-  constexpr int kRowTile = 4, kColumnTile = 8;
-  for (int row = 0; row < m; row += kRowTile) {
-    for (int column = 0; column < n; column += kColumnTile) {
-      T sum[kRowTile][kColumnTile];
-      for (int i = 0; i < kRowTile; ++i) {
-        for (int j = 0; j < kColumnTile; ++j) sum[i][j] = c[(row + i) * n + column + j];
-      }
-      for (int depth = 0; depth < k; ++depth) {
-        const T* right = b + depth * n + column;
-        for (int i = 0; i < kRowTile; ++i) {
-          const T left = a[(row + i) * k + depth];
-          for (int j = 0; j < kColumnTile; ++j) sum[i][j] += left * right[j];
-        }
-      }
-      for (int i = 0; i < kRowTile; ++i) {
-        for (int j = 0; j < kColumnTile; ++j) c[(row + i) * n + column + j] = sum[i][j];
-      }
+/// A tile whose sums stay in registers over the whole depth.
+template <typename T, typename Sum, int kRows, int kVectors>
+void multiply_tile(int n, int k, const T* a, const T* b, T* c) {
+  using V = typename Vector<T>::Type;
+  V sums[kRows][kVectors];
+  for (int row = 0; row < kRows; ++row) std::memcpy(sums[row], c + row * n, sizeof sums[row]);
+  for (int depth = 0; depth < k; ++depth, b += n) {
+    V right[kVectors];
+    std::memcpy(right, b, sizeof right);
+    for (int row = 0; row < kRows; ++row) {
+      const V left = a[row * k + depth] - V{};
+      for (int i = 0; i < kVectors; ++i) sums[row][i] = Sum::add(left, right[i], sums[row][i]);
     }
   }
+  for (int row = 0; row < kRows; ++row) std::memcpy(c + row * n, sums[row], sizeof sums[row]);
 }
 
-template <typename T>
-using Multiply = void (*)(int, int, int, const T*, const T*, T*);
-
-template <typename T>
-void multiply_baseline(int m, int n, int k, const T* a, const T* b, T* c) {
-  multiply_body(m, n, k, a, b, c);
-}
-
-#if defined(__x86_64__) && defined(__GNUC__)
-// Chosen once per process: no build flags, and one library for all machines.
-template <typename T>
-__attribute__((target("avx2"))) void multiply_avx2(int m, int n, int k, const T* a, const T* b, T* c) {
-  multiply_body(m, n, k, a, b, c);
-}
-
-template <typename T>
-Multiply<T> choose_multiply() {
-  return __builtin_cpu_supports("avx2") ? multiply_avx2<T> : multiply_baseline<T>;
-}
-#else
-template <typename T>
-Multiply<T> choose_multiply() {
-  return multiply_baseline<T>;
-}
-#endif
-
-// Integers wrap as the hardware's do: summed without a sign, which C++ defines.
-void multiply_unsigned(int m, int n, int k, const uint32_t* a, const uint32_t* b, uint32_t* c) {
-  static const Multiply<uint32_t> multiply = choose_multiply<uint32_t>();
-  multiply(m, n, k, a, b, c);
+template <typename T, typename Sum>
+void multiply(int m, int n, int k, const T* a, const T* b, T* c) {
+  constexpr int kTall = 8, kFlat = 4;
+  int column = 0;
+  for (; column + 2 * kWidth <= n; column += 2 * kWidth) {
+    for (int row = 0; row < m; row += kFlat)
+      multiply_tile<T, Sum, kFlat, 2>(n, k, a + row * k, b + column, c + row * n + column);
+  }
+  if (column == n) return;
+  for (int row = 0; row < m; row += kTall) multiply_tile<T, Sum, kTall, 1>(n, k, a + row * k, b + column, c + row * n + column);
 }
 
 }  // namespace
@@ -77,7 +68,7 @@ void unpack(Format format, const void* packed, int count, float* out) {
   switch (format) {
     case Format::kF16: {
       const auto* halves = static_cast<const uint16_t*>(packed);
-      for (int i = 0; i < count; ++i) out[i] = f16_to_f32(halves[i]);
+      for (int i = 0; i < count; i += kHalves) widen_f16(halves + i, out + i);
       break;
     }
     case Format::kBF16: {
@@ -116,14 +107,14 @@ void unpack(Format format, const void* packed, int count, int32_t* out) {
   }
 }
 
-void multiply_add(int m, int n, int k, const float* a, const float* b, float* c) {
-  static const Multiply<float> multiply = choose_multiply<float>();
-  multiply(m, n, k, a, b, c);
+void multiply_add(int m, int n, int k, const float* a, const float* b, float* c, bool exact_products) {
+  (exact_products ? multiply<float, Fused> : multiply<float, Rounded>)(m, n, k, a, b, c);
 }
 
+// Integers wrap as the hardware's do: summed without a sign, which C++ defines.
 void multiply_add(int m, int n, int k, const int32_t* a, const int32_t* b, int32_t* c) {
-  multiply_unsigned(m, n, k, reinterpret_cast<const uint32_t*>(a), reinterpret_cast<const uint32_t*>(b),
-                    reinterpret_cast<uint32_t*>(c));
+  multiply<uint32_t, Rounded>(m, n, k, reinterpret_cast<const uint32_t*>(a), reinterpret_cast<const uint32_t*>(b),
+                              reinterpret_cast<uint32_t*>(c));
 }
 
 int32_t saturated_sum(int32_t a, int32_t b) {

@@ -209,6 +209,9 @@ struct WarpRequest {
   uint32_t bytes;
   AccessKind kind;
   uint8_t** pointers;
+  const Agent* agents;  // null: the threads themselves
+
+  WarpAccess race_access() const { return {warp, instruction.pc, addresses, bytes, kind, agents}; }
 };
 
 /// Host pointers of lanes whose memory starts at `memory` where their addresses are `base`.
@@ -229,8 +232,7 @@ LaneMask clean_global(const WarpRequest& r, const Extent& e) {
   LaneMask lanes = r.lanes;
   RaceChecker* race = r.warp.cluster().race.get();
   if (race && !allocation.read_only) {
-    lanes = race->global_lanes(r.warp, r.instruction.pc, static_cast<uint32_t>(index), r.addresses, allocation.base, lanes,
-                               r.bytes, r.kind);
+    lanes = race->global_lanes(r.race_access(), lanes, static_cast<uint32_t>(index), allocation.base);
   }
   return point(r, lanes, nullptr, 0);
 }
@@ -259,8 +261,11 @@ LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
   uint8_t* flags = block.shared_initialised.empty() ? nullptr : block.shared_initialised.data();
   if (flags) lanes = initialised_lanes(r, flags, base);
   if (RaceChecker* race = r.warp.cluster().race.get())
-    lanes = race->shared_lanes(r.warp, r.instruction.pc, block.rank, r.addresses, base, lanes, r.bytes, r.kind);
-  if (flags && writes(r.kind)) for_lanes(lanes, [&](int lane) { std::memset(flags + (r.addresses[lane] - base), kWritten, r.bytes); });
+    lanes = race->shared_lanes(r.race_access(), lanes, block.rank, base);
+  if (flags && writes(r.kind)) {
+    const uint8_t flag = r.agents ? 0 : kWritten;
+    for_lanes(lanes, [&](int lane) { std::memset(flags + (r.addresses[lane] - base), flag, r.bytes); });
+  }
   return point(r, lanes, block.shared, base);
 }
 
@@ -382,11 +387,12 @@ void define_bits(Cluster& cluster, const uint8_t* p, const uint8_t* bits, uint32
 }
 
 LaneMask access_clean_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses,
-                            LaneMask exec, uint32_t bytes, AccessKind kind, uint8_t** pointers) {
+                            LaneMask exec, uint32_t bytes, AccessKind kind, uint8_t** pointers,
+                            const Agent* agents) {
   if (space == Space::kGeneric) space = common_space(addresses, exec);
   const Extent extent = extent_of(addresses, exec);
   if (extent.bits & (bytes - 1)) return 0;
-  const WarpRequest request{warp, instruction, addresses, exec, bytes, kind, pointers};
+  const WarpRequest request{warp, instruction, addresses, exec, bytes, kind, pointers, agents};
   if (space == Space::kGlobal) return clean_global(request, extent);
   return space == Space::kShared ? clean_shared(request, extent) : 0;
 }

@@ -47,8 +47,10 @@ LaneMask access_lanes(Warp& warp, const Instruction& instruction, Space space, c
                       uint32_t bytes, AccessKind kind, uint8_t** pointers);
 
 /// The same without findings: stops before the first lane that needs a closer look, and returns the lanes before it.
+/// With `agents` by cp.async operations, each lane's: see access_async (writes do not poison here).
 LaneMask access_clean_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses,
-                            LaneMask exec, uint32_t bytes, AccessKind kind, uint8_t** pointers);
+                            LaneMask exec, uint32_t bytes, AccessKind kind, uint8_t** pointers,
+                            const Agent* agents = nullptr);
 
 /// Rank and offset of a shared address; false when it names no block of the cluster.
 bool split_shared(Warp& warp, uint32_t address, Block** block, uint32_t* offset);

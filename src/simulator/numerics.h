@@ -169,8 +169,10 @@ inline float tf32_operand(uint32_t bits) { return float_from_bits(bits & 0xffffe
 const float* e4m3_table();
 const float* e5m2_table();
 
+constexpr uint32_t kCanonicalNaN = 0x7fffffffu;
+
 inline uint32_t canonical_f32(float value) {
-  return std::isnan(value) ? 0x7fffffffu : bits_from_float(value);
+  return std::isnan(value) ? kCanonicalNaN : bits_from_float(value);
 }
 
 // .ftz: a subnormal becomes a zero of its sign.

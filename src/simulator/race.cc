@@ -224,18 +224,17 @@ bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t clu
 
 /// visit(lane, f) calls f for the cells of a lane, or returns false where it cannot.
 template <class Visit>
-LaneMask RaceChecker::clean_lanes(const Warp& warp, uint32_t pc, LaneMask lanes, AccessKind kind, uint32_t cluster,
-                                  Visit&& visit) {
-  RaceAccess access = access_of(warp, 0, nullptr, kind, pc);
+LaneMask RaceChecker::clean_lanes(const WarpAccess& warp_access, LaneMask lanes, uint32_t cluster, Visit&& visit) {
+  RaceAccess access = access_of(warp_access.warp, 0, nullptr, warp_access.kind, warp_access.pc);
   const uint32_t first = access.thread;
   LaneMask done = 0;
   for (LaneMask left = lanes; left; left &= left - 1) {
     const int lane = __builtin_ctz(left);
     access.thread = first + static_cast<uint32_t>(lane);
-    access.agent = thread_agent(access.thread);
+    access.agent = warp_access.agents ? warp_access.agents[lane] : thread_agent(access.thread);
     bool clean = true;
     ShadowCell other;
-    const bool visited = visit(lane, [&](ShadowCell& cell) {
+    const bool visited = visit(warp_access.addresses[lane], [&](ShadowCell& cell) {
       clean = clean && !conflicts(cell, access, cluster, &other);
       if (clean) record(cell, access, cluster);
     });
@@ -245,35 +244,33 @@ LaneMask RaceChecker::clean_lanes(const Warp& warp, uint32_t pc, LaneMask lanes,
   return done;
 }
 
-LaneMask RaceChecker::shared_lanes(const Warp& warp, uint32_t pc, uint32_t rank, const uint64_t* addresses, uint64_t base,
-                                   LaneMask lanes, uint32_t bytes, AccessKind kind) {
+LaneMask RaceChecker::shared_lanes(const WarpAccess& access, LaneMask lanes, uint32_t rank, uint64_t base) {
   ShadowMemory& shadow = shadows_[rank];
-  return clean_lanes(warp, pc, lanes, kind, kOwnCluster, [&](int lane, auto&& f) {
-    shadow.visit(addresses[lane] - base, bytes, kOwnCluster, f, [](uint64_t) {});
+  return clean_lanes(access, lanes, kOwnCluster, [&](uint64_t address, auto&& f) {
+    shadow.visit(address - base, access.bytes, kOwnCluster, f, [](uint64_t) {});
     return true;
   });
 }
 
-LaneMask RaceChecker::global_lanes(const Warp& warp, uint32_t pc, uint32_t allocation, const uint64_t* addresses,
-                                   uint64_t base, LaneMask lanes, uint32_t bytes, AccessKind kind) {
+LaneMask RaceChecker::global_lanes(const WarpAccess& access, LaneMask lanes, uint32_t allocation, uint64_t base) {
   ShadowMemory& shadow = global_->of(allocation);
   const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
   std::unique_lock<std::mutex> guard;
   uint64_t locked = 0, end = 0;  // what the lock covers
-  return clean_lanes(warp, pc, lanes, kind, cluster, [&](int lane, auto&& f) {
-    const uint64_t offset = addresses[lane] - base;
+  return clean_lanes(access, lanes, cluster, [&](uint64_t address, auto&& f) {
+    const uint64_t offset = address - base;
     if (offset < locked || offset >= end) {
       guard = {};  // given back first: two workers must not wait for each other
       guard = std::unique_lock<std::mutex>(global_->lock(allocation, offset));
       locked = offset;
       end = GlobalShadow::lock_end(offset);
     }
-    if (offset + bytes > end) return false;
+    if (offset + access.bytes > end) return false;
     const auto own = [&](ShadowCell& cell) {
       if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
       f(cell);
     };
-    shadow.visit(offset, bytes, cluster, own, [&](uint64_t page) { touched_.push_back({allocation, page}); });
+    shadow.visit(offset, access.bytes, cluster, own, [&](uint64_t page) { touched_.push_back({allocation, page}); });
     return true;
   });
 }

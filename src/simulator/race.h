@@ -54,6 +54,16 @@ struct RaceAccess {
   bool same_value = false;  // a write that stores what is there already
 };
 
+/// One instruction's accesses.
+struct WarpAccess {
+  const Warp& warp;
+  uint32_t pc;
+  const uint64_t* addresses;  // of each lane
+  uint32_t bytes;
+  AccessKind kind;
+  const Agent* agents;  // each lane's cp.async operation; null: the threads themselves
+};
+
 enum class RaceResult : uint8_t {
   kClean,
   kConflict,
@@ -81,10 +91,8 @@ class RaceChecker {
 
   /// Checks and records what an instruction does in these lanes at `addresses[lane] - base`, in lane order, up to the first
   /// lane that conflicts. Returns the lanes before it; nothing of the others' is recorded that matters to them.
-  LaneMask shared_lanes(const Warp& warp, uint32_t pc, uint32_t rank, const uint64_t* addresses, uint64_t base, LaneMask lanes,
-                        uint32_t bytes, AccessKind kind);
-  LaneMask global_lanes(const Warp& warp, uint32_t pc, uint32_t allocation, const uint64_t* addresses, uint64_t base,
-                        LaneMask lanes, uint32_t bytes, AccessKind kind);
+  LaneMask shared_lanes(const WarpAccess& access, LaneMask lanes, uint32_t rank, uint64_t base);
+  LaneMask global_lanes(const WarpAccess& access, LaneMask lanes, uint32_t allocation, uint64_t base);
 
   // Synchronisation.
   /// All threads of the block have met.
@@ -112,7 +120,7 @@ class RaceChecker {
   bool conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const;
   void record(ShadowCell& cell, const RaceAccess& access, uint32_t cluster);
   template <class Visit>
-  LaneMask clean_lanes(const Warp& warp, uint32_t pc, LaneMask lanes, AccessKind kind, uint32_t cluster, Visit&& visit);
+  LaneMask clean_lanes(const WarpAccess& warp_access, LaneMask lanes, uint32_t cluster, Visit&& visit);
   bool check_foreign(const ShadowCell& cell, const RaceAccess& access) const;
   void note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster);
   bool readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const;

@@ -38,7 +38,7 @@ std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* cou
   block->rank = rank;
   block->index = block_index(launch, cluster.index, rank);
   block->shared_bytes = launch.shared_bytes;
-  block->shared_storage = std::make_unique<uint8_t[]>(launch.shared_bytes + 1024u);
+  block->shared_storage.reset(new uint8_t[launch.shared_bytes + 1024u]);
   uint64_t start = reinterpret_cast<uint64_t>(block->shared_storage.get());
   block->shared = block->shared_storage.get() + (1024 - start % 1024) % 1024;
   std::memset(block->shared, kPoison, launch.shared_bytes);

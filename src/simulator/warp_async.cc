@@ -1,20 +1,29 @@
 #include "warp_async.h"
 
+#include "race.h"
+
 namespace tilelang {
 namespace simulator {
+
+void CopyBatch::move(int lane) const {
+  constexpr uint32_t kWide = 16;
+  const uint32_t count = source_bytes[lane];
+  if (count == kWide) {
+    std::memcpy(targets[lane], sources[lane], kWide);
+    return;
+  }
+  if (count) std::memcpy(targets[lane], sources[lane], count);
+  std::memset(targets[lane] + count, 0, bytes - count);
+}
 
 void CopyBatch::land(LaneMask lanes, bool waited) {
   lanes &= pending_;
   pending_ &= ~lanes;
-  for_lanes(lanes, [&](int lane) {
-    const LaneCopy& copy = copies_[lane];
-    if (copy.target && !copy.refused) {
-      if (copy.source_bytes) std::memcpy(copy.target, copy.source, copy.source_bytes);
-      std::memset(copy.target + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
-      mark_initialised(warp_.cluster(), copy.target, copy.bytes);
-    }
-    if (waited) async_done(warp_, lane, copy.agent);
-  });
+  for_lanes(lanes & ~refused, [&](int lane) { move(lane); });
+  if (warp_.checking(kCheckInit))
+    for_lanes(lanes & ~refused, [&](int lane) { mark_initialised(warp_.cluster(), targets[lane], bytes); });
+  RaceChecker* race = warp_.cluster().race.get();
+  if (race && waited) for_lanes(lanes, [&](int lane) { race->async_done(warp_, lane, agents[lane]); });
 }
 
 BulkStore::BulkStore(Warp& warp, const Instruction& instruction, int lane)

@@ -13,27 +13,24 @@ namespace simulator {
 /// The cp.async copies of one warp-wide instruction. Lanes land one by one, at most once each.
 class CopyBatch {
  public:
-  CopyBatch(Warp& warp) : warp_(warp) {}
+  CopyBatch(Warp& warp, uint32_t bytes, LaneMask lanes) : bytes(bytes), warp_(warp), pending_(lanes) {}
 
-  struct LaneCopy {
-    const uint8_t* source = nullptr;  // null when nothing is read or the read was refused
-    uint8_t* target = nullptr;
-    uint8_t source_bytes = 0;  // the rest of the target is filled with zeros
-    uint8_t bytes = 0;
-    bool refused = false;  // the source was out of bounds: poison stays
-    Agent agent;
-  };
+  const uint32_t bytes;                 // of each lane's target
+  LaneMask sourced = 0;                 // lanes that read something; the others' targets become zeros
+  LaneMask refused = 0;                 // an address was out of bounds: nothing is moved
+  const uint8_t* sources[kLanes];       // of the lanes that read
+  uint8_t* targets[kLanes];             // of the lanes that are not refused
+  uint8_t source_bytes[kLanes];         // the rest of the target is filled with zeros
+  Agent agents[kLanes];
 
-  LaneCopy& lane(int lane) { return copies_[lane]; }
-  void start(LaneMask lanes) { pending_ = lanes; }
   LaneMask pending() const { return pending_; }
   /// Moves the data of these lanes. `waited`: the lane itself waited for it, so what follows is ordered after it.
   void land(LaneMask lanes, bool waited);
 
  private:
+  void move(int lane) const;
   Warp& warp_;
-  LaneMask pending_ = 0;
-  LaneCopy copies_[kLanes];
+  LaneMask pending_;
 };
 
 /// A bulk copy from shared to global memory. Its source is read as late as the program allows, then

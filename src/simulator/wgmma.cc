@@ -85,6 +85,14 @@ void count_common_bits(const Wgmma& wgmma, const T* left, const T* right, T* sum
   }
 }
 
+void multiply(const Wgmma& wgmma, const float* left, const float* right, float* sums) {
+  multiply_add(kWarpRows, wgmma.n, wgmma.k, left, right, sums, has_exact_products(wgmma.a));
+}
+
+void multiply(const Wgmma& wgmma, const int32_t* left, const int32_t* right, int32_t* sums) {
+  multiply_add(kWarpRows, wgmma.n, wgmma.k, left, right, sums);
+}
+
 template <typename T>
 bool multiply(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>& sums) {
   std::vector<T> left, right(wgmma.k * wgmma.n);
@@ -95,7 +103,7 @@ bool multiply(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>&
     count_common_bits(wgmma, left.data(), right.data(), sums.data());
     return valid;
   }
-  multiply_add(kWarpRows, wgmma.n, wgmma.k, left.data(), right.data(), sums.data());
+  multiply(wgmma, left.data(), right.data(), sums.data());
   return valid;
 }
 

@@ -24,6 +24,46 @@ extern "C" __global__ void pass_on(int* data, int step, int length) {
 extern "C" __global__ void add(int* data, int step, int length) {
   for (int i = threadIdx.x; i < length; i += blockDim.x) atomicAdd(data + blockIdx.x * step + i, 1);
 }
+extern "C" __global__ void tell(int* data, int word, int length) {
+  int* flag = data + 1024;
+  if (threadIdx.x != 0 || blockIdx.x > 1) return;
+  if (blockIdx.x == 0) {
+    data[0] = 1;
+    __threadfence();
+    atomicExch(flag, 1);
+    __threadfence();
+    data[1] = 2;
+  } else {
+    while (atomicAdd(flag, 0) == 0) {}
+    __threadfence();
+    data[2048] = data[word];
+  }
+}
+extern "C" __global__ void parts(int* data, int word, int length) {
+  __shared__ int4 tile[64];
+  int t = threadIdx.x;
+  tile[t] = make_int4(t, t, t, t);
+  __syncthreads();
+  int4 other = tile[t ^ 32];
+  if (t < length) ((volatile int*)tile)[4 * t + word] = 5;
+  data[blockIdx.x * 64 + t] = other.x + other.w;
+}
+extern "C" __global__ void neighbours(int* data, int word, int length) {
+  __shared__ int4 tile[64];
+  int t = threadIdx.x;
+  tile[t] = make_int4(t, t, t, t);
+  __syncthreads();
+  int4 first = tile[0];
+  __syncthreads();
+  int sum = first.y;
+  int* words = (int*)tile;
+  if (t == 0) {
+    for (int i = 0; i < 64; ++i) { words[0] = i; __threadfence_block(); }
+  } else if (t % 32 == 1) {
+    for (int i = 0; i < 16; ++i) { sum += words[word]; __threadfence_block(); }
+  }
+  data[blockIdx.x * 64 + t] = sum;
+}
 extern "C" __global__ void sum(float* out, const float* a, const float* b) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = a[i] + b[i];
@@ -55,6 +95,22 @@ def test_a_block_that_reads_what_another_wrote_is_found(length):
 
 def test_atomic_operations_of_several_blocks_on_the_same_words_are_clean():
     assert races("add", 5, 64) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_block_did_before_it_told_another_is_clean_and_what_it_did_after_is_not(workers):
+    assert races("tell", 0, 0, workers) == 0
+    assert races("tell", 1, 0, workers) > 0
+
+
+def test_a_narrow_write_races_with_a_wide_read():
+    assert races("parts", 3, 0) == 0
+    assert races("parts", 3, 1) > 0
+
+
+def test_words_of_a_piece_that_was_read_as_a_whole_are_kept_apart():
+    assert races("neighbours", 1, 0) == 0
+    assert races("neighbours", 0, 0) > 0
 
 
 MEMORY = """
