@@ -19,9 +19,8 @@ from typing import Any
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import warn
-from tilelang.cache.disk import DiskCache, shared_tier, with_texts
-from tilelang.cache.entries import store
+from tilelang.cache import private, warn
+from tilelang.cache.disk import DiskCache, shared_tier
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.entries.files import (
     DEVICE_KERNEL_PATH,
@@ -33,7 +32,6 @@ from tilelang.cache.entries.files import (
     KERNEL_PY_PATH,
     PARAMS_PATH,
 )
-from tilelang.cache.entries.manifest import storable
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.memo import CallMemo
 from tilelang.cache.keys.source_key import SourceKey
@@ -112,7 +110,7 @@ class KernelCache:
         Returns:
             The entry, with a lease that keeps its files from eviction.
         """
-        digest = _digest_of(key) if self.enabled else None
+        digest = private.digest_of(key) if self.enabled else None
         if digest is None:
             return self._compile_privately(key, compile)
         entry = self._in_memory(digest)
@@ -157,18 +155,18 @@ class KernelCache:
 
     def private_entry(self, key: str, artifact: KernelArtifact) -> CacheEntry:
         """An entry for an artifact that came from elsewhere, in a directory that goes with the process."""
-        return CacheEntry(key, _materialise(key, artifact), artifact, "memory")
+        return CacheEntry(key, private.materialise(key, artifact), artifact, "memory")
 
     def compile_anew(self, key: KernelKey, compile: Compile) -> CacheEntry:
         """Compiles whatever the cache has, keeps the result where there is none yet, and returns this very result: the
         explicit way around the cache, for callers with a table of their own."""
         artifact, seconds = _timed(compile)
-        digest = _digest_of(key)
+        digest = private.digest_of(key)
         if digest is not None and self.keeps_files and self._keep(key, artifact, seconds, None) is not None:
             stored = self._find(digest)
             if stored is not None and stored.artifact.files.items() >= artifact.files.items():
                 return dataclasses.replace(stored, origin="compiled")
-        return _private(key, artifact, seconds)
+        return private.entry_of(key, artifact, seconds)
 
     def get_or_build(
         self,
@@ -186,7 +184,7 @@ class KernelCache:
         Returns:
             What ``load`` gave.
         """
-        digest = _digest_of(key) if self.enabled else None
+        digest = private.digest_of(key) if self.enabled else None
         if digest is None:
             return load(self._compile_privately(key, compile))
         kernel = self._kernels.get(digest)
@@ -207,7 +205,7 @@ class KernelCache:
         except Exception:
             if all(os.path.isfile(entry.path / name) for name in entry.artifact.files):
                 raise
-            return load(dataclasses.replace(entry, path=_materialise(entry.key, entry.artifact)))
+            return load(dataclasses.replace(entry, path=private.materialise(entry.key, entry.artifact)))
 
     @_OfInstanceOrDefault
     def cached(
@@ -365,7 +363,7 @@ class KernelCache:
         artifact, seconds = _timed(compile)
         path = self._keep(key, artifact, seconds, source)
         if path is None:
-            return _private(key, artifact, seconds)
+            return private.entry_of(key, artifact, seconds)
         return CacheEntry(key.digest, path, artifact, "compiled", seconds, key.inputs)
 
     def _keep(self, key: KernelKey, artifact: KernelArtifact, seconds: float, source: SourceKey | None) -> Path | None:
@@ -387,7 +385,7 @@ class KernelCache:
     def _compile_privately(self, key: KernelKey, compile: Compile) -> CacheEntry:
         if self.keeps_files:
             warn.guarded(lambda: self.disk.count("uncacheable"), None, "a compilation is not counted")
-        return _private(key, *_timed(compile))
+        return private.entry_of(key, *_timed(compile))
 
     def _may_keep(self, key: KernelKey) -> bool:
         """Whether the code that was just made is what the key says: the compiler must not have changed meanwhile."""
@@ -408,29 +406,6 @@ def _timed(compile: Compile) -> tuple[KernelArtifact, float]:
     started = time.perf_counter()
     artifact = compile()
     return artifact, time.perf_counter() - started
-
-
-def _digest_of(key: KernelKey) -> str | None:
-    """The key in hexadecimal; None where it cannot be made, after a warning."""
-    return warn.guarded(lambda: key.digest, None, f"the kernel {key.name} has no key and is not kept")
-
-
-def _private(key: KernelKey, artifact: KernelArtifact, seconds: float) -> CacheEntry:
-    """An entry that ends with this process."""
-    digest = _digest_of(key)
-    if digest is None:
-        digest = os.urandom(32).hex()
-        return CacheEntry(digest, _materialise(digest, artifact), artifact, "compiled", seconds)
-    return CacheEntry(digest, _materialise(digest, with_texts(key, artifact)), artifact, "compiled", seconds, key.inputs)
-
-
-def _materialise(digest: str, artifact: KernelArtifact) -> Path:
-    """The artifact's files in a private directory that ends with this process."""
-    root = location.private().root
-    path = store.entry_path(root, digest)
-    if os.path.lexists(path):
-        store.discard(root, path)
-    return store.publish(root, digest, artifact, {"name": storable(artifact.name)})
 
 
 def _bounded_put(table: dict[str, Any], key: str, value: Any) -> Any:
