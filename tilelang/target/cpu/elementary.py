@@ -23,8 +23,11 @@ _LOG = (
     -2.4999993993e-1, 3.3333331174e-1,
 )  # fmt: skip
 _TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-_ERF_SMALL = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
-_ERF_LARGE = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1)
+_ERF_SMALL = (-5.9640873e-4, 4.9879714e-3, -2.6763102e-2, 1.12817205e-1, -3.76124859e-1, 1.28379151e-1)
+_LOG2_ERFC = (3.0768049e-4, -4.6297777e-3, 3.29965986e-2, -1.5181981e-1, -9.1717821e-1, 3.7190682e-1)
+_EXP2 = (1.32647273e-3, 9.67151299e-3, 5.55073358e-2, 2.40222424e-1, 6.93147004e-1, 1.0)
+_ERF_ONE = 3.925
+"""Where the error function is 1 to within half a unit, and stays so."""
 
 
 def _clamp(x: Any, low: float, high: float) -> Any:
@@ -155,17 +158,30 @@ def _tanh(x: Any, scale: Any = scale_in_steps) -> Any:
     return let(unary("fabs", x), branches, "a")
 
 
-@scalar_function("tl_erff", ("float32",), "float32", scales=True)
-def _erf(x: Any, scale: Any = scale_in_steps) -> Any:
+@scalar_function("tl_erff", ("float32",), "float32")
+def _erf(x: Any) -> Any:
+    """Of small arguments an odd polynomial; of large ones ``1 - 2**p``, where ``p`` is a polynomial of ``abs(x)``, too."""
+
     def branches(a: Any) -> Any:
         small = let(x * x, lambda z: horner(z, _ERF_SMALL) * x + x, "z")
-        bounded = _clamp(a, 0.0, 4.0)
-        power = let(bounded, lambda b: horner(b, _ERF_LARGE) * b - b, "b")
-        large = f32(1.0) - let(power, lambda p: _bounded_exp(p, scale), "p")
-        signed = select(x < f32(0.0), f32(0.0) - large, large)
-        return select(a < f32(0.927734375), small, signed)
+        bounded = select(a > f32(_ERF_ONE), f32(_ERF_ONE), a)
+        # The last coefficient is larger by two, so that the sum before the last one is small, and its error with it.
+        power = let(bounded, lambda b: horner(b, _LOG2_ERFC) * b - (b + b), "b")
+        large = f32(1.0) - let(power, _small_power_of_two, "p")
+        signed = bits(bits(large) | (bits(x) & i32(-(2**31))), "float32")
+        return select(a >= f32(0.927734375), signed, small)  # a NaN stays one
 
     return let(unary("fabs", x), branches, "a")
+
+
+def _small_power_of_two(p: Any) -> Any:
+    """``2**p`` of a variable between -126 and 0, with an error of 2**-22 of it: without the ends of the range, and cheaper."""
+
+    def scaled(t: Any) -> Any:
+        rest = p - (t - f32(_ROUND))
+        return bits(bits(let(rest, lambda r: horner(r, _EXP2), "r")) + (bits(t) << i32(23)), "float32")
+
+    return let(p + f32(_ROUND), scaled, "t")
 
 
 @scalar_function("tl_sigmoidf", ("float32",), "float32", scales=True)

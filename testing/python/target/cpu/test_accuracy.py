@@ -23,7 +23,7 @@ UNITS = {
     "log": (0.8, torch.log, mpmath.log),
     "log2": (1.1, torch.log2, lambda x: mpmath.log(x) / mpmath.log(2)),
     "tanh": (1.3, torch.tanh, mpmath.tanh),
-    "erf": (1.0, torch.erf, mpmath.erf),
+    "erf": (1.3, torch.erf, mpmath.erf),
     "sigmoid": (2.2, torch.sigmoid, lambda x: 1 / (1 + mpmath.exp(-x))),
     "rsqrt": (1.5, torch.rsqrt, lambda x: 1 / mpmath.sqrt(x)),
 }
