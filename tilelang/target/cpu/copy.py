@@ -47,9 +47,7 @@ def element_loop(src: Region, dst: Region, scope: Scope, permute: Any = None) ->
     """``dst[...] = src[...]`` over all elements, ``permute`` giving the source's offsets from the destination's."""
 
     def plain(offsets: list[Any]) -> Any:
-        source = src.index(permute(offsets) if permute else offsets)
-        value = cast(ir.BufferLoad(src.buffer, source), dst.dtype)
-        return ir.BufferStore(dst.buffer, value, dst.index(offsets))
+        return copied(src, dst, offsets, permute)
 
     def guarded(offsets: list[Any]) -> Any:
         source, target = src.index(permute(offsets) if permute else offsets), dst.index(offsets)
@@ -64,6 +62,12 @@ def element_loop(src: Region, dst: Region, scope: Scope, permute: Any = None) ->
     if interior is None:
         return nest(extents, plain)
     return ir.IfThenElse(interior, nest(extents, plain), nest(extents, guarded))
+
+
+def copied(src: Region, dst: Region, offsets: Sequence[Any], permute: Any = None) -> Any:
+    """The copy of one element, at ``offsets`` in the destination."""
+    source = src.index(permute(offsets) if permute else offsets)
+    return ir.BufferStore(dst.buffer, cast(ir.BufferLoad(src.buffer, source), dst.dtype), dst.index(offsets))
 
 
 @rule(Copy)

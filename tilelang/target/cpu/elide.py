@@ -213,10 +213,11 @@ def _may_write(stmt: Any) -> bool:
         return True
     if isinstance(stmt, (ir.DeclBuffer, ir.AssertStmt, ir.tirx.Return, ir.Break, ir.Continue)):
         return True
-    return any(isinstance(node, ir.Call) and not _is_pure(node) for expr in statement_exprs(stmt) for node in walk_expr(expr))
+    return any(isinstance(node, ir.Call) and not is_pure(node) for expr in statement_exprs(stmt) for node in walk_expr(expr))
 
 
-def _is_pure(call: Any) -> bool:
+def is_pure(call: Any) -> bool:
+    """Whether a call does nothing but compute its value."""
     if not isinstance(call.op, ir.Op):
         return False
     effect = call.op.get_attr("TCallEffectKind")

@@ -42,7 +42,9 @@ def folds(kind: str, dtype: str) -> bool:
     return found.bits in (32, 64) and found.kind in _FOLDS[kind] and (found.is_float or kind != "sum")
 
 
-def reduce_line(kind: str, start: Any, combine: Combine, length: int, lanes: int, elements: Elements) -> tuple[Any, Any]:
+def reduce_line(
+    kind: str, start: Any, combine: Combine, length: int, lanes: int, elements: Elements, make: Elements | None = None
+) -> tuple[Any, Any]:
     """The statement that combines the elements of a line, and the result.
 
     Args:
@@ -51,15 +53,18 @@ def reduce_line(kind: str, start: Any, combine: Combine, length: int, lanes: int
         length: elements of the line.
         lanes: those of the widest register.
         elements: ``(first, lanes)`` -> so many elements.
+        make: ``(first, count)`` -> the statement that makes so many elements, called for consecutive pieces of the line: each is
+            made just before it is read. The last one holds what is less than all registers.
     """
     total = local("total", (1,), str(start.ty))
     value = ir.BufferLoad(total, [ir.IntImm("int32", 0)])
     steps = [alloc(total)]
     for offset, count, width in _pieces(length, lanes):
         registers = _Registers(min(count, _REGISTERS), width, start, combine)
+        made = make if offset == 0 else None
         folded = fold(kind, registers.load(0), width)
         result = folded if offset == 0 else combine(value, folded)
-        steps += [registers.combined(offset, count, elements), ir.BufferStore(total, result, value.indices)]
+        steps += [registers.combined(offset, count, elements, length, made), ir.BufferStore(total, result, value.indices)]
     return seq(steps), value
 
 
@@ -87,8 +92,8 @@ class _Registers:
     def store(self, register: int, value: Any) -> Any:
         return ir.BufferStore(self.buffer, value, [span(register * self.lanes, self.lanes)])
 
-    def combined(self, offset: int, count: int, elements: Elements) -> Any:
-        """The statement that leaves the result of ``count`` registers of elements in the first."""
+    def combined(self, offset: int, count: int, elements: Elements, length: int, make: Elements | None) -> Any:
+        """The statement that leaves what ``count`` registers of elements combine to in the first; ``make`` makes ``length``."""
 
         def chunk(first: Any, several: int) -> list[Any]:
             more = [elements(first + register * self.lanes, self.lanes) for register in range(several)]
@@ -96,11 +101,17 @@ class _Registers:
 
         full, rest = divmod(count, self.count)
         width = self.count * self.lanes
+        end = offset + full * width
+
+        def made(first: Any, several: int) -> Any:
+            return make(first, several) if make is not None and several else None
+
         return seq(
             register_alloc(self.buffer, self.lanes),
             [self.store(register, splat(self.start, self.lanes)) for register in range(self.count)],
-            loop("r", full, lambda r: seq(chunk(offset + r * width, self.count))),
-            chunk(offset + full * width, rest),
+            loop("r", full, lambda r: seq(made(offset + r * width, width), chunk(offset + r * width, self.count))),
+            made(end, length - end),
+            chunk(end, rest),
             self._folds(),
         )
 

@@ -90,7 +90,7 @@ def lower_tiles(func: Any, context: Any) -> Any:
     """The program as loops; the module's docstring has the postcondition."""
     scope = Scope(context)
     scope.declare_parameters(func.params)
-    lowering = TileLowering(scope)
+    lowering = TileLowering(scope, func.body)
     body = lowering.stmt(func.body)
     return func.with_body(lowering.with_status(body))
 
@@ -98,8 +98,11 @@ def lower_tiles(func: Any, context: Any) -> Any:
 class TileLowering(StmtRewriter):
     """The walk over a program."""
 
-    def __init__(self, scope: Scope):
+    def __init__(self, scope: Scope, body: Any):
+        from tilelang.target.cpu.fuse import own_buffers
+
         self.scope = scope
+        self.own = own_buffers(body)
         safe = not scope.context.request.config(_SAFE_MEMORY_OFF, False)
         self.guards = Guards(scope) if safe else None
         self.in_kernel = False
@@ -116,6 +119,18 @@ class TileLowering(StmtRewriter):
         if node.span is not None:
             self.scope.span = node.span
         return super().stmt(node)
+
+    def visit_SeqStmt(self, node: Any) -> Any:
+        from tilelang.target.cpu.fuse import groups
+
+        return seq([self.stmt(part) if loops is None else self._group(part, loops) for part, loops in groups(node.seq, self)])
+
+    def _group(self, reduction: Any, loops: Any) -> Any:
+        """A reduction, with the loops that make its operand."""
+        from tilelang.target.cpu.reduce import lower_reduce
+
+        self.scope.span = reduction.span or self.scope.span
+        return lower_reduce(decode(reduction.value), self.scope, lambda *piece: seq([self.stmt(m.piece(*piece)) for m in loops]))
 
     def visit_AttrStmt(self, node: Any) -> Any:
         if node.attr_key == "thread_extent":

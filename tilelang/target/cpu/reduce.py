@@ -14,7 +14,8 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.visit import variables
 from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, no_op, seq, span
 from tilelang.target.cpu.functions import is_nan
 from tilelang.target.cpu.lines import folds, reduce_line
@@ -22,6 +23,7 @@ from tilelang.target.cpu.lower import Scope, rule
 from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
 
 Combine = Callable[[Any, Any], Any]
+Make = Callable[[list[Any], Any, int], Any]
 
 _REGISTERS = 4
 """Partial registers of a reduction along the innermost axis."""
@@ -87,8 +89,13 @@ def _absolute(kind: str, value: Any) -> Any:
 
 
 @rule(Reduce)
-def lower_reduce(record: Reduce, scope: Scope) -> Any:
-    """Each element of the destination from one line of the source; see the module's text."""
+def lower_reduce(record: Reduce, scope: Scope, make: Make | None = None) -> Any:
+    """Each element of the destination from one line of the source; see the module's text.
+
+    Args:
+        make: ``(outer indices, first, count)`` -> the statement that makes so many elements of a line; only for lines that are
+            reduced in registers.
+    """
     src, dst, dim = record.src, record.dst, record.dim
     dtype = accumulator_type(dst.dtype)
     combine = COMBINE[record.kind]
@@ -114,11 +121,13 @@ def lower_reduce(record: Reduce, scope: Scope) -> Any:
         return ir.BufferStore(dst.buffer, cast(value, dst.dtype), indices)
 
     start = identity(record.kind, dtype)
-    if _in_registers(record, dtype, scope):
+    if in_registers(record, scope):
         lanes = scope.context.vectors.lanes(canonical(dtype).bits)
 
         def line(before: list[Any]) -> Any:
-            reduced, value = reduce_line(record.kind, start, combine, length, lanes, lambda at, n: elements(before, at, n))
+            _bind(scope, before, outer)
+            made = make and (lambda first, count: _made(make, scope, before, first, count, length))
+            reduced, value = reduce_line(record.kind, start, combine, length, lanes, lambda at, n: elements(before, at, n), made)
             return seq(reduced, result(before, [], value))
 
         return nest(outer, line)
@@ -142,8 +151,23 @@ def lower_reduce(record: Reduce, scope: Scope) -> Any:
     return nest(outer, column)
 
 
-def _in_registers(record: Reduce, dtype: str, scope: Scope) -> bool:
+def _bind(scope: Scope, variables: list[Any], extents: list[Any]) -> None:
+    """Says the ranges of loops' variables."""
+    for var, extent in zip(variables, extents):
+        if isinstance(var, ir.Var):
+            scope.facts.bind_range(var, extent)
+
+
+def _made(make: Make, scope: Scope, before: list[Any], first: Any, count: int, length: int) -> Any:
+    """The statement that makes elements of a line, where ``first`` is known, or counts pieces of so many."""
+    if isinstance(first, ir.PrimExpr):
+        _bind(scope, list(variables(first)), [length // count])
+    return make([constant(index) for index in before], first, count)
+
+
+def in_registers(record: Reduce, scope: Scope) -> bool:
     """Whether lines are contiguous, of known length, and hold what is combined; C compilers put loops in registers themselves."""
+    dtype = accumulator_type(record.dst.dtype)
     src, skips_nan = record.src, not record.nan_propagate
     contiguous = record.dim == len(src.extents) - 1 == len(src.buffer.shape) - 1 and not len(src.buffer.strides)
     plain = src.dtype == dtype and folds(record.kind, dtype) and (skips_nan or not dtype.startswith("float"))
