@@ -61,7 +61,7 @@ CUDA = {
     "tile": "ir operators arch",
     "analysis": "tile ir operators arch",
     "normalise": "analysis tile operators arch",
-    "specialize": "tile operators arch",
+    "specialize": "analysis tile operators arch",
     "inference": "analysis tile ir operators arch",
     "schedule": "analysis tile ir operators arch",
     "headers": "ir toolchain",

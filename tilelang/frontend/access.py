@@ -53,7 +53,7 @@ def _checked(view: Slice, axis: int, index: Any) -> Any:
     known, size = as_int(expr), as_int(view.lengths[axis])
     if isinstance(known, int):
         if isinstance(size, int) and not -size <= known < size:
-            if not current().in_branch():   # the branch may never run for this index
+            if not current().in_branch():  # the branch may never run for this index
                 raise IndexRangeError(view.buffer.name, view.axes[axis], known, size)
             return expr
         return expr if known >= 0 else as_expr(known + size)

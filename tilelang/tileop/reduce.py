@@ -1,4 +1,4 @@
-"""Reductions and scans over one axis: ``T.reduce_*``, ``T.cumsum``, ``T.cummax``, ``T.finalize_reducer``."""
+"""Reductions over one axis: ``T.reduce_*``, ``T.finalize_reducer``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilelang.errors import CompileError, ReduceShapeError
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
-from tilelang.tileop.base import TileOp, reads, tile_operator, updates, writes
+from tilelang.tileop.base import TileOp, reads, tile_operator, updates
 
 REDUCE_KINDS = ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor")
 
@@ -50,31 +50,6 @@ class Reduce(TileOp):
     def kept(self) -> list[int]:
         """The axes of ``src`` that ``dst`` has."""
         return [axis for axis, extent in enumerate(self.src.extents) if axis != self.dim and extent != 1]
-
-
-@tile_operator("tl.scan")
-class Scan(TileOp):
-    """Inclusive scan of ``src`` along ``dim`` into ``dst`` (which may be ``src``), from the end with ``reverse``.
-
-    Attributes:
-        kind: ``"sum"`` or ``"max"``.
-    """
-
-    src: Region = reads()
-    dst: Region = writes()
-    kind: str = "sum"
-    dim: int = 0
-    reverse: bool = False
-
-    @property
-    def is_aligned(self) -> bool:
-        """Whether the axes of ``dst`` are those of ``src``, also where their length is one."""
-        return fits(self.src.extents, self.dst.extents)
-
-    def check(self) -> None:
-        """``dst`` must have the shape of ``src``."""
-        if not fits(self.src.shape, self.dst.shape):
-            raise ReduceShapeError(f"cum{self.kind}", self.dim, shape_text(self.src.extents), shape_text(self.dst.extents))
 
 
 @tile_operator("tl.finalize_reducer")

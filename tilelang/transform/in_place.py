@@ -13,24 +13,27 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
 from tilelang.tileop import decode, is_tile_op
 
-_LATE = "tl.late_tensors"
+_ALIAS_SENSITIVE = "tl.alias_sensitive"
 """Attribute of a function in which a tensor is read after another one was written."""
 
 READ, WRITE = "read", "write"
 
 
-def note_late_tensors(func: Any, context: Any = None) -> Any:
+def note_alias_sensitive(func: Any, context: Any = None) -> Any:
     """The function, marked where compilers have to assume that its tensors may alias."""
-    return func.with_attr(_LATE, True) if late_tensors(func.body) else func
+    return func.with_attr(_ALIAS_SENSITIVE, True) if alias_sensitive(func.body) else func
 
 
 def are_distinct(func: Any) -> bool:
-    """Whether compilers may assume that the tensors of a function, a result of :func:`note_late_tensors`, do not alias."""
-    return not (func.attrs and _LATE in func.attrs)
+    """Whether compilers may assume that the tensors of a function, a result of :func:`note_alias_sensitive`, do not alias."""
+    return not (func.attrs and _ALIAS_SENSITIVE in func.attrs)
 
 
-def late_tensors(body: Any) -> set[Any]:
-    """Tensors of which one is read after another was written, in program order; the iterations of a ``T.Parallel`` have none."""
+def alias_sensitive(body: Any) -> set[Any]:
+    """Tensors of which one is read after another was written, in program order, which matters if both are the same memory.
+
+    The iterations of a ``T.Parallel`` have none.
+    """
     order = Order(sources_of(body))
     order.visit(body)
     return order.found

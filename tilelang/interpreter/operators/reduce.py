@@ -13,7 +13,8 @@ from tilelang.interpreter.numbers import Element, convert
 from tilelang.interpreter.operators.gemm import one_for_all
 from tilelang.interpreter.operators.table import rule
 from tilelang.interpreter.state import Lanes
-from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
+from tilelang.tileop.reduce import FinalizeReducer, Reduce
+from tilelang.tileop.scan import Scan
 
 Effect = Callable[[Lanes], Any]
 

@@ -10,7 +10,8 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.tiles import Slice
 from tilelang.ignored import ignored, unless
 from tilelang.ir.region import Region
-from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, Scan, fits
+from tilelang.tileop.reduce import REDUCE_KINDS, Reduce, fits
+from tilelang.tileop.scan import Scan
 
 
 def _own_axes(region: Region) -> tuple[int, ...]:

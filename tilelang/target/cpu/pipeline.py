@@ -30,14 +30,16 @@ from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
 from tilelang.target.cpu.verify import buffers_are_placed, exits_are_lowered, tiles_are_lowered, types_are_legal
 from tilelang.transform.bounds import check_bounds
-from tilelang.transform.in_place import note_late_tensors
+from tilelang.transform.in_place import note_alias_sensitive
 from tilelang.transform.iteration_variables import separate_iterations
 from tilelang.transform.pipeline import Step
 from tilelang.transform.schedules import check_schedules
 
 COMMON = (
     Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
-    Step("note_late_tensors", note_late_tensors, "the order of reads and writes is plain to see only while tiles are whole"),
+    Step(
+        "note_alias_sensitive", note_alias_sensitive, "the order of reads and writes is plain to see only while tiles are whole"
+    ),
     Step("check_bounds", check_bounds, "a static index out of range is the user's error; report it with its line"),
     Step("check_schedules", check_schedules, "statements run in program order here; a schedule that fits no body is an error"),
     Step("separate_iterations", separate_iterations, "a variable or array that iterations store to is each iteration's own"),

@@ -20,7 +20,8 @@ from tilelang.target.cpu.emit import alloc, cast, local, loop, nest, no_op, seq,
 from tilelang.target.cpu.functions import is_nan
 from tilelang.target.cpu.lines import folds, reduce_line
 from tilelang.target.cpu.lower import Scope, rule
-from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
+from tilelang.tileop.reduce import FinalizeReducer, Reduce
+from tilelang.tileop.scan import Scan
 
 Combine = Callable[[Any, Any], Any]
 Make = Callable[[list[Any], Any, int], Any]

@@ -1,7 +1,8 @@
 """The interface between the CUDA target and the tile operators, and the registry of those that it knows.
 
 A family of operators is one file of ``ops/``: it subclasses :class:`OperatorRule` and registers one instance for each operator
-class. The steps of the pipeline ask :func:`rule_of` and name no operator themselves.
+class. The steps of the pipeline ask :func:`rule_of` and name no operator themselves; a family is read when a kernel first has one
+of its operators.
 """
 
 from __future__ import annotations
@@ -193,9 +194,14 @@ def implements(*operators: type) -> Callable[[type[OperatorRule]], type[Operator
 
 
 @functools.cache
-def _load() -> None:
-    """Reads the rules: they are above this interface, which every step below them asks."""
-    importlib.import_module("tilelang.target.cuda.ops")
+def _load_family(declared_in: str) -> None:
+    """Reads the rules of a family of operators: what ``tileop/<family>.py`` declares, ``ops/<family>.py`` implements.
+
+    They are above this interface, which every step below them asks; a kernel needs those of its own operators only.
+    """
+    package, _, family = declared_in.rpartition(".")
+    if package == "tilelang.tileop":
+        importlib.import_module(f"tilelang.target.cuda.ops.{family}")
 
 
 _ANY = OperatorRule()
@@ -203,11 +209,11 @@ _ANY = OperatorRule()
 
 def is_implemented(op: Any) -> bool:
     """Whether an operator has a rule."""
-    _load()
-    return type(op) in _RULES
+    return rule_of(op) is not _ANY
 
 
 def rule_of(op: Any) -> OperatorRule:
     """The rule of an operator; of one that has none, the one that refuses it where it would be lowered."""
-    _load()
+    if type(op) not in _RULES:
+        _load_family(type(op).__module__)
     return _RULES.get(type(op), _ANY)

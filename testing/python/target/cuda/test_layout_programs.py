@@ -98,7 +98,7 @@ def test_a_matrix_too_large_for_every_thread_is_shared_before_the_loops():
     simulate(main, a, x, y)
     assert torch.equal(y, a @ x)
     before, _, loops = source(main).partition("for (int i = 0;")
-    assert before.count("_staged + ") == 1 and loops.count("_staged") == loops.count("_staged[") == 1
+    assert before.count("_shared + ") == 1 and loops.count("_shared") == loops.count("_shared[") == 1
 
 
 @pytest.mark.parametrize("arch", ARCHES)

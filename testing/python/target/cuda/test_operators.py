@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.ir.region import Region
 from tilelang.target.cuda.ir.code import counted, leaf
 from tilelang.target.cuda.ir.instructions import Assign, Define
-from tilelang.target.cuda.operators import OperatorRule, implements, rule_of
+from tilelang.target.cuda.operators import OperatorRule, implements, is_implemented
 from tilelang.tileop.base import OPERATORS, TileOp, reads, tile_operator, updates
 from tilelang.tileop.copy import Copy
 
@@ -41,11 +42,11 @@ def rotate():
         def lower(self, node: Any, generator: Any) -> list[Any]:
             e, op = generator.emitter, node.op
             tile, other, extent = e.array(op.tile.buffer), e.array(op.other.buffer), op.tile.extents[0]
-            with e.names.scope():
+            with e.names.block():
                 step = e.names.take("step")
-                at = step * e.scope.count + e.thread
+                at = step * e.threads.count + e.thread
                 move = Assign(tile.at(at), other.at((at + 1) % extent))
-                return [leaf([counted(step, extent // e.scope.count, [move])], fills={tile.storage})]
+                return [leaf([counted(step, extent // e.threads.count, [move])], fills={tile.storage})]
 
     yield lambda other, tile: require_kernel("rotate").perform(Rotate(as_region(other, "rotate"), as_region(tile, "rotate")))
     del OPERATORS[Rotate.op_name]
@@ -95,7 +96,7 @@ def exchange():
         def lower(self, node: Any, generator: Any) -> list[Any]:
             e, op = generator.emitter, node.op
             one, other = (e.array(region.buffer) for region in (op.one, op.other))
-            with e.names.scope():
+            with e.names.block():
                 at, kept = e.names.take("at"), e.names.take("kept")
                 moves = [Define(kept, one.dtype, one.at(at)), Assign(one.at(at), other.at(at)), Assign(other.at(at), kept)]
                 return [leaf([counted(at, e.layouts.fragments[op.one.buffer].registers, moves)])]
@@ -126,7 +127,12 @@ def test_a_new_operator_takes_part_in_layout_inference(exchange, annotated):
     assert torch.equal(c, b.T - 2 * a)
 
 
+def test_every_operator_has_a_rule_in_the_file_of_its_family():
+    declared = [op for op in OPERATORS.values() if op.__module__.startswith("tilelang.tileop.")]
+    assert declared and all(is_implemented(object.__new__(op)) for op in declared)
+
+
 def test_two_rules_for_one_operator_are_refused():
     with pytest.raises(ValueError, match="Copy is implemented by tilelang.target.cuda.ops.copy and by testing"):
-        rule_of(Copy)
+        importlib.import_module("tilelang.target.cuda.ops.copy")
         implements(Copy)(type("Other", (OperatorRule,), {"__module__": __name__}))

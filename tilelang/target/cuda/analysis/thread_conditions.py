@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.tile.intrinsics import intrinsic
+from tilelang.target.cuda.tile.intrinsics import thread_digit
 from tilelang.target.cuda.tile.nest import conjuncts
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
@@ -71,7 +71,7 @@ class ThreadConditions:
     def names_thread(self, expr: Any) -> bool:
         return any(
             (isinstance(part, ir.Var) and (part in self.places or (part in self.values and self.names_thread(self.values[part]))))
-            or _numbered(part) is not None
+            or thread_digit(part) is not None
             for part in walk_expr(expr)
         )
 
@@ -90,14 +90,8 @@ class ThreadConditions:
             return not self.value(expr.a, thread)
         if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64", "uint32", "uint64", "bool"):
             return self.value(expr.value, thread)
-        digit = _numbered(expr)
+        digit = thread_digit(expr)
         if digit is None:
             raise _Unknown
         low, extent = digit
         return thread // low % extent if extent else thread // low
-
-
-def _numbered(expr: Any) -> tuple[int, int] | None:
-    """The digit of the thread's number that an intrinsic is."""
-    found = intrinsic(expr)
-    return None if found is None else found.digit

@@ -19,7 +19,7 @@ from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.tile.intrinsics import intrinsic
+from tilelang.target.cuda.tile.intrinsics import intrinsic, thread_digit
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 
 
@@ -109,7 +109,7 @@ class ThreadMaps:
         """Whether values come from numbers of threads and loops alone."""
         for expr in exprs:
             for part in () if isinstance(expr, int) else walk_expr(expr):
-                if isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Call) and _numbered(part) is None):
+                if isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Call) and thread_digit(part) is None):
                     return False
                 if isinstance(part, ir.Var) and not self._is_number(part):
                     return False
@@ -187,7 +187,7 @@ class ThreadMaps:
         return self._index(stmt.min, {}) + Index(Form(), step)
 
     def _intrinsic(self, expr: Any) -> Index:
-        low, extent = _numbered(expr) or (0, 0)
+        low, extent = thread_digit(expr) or (0, 0)
         if not low or self.size % (low * max(extent, 1)):
             return UNKNOWN
         return self._digit(low, extent or self.size // low)
@@ -196,12 +196,6 @@ class ThreadMaps:
 def is_aligned(threads: range) -> bool:
     """Whether the digits of the numbers that tell some threads apart are those of their numbers counted from the first."""
     return threads.start % (1 << (len(threads) - 1).bit_length()) == 0
-
-
-def _numbered(expr: Any) -> tuple[int, int] | None:
-    """The digit of the thread's number that an intrinsic is."""
-    found = intrinsic(expr)
-    return None if found is None else found.digit
 
 
 def _constant(expr: Any) -> int | None:

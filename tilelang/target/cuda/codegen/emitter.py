@@ -18,7 +18,7 @@ from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
-from tilelang.target.cuda.inference.layouts import Layouts, ThreadScope
+from tilelang.target.cuda.inference.layouts import Layouts, ThreadRange
 from tilelang.target.cuda.ir.access import UPDATE, Access, ThreadMap, Unit
 from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
@@ -71,7 +71,7 @@ class Names:
         return name
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
+    def block(self) -> Iterator[None]:
         """Names taken inside stand in braces of their own, and are free again afterwards."""
         before = set(self.used)
         yield
@@ -154,7 +154,7 @@ class Emitter:
 
     Attributes:
         kernel, target, tree, layouts, facts, options, analyses: what is known; nothing here changes.
-        scope: threads that run the statements being lowered.
+        threads: those that run the statements being lowered.
         names: identifiers and what they stand for.
         output: what the kernel gets beside its code.
         slots: the slot in use of each shared buffer that has several: its value, and its number within the step.
@@ -168,7 +168,7 @@ class Emitter:
     facts: Facts
     options: KernelOptions
     analyses: Analyses
-    scope: ThreadScope
+    threads: ThreadRange
     names: Names = field(default_factory=Names)
     output: Output = field(default_factory=Output)
     slots: dict[Any, tuple[Value, int]] = field(default_factory=dict)
@@ -189,7 +189,7 @@ class Emitter:
     @property
     def thread(self) -> Value:
         """The thread's number in the scope."""
-        return TID if self.scope.first == 0 else TID - self.scope.first
+        return TID if self.threads.first == 0 else TID - self.threads.first
 
     @property
     def is_first(self) -> Value:
@@ -274,11 +274,11 @@ class Emitter:
 
     def agrees(self, node: Any) -> bool:
         """Whether the threads of the scope agree on how often the body of a loop or branch runs."""
-        return self.analyses.uniformity.agrees(node, range(self.scope.first, self.scope.first + self.scope.count))
+        return self.analyses.uniformity.agrees(node, range(self.threads.first, self.threads.first + self.threads.count))
 
     def warps_agree(self, node: Any) -> bool:
         """Whether the threads of each warp of the scope, all of them whole, agree on how often a body runs."""
-        whole = self.scope.first % WARP == 0 and self.scope.count % WARP == 0
+        whole = self.threads.first % WARP == 0 and self.threads.count % WARP == 0
         return whole and self.analyses.uniformity.agrees(node, range(WARP))
 
 

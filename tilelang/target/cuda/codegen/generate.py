@@ -57,7 +57,7 @@ class InFlight:
         read: dict[Access, None] = {}
         every = (node for node in layouts.plans if rule_of(node.op).is_asynchronous(node.op))
         for node in self._started[:-pending] if pending else every:
-            if layouts.scopes[node] == self.e.scope:
+            if layouts.threads_of[node] == self.e.threads:
                 results = tuple(region.buffer for region, access in node.op.regions() if "w" in access)
                 pins[results] = rule_of(node.op).pinned(node, self.e)
                 read.update(dict.fromkeys(self._operands(node)))
@@ -160,12 +160,12 @@ class Generator:
     def map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the scope touches by an access of a statement that all of them run."""
         e = self.emitter
-        threads = range(e.scope.first, e.scope.first + e.scope.count)
+        threads = range(e.threads.first, e.threads.first + e.threads.count)
         return e.analyses.thread_maps.of(access.buffer, access.indices, threads, is_placed=self.divergent)
 
     def _map_of_first(self, access: Any) -> ThreadMap:
         """What the first thread of the scope touches, which alone makes the block's stores."""
-        return self.emitter.analyses.thread_maps.single(self.emitter.scope.first)
+        return self.emitter.analyses.thread_maps.single(self.emitter.threads.first)
 
     def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""

@@ -14,7 +14,7 @@ from tilelang.target.cuda.codegen.generate import Generator
 from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, KernelCode, KernelLayouts, PlannedCode
 from tilelang.target.cuda.codegen.structure import NamedBarriers
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
-from tilelang.target.cuda.inference.layouts import ThreadScope
+from tilelang.target.cuda.inference.layouts import ThreadRange
 from tilelang.target.cuda.ir.cpp_types import byte_count
 from tilelang.target.cuda.schedule.barriers import with_barriers
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
@@ -31,7 +31,7 @@ def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
     """The device code of a kernel, and what it takes for declared around it."""
     kernel, facts, threads = stage.kernel, stage.facts(), dict(stage.kernel.threads)
     output = Output(tensor_maps=TensorMaps() if arch_of(context.target).uses(Feature.TMA) else None)
-    analyses, block = Analyses.of(stage.tree, threads, facts), ThreadScope(0, kernel.thread_count)
+    analyses, block = Analyses.of(stage.tree, threads, facts), ThreadRange(0, kernel.thread_count)
     e = Emitter(kernel, context.target, stage.tree, stage.layouts, facts, context.options, analyses, block, output=output)
     _name_all(e)
     generator = Generator(e)

@@ -11,7 +11,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
-from tilelang.target.cuda.codegen.nest_places import NestPlaces, StageKey, stepped_address
+from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, stepped_address
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.vectors import without_guard
@@ -33,7 +33,7 @@ def emit_nest(
         filled: what it overwrites as a whole.
         asynchronous: whether it is a copy that may be made by cp.async.
     """
-    with emitter.names.scope():
+    with emitter.names.block():
         loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.per_thread)
         loops.open()
         async_bytes = _async_bytes(loops) if asynchronous else 0
@@ -122,18 +122,18 @@ class _VectorBody:
 
     def __init__(self, loops: NestLoops):
         self.loops, self.e, self.nest = loops, loops.e, loops.nest
-        self.stages: dict[StageKey, Array] = {}
+        self.vectors: dict[VectorKey, Array] = {}
         self.collected: list[DeclareArray] = []  # declarations of the arrays that stores are collected in
 
     def code(self) -> list[Any]:
         """What runs for one vector."""
-        loads = [code for access in self.nest.accesses if self._stages_read(access) for code in self._load(access)]
-        stores = [code for access in self.nest.accesses if self._stages_write(access) for code in self._store(access)]
+        loads = [code for access in self.nest.accesses if self._reads_vector(access) for code in self._load(access)]
+        stores = [code for access in self.nest.accesses if self._writes_vector(access) for code in self._store(access)]
         return [*loads, *self.collected, *self._elements(), *stores]
 
-    # What is staged ----------------------------------------------------------------------------------------------------
+    # What is moved as vectors ---------------------------------------------------------------------------------------------
 
-    def _may_stage(self, access: Access) -> bool:
+    def _may_be_vector(self, access: Access) -> bool:
         movable = not access.conditional and is_movable(access, self.nest, self.e.root)
         return is_memory(access.buffer) and movable and mentions(access.indices[-1], {self.loops.axis: 0})
 
@@ -141,17 +141,17 @@ class _VectorBody:
         root = self.e.root(access.buffer)
         return [other for other in self.nest.accesses if self.e.root(other.buffer) == root]
 
-    def _stages_read(self, access: Access) -> bool:
+    def _reads_vector(self, access: Access) -> bool:
         """Whether an element is read ahead of the body: nothing that the body reads there may be what it has stored."""
-        if access.kind != READ or not self._may_stage(access):
+        if access.kind != READ or not self._may_be_vector(access):
             return False
         others = self._same_storage(access)
         last_read = max(other.step for other in others if other.kind == READ)
         return all(last_read <= other.step for other in others if other.kind != READ)
 
-    def _stages_write(self, access: Access) -> bool:
+    def _writes_vector(self, access: Access) -> bool:
         """Whether a store is collected: nothing of that storage is touched after it."""
-        if access.kind != WRITE or not self._may_stage(access):
+        if access.kind != WRITE or not self._may_be_vector(access):
             return False
         others = self._same_storage(access)
         return sum(other.kind != READ for other in others) == 1 and all(other.step <= access.step for other in others)
@@ -160,39 +160,39 @@ class _VectorBody:
 
     def _load(self, access: Access) -> list[Any]:
         e, buffer, indices = self.e, access.buffer, list(access.indices)
-        if self._key(READ, access) in self.stages:
+        if self._key(READ, access) in self.vectors:
             return []
         guard = e.places.bounds_guard(buffer, indices)
         if any(other.kind != READ and other.buffer.same_as(buffer) for other in self.nest.accesses):
             # The thread that stores is the one that reads: another may come after the store.
             guard = both([guard, self.loops.owner])
-        stage, address, size = self._stage(READ, access)
+        vector, address, size = self._vector(READ, access)
         if guard is None or e.tree.hints.safe_values.get(buffer) is None:
-            return [self._declaration(stage), Move(size, stage.to(0), address, guard)]
+            return [self._declaration(vector), Move(size, vector.to(0), address, guard)]
         at = e.names.take("l")
-        fill = counted(at, self.loops.width, [Assign(stage.at(at), e.places.missing(buffer))])
-        return [self._declaration(stage), BranchCode(guard, Block([Move(size, stage.to(0), address)]), Block([fill]))]
+        fill = counted(at, self.loops.width, [Assign(vector.at(at), e.places.missing(buffer))])
+        return [self._declaration(vector), BranchCode(guard, Block([Move(size, vector.to(0), address)]), Block([fill]))]
 
     def _store(self, access: Access) -> list[Any]:
-        stage, address, size = self._stage(WRITE, access)
-        self.collected.append(self._declaration(stage))
+        vector, address, size = self._vector(WRITE, access)
+        self.collected.append(self._declaration(vector))
         guard = both([self.e.places.bounds_guard(access.buffer, list(access.indices)), self.loops.owner])
-        return under(guard, [Move(size, address, stage.to(0))])
+        return under(guard, [Move(size, address, vector.to(0))])
 
-    def _stage(self, kind: str, access: Access) -> tuple[Array, Value, int]:
+    def _vector(self, kind: str, access: Access) -> tuple[Array, Value, int]:
         """The array that stands for an access, the address that it stands for, and the bytes of the vector."""
         buffer = access.buffer
         key, dtype = self._key(kind, access), str(buffer.dtype)
-        stage = self.stages[key] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
-        return stage, stepped_address(self.loops, buffer, list(access.indices)), byte_count(self.loops.width, dtype)
+        vector = self.vectors[key] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
+        return vector, stepped_address(self.loops, buffer, list(access.indices)), byte_count(self.loops.width, dtype)
 
-    def _key(self, kind: str, access: Any) -> StageKey:
-        return NestPlaces(self.loops).stage_key(kind, access.buffer, list(access.indices))
+    def _key(self, kind: str, access: Any) -> VectorKey:
+        return NestPlaces(self.loops).vector_key(kind, access.buffer, list(access.indices))
 
-    def _declaration(self, stage: Array) -> DeclareArray:
-        size = byte_count(self.loops.width, stage.dtype)
-        packed = is_packed(stage.dtype)
-        return DeclareArray(stage, size if packed else self.loops.width, size, zero=packed)
+    def _declaration(self, vector: Array) -> DeclareArray:
+        size = byte_count(self.loops.width, vector.dtype)
+        packed = is_packed(vector.dtype)
+        return DeclareArray(vector, size if packed else self.loops.width, size, zero=packed)
 
     # Elements ----------------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class _VectorBody:
             return [counted(lane, width, statement(self.e, self.nest.body, self.loops.owner))]
 
     def _element(self, lane: Value) -> Any:
-        return NestPlaces(self.loops, lane, self.stages).in_force()
+        return NestPlaces(self.loops, lane, self.vectors).in_force()
 
     def _pair(self, lane: Name) -> Assign | None:
         store = self.nest.body
@@ -226,4 +226,4 @@ class _VectorBody:
         if store.buffer.scope() == FRAGMENT:
             form = register_form(list(store.indices), self.e.layouts.fragments[store.buffer], self.loops.layout)
             return form is not None and self.loops.is_adjacent(form)
-        return self._key(WRITE, store) in self.stages
+        return self._key(WRITE, store) in self.vectors

@@ -73,7 +73,7 @@ class NestLoops:
         e = self.e
         self.loops: list[tuple[Name, int]] = []
         self.definitions: list[Define] = []
-        self.guards = [e.thread.is_("<", self.layout.threads)] if self.layout.threads < e.scope.count else []
+        self.guards = [e.thread.is_("<", self.layout.threads)] if self.layout.threads < e.threads.count else []
         digits = self.layout.digits
         for number, dim in enumerate(self.layout.dims):
             for place, (digit, _) in enumerate(digits[number]):
@@ -91,7 +91,7 @@ class NestLoops:
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
         e = self.e
         if digit.unit != REGISTER:
-            self.digits[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, e.scope.count)
+            self.digits[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, e.threads.count)
         elif place == 0 and self.width > 1 and dim.var is self.axis:
             self.digits[digit.name] = Number(0)
             self.vector = digit
@@ -115,8 +115,8 @@ class NestLoops:
     def thread_map(self, access: Any) -> ThreadMap | None:
         """Which threads of the block touch which elements by an access of the nest."""
         e, layout = self.e, self.layout
-        threads = range(e.scope.first, e.scope.first + layout.threads)
-        if not is_aligned(range(e.scope.first, e.scope.first + e.scope.count)):
+        threads = range(e.threads.first, e.threads.first + layout.threads)
+        if not is_aligned(range(e.threads.first, e.threads.first + e.threads.count)):
             return None
         axes = {
             dim.var: e.analyses.thread_maps.distributed(layout.digits[number], -dim.shift)
@@ -150,7 +150,7 @@ class NestLoops:
         if self.means_own:
             return None
         e, replicas = self.e, self.layout.replicas
-        return both(thread_digit(e.thread, mode.extent, mode.stride, e.scope.count).is_("==", 0) for mode in replicas)
+        return both(thread_digit(e.thread, mode.extent, mode.stride, e.threads.count).is_("==", 0) for mode in replicas)
 
     # Registers of fragments --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Where an iteration of a nest finds elements: in the registers of the thread that runs it, in staged vectors, or in memory.
+"""Where an iteration of a nest finds elements: in registers of the thread that runs it, in vectors of them, or in memory.
 
 Addresses in unrolled loops are one base for all steps, and what each step adds: compilers see neither that a swizzle leaves
 alone what is added in multiples of its period, nor that sums of 32 bits do not overflow, and compute such addresses one by one.
@@ -26,8 +26,8 @@ from tilelang.target.cuda.tile.nest import is_memory
 from tilelang.target.cuda.tile.tree import FRAGMENT
 from tilelang.transform.substitute import substitute
 
-StageKey = tuple[str, Any]
-"""The kind of a staged access, and the element that it is at the base of the vector."""
+VectorKey = tuple[str, Any]
+"""The kind of an access by vectors, and the element that it is at the base of the vector."""
 
 
 class NestPlaces(Places):
@@ -36,12 +36,12 @@ class NestPlaces(Places):
     Args:
         loops: the loops of the nest.
         lane: number of the vector element that the iteration is for; None where the body runs on single elements.
-        stages: the array that stands for an access, by :meth:`stage_key`.
+        vectors: the array that stands for an access, by :meth:`vector_key`.
     """
 
-    def __init__(self, loops: NestLoops, lane: Value | None = None, stages: Mapping[StageKey, Array] | None = None):
+    def __init__(self, loops: NestLoops, lane: Value | None = None, vectors: Mapping[VectorKey, Array] | None = None):
         super().__init__(loops.e)
-        self.loops, self.lane, self.stages = loops, lane, stages or {}
+        self.loops, self.lane, self.vectors = loops, lane, vectors or {}
         self.base = None if lane is None else self.e.names.values[loops.axis]
         self.shares_bytes = lane is None
 
@@ -83,25 +83,25 @@ class NestPlaces(Places):
         return super().place(buffer, indices) if held is None else held
 
     def bounds_guard(self, buffer: Any, indices: list[Any]) -> Value | None:
-        return None if self._staged(WRITE, buffer, indices) else super().bounds_guard(buffer, indices)
+        return None if self._vector(WRITE, buffer, indices) else super().bounds_guard(buffer, indices)
 
     def _held(self, kind: str, buffer: Any, indices: list[Any]) -> Value | None:
-        """The register or staged element that an element is; None where it is where the kernel's layouts have it."""
+        """The register or the element of a vector that an element is; None where it is where the kernel's layouts have it."""
         layout = self.e.layouts.fragments.get(buffer) if buffer.scope() == FRAGMENT else None
         if layout is None:
-            stage = self._staged(kind, buffer, indices)
-            return None if stage is None else stage.at(self.lane)
+            vector = self._vector(kind, buffer, indices)
+            return None if vector is None else vector.at(self.lane)
         form = register_form(indices, layout, self.loops.layout)
         return None if form is None else self.e.array(buffer).at(self.loops.register(form, self.lane))
 
-    def _staged(self, kind: str, buffer: Any, indices: list[Any]) -> Array | None:
+    def _vector(self, kind: str, buffer: Any, indices: list[Any]) -> Array | None:
         if self.lane is None or not is_memory(buffer):
             return None
         with self._at(self.base):
-            return self.stages.get(self.stage_key(kind, buffer, indices))
+            return self.vectors.get(self.vector_key(kind, buffer, indices))
 
-    def stage_key(self, kind: str, buffer: Any, indices: list[Any]) -> StageKey:
-        """A staged access, named by what it is at the base of the vector."""
+    def vector_key(self, kind: str, buffer: Any, indices: list[Any]) -> VectorKey:
+        """An access by vectors, named by what it is at the base of the vector."""
         return kind, self.e.array(buffer).at(self.offset(buffer, indices))
 
 

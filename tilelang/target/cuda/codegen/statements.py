@@ -7,7 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.visit import reads_memory, walk_expr
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
 from tilelang.target.cuda.ir.instructions import (
@@ -44,7 +44,7 @@ def loop_of(e: Emitter, stmt: Any) -> LoopCode:
     e.facts.bind_range(stmt.loop_var, stmt.extent, stmt.min)
     name = e.named(stmt.loop_var)
     counters = [(name, first)]
-    if _reads_memory(stmt.min) or _reads_memory(stmt.extent):  # computed once: the body may change what it came from
+    if reads_memory(stmt.min) or reads_memory(stmt.extent):  # computed once: the body may change what it came from
         end = e.names.take("end")
         counters.append((end, limit))
         limit = end
@@ -121,10 +121,6 @@ def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     if dtype.startswith(("int", "uint")) and not _loads(stmt.value):
         e.facts.bind_value(stmt.var, stmt.value)
     return [Define(name, dtype, value)]
-
-
-def _reads_memory(expr: Any) -> bool:
-    return any(isinstance(node, ir.TensorLoad) for node in walk_expr(expr))
 
 
 def _loads(expr: Any) -> bool:

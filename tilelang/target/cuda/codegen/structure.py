@@ -77,7 +77,7 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
 
 def _takers(emitter: Any, condition: Any) -> tuple[int, int] | None:
     """The first and the number of the threads that take a branch, where they are known and may have a barrier of their own."""
-    scope = emitter.scope
+    scope = emitter.threads
     conditions = ThreadConditions(emitter.kernel.threads, emitter.analyses.uniformity.definitions)
     members, rest = conditions.members(condition, (scope.first, scope.count))
     if members is None or not any(members):
@@ -106,9 +106,9 @@ def decide_once(generator: Any, condition: Any) -> tuple[list[Code], Value]:
 def emit_scope(generator: Any, node: Scope) -> list[Code]:
     """Statements of some threads of the block."""
     e = generator.emitter
-    outer, e.scope = e.scope, e.layouts.scopes[node]
+    outer, e.threads = e.threads, e.layouts.threads_of[node]
     body = generator.block(node.body)
-    scope, e.scope = e.scope, outer
+    scope, e.threads = e.threads, outer
     orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
     barrier = None if orders_itself else generator.barriers.of(scope.first, scope.count)
     return [ScopeCode(_membership(scope, outer), body, scope.first, scope.count, barrier)]
@@ -119,7 +119,7 @@ def emit_single_thread(generator: Any, node: Scope) -> list[Code]:
     outer, generator.single = generator.single, True
     body = generator.block(node.body)
     generator.single = outer
-    scope = generator.emitter.scope
+    scope = generator.emitter.threads
     return [BranchCode(_elected_in(scope), body, divergent=True, threads=(scope.first, 1))]
 
 

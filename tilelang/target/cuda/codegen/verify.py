@@ -108,7 +108,7 @@ def inferred(stage: KernelLayouts) -> None:
         if isinstance(node, Parallel):
             modes = (mode for dim in found.loops[node].dims for mode in dim.modes)
             shares = math.prod(mode.extent for mode in modes if mode.unit == THREAD)
-            assert shares <= found.scopes[node].count, node.nest  # threads with copies may be more than those that run it
+            assert shares <= found.threads_of[node].count, node.nest  # threads with copies may be more than those that run it
     layouts.verify(stage.tree, found)
 
 

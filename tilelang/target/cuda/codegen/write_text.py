@@ -15,7 +15,6 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.disjointness import changing_tensors
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
@@ -28,11 +27,12 @@ from tilelang.target.cuda.inference.sections import partly_written
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, Name
+from tilelang.target.cuda.tile.nest import handed_on
 from tilelang.target.cuda.tile.program import Kernel, dimension_variables
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, touched_by, walk
 from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.tileop.thread import intrinsic_name
-from tilelang.transform.in_place import late_tensors
+from tilelang.transform.in_place import alias_sensitive
 
 BUILTINS = frozenset(
     {TID.text, WARP_GROUP_NUMBER.text, RNG_STATE.text, GRID_STATE.text, "blockDim.x", "blockDim.y", "blockDim.z"}
@@ -195,7 +195,7 @@ class _Writer:
 
     def _arguments(self) -> Iterator[tuple[str, tuple[str, str], str]]:
         written, used = self._written_buffers(), self.printer.names
-        changing = changing_tensors(self.tree, self.tree.root_of) | late_tensors(self.kernel.body)
+        changing = changing_tensors(self.tree, self.tree.root_of) | alias_sensitive(self.kernel.body)
         aliased = self.tree.hints.may_overlap | {str(buffer.name) for buffer in changing}
         for param in self.kernel.func.params:
             if ir.is_buffer_var(param):
@@ -228,15 +228,8 @@ class _Writer:
             if isinstance(node, (Parallel, Operator, Scalar)):
                 found |= {access.buffer for access in touched_by(node) if access.writes}
             if isinstance(node, Scalar):
-                found |= _handed_on(node.stmt)
+                found |= handed_on(node.stmt)
         return found | {self.tree.root_of(buffer) for buffer in found}
-
-
-def _handed_on(stmt: Any) -> set[Any]:
-    """Buffers whose pointer a call gets."""
-    calls = (call for part in statement_exprs(stmt) for call in walk_expr(part) if isinstance(call, ir.Call))
-    named = (arg.source if isinstance(arg, ir.TensorLoad) else arg for call in calls for arg in call.args)
-    return {arg for arg in named if isinstance(arg, ir.Var) and ir.is_buffer_var(arg)}
 
 
 def _thread_number(kernel: Kernel) -> str:

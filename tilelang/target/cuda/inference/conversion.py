@@ -33,11 +33,11 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
         return problem.tree, layouts, {}
     tiles: dict[Any, Any] = {}
     loops: dict[Any, LoopLayout] = {}
-    values = {node: _copies(node, layouts, problem.scopes[node].count, tiles, loops) for node in found}
+    values = {node: _copies(node, layouts, problem.threads_of[node].count, tiles, loops) for node in found}
     root = spliced(problem.tree.root, values, {})
     tree = replace(problem.tree, root=root, allocations={**problem.tree.allocations, **dict.fromkeys(tiles, {})})
     memory, loops = {**layouts.memory, **tiles}, {**layouts.loops, **loops}
-    new = replace(layouts, memory=memory, loops=loops, scopes=problem.with_tree(tree).scopes)
+    new = replace(layouts, memory=memory, loops=loops, threads_of=problem.with_tree(tree).threads_of)
     return tree, new, values
 
 
@@ -53,7 +53,7 @@ def _copies(
     if register_form(loaded.indices, source, loop) is not None:
         loops[direct] = loop
         return [direct]
-    shape, name = list(op.src.buffer.shape), f"{op.dst.buffer.name}_exchange"
+    shape, name = list(op.src.buffer.shape), f"{op.dst.buffer.name}_scratch"
     tile = ir.decl_buffer(shape, op.src.dtype, name, scope=SHARED, layout=None)
     fill = copy_between(op.src, Region.whole(tile), node.span)
     drain = copy_between(Region.whole(tile), op.dst, node.span)

@@ -18,7 +18,7 @@ from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadScope:
+class ThreadRange:
     """Which threads of the block run a statement: ``count`` of them from number ``first``."""
 
     first: int
@@ -34,7 +34,7 @@ class Layouts:
         memory: layout of each shared buffer.
         loops: distribution of each nest.
         plans: how operators are done of which that decides layouts.
-        scopes: the threads that run each node.
+        threads_of: the threads that run each node.
         reducers: fragments of which each thread has its own partial values.
         per_thread: nests that each thread runs for itself, its stores to memory included.
         conversions: copies that bring a fragment's elements to other places for some statements, with the error to raise where
@@ -46,7 +46,7 @@ class Layouts:
     memory: Mapping[Any, Any] = field(default_factory=dict)
     loops: Mapping[Parallel, LoopLayout] = field(default_factory=dict)
     plans: Mapping[Operator, Any] = field(default_factory=dict)
-    scopes: Mapping[Any, ThreadScope] = field(default_factory=dict)
+    threads_of: Mapping[Any, ThreadRange] = field(default_factory=dict)
     reducers: Mapping[Any, str] = field(default_factory=dict)
     origins: Mapping[Any, Any] = field(default_factory=dict)
     per_thread: Set[Any] = field(default_factory=set)
@@ -71,9 +71,9 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
         LayoutConflictError: some elements are in threads that do not run the statement.
     """
     homes: dict[Any, tuple[Any, Any]] = {}
-    for node in sorted(walk(root), key=lambda node: layouts.scopes[node].count if node in layouts.scopes else 0):
+    for node in sorted(walk(root), key=lambda node: layouts.threads_of[node].count if node in layouts.threads_of else 0):
         for buffer in _fragments(node):
-            layout, scope = layouts.fragments.get(buffer), layouts.scopes[node]
+            layout, scope = layouts.fragments.get(buffer), layouts.threads_of[node]
             if layout is None or all(mode.unit == REGISTER for axis in layout.modes for mode in axis):
                 continue
             home, origin = homes.setdefault(buffer, (scope, node))

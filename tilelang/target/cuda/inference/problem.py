@@ -10,7 +10,7 @@ from typing import Any
 from tilelang.ir.facts import Facts
 from tilelang.target.cuda.analysis.local_arrays import private_nests
 from tilelang.target.cuda.analysis.uniformity import Uniformity
-from tilelang.target.cuda.inference.layouts import ThreadScope
+from tilelang.target.cuda.inference.layouts import ThreadRange
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import Access
 from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Scope, TileTree, accesses_of, inside
@@ -52,35 +52,35 @@ class Problem:
         return replace(self, tree=tree)
 
     @cached_property
-    def scopes(self) -> Mapping[Any, ThreadScope]:
+    def threads_of(self) -> Mapping[Any, ThreadRange]:
         """The threads that run each node, in program order."""
-        found: dict[Any, ThreadScope] = {}
+        found: dict[Any, ThreadRange] = {}
 
-        def visit(node: Any, scope: ThreadScope) -> None:
+        def visit(node: Any, scope: ThreadRange) -> None:
             if isinstance(node, Scope) and node.threads is not None:
-                scope = ThreadScope(*node.threads)
+                scope = ThreadRange(*node.threads)
             found[node] = scope
             for child in inside(node):
                 visit(child, scope)
 
-        visit(self.tree.root, ThreadScope(0, self.threads))
+        visit(self.tree.root, ThreadRange(0, self.threads))
         return found
 
     @cached_property
     def nests(self) -> list[Parallel]:
         """Nests, in program order."""
-        return [node for node in self.scopes if isinstance(node, Parallel)]
+        return [node for node in self.threads_of if isinstance(node, Parallel)]
 
     @cached_property
     def operators(self) -> list[Operator]:
         """Tile operators that are no nests, in program order."""
-        return [node for node in self.scopes if isinstance(node, Operator)]
+        return [node for node in self.threads_of if isinstance(node, Operator)]
 
     @cached_property
     def single_accesses(self) -> Mapping[Any, tuple[Access, ...]]:
         """What statements outside of nests access of fragments: each of their threads does."""
         found = {}
-        for node in self.scopes:
+        for node in self.threads_of:
             if not isinstance(node, Parallel):
                 if node not in self._accesses:
                     self._accesses[node] = tuple(a for a in accesses_of(node) if a.buffer.scope() == FRAGMENT)
@@ -91,7 +91,7 @@ class Problem:
     @cached_property
     def moved_in_bulk(self) -> list[TileDemand]:
         """The shared tiles that the tensor memory accelerator moves."""
-        ops = [node.op for node in self.scopes if isinstance(node, (Parallel, Operator)) and node.op is not None]
+        ops = [node.op for node in self.threads_of if isinstance(node, (Parallel, Operator)) and node.op is not None]
         return [tile for op in ops for tile in rule_of(op).moved_in_bulk(op, self)]
 
     @cached_property

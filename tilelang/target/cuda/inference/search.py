@@ -157,7 +157,7 @@ class _State:
         exchanged = [copy for group in copies.values() if len(group) > 1 for copy in group]
         exchanged += [node for node in self.conversions if node not in copies]
         total = cost(tree, layouts, self.problem.facts, exchanged)
-        disputed = {buffer: self.problem.scopes[node].count for node, found in self.conflicts.items() for buffer in found}
+        disputed = {buffer: self.problem.threads_of[node].count for node, found in self.conflicts.items() for buffer in found}
         sizes = (math.prod(map(as_int, buffer.shape)) / threads for buffer, threads in disputed.items())
         return total + sum(_CONFLICT + _ELEMENT * size for size in sizes)
 
@@ -196,7 +196,7 @@ def _choices(state: _State, node: Any, buffer: Any) -> Iterator[_State]:
     problem = state.problem
     if isinstance(node, Parallel) and node not in state.choices.first and node not in problem.private:
         yield state.choosing(first=node)
-    whole = (problem.tree.root_of(buffer), problem.scopes[node].count)
+    whole = (problem.tree.root_of(buffer), problem.threads_of[node].count)
     if whole not in state.choices.whole and _bits(whole[0]) <= WHOLE_BITS:
         yield state.choosing(whole=whole)
 

@@ -4,10 +4,10 @@
 both. In a section, some statements in a row, a *copy* stands for the fragment. It is converted from the fragment before them and
 back after them, where anybody needs that:
 
-                                                y_own = convert_layout(y)
+                                                y_converted = convert_layout(y)
     for k in range(n):                          for k in range(n):
-        y[j] += x[k, j]           =>                y_own[j] += x[k, j]
-                                                y = convert_layout(y_own)
+        y[j] += x[k, j]           =>                y_converted[j] += x[k, j]
+                                                y = convert_layout(y_converted)
 
 A tree is never changed; what is new is a tree of its own that shares all other nodes.
 """
@@ -165,7 +165,7 @@ def as_conversion(tree: TileTree, node: Parallel) -> Rewritten:
 
 
 def _like(buffer: Any, scope: str) -> Any:
-    suffix = "own" if scope == FRAGMENT else "staged"
+    suffix = "converted" if scope == FRAGMENT else "shared"
     return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), f"{buffer.name}_{suffix}", scope=scope, layout=None)
 
 
@@ -265,11 +265,11 @@ class _Copies:
             return node
         new = _renew(node, self.of) if inside(node) else node
         if any(access.buffer in self.values for access in touched_by(node)):
-            new = self._own(new)
+            new = self._renamed(new)
         self.renewed[node] = new
         return new
 
-    def _own(self, node: Any) -> Any:
+    def _renamed(self, node: Any) -> Any:
         """A node whose own expressions name the buffers."""
         values = self.values
         if isinstance(node, Operator):

@@ -75,8 +75,8 @@ def solve(problem: Problem, choices: Choices = Choices()) -> tuple[Layouts, Conf
 def _traffic(node: Parallel) -> tuple[int, int]:
     """How much a nest moves, and how far: kind of memory, elements."""
     elements = math.prod(max(axis.extent, 1) for axis in node.nest.axes)
-    scopes = {access.buffer.scope() for access in node.nest.accesses}
-    memory = 2 if scopes & {"global", ""} else 1 if any(s.startswith("shared") for s in scopes) else 0
+    memories = {access.buffer.scope() for access in node.nest.accesses}
+    memory = 2 if memories & {"global", ""} else 1 if any(s.startswith("shared") for s in memories) else 0
     return (memory, elements)
 
 
@@ -84,7 +84,7 @@ class _Solver:
     def __init__(self, problem: Problem, choices: Choices):
         self.problem, self.choices, self.tree, self.facts = problem, choices, problem.tree, problem.facts
         per_thread = {node for node, is_own in problem.private.items() if is_own}
-        self.out = Layouts(per_thread=per_thread, scopes=dict(problem.scopes), reducers=dict(problem.reducers))
+        self.out = Layouts(per_thread=per_thread, threads_of=dict(problem.threads_of), reducers=dict(problem.reducers))
         self.requested: dict[Any, Any] = {}  # swizzles that the user asks for, whichever
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
         self.nest_work, self.operator_work = _Worklist(problem.nests), _Worklist(problem.operators)
@@ -190,7 +190,7 @@ class _Solver:
 
     def _determined_loop(self, node: Parallel) -> LoopLayout | None:
         """The distribution that a fixed fragment, indexed by every axis of the nest, gives."""
-        nest, scope = node.nest, self.out.scopes[node]
+        nest, scope = node.nest, self.out.threads_of[node]
         if nest.layout is not None:
             return self._user_loop(node)
         if node in self.problem.private:
@@ -214,7 +214,7 @@ class _Solver:
 
     def _user_loop(self, node: Parallel) -> LoopLayout:
         """The distribution that the user fixed, whose axes of length one need not be those of the loop."""
-        nest, count = node.nest, self.out.scopes[node].count
+        nest, count = node.nest, self.out.threads_of[node].count
         layout, extents = from_text(nest.layout), tuple(axis.extent for axis in nest.axes)
         modes = iter([modes for size, modes in zip(layout.shape, layout.modes) if size > 1])
         if [size for size in layout.shape if size > 1] != [size for size in extents if size > 1] or layout.threads > count:
@@ -231,7 +231,7 @@ class _Solver:
             shape = [as_int(extent) for extent in buffer.shape]
             layout = None if access.inner else fragment_from_loop(shape, access, loop)
             if layout is not None and not _is_too_much(layout, buffer):
-                self._fix(buffer, layout.spread(self.out.scopes[node].count), node)
+                self._fix(buffer, layout.spread(self.out.threads_of[node].count), node)
 
     def _take_offer(self, node: Operator) -> bool:
         """Fixes the fragment that an operator gives a layout, where it has none."""
@@ -246,13 +246,13 @@ class _Solver:
         for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
                 shape = [as_int(extent) for extent in access.buffer.shape]
-                layout = replicated(shape, self.out.scopes[node].count)
+                layout = replicated(shape, self.out.threads_of[node].count)
                 if layout.registers * canonical(str(access.buffer.dtype)).bits <= WHOLE_BITS:
                     self._fix(access.buffer, layout, node)
 
     def _spread_accesses(self, node: Any) -> list[Any]:
         """What a statement outside of nests touches of fragments that are not (yet) whole in every thread."""
-        layouts, threads = self.out.fragments, self.out.scopes[node].count
+        layouts, threads = self.out.fragments, self.out.threads_of[node].count
         return [
             access
             for access in self.problem.single_accesses.get(node, ())
@@ -269,13 +269,13 @@ class _Solver:
             layout = self.out.fragments.get(access.buffer)
             if layout is None or access.inner or not self.problem.is_fragment(access.buffer):
                 continue
-            loop = loop_from_fragment(node.nest, access, layout, self.out.scopes[node].count)
+            loop = loop_from_fragment(node.nest, access, layout, self.out.threads_of[node].count)
             if loop is not None and (best is None or loop.threads > best.threads):
                 best = loop
         return best
 
     def _free(self, node: Parallel) -> LoopLayout:
-        nest, threads = node.nest, self.out.scopes[node].count
+        nest, threads = node.nest, self.out.threads_of[node].count
         if nest.layout is not None:
             return self._user_loop(node)
         if node in self.problem.private or self._starts_reducer(nest):
@@ -283,7 +283,7 @@ class _Solver:
         place = contiguous_axis(nest)
         extents = [axis.extent for axis in nest.axes]
         width = vector_width(nest, place, extents[place], self.out.memory, self.facts, self.tree.root_of)
-        width = width if self._prefers_wide(nest) else shrink_to_threads(width, extents, threads, least_width(nest))
+        width = width if self._prefers_wide(node) else shrink_to_threads(width, extents, threads, least_width(nest))
         order = [place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place)]
         return free_loop(nest.axes, threads, width, order)
 
@@ -293,9 +293,10 @@ class _Solver:
         read = {access.buffer for access in nest.accesses if access.kind == "read"}
         return bool(reducers - read)
 
-    def _prefers_wide(self, nest: Nest) -> bool:
+    def _prefers_wide(self, node: Parallel) -> bool:
         """Copies between memories keep 16-byte vectors, for cp.async, even where some threads idle."""
-        return nest.origin == "T.copy" and all(is_memory(access.buffer) for access in nest.accesses)
+        is_copy = node.op is not None and rule_of(node.op).copied(node.op) is not None
+        return is_copy and all(is_memory(access.buffer) for access in node.nest.accesses)
 
     # What is left ------------------------------------------------------------------------------------------------------
 
@@ -310,13 +311,13 @@ class _Solver:
             self.out.fragments[buffer] = replicated(shape, self._threads())
 
     def _threads(self) -> int:
-        return self.out.scopes[self.tree.root].count
+        return self.out.threads_of[self.tree.root].count
 
     # Conflicts ---------------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
         """Collects the statements that do not find elements where they need them, in program order."""
-        for node in self.out.scopes:
+        for node in self.out.threads_of:
             if isinstance(node, Parallel):
                 self._check_nest(node)
             elif isinstance(node, Operator):

@@ -43,7 +43,7 @@ def verify(tree: TileTree, layouts: Layouts) -> None:
             _verify_nest(node, layouts)
         elif isinstance(node, (Scalar, Branch)):
             for access in _fragment_accesses(accesses_of(node), layouts):
-                whole = is_whole(layouts.fragments[access.buffer], layouts.scopes[node].count)
+                whole = is_whole(layouts.fragments[access.buffer], layouts.threads_of[node].count)
                 _check(whole, access.buffer, "some threads do not hold an element that all of them use", node)
         elif isinstance(node, Operator):
             _verify_operator(node, layouts)
@@ -69,7 +69,7 @@ def _verify_nest(node: Parallel, layouts: Layouts) -> None:
 
 
 def _verify_operator(node: Operator, layouts: Layouts) -> None:
-    threads = layouts.scopes[node].count
+    threads = layouts.threads_of[node].count
     rule = rule_of(node.op)
     for proved, buffer, reason in rule.proofs(node.op, layouts.fragments, threads):
         _check(proved, buffer, reason, node)

@@ -311,7 +311,7 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     tile = emitter.array(plan.shared_region.buffer)
     if not plan.load:
         code = stores(plan, tile, emitter.index)
-        return leaf(code if generator.divergent else elected(emitter.scope, code))
+        return leaf(code if generator.divergent else elected(emitter.threads, code))
     if op.barrier is None:
         raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
@@ -319,7 +319,7 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
     if generator.single:
         return leaf(code)
     code = [ExpectBytes(barrier, plan.bytes), *code]
-    return leaf(code if generator.divergent else elected(emitter.scope, code))
+    return leaf(code if generator.divergent else elected(emitter.threads, code))
 
 
 def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: Value) -> list[Any]:
@@ -358,4 +358,4 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     code = stores(plan, emitter.array(plan.shared_region.buffer), emitter.index, reduction)
     if reduction is None and emitter.analyses.iterations.repeats(node, plan.global_region):
         code.insert(0, WaitBulk(complete=True))  # stores in flight are not ordered among each other
-    return leaf(elected(emitter.scope, [*code, WaitBulk()]))
+    return leaf(elected(emitter.threads, [*code, WaitBulk()]))

@@ -44,9 +44,9 @@ def emit_matrix_store(e: Emitter, op: Any) -> list[Code] | None:
     if not arch_of(e.target).uses(Feature.STMATRIX) or not _is_plain(op) or (op.src.dtype, op.dst.dtype) not in _PACKED:
         return None
     layout = e.layouts.fragments.get(op.src.buffer)
-    if layout is None or not _is_accumulator(layout, e.scope) or not _has_chunks(e, op.dst):
+    if layout is None or not _is_accumulator(layout, e.threads) or not _has_chunks(e, op.dst):
         return None
-    with e.names.scope():
+    with e.names.block():
         code = _stores(e, op, layout)
     return [leaf(code, {e.array(op.dst.buffer).storage} if op.dst.is_whole else ())]
 
@@ -122,7 +122,7 @@ def _digits(e: Emitter, name: str, modes: Sequence[Mode]) -> Iterator[tuple[Mode
     for mode in modes:
         value = Number(0) if mode.extent == 1 else None
         if mode.unit == THREAD:
-            value = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)
+            value = thread_digit(e.thread, mode.extent, mode.stride, e.threads.count)
         yield mode, _number(e, name, mode.extent, value)
 
 

@@ -53,7 +53,7 @@ def _print_memory(e: Any, op: PrintBuffer) -> Code:
     """One thread prints a buffer that it can read by itself."""
     region: Region = op.buffer
     extents = [as_int(extent) for extent in region.extents]
-    with e.names.scope():
+    with e.names.block():
         var = ir.Var("p", "int32")
         name = e.named(var)
         e.facts.bind_range(var, prod(extents))
@@ -76,7 +76,7 @@ def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Cod
     axes = tuple(Axis(var, extent) for var, extent in zip(variables, extents))
     nest = Nest.build(axes, ir.Evaluate(call), span, "T.print")
     access = next(access for access in nest.accesses if access.buffer == region.buffer)
-    loop = loop_from_fragment(nest, access, layout, e.scope.count)
+    loop = loop_from_fragment(nest, access, layout, e.threads.count)
     return emit_nest(e, Parallel(nest), loop)
 
 

@@ -41,40 +41,40 @@ class MmaProduct:
     """A product by ``mma.sync``.
 
     Attributes:
-        e, op, unit: the kernel's emitter, the operator, the instruction.
+        e, op, mma: the kernel's emitter, the operator, the instruction.
         lane, warp, step: variables: the thread's number in its warp, the warp's, the step along K.
         i, j, r: names of loops over tiles of A, tiles of B, and registers.
         steps: steps along K.
     """
 
     def __init__(self, emitter: Emitter, node: Operator, plan: Product):
-        self.e, self.op, self.unit = emitter, node.op, plan.unit
+        self.e, self.op, self.mma = emitter, node.op, plan.mma
         self.lane, self.warp = ir.Var("lane", "int32"), ir.Var("warp", "int32")
         self.step = ir.Var("k", "int32")
-        unit, grid, op, names = plan.unit, plan.grid, node.op, emitter.names
+        mma, grid, op, names = plan.mma, plan.grid, node.op, emitter.names
         warp_m = self.warp % grid.m if grid.m > 1 else 0
         warp_n = self.warp // grid.m % grid.n if grid.n > 1 else 0
-        tiles_m, tiles_n = as_int(op.m) // unit.m // grid.m, as_int(op.n) // unit.n // grid.n
+        tiles_m, tiles_n = as_int(op.m) // mma.m // grid.m, as_int(op.n) // mma.n // grid.n
         a_registers, b_registers = (
-            Array(names.take(name).text, str(unit.operand or region.dtype)) for name, region in (("a", op.a), ("b", op.b))
+            Array(names.take(name).text, str(mma.operand or region.dtype)) for name, region in (("a", op.a), ("b", op.b))
         )
-        self.steps = as_int(op.k) // unit.k
+        self.steps = as_int(op.k) // mma.k
         self.i, self.j, self.r = names.take("i"), names.take("j"), names.take("r")
         a_paired, b_paired = plan.pairs
-        a = Operand(unit, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
-        b = Operand(unit, False, op.b, b_registers, tiles_n, warp_n, op.transpose_b, b_paired)
+        a = Operand(mma, True, op.a, a_registers, tiles_m, warp_m, not op.transpose_a, a_paired)
+        b = Operand(mma, False, op.b, b_registers, tiles_n, warp_n, op.transpose_b, b_paired)
         self.a, self.b = OperandLoader(self, a), OperandLoader(self, b)
-        self.metadata = MetadataLoader(self, warp_m, tiles_m) if unit.sparse else None
+        self.metadata = MetadataLoader(self, warp_m, tiles_m) if mma.sparse else None
 
     def emit(self) -> list[Code]:
         """The code of the whole product."""
         e = self.e
         lane, warp, step = (e.named(var) for var in (self.lane, self.warp, self.step))
         e.facts.bind_range(self.lane, 32)
-        e.facts.bind_range(self.warp, max(1, e.scope.count // 32))
+        e.facts.bind_range(self.warp, max(1, e.threads.count // 32))
         e.facts.bind_range(self.step, self.steps)
         sources = [self.a, self.b, *([self.metadata] if self.metadata is not None else [])]
-        clear = clear_code(e, self.op, self.a.o.count * self.b.o.count * self.unit.c_elements)
+        clear = clear_code(e, self.op, self.a.o.count * self.b.o.count * self.mma.c_elements)
         body = [code for source in sources for code in source.load()] + self._multiply()
         product = [
             Define(lane, "int32", e.thread & 31),
@@ -86,9 +86,9 @@ class MmaProduct:
 
     def _multiply(self) -> list[Any]:
         i, j, columns = self.i, self.j, self.b.o.count
-        accumulator = self.e.array(self.op.c.buffer).to((i * columns + j) * self.unit.c_elements)
+        accumulator = self.e.array(self.op.c.buffer).to((i * columns + j) * self.mma.c_elements)
         metadata = None if self.metadata is None else self.metadata.register(i)
-        product = Multiply(self.unit.function, accumulator, self.a.pointer(i), self.b.pointer(j), metadata)
+        product = Multiply(self.mma.function, accumulator, self.a.pointer(i), self.b.pointer(j), metadata)
         return nested([(i, self.a.o.count), (j, columns)], [product])
 
 
@@ -142,7 +142,7 @@ class ProductRule(OperatorRule):
             return [emit_warp_group_product(e, node)]
         if node.op.wg_wait <= COMPLETE:
             return []  # only warp groups leave products in flight
-        with e.names.scope():
+        with e.names.block():
             return PRODUCTS[plan.kind](e, node, plan)
 
 

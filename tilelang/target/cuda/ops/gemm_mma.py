@@ -149,36 +149,36 @@ class WarpGrid:
     n: int
 
 
-def warp_grid(rows: int, columns: int, unit: Instruction, warps: int, policy: int) -> WarpGrid | None:
+def warp_grid(rows: int, columns: int, mma: Instruction, warps: int, policy: int) -> WarpGrid | None:
     """The warps that work on a product of ``rows`` x ``columns``; None where the tile is no multiple of the instruction.
 
     As many warps as possible take a part each; a tile too small for all is computed by several warps alike.
     """
-    if rows % unit.m or columns % unit.n:
+    if rows % mma.m or columns % mma.n:
         return None
-    tiles_m, tiles_n = rows // unit.m, columns // unit.n
+    tiles_m, tiles_n = rows // mma.m, columns // mma.n
     grids = [
         WarpGrid(m, n)
         for m in range(1, min(warps, tiles_m) + 1)
         for n in range(1, min(warps // m, tiles_n) + 1)
         if tiles_m % m == 0 and tiles_n % n == 0 and warps % (m * n) == 0
     ]
-    return max(grids, key=lambda grid: (grid.m * grid.n, *_preference(grid, rows, columns, unit, policy)))
+    return max(grids, key=lambda grid: (grid.m * grid.n, *_preference(grid, rows, columns, mma, policy)))
 
 
-def _preference(grid: WarpGrid, rows: int, columns: int, unit: Instruction, policy: int) -> tuple:
+def _preference(grid: WarpGrid, rows: int, columns: int, mma: Instruction, policy: int) -> tuple:
     if policy == GemmWarpPolicy.FullRow:
         return (grid.m,)
     if policy == GemmWarpPolicy.FullCol:
         return (grid.n,)
     # Bytes of A and B that a warp reads grow with the rows and columns of its part; pairs of n8 tiles share one ldmatrix.
     height, width = rows // grid.m, columns // grid.n
-    pairs = width % (2 * unit.n) == 0
+    pairs = width % (2 * mma.n) == 0
     return (pairs, -(height + width), grid.m)
 
 
 def accumulator_layout(
-    rows: int, columns: int, unit: Instruction, grid: WarpGrid, warps: int, pairs: tuple[bool, bool] = (False, False)
+    rows: int, columns: int, mma: Instruction, grid: WarpGrid, warps: int, pairs: tuple[bool, bool] = (False, False)
 ) -> FragmentLayout:
     """The fragment of C.
 
@@ -186,9 +186,9 @@ def accumulator_layout(
         pairs: whether neighbours along M (N) belong to one lane, see :func:`reads_pairs`: along M rows eight apart of the
             instruction, along N columns of two instructions.
     """
-    tiles_m, tiles_n = rows // unit.m // grid.m, columns // unit.n // grid.n
-    each = unit.c_elements
-    m = (on_thread(8, 4), on_register(unit.rows, 2))
+    tiles_m, tiles_n = rows // mma.m // grid.m, columns // mma.n // grid.n
+    each = mma.c_elements
+    m = (on_thread(8, 4), on_register(mma.rows, 2))
     n = (on_register(2, 1), on_thread(4, 1), on_register(tiles_n, each))
     if pairs[0]:
         m = m[::-1]
@@ -199,30 +199,30 @@ def accumulator_layout(
     return _layout((rows, columns), (m, n), (), grid, warps)
 
 
-def reads_pairs(bits: int, along_k: bool, unit: Instruction) -> bool:
+def reads_pairs(bits: int, along_k: bool, mma: Instruction) -> bool:
     """Whether a shared operand is best read two neighbours along M or N at a time, which then are one lane's.
 
     So it is where M or N is contiguous and ``ldmatrix`` cannot transpose the elements: a transposing ``ldmatrix`` of pairs of
     bytes, or a load of two 32-bit elements, replaces two to eight loads of single ones.
     """
-    return not along_k and bits in (8, 32) and unit.operand is None and not unit.sparse
+    return not along_k and bits in (8, 32) and mma.operand is None and not mma.sparse
 
 
-def a_layout(rows: int, depth: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
+def a_layout(rows: int, depth: int, mma: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
     """The fragment of A as (M, K), ``depth`` columns of which are stored."""
-    tiles_m, tiles_k = rows // unit.m // grid.m, depth // unit.a_depth
-    each, pack = unit.a_elements, unit.pack
-    m = (on_thread(8, 4), on_register(unit.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, WARP))
-    k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.a_halves, pack * unit.rows), on_register(tiles_k, each))
+    tiles_m, tiles_k = rows // mma.m // grid.m, depth // mma.a_depth
+    each, pack = mma.a_elements, mma.pack
+    m = (on_thread(8, 4), on_register(mma.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, WARP))
+    k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.a_halves, pack * mma.rows), on_register(tiles_k, each))
     return _layout((rows, depth), (m, k), (on_thread(grid.n, WARP * grid.m),), grid, warps)
 
 
-def b_layout(depth: int, columns: int, unit: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
+def b_layout(depth: int, columns: int, mma: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
     """The fragment of B as (K, N)."""
-    tiles_n, tiles_k = columns // unit.n // grid.n, depth // unit.k
-    each, pack = unit.b_elements, unit.pack
+    tiles_n, tiles_k = columns // mma.n // grid.n, depth // mma.k
+    each, pack = mma.b_elements, mma.pack
     n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(grid.n, WARP * grid.m))
-    k = (on_register(pack, 1), on_thread(4, 1), on_register(unit.halves, pack), on_register(tiles_k, each))
+    k = (on_register(pack, 1), on_thread(4, 1), on_register(mma.halves, pack), on_register(tiles_k, each))
     return _layout((depth, columns), (k, n), (on_thread(grid.m, WARP),), grid, warps)
 
 

@@ -24,7 +24,7 @@ class Operand:
     """One operand of a product as the loader sees it.
 
     Attributes:
-        unit: the instruction.
+        mma: the instruction.
         is_a: A or B.
         region: where it is.
         registers: the array that it is loaded to.
@@ -34,7 +34,7 @@ class Operand:
         paired: whether neighbours along M or N belong to one lane: rows eight apart of A's tile, or two tiles of B.
     """
 
-    unit: Instruction
+    mma: Instruction
     is_a: bool
     region: Any
     registers: Array
@@ -46,22 +46,22 @@ class Operand:
     @property
     def rows(self) -> int:
         """The extent of a tile along M or N."""
-        return self.unit.m if self.is_a else self.unit.n
+        return self.mma.m if self.is_a else self.mma.n
 
     @property
     def halves(self) -> int:
         """Registers of one row along K."""
-        return self.unit.a_halves if self.is_a else self.unit.halves
+        return self.mma.a_halves if self.is_a else self.mma.halves
 
     @property
     def depth(self) -> int:
         """Elements along K that one step takes."""
-        return self.unit.a_depth if self.is_a else self.unit.k
+        return self.mma.a_depth if self.is_a else self.mma.k
 
     @property
     def each(self) -> int:
         """Elements in one lane of a tile."""
-        return self.unit.a_elements if self.is_a else self.unit.b_elements
+        return self.mma.a_elements if self.is_a else self.mma.b_elements
 
 
 def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -> list[Any]:
@@ -79,13 +79,13 @@ class OperandLoader:
     """
 
     def __init__(self, product: Any, operand: Operand):
-        self.p, self.o, self.e, self.unit = product, operand, product.e, product.unit
+        self.p, self.o, self.e, self.mma = product, operand, product.e, product.mma
         self.loader = self._matrix_loader()
 
     @property
     def in_registers(self) -> bool:
         """Whether the program holds it in a fragment as the instruction takes it."""
-        return self.o.region.scope == "local.fragment" and self.unit.operand is None and not self.is_rounded
+        return self.o.region.scope == "local.fragment" and self.mma.operand is None and not self.is_rounded
 
     @property
     def is_rounded(self) -> bool:
@@ -135,7 +135,7 @@ class OperandLoader:
         region = self.o.region
         layout = self.e.layouts.memory.get(region.buffer)
         bits = canonical(region.dtype).bits
-        if not region.scope.startswith("shared") or self.unit.operand is not None or bits > 32:
+        if not region.scope.startswith("shared") or self.mma.operand is not None or bits > 32:
             return None
         bytewise = bits == 8 and self.o.paired
         if not isinstance(layout, TileLayout) or not (bits == 16 or self.o.along_k or bytewise):
@@ -175,26 +175,26 @@ class OperandLoader:
 
     def _element_loads(self) -> list[Any]:
         """One load an element, for types and orders that ldmatrix does not have."""
-        e, unit, p, o = self.e, self.unit, self.p, self.o
+        e, mma, p, o = self.e, self.mma, self.p, self.o
         tile, part = ir.Var("i", "int32"), ir.Var("r", "int32")
         e.names.values.update({tile: p.i, part: p.r})
         e.facts.bind_range(tile, o.count)
         e.facts.bind_range(part, o.each)
-        rows = unit.rows if o.is_a else 1
+        rows = mma.rows if o.is_a else 1
         row = o.warp * (o.count * o.rows)
         if o.paired:
-            row = row + (tile * 16 + part // unit.pack % 2 if o.is_a else tile // 2 * 16 + tile % 2) + p.lane // 4 * 2
+            row = row + (tile * 16 + part // mma.pack % 2 if o.is_a else tile // 2 * 16 + tile % 2) + p.lane // 4 * 2
         else:
-            row = row + tile * o.rows + p.lane // 4 + (part // unit.pack % rows * 8 if rows > 1 else 0)
-        column = p.step * o.depth + part // (unit.pack * rows) * (4 * unit.pack) + p.lane % 4 * unit.pack
-        if unit.pack > 1:
-            column = column + part % unit.pack
+            row = row + tile * o.rows + p.lane // 4 + (part // mma.pack % rows * 8 if rows > 1 else 0)
+        column = p.step * o.depth + part // (mma.pack * rows) * (4 * mma.pack) + p.lane % 4 * mma.pack
+        if mma.pack > 1:
+            column = column + part % mma.pack
         region = o.region
         if region.scope == "local.fragment":
             element = e.array(region.buffer).at(self._number(p.i) * o.each + p.r)
         else:
             element = e.places.place(region.buffer, matrix_index(region, row, column, not o.along_k))
-        load = Assign(o.registers.at(p.i * o.each + p.r), converted(element, region.dtype, unit.operand or region.dtype))
+        load = Assign(o.registers.at(p.i * o.each + p.r), converted(element, region.dtype, mma.operand or region.dtype))
         return nested([(p.i, o.count), (p.r, o.each)], [load])
 
 

@@ -41,7 +41,7 @@ class Product:
 
     Attributes:
         kind: ``"wgmma"``, ``"mma"``, or ``"scalar"`` where no tensor-core instruction fits the shape or types.
-        unit, grid: of the tensor cores.
+        mma, grid: of the tensor cores.
         a, b, c: layouts of the fragments that hold A as (M, K), B as (K, N) and C while they are multiplied.
         fragments: (buffer, layout) that the product demands of the program's own fragments.
         wgmma: how warp groups compute it, where they do.
@@ -50,7 +50,7 @@ class Product:
     """
 
     kind: str
-    unit: Instruction | None
+    mma: Instruction | None
     grid: WarpGrid | None
     a: FragmentLayout | None
     b: FragmentLayout | None
@@ -63,7 +63,7 @@ class Product:
 
 def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Product:
     """The way to compute a product with the threads of its scope, where the user fixed the layouts ``memory`` of shared tiles."""
-    scope, op = problem.scopes[node], node.op
+    scope, op = problem.threads_of[node], node.op
     in_groups = problem.wgmma and scope.first % WARP_GROUP == 0 and _allows_panels(op, memory, problem)
     return _product(op, scope.count, problem.target, in_groups, _may_pair(op, problem))
 
@@ -106,33 +106,33 @@ def _product(op: Any, threads: int, target: Any, wgmma: bool, pairs: bool) -> Pr
         if plan is not None:
             return _warp_group_product(op, plan)
     m, n, k = (as_int(size) for size in (op.m, op.n, op.k))
-    unit = _unit(op, threads, target)
-    obstacle = _obstacle(op, unit, threads, target)
+    mma = _instruction(op, threads, target)
+    obstacle = _obstacle(op, mma, threads, target)
     if obstacle:
         return _scalar_product(op, m, n, threads, obstacle)
     warps = threads // WARP
-    grid = warp_grid(m, n, unit, warps, op.policy)
-    a, b = a_layout(m, k // unit.k * unit.a_depth, unit, grid, warps), b_layout(k, n, unit, grid, warps)
-    paired = _pairs(op, unit, grid) if pairs else (False, False)
-    c = accumulator_layout(m, n, unit, grid, warps, paired)
+    grid = warp_grid(m, n, mma, warps, op.policy)
+    a, b = a_layout(m, k // mma.k * mma.a_depth, mma, grid, warps), b_layout(k, n, mma, grid, warps)
+    paired = _pairs(op, mma, grid) if pairs else (False, False)
+    c = accumulator_layout(m, n, mma, grid, warps, paired)
     fragments = [(op.c.buffer, c)]
     if op.a.scope == "local.fragment":
         fragments.append((op.a.buffer, transposed(a) if op.transpose_a else a))
     if op.b.scope == "local.fragment":
         fragments.append((op.b.buffer, transposed(b) if op.transpose_b else b))
-    return Product("mma", unit, grid, a, b, c, tuple(fragments), pairs=paired)
+    return Product("mma", mma, grid, a, b, c, tuple(fragments), pairs=paired)
 
 
-def _pairs(op: Any, unit: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
+def _pairs(op: Any, mma: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
     """Which operands are read in pairs."""
     found = [
-        region.scope.startswith("shared") and reads_pairs(canonical(region.dtype).bits, along_k, unit)
+        region.scope.startswith("shared") and reads_pairs(canonical(region.dtype).bits, along_k, mma)
         for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b))
     ]
-    return found[0], found[1] and as_int(op.n) // unit.n // grid.n % 2 == 0
+    return found[0], found[1] and as_int(op.n) // mma.n // grid.n % 2 == 0
 
 
-def _unit(op: Any, threads: int, target: Any) -> Instruction | None:
+def _instruction(op: Any, threads: int, target: Any) -> Instruction | None:
     if threads % WARP:
         return None
     choose = sparse_instruction if isinstance(op, GemmSparse) else instruction
@@ -141,10 +141,10 @@ def _unit(op: Any, threads: int, target: Any) -> Instruction | None:
 
 def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
     """Whether the tensor cores read a sparse operand as it is; otherwise it has to be expanded."""
-    unit = _unit(op, threads, target)
-    if unit is None or not _tiles_fit(op) or op.e.scope == "local.fragment":
+    mma = _instruction(op, threads, target)
+    if mma is None or not _tiles_fit(op) or op.e.scope == "local.fragment":
         return False
-    return not (as_int(op.m) % unit.m or as_int(op.n) % unit.n or as_int(op.k) % unit.k)
+    return not (as_int(op.m) % mma.m or as_int(op.n) % mma.n or as_int(op.k) % mma.k)
 
 
 def _warp_group_product(op: Any, plan: WgmmaPlan) -> Product:
@@ -162,13 +162,13 @@ def _tiles_fit(op: Any) -> bool:
     return canonical(op.a.dtype).bits >= 8 or not op.transpose_a and op.transpose_b
 
 
-def _obstacle(op: Any, unit: Instruction | None, threads: int, target: Any) -> str:
+def _obstacle(op: Any, mma: Instruction | None, threads: int, target: Any) -> str:
     """Why the tensor cores cannot compute a product; empty where they can."""
     if threads % WARP:
         return f"{threads} threads are no whole warps"
-    if unit is None:
+    if mma is None:
         return f"the tensor cores of {target.arch} do not multiply {op.a.dtype} by {op.b.dtype} into {op.c.dtype}"
-    for name, size, step in (("M", op.m, unit.m), ("N", op.n, unit.n), ("K", op.k, unit.k)):
+    for name, size, step in (("M", op.m, mma.m), ("N", op.n, mma.n), ("K", op.k, mma.k)):
         if as_int(size) % step:
             return f"{name} = {size} is no multiple of {step}"
     return "" if _tiles_fit(op) else "an operand is a part of a fragment, or has elements of 4 bits that do not lie along K"

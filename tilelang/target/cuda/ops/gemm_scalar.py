@@ -65,13 +65,13 @@ class _Share:
         self.loops: list[tuple[Name, int]] = []
         self.names: list[Name] = []
         self.definitions: list[Define] = []
-        self.guards = [e.thread.is_("<", layout.threads)] if layout.threads < e.scope.count else []
+        self.guards = [e.thread.is_("<", layout.threads)] if layout.threads < e.threads.count else []
         registers: list[Value] = []
         for axis, (modes, extent) in enumerate(zip(layout.modes, layout.shape)):
             parts, weight = [], 1
             for mode in modes:
                 if mode.unit == THREAD:
-                    digit = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count)
+                    digit = thread_digit(e.thread, mode.extent, mode.stride, e.threads.count)
                 else:
                     digit = e.names.take("c")
                     self.loops.append((digit, mode.extent))

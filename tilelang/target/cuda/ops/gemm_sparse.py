@@ -52,7 +52,7 @@ class MetadataLoader:
         e.names.values[tile] = p.i
         e.facts.bind_range(tile, self.count)
         row = self.warp * (self.count * 16) + tile * 16 + p.lane // 4
-        if p.unit.pack == 4:
+        if p.mma.pack == 4:
             word = self._piece(row + p.lane % 2 * 8, p.step * 2 + p.lane // 2 % 2, 32)
         else:
             part = p.step * 2 + p.lane % 2

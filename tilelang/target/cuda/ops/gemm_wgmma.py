@@ -392,7 +392,7 @@ def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
     product = multiply(
         plan, left, _operand(emitter, op.b, op), emitter.array(op.c.buffer), lower=emitter.index,
         clear=_clear(emitter, op.clear_accum), wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm",
-        first_group=emitter.scope.first // WARP_GROUP,
+        first_group=emitter.threads.first // WARP_GROUP,
     )  # fmt: skip
     return leaf([product])
 

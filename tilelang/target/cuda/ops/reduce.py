@@ -133,9 +133,9 @@ def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: Fragm
     threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
     results = _result_strides(source, target, op.dim, kept_axes)
     padded = any(source.padded(axis) != extent for axis, extent in enumerate(source.shape))
-    if padded or source.threads < emitter.scope.count:
+    if padded or source.threads < emitter.threads.count:
         emitter.output.padded.add(emitter.root(op.src.buffer))
-    with emitter.names.scope():
+    with emitter.names.block():
         return _Reducer(emitter, reduction, op).emit(outer, results, inner, threads, source)
 
 
@@ -189,7 +189,7 @@ class _Reducer:
     def _may_continue(self, source: FragmentLayout) -> bool:
         """Whether each thread may begin with the old result, which then counts several times."""
         idempotent = not self.r.combine_kind.absolute and self.r.combine_kind.infix in ("max", "min", "&", "|")
-        return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= self.e.scope.count
+        return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= self.e.threads.count
 
     def _registers(self, inner: list[Mode], source: FragmentLayout) -> list[Any]:
         e, names = self.e, [self.e.names.take("r") for _ in inner]
@@ -208,7 +208,7 @@ class _Reducer:
         registers = dict(zip(inner, names))
         for mode in source.modes[dim]:
             in_thread = mode.unit == THREAD
-            digit = thread_digit(e.thread, mode.extent, mode.stride, e.scope.count) if in_thread else registers[mode]
+            digit = thread_digit(e.thread, mode.extent, mode.stride, e.threads.count) if in_thread else registers[mode]
             parts.append(digit * weight)
             weight *= mode.extent
         return total(parts).is_("<", source.shape[dim])
@@ -221,7 +221,7 @@ class _Reducer:
 
     def _across(self, lanes: list[Mode], across: list[Mode], partial: list[Any]) -> list[Code]:
         """The parts of several warps, combined through shared memory; neighbours that hold the same part have one slot."""
-        e, same, threads = self.e, _neighbours(lanes, across), self.e.scope.count
+        e, same, threads = self.e, _neighbours(lanes, across), self.e.threads.count
         slots = -(-threads // same)
         scratch = self._scratch(slots)
         strides, step = [], slots
@@ -241,7 +241,7 @@ class _Reducer:
         e, first = self.e, self.e.names.take("first")
         base = e.thread
         for mode in across:
-            base = base - thread_digit(e.thread, mode.extent, mode.stride, e.scope.count) * mode.stride
+            base = base - thread_digit(e.thread, mode.extent, mode.stride, e.threads.count) * mode.stride
         parts = [(e.names.take("p"), mode) for mode in across]
         offset = _sum([name for name, _ in parts], [mode.stride // same for _, mode in parts])
         part = scratch.at(row + first + offset)
@@ -277,7 +277,7 @@ def emit_finalize(emitter: Emitter, op: Any, layout: FragmentLayout) -> list[Cod
     whole = [mode for modes in layout.modes for mode in modes]
     view = _Finalized(op.buffer, op.op)
     reducer = _Reducer(emitter, Reduction(op.op, op.buffer.dtype), view)
-    threads = [on_thread(emitter.scope.count, 1)] if emitter.scope.count > 1 else []
+    threads = [on_thread(emitter.threads.count, 1)] if emitter.threads.count > 1 else []
     return reducer.emit(whole, [mode.stride for mode in whole], [], threads, layout)
 
 

@@ -16,7 +16,7 @@ from tilelang.target.cuda.ir.values import Call, Convert, Name, Number, Select, 
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce import Reduction
 from tilelang.target.cuda.tile.tree import SHARED
-from tilelang.tileop.reduce import Scan
+from tilelang.tileop.scan import Scan
 
 
 @implements(Scan)
@@ -41,8 +41,8 @@ class ScanRule(OperatorRule):
         extents = [as_int(extent) for extent in op.src.extents]
         length = extents[op.dim]
         lines = prod(extent for axis, extent in enumerate(extents) if axis != op.dim)
-        with e.names.scope():
-            work = _by_warps if e.scope.count >= WARP else _by_threads
+        with e.names.block():
+            work = _by_warps if e.threads.count >= WARP else _by_threads
             return [leaf([work(e, op, extents, lines, length)])]
 
 
@@ -52,7 +52,7 @@ def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> L
     kind, functor, wide = reduction.wide, reduction.functor, Type(reduction.wide)
     line, at, step, carry, value = (e.names.take(name) for name in ("line", "at", "step", "carry", "value"))
     source, target = _places(e, op, extents, line, lines, at, length)
-    warps, chunks = e.scope.count // WARP, -(-length // WARP)
+    warps, chunks = e.threads.count // WARP, -(-length // WARP)
     chunk = Number(chunks - 1) - step if op.reverse else step
     here, zero = at.is_("<", length), Convert(kind, Number(0))
     rest = Number(length) - chunk * WARP
@@ -83,7 +83,7 @@ def _by_threads(e: Any, op: Any, extents: list[int], lines: int, length: int) ->
         Assign(target, converted(carry, kind, op.dst.dtype)),
     ]
     body = [Define(carry, kind, Convert(kind, Number(0)), constant=False), counted(step, length, line_body, unroll=None)]
-    return _lines(line, e.thread, lines, e.scope.count, body)
+    return _lines(line, e.thread, lines, e.threads.count, body)
 
 
 def _lines(line: Name, first: Value, lines: int, step: int, body: list[Any]) -> LoopCode:

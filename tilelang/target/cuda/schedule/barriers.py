@@ -42,8 +42,8 @@ from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instr
 from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns, join_parts
 
-_LATE = (Unit.TENSOR_CORE, Unit.BULK)
-"""Units that see what threads wrote after a proxy fence only."""
+_ASYNC_PROXY = (Unit.TENSOR_CORE, Unit.BULK)
+"""Units that access shared memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
 
 
 @dataclass
@@ -144,7 +144,7 @@ class _Inserter:
     def __init__(self, root: Block, overlap: Any, is_ordered: Any, barrier: Any, name: Any):
         self.overlap = overlap
         self.is_ordered = is_ordered
-        self.asynchronous = {owner(a.storage) for leaf in leaves(root) for a in leaf.accesses if a.unit in _LATE}
+        self.asynchronous = {owner(a.storage) for leaf in leaves(root) for a in leaf.accesses if a.unit in _ASYNC_PROXY}
         self.divergence = Divergence(self.conflict, barrier, name)
         self.jumps: list[dict[str, list[_Pending]]] = []
 
@@ -209,15 +209,15 @@ class _Inserter:
         added: list[Code] = []
         if (code.hands_over and pending.implicit) or meets_copies(accesses, pending.copies, self.overlap):
             added += self.complete(pending)
-        late = [access for access in accesses if access.unit in _LATE]
-        unfenced = self.any_overlap([access.storage for access in late], pending.unfenced)
-        if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(late)):
+        by_proxy = [access for access in accesses if access.unit in _ASYNC_PROXY]
+        unfenced = self.any_overlap([access.storage for access in by_proxy], pending.unfenced)
+        if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(by_proxy)):
             added.append(Barrier())
             self.barrier(added[-1], pending)
         elif unfenced:
             added.append(Leaf([FenceAsync()]))
             pending.unfenced.clear()
-        async_reads = [access.storage for access in late if access.kind == READ]
+        async_reads = [access.storage for access in by_proxy if access.kind == READ]
         if not async_reads:
             pending.fenced = code.body == [FenceAsync()]
         elif not pending.fenced and self.any_overlap(map(owner, async_reads), pending.of_others):

@@ -20,9 +20,10 @@ from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.cuda.analysis.availability import is_available
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, Nest
+from tilelang.target.cuda.tile.nest import Access, accesses_in, handed_on
 from tilelang.target.cuda.tile.tree import SHARED, Loop, Operator, Parallel, Scalar, TileTree, accesses_of, region_accesses, walk
 from tilelang.transform.substitute import substitute
 
@@ -82,7 +83,7 @@ class Body:
         body = Body(loop, tree, [], [], [], written)
         for stmt, nodes in loop.parts:
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
-            if defines is not None and _available(stmt.value, inner, usable, written):
+            if defines is not None and is_available(stmt.value, lambda buffer: buffer not in written, inner - usable):
                 usable.add(defines)
                 body.replays.append(nodes[0])
                 body.with_replays.append(Statement(stmt, tuple(nodes), ()))
@@ -98,7 +99,7 @@ class Body:
     def is_usable(self, expr: Any) -> bool:
         """Whether a value is known before the statements of its iteration have run."""
         inner = {node.stmt.var for node in walk(self.loop.body) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)}
-        return isinstance(expr, int) or _available(expr, inner, {node.stmt.var for node in self.replays}, self.written)
+        return is_available(expr, lambda buffer: buffer not in self.written, inner - {node.stmt.var for node in self.replays})
 
     def is_outside(self, buffer: Any) -> bool:
         """Whether statements outside of the loop touch a buffer."""
@@ -155,19 +156,11 @@ def _elements(node: Any) -> Sequence[Access]:
     """The accesses in a node's own expressions, those of an operator's regions included."""
     found = accesses_of(node)
     if isinstance(node, Scalar):
-        return (*found, *_handed_on(node.stmt, {access.buffer for access in found}))
+        return (*found, *(Access(buffer, (), ADDRESS, defined=True) for buffer in handed_on(node.stmt)))
     if isinstance(node, Operator):
         lows = [low for region, _ in node.op.regions() for low in region.mins if not isinstance(low, int)]
-        return [access for low in lows for access in Nest.build((), ir.Evaluate(low), None, "statement").accesses]
+        return [access for low in lows for access in accesses_in(ir.Evaluate(low))]
     return found
-
-
-def _handed_on(stmt: Any, known: set[Any]) -> Iterator[Access]:
-    """Buffers that a call names as a whole: it may do anything with them."""
-    for expr in statement_exprs(stmt):
-        for part in walk_expr(expr):
-            if isinstance(part, ir.Var) and ir.is_buffer_var(part) and part not in known:
-                yield Access(part, (), ADDRESS, defined=True)
 
 
 def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
@@ -182,38 +175,14 @@ def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
     yield from (Access(var, (), READ) for var in used)
 
 
-def _written(loop: Loop) -> dict[Any, int]:
+def _written(loop: Loop) -> Counter[Any]:
     """How many statements of the body write each buffer."""
-    counts: dict[Any, int] = {}
-    for node in walk(loop.body):
-        for buffer in _writes(node):
-            counts[buffer] = counts.get(buffer, 0) + 1
-    return counts
+    return Counter(buffer for node in walk(loop.body) for buffer in _writes(node))
 
 
-def _writes(node: Any) -> list[Any]:
-    if isinstance(node, Parallel):
-        return list({access.buffer for access in node.nest.accesses if access.writes})
-    if isinstance(node, Operator):
-        return [access.buffer for access in region_accesses(node) if access.writes]
-    if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
-        return [node.stmt.buffer]
-    if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate):
-        return [e.source for e in walk_expr(node.stmt.value) if isinstance(e, ir.TensorLoad)]
-    if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
-        return [access.buffer for access in accesses_of(node) if access.writes]
-    return []
-
-
-def _available(expr: Any, inner: set[Any], usable: set[Any], written: dict[Any, int]) -> bool:
-    for node in walk_expr(expr):
-        if isinstance(node, ir.TensorLoad) and node.source in written:
-            return False
-        if isinstance(node, ir.Var) and node in inner and node not in usable:
-            return False
-        if isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name.startswith("tl."):
-            return False
-    return True
+def _writes(node: Any) -> set[Any]:
+    own = region_accesses(node) if isinstance(node, Operator) else _elements(node)
+    return {access.buffer for access in own if access.writes}
 
 
 # Running ahead -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.ring import Ring, Usage, buffers_of, operator_of
+from tilelang.target.cuda.specialize.ring import Ring, buffers_of, operator_of
+from tilelang.target.cuda.tile.nest import writes_in
 from tilelang.target.cuda.tile.tree import FRAGMENT
 
 _OTHER_REGISTERS = 48
@@ -147,7 +148,7 @@ def _registers(buffers: Iterable[Any], threads: int) -> int:
 
 
 def _written(stmts: Iterable[Any]) -> set[Any]:
-    return {buffer for stmt in stmts for buffer in Usage(stmt).written}
+    return {buffer for stmt in stmts for buffer in writes_in(stmt)}
 
 
 def _touched(stmts: Iterable[Any]) -> set[Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.region import Region
-from tilelang.ir.visit import any_statement, statement_exprs, variables, walk
+from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, statements
+from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage
 from tilelang.target.cuda.specialize.ring_code import (
     Counter,
     Slots,
@@ -52,27 +52,27 @@ class ProducerPart:
         if stmt in self.rings:
             return self.ring(self.rings[stmt])
         if isinstance(stmt, ir.Bind):
-            return stmt if self.usage.is_uniform([stmt.value]) else None
+            return stmt if self.usage.is_known([stmt.value]) else None
         if isinstance(stmt, (ir.Break, ir.Continue)):
             return stmt
         if isinstance(stmt, (ir.For, ir.While)) and not any_statement(stmt.body, self.rings.__contains__):
             return None
         if isinstance(stmt, ir.For):
-            body = self.block(statements(stmt.body))
+            body = self.block(flattened(stmt.body))
             return self.checked(loop_over(stmt, stmt.loop_var, body), stmt.min, stmt.extent) if body else None
         if isinstance(stmt, ir.IfThenElse):
-            then = self.block(statements(stmt.then_case))
-            otherwise = [] if stmt.else_case is None else self.block(statements(stmt.else_case))
+            then = self.block(flattened(stmt.then_case))
+            otherwise = [] if stmt.else_case is None else self.block(flattened(stmt.else_case))
             if not then and not otherwise:
                 return None
             rebuilt = ir.IfThenElse(stmt.condition, block(then), block(otherwise) if otherwise else None, stmt.span)
             return self.checked(rebuilt, stmt.condition)
-        if isinstance(stmt, (ir.While, ir.AttrStmt)) and self.block(statements(stmt.body)):
+        if isinstance(stmt, (ir.While, ir.AttrStmt)) and self.block(flattened(stmt.body)):
             self.possible = False
         return None
 
     def checked(self, stmt: Any, *conditions: Any) -> Any:
-        if not self.usage.is_uniform(conditions):
+        if not self.usage.is_known(conditions):
             self.possible = False
         return stmt
 
@@ -81,7 +81,7 @@ class ProducerPart:
         var = ir.Var(loop.loop_var.name, str(loop.loop_var.ty))
         begin, place = counter.bind()
         # A producer waits for a feed where the consumers first use one, so that tiles are asked for in the order of their use.
-        known = [stmt for stmt in ring.body if isinstance(stmt, ir.Bind) and self.usage.is_uniform([stmt.value])]
+        known = [stmt for stmt in ring.body if isinstance(stmt, ir.Bind) and self.usage.is_known([stmt.value])]
         body: list[Any] = [*begin, *known]
         for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
             slots = self.slots[feed]
@@ -93,7 +93,7 @@ class ProducerPart:
                 target = versioned_region(load.target, slots.versions[load.target.buffer], place.slot)
                 body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(ring.body[load.at].span))
         body += counter.step()
-        own = statements(substituted(block(_without_unused(body)), {loop.loop_var: var}))
+        own = flattened(substituted(block(_without_unused(body)), {loop.loop_var: var}))
         return self.checked(loop_over(loop, var, own), loop.min, loop.extent)
 
 

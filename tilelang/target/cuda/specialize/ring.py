@@ -7,7 +7,7 @@ only this loop reads: a producer can then run ahead of the consumers by as many 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,13 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
-from tilelang.ir.visit import any_statement, children, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
+from tilelang.target.cuda.analysis.availability import is_available
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.hints import Hints, is_default_swizzle
 from tilelang.target.cuda.tile.intrinsics import intrinsic
-from tilelang.target.cuda.tile.tree import SHARED
+from tilelang.target.cuda.tile.nest import writes_in
+from tilelang.target.cuda.tile.tree import SHARED, USER_WARP_GROUPS
 from tilelang.tileop import decode, is_tile_op
 
 _VARIABLE = "local.var"
@@ -97,13 +99,6 @@ def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring
     return found
 
 
-def statements(stmt: Any) -> list[Any]:
-    """The statements of a block, nested sequences flattened."""
-    if isinstance(stmt, ir.SeqStmt):
-        return [inner for child in stmt.seq for inner in statements(child)]
-    return [stmt]
-
-
 def buffers_of(stmt: Any) -> set[Any]:
     """Every buffer that ``stmt``, or a statement inside it, names."""
     found = set()
@@ -117,7 +112,7 @@ class Usage:
     """Facts about a whole kernel.
 
     Attributes:
-        written: buffer -> how many statements write it.
+        written: buffer -> how often statements write it.
         aliased: buffers that have another name.
         hints: what the program remarks.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
@@ -126,18 +121,20 @@ class Usage:
 
     def __init__(self, body: Any):
         self.body = body
-        self.written: dict[Any, int] = {}
-        self.aliased: set[Any] = set()
+        every = list(walk(body))
+        self.written = writes_in(body)
+        views = [stmt for stmt in every if isinstance(stmt, ir.DeclBuffer)]
+        self.aliased = {part for view in views for part in (view.buffer, *variables(view.data))}
         self.hints = Hints()
-        self.is_manual = False
-        for node in walk(body):
-            self._read(node)
-        self.setup = self._setup(statements(body))
+        for stmt in every:
+            note_hint(stmt, self.hints)
+        self.is_manual = any(map(_orders_itself, every))
+        self.setup = self._setup(flattened(body))
         self.settled = self._settled()
         self.unknown: set[Any] = set()
-        for node in walk(body):
-            if isinstance(node, ir.Bind) and not self.is_uniform([node.value]):
-                self.unknown.add(node.var)
+        for stmt in every:
+            if isinstance(stmt, ir.Bind) and not self.is_known([stmt.value]):
+                self.unknown.add(stmt.var)
 
     def _setup(self, top: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
@@ -156,7 +153,8 @@ class Usage:
             inside = isinstance(stmt, (ir.Bind, ir.SeqStmt, ir.IfThenElse)) or (
                 isinstance(stmt, ir.For) and stmt.kind == ir.ForKind.SERIAL
             )
-        return inside and self._is_known(statement_exprs(stmt), _is_variable) and all(map(self._is_scalar, children(stmt)))
+        known = (is_available(expr, lambda b: _is_variable(b) or self._is_constant(b), ()) for expr in statement_exprs(stmt))
+        return inside and all(known) and all(map(self._is_scalar, children(stmt)))
 
     def _settled(self) -> set[Any]:
         """Variables that keep the value which the setup gives them."""
@@ -167,60 +165,23 @@ class Usage:
                     count[node.buffer] = count.get(node.buffer, 0) + 1
         return {buffer for buffer, times in count.items() if self.written[buffer] == times}
 
-    def is_uniform(self, exprs: Iterable[Any]) -> bool:
+    def is_known(self, exprs: Iterable[Any]) -> bool:
         """Whether a producer can compute expressions: nothing comes from shared memory, registers or written tensors."""
-        exprs = [expr for expr in exprs if not isinstance(expr, int)]
-        if any(part in self.unknown for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Var)):
-            return False
-        return self._is_known(exprs, self.settled.__contains__)
+        return all(is_available(expr, lambda b: b in self.settled or self._is_constant(b), self.unknown) for expr in exprs)
 
-    def _is_known(self, exprs: Iterable[Any], allowed: Callable[[Any], bool]) -> bool:
-        for expr in exprs:
-            for part in walk_expr(expr):
-                if isinstance(part, ir.TensorLoad) and not allowed(part.source):
-                    if part.source.scope() not in ("", "global") or self.written.get(part.source):
-                        return False
-                if isinstance(part, ir.Call) and isinstance(part.op, ir.Op) and part.op.name.startswith("tl."):
-                    return False
+    def _is_constant(self, buffer: Any) -> bool:
+        """Whether a buffer is a tensor that nothing in the kernel writes."""
+        return buffer.scope() in ("", "global") and not self.written.get(buffer)
+
+
+def _orders_itself(stmt: Any) -> bool:
+    """Whether a program orders shared memory, or splits the block, by itself by a statement."""
+    if isinstance(stmt, ir.AllocBuffer):
+        return "barrier" in stmt.buffer.scope()
+    if isinstance(stmt, ir.AttrStmt) and stmt.attr_key == USER_WARP_GROUPS:
         return True
-
-    def _read(self, node: Any) -> None:
-        if isinstance(node, ir.BufferStore):
-            self._write(node.buffer)
-        elif isinstance(node, ir.DeclBuffer):
-            self.aliased.update(part for part in walk_expr(node.data) if isinstance(part, ir.Var))
-            self.aliased.add(node.buffer)
-        elif isinstance(node, ir.AttrStmt) and node.attr_key == "tl.warp_group":
-            self.is_manual = True
-        elif isinstance(node, ir.AllocBuffer) and "barrier" in node.buffer.scope():
-            self.is_manual = True
-        for expr in statement_exprs(node):
-            for part in walk_expr(expr):
-                if isinstance(part, ir.Call):
-                    self._call(part)
-
-    def _call(self, call: Any) -> None:
-        if is_tile_op(call):
-            op = decode(call)
-            for region, access in op.regions():
-                if "w" in access:
-                    self._write(region.buffer)
-            rule_of(op).hint(op, None, self.hints)
-            return
-        name = call.op.name if isinstance(call.op, ir.Op) else ""
-        if name.startswith("tl.atomic_") or name in _POINTER_CALLS or "extern" in name:
-            for part in walk_expr(call):
-                if isinstance(part, ir.Var) and ir.is_buffer_var(part):
-                    self._write(part)
-        known = intrinsic(call)
-        if known is not None and known.manual:
-            self.is_manual = True
-
-    def _write(self, buffer: Any) -> None:
-        self.written[buffer] = self.written.get(buffer, 0) + 1
-
-
-_POINTER_CALLS = ("tirx.address_of", "tirx.tvm_access_ptr", "tirx.buffer_data")
+    calls = filter(None, (intrinsic(part) for expr in statement_exprs(stmt) for part in walk_expr(expr)))
+    return any(call.manual for call in calls)
 
 
 def _search(stmt: Any, usage: Usage, facts: Facts, nested: bool, found: list[Ring]) -> None:
@@ -239,7 +200,7 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     explicit = any(key in loop.annotations for key in ("tl.pipeline_order", "tl.pipeline_stage", "tl.pipeline_group"))
     if stages < 2 or explicit or any_statement(loop.body, lambda node: isinstance(node, (ir.Break, ir.Continue))):
         return None
-    body = tuple(statements(loop.body))
+    body = tuple(flattened(loop.body))
     uses = [buffers_of(stmt) for stmt in body]
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
@@ -271,7 +232,7 @@ def _can_feed(load: Load, uses: Sequence[set[Any]], loop: Any, usage: Usage) -> 
         return False
     if any(target.buffer in used for used in uses[:at]) or not any(target.buffer in used for used in uses[at + 1 :]):
         return False
-    if not usage.is_uniform(source.mins):
+    if not usage.is_known(source.mins):
         return False
     outside = _count(usage.body, target.buffer) - _count(loop, target.buffer)
     return outside == 0
@@ -289,16 +250,20 @@ def _count(stmt: Any, buffer: Any) -> int:
 
 def _asks_for_a_swizzle(stmt: Any) -> bool:
     """Whether a statement is the hint that a tile be swizzled, in whichever way."""
-    op, hints = operator_of(stmt), Hints()
-    if op is not None:
-        rule_of(op).hint(op, None, hints)
+    hints = Hints()
+    note_hint(stmt, hints)
     return any(is_default_swizzle(buffer, layout) for buffer, layout, _ in hints.layouts)
+
+
+def note_hint(stmt: Any, hints: Hints) -> bool:
+    """Whether a statement is a hint to the compiler; if so it is noted."""
+    op = operator_of(stmt)
+    return op is not None and rule_of(op).hint(op, None, hints)
 
 
 def is_hint(stmt: Any) -> bool:
     """Whether a statement is a hint to the compiler."""
-    op = operator_of(stmt)
-    return op is not None and rule_of(op).hint(op, None, Hints())
+    return note_hint(stmt, Hints())
 
 
 def _is_variable(buffer: Any) -> bool:

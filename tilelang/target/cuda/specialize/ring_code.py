@@ -11,8 +11,8 @@ import tvm_ffi
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
 from tilelang.ir.region import Region
-from tilelang.ir.visit import walk
-from tilelang.target.cuda.specialize.ring import Ring, statements
+from tilelang.ir.visit import flattened, walk
+from tilelang.target.cuda.specialize.ring import Ring
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ def loop_over(loop: Any, var: Any, body: list[Any], keep: bool = False, extent: 
 
 def block(stmts: list[Any]) -> Any:
     """One statement of several."""
-    flat = [inner for stmt in stmts for inner in statements(stmt)]
+    flat = [inner for stmt in stmts for inner in flattened(stmt)]
     if not flat:
         return ir.Evaluate(ir.IntImm("int32", 0))
     return flat[0] if len(flat) == 1 else ir.SeqStmt(flat)

@@ -21,11 +21,11 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
-from tilelang.ir.visit import walk
+from tilelang.ir.visit import flattened, walk
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.specialize.consumer import ConsumerPart, registers_of
 from tilelang.target.cuda.specialize.producer import ProducerPart
-from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, buffers_of, find_rings, is_hint, statements
+from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, buffers_of, find_rings, is_hint
 from tilelang.target.cuda.specialize.ring_code import Slots, block
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import WARP_ROLE
@@ -75,7 +75,7 @@ class _Splitter:
 
     def split(self, body: Any) -> Any | None:
         """The body with its two roles; None where the producer would need what only consumers know."""
-        top = statements(body)
+        top = flattened(body)
         shared, rest = self._shared_part(top)
         producer = ProducerPart(self.rings, self.slots, self.usage).of(rest)
         if producer is None:

@@ -129,3 +129,9 @@ def names_threads(expr: Any) -> bool:
     """Whether an expression is an intrinsic that speaks of threads, of which each may get another value."""
     found = intrinsic(expr)
     return found is not None and found.threads and found.agree != BLOCK
+
+
+def thread_digit(expr: Any) -> tuple[int, int] | None:
+    """The digit (low, extent) of the thread's number that an intrinsic is; None of any other expression."""
+    found = intrinsic(expr)
+    return None if found is None else found.digit

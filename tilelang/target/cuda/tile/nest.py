@@ -6,16 +6,19 @@ its body, and every buffer access in it; layout inference and emission need noth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import operands
+from tilelang.ir.visit import operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.ir.access import ADDRESS, READ, WRITE
+from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.intrinsics import intrinsic
+from tilelang.tileop import decode, is_tile_op
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,11 +97,37 @@ class Nest:
     @staticmethod
     def build(axes: tuple[Axis, ...], body: Any, span: Any, origin: str, **more: Any) -> Nest:
         """A nest with the accesses of its body."""
-        return Nest(axes, body, span, origin, accesses=tuple(_Collector().collect(body)), **more)
+        return Nest(axes, body, span, origin, accesses=accesses_in(body), **more)
+
+
+def accesses_in(stmt: Any) -> tuple[Access, ...]:
+    """What a statement of the IR, and those inside it, access: elements in their expressions, and operands of tile operators."""
+    return tuple(_Collector().collect(stmt))
+
+
+def operand_accesses(op: Any) -> Iterator[Access]:
+    """What a tile operator does to its regions."""
+    for region, access in op.regions():
+        for kind in (READ,) * ("r" in access) + (WRITE,) * ("w" in access):
+            fills = kind == WRITE and region is rule_of(op).overwritten(op)
+            yield Access(region.buffer, tuple(region.mins), kind, extents=tuple(region.extents), fills=fills)
+
+
+def handed_on(stmt: Any) -> set[Any]:
+    """Buffers whose pointer a call of a statement gets: it may do anything with them."""
+    calls = (part for expr in statement_exprs(stmt) for part in walk_expr(expr) if isinstance(part, ir.Call))
+    return {arg for call in calls for arg in call.args if isinstance(arg, ir.Var) and ir.is_buffer_var(arg)}
+
+
+def writes_in(stmt: Any) -> Counter[Any]:
+    """How often a statement of the IR, and those inside it, may write each buffer."""
+    found = Counter(access.buffer for access in accesses_in(stmt) if access.writes)
+    found.update(buffer for each in walk(stmt) for buffer in handed_on(each))
+    return found
 
 
 class _Collector:
-    """Finds the accesses of a nest's body in program order."""
+    """Finds the accesses of a statement in program order."""
 
     def __init__(self) -> None:
         self.found: list[Access] = []
@@ -160,6 +189,9 @@ class _Collector:
                 self.expr(child, conditional)
 
     def call(self, node: Any, conditional: bool) -> None:
+        if is_tile_op(node):
+            self.found += operand_accesses(decode(node))
+            return
         known = intrinsic(node)
         op = node.op.name if isinstance(node.op, ir.Op) else ""
         arguments = list(node.args)

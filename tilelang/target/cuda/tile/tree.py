@@ -15,11 +15,10 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
 from tilelang.ir.visit import flattened, statement_exprs
-from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
 from tilelang.target.cuda.tile.hints import Hints
-from tilelang.target.cuda.tile.nest import Access, Nest
+from tilelang.target.cuda.tile.nest import Access, Nest, accesses_in, operand_accesses
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 
@@ -157,20 +156,17 @@ def accesses_of(node: Any) -> tuple[Access, ...]:
     if isinstance(node, Parallel):
         return node.nest.accesses
     if isinstance(node, Scalar):
-        return Nest.build((), node.stmt, None, "statement").accesses
+        return accesses_in(node.stmt)
     if isinstance(node, (Branch, Loop, Repeat)):
         heads = (ir.Evaluate(expr) for expr in statement_exprs(node.stmt) if isinstance(expr, ir.PrimExpr))
-        return tuple(access for head in heads for access in Nest.build((), head, None, "condition").accesses)
+        return tuple(access for head in heads for access in accesses_in(head))
     return ()
 
 
 def region_accesses(node: Any) -> Iterator[Access]:
     """What the tile operator of a node does to its regions."""
     op = node.op if isinstance(node, (Operator, Parallel)) else None
-    for region, access in () if op is None else op.regions():
-        for kind in (READ,) * ("r" in access) + (WRITE,) * ("w" in access):
-            fills = kind == WRITE and region is rule_of(op).overwritten(op)
-            yield Access(region.buffer, tuple(region.mins), kind, extents=tuple(region.extents), fills=fills)
+    return iter(()) if op is None else operand_accesses(op)
 
 
 def touched_by(node: Any) -> tuple[Access, ...]:
