@@ -9,7 +9,7 @@ powers of two, and reducing, broadcasting and slicing are operations on the list
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,15 +255,21 @@ def split_modes(modes: Sequence[Mode], extent: int) -> tuple[list[Mode] | None, 
     return taken, rest
 
 
-def merge_modes(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+def merge_modes(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     """Thread modes sorted by stride, neighbours that continue each other merged, those of extent 1 dropped."""
-    merged: list[Mode] = []
-    for mode in sorted((m for m in modes if m.extent > 1), key=lambda m: m.stride):
-        if merged and merged[-1].stride * merged[-1].extent == mode.stride:
-            merged[-1] = Mode(merged[-1].extent * mode.extent, merged[-1].stride, mode.unit)
+    return join_modes(sorted(modes, key=lambda mode: mode.stride))
+
+
+def join_modes(modes: Iterable[Mode]) -> tuple[Mode, ...]:
+    """Modes in their order, neighbours that continue each other joined, those of extent 1 dropped."""
+    joined: list[Mode] = []
+    for mode in (mode for mode in modes if mode.extent > 1):
+        last = joined[-1] if joined else None
+        if last and last.unit == mode.unit and last.stride * last.extent == mode.stride:
+            joined[-1] = Mode(last.extent * mode.extent, last.stride, last.unit)
         else:
-            merged.append(mode)
-    return tuple(merged)
+            joined.append(mode)
+    return tuple(joined)
 
 
 def replicated(shape: Sequence[int], threads: int) -> FragmentLayout:

@@ -22,7 +22,8 @@ from tilelang.tileop.hint import (
     SafeValue,
     UseSwizzle,
 )
-from tilelang.tileop.reduce import FinalizeReducer, Reduce, Scan
+from tilelang.tileop.reduce import FinalizeReducer, Reduce
+from tilelang.tileop.scan import Scan
 from tilelang.tileop.thread import INTRINSICS, intrinsic_call, intrinsic_name
 
 

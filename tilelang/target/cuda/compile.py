@@ -16,7 +16,7 @@ from tilelang.target.cuda.host.alignment import tensor_alignment
 from tilelang.target.cuda.host.files import host_files
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
-from tilelang.target.cuda.toolchain.script import compile_script
+from tilelang.target.cuda.toolchain.records import compile_script
 from tilelang.target.params import kernel_params
 from tilelang.target.postproc import rewritten
 from tilelang.target.request import CompileRequest

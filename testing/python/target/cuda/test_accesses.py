@@ -9,7 +9,8 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk
 from tilelang.target.cuda.analysis.availability import is_available
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
-from tilelang.target.cuda.tile.nest import accesses_in, handed_on, writes_in
+from tilelang.target.cuda.tile.nest import accesses_in, given_to_calls, handed_on, writes_in
+from tilelang.tileop.thread import intrinsic_call
 
 
 @T.prim_func
@@ -41,6 +42,13 @@ def test_a_pointer_that_a_call_gets_is_handed_on():
     buffer = ir.decl_buffer((4,), "float32", "p")
     assert handed_on(ir.Evaluate(ir.tirx.call_extern("int32", "f", buffer))) == {buffer}
     assert not handed_on(ir.Evaluate(ir.tirx.call_extern("int32", "f", ir.BufferLoad(buffer, [ir.IntImm("int32", 0)]))))
+
+
+def test_an_intrinsic_with_an_effect_may_write_the_elements_that_it_gets():
+    a, b = (ir.BufferLoad(ir.decl_buffer((4,), "float32", name), [ir.IntImm("int32", 0)]) for name in "ab")
+    load = ir.Evaluate(intrinsic_call("ptx_ldmatrix", ir.IntImm("int32", 0), ir.IntImm("int32", 4), a, b))
+    assert given_to_calls(load) == {a.source, b.source}
+    assert given_to_calls(ir.Evaluate(ir.tirx.exp(a))) == set()
 
 
 def test_availability():

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
-from tilelang.target.cuda.toolchain import choose_compiler, compile_device, locate, sass, script, toolchain_versions
-from tilelang.target.cuda.toolchain.records import parse_resources
+from tilelang.target.cuda.toolchain import choose_compiler, compile_device, locate, sass, toolchain_versions
+from tilelang.target.cuda.toolchain.records import compile_script, parse_resources
 
 SOURCE = """#include <tl_templates/cuda/mma.h>
 extern "C" __global__ void product(float* d, const uint* ab, int n) {
@@ -98,7 +98,7 @@ def test_disassembly_counts_instructions_and_finds_the_main_loop() -> None:
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_the_script_of_an_entry_rebuilds_its_cubin(compiler: str, tmp_path) -> None:
     binary = compile_device(SOURCE, "sm_80", compiler=compiler)
-    text = script.compile_script(binary, "sm_80")
+    text = compile_script(binary, "sm_80")
     assert str(locate.template_directory()) not in text
     (tmp_path / "device_kernel.cu").write_text(SOURCE)
     (tmp_path / "compile.sh").write_text(text)

@@ -14,10 +14,10 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.region import Region
-from tilelang.ir.visit import statement_exprs, walk_expr
+from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.tree import Branch, Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
+from tilelang.target.cuda.tile.tree import Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
 from tilelang.transform.substitute import substitute
 
 
@@ -125,19 +125,8 @@ def changing_tensors(tree: TileTree, root: Any) -> set[Any]:
 
 def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
     """(node, tensor, kind) of every access of a tensor that threads make."""
-    return ((node, buffer, kind) for node in walk(tree.root) for buffer, kind in _accesses_of(node))
-
-
-def _accesses_of(node: Any) -> Iterator[tuple[Any, str]]:
-    """(tensor, kind) of the accesses of a node itself, in program order."""
-    if isinstance(node, (Parallel, Scalar)):
-        found = [(access.buffer, access.kind) for access in accesses_of(node)]
-    elif isinstance(node, (Branch, Loop, Repeat)):
-        parts = (part for expr in statement_exprs(node.stmt) for part in walk_expr(expr))
-        found = [(part.source, READ) for part in parts if isinstance(part, ir.TensorLoad)]
-    else:
-        found = []
-    return ((buffer, kind) for buffer, kind in found if buffer.scope() in ("global", ""))
+    found = ((node, access) for node in walk(tree.root) for access in accesses_of(node))
+    return ((node, access.buffer, access.kind) for node, access in found if access.buffer.scope() in ("global", ""))
 
 
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.tile.intrinsics import thread_digit
+from tilelang.target.cuda.tile.intrinsics import digit_of
 from tilelang.target.cuda.tile.nest import conjuncts
 
 _BINARY: Mapping[Any, Callable[[Any, Any], Any]] = {
@@ -71,7 +71,7 @@ class ThreadConditions:
     def names_thread(self, expr: Any) -> bool:
         return any(
             (isinstance(part, ir.Var) and (part in self.places or (part in self.values and self.names_thread(self.values[part]))))
-            or thread_digit(part) is not None
+            or digit_of(part) is not None
             for part in walk_expr(expr)
         )
 
@@ -90,7 +90,7 @@ class ThreadConditions:
             return not self.value(expr.a, thread)
         if isinstance(expr, ir.Cast) and str(expr.ty) in ("int32", "int64", "uint32", "uint64", "bool"):
             return self.value(expr.value, thread)
-        digit = thread_digit(expr)
+        digit = digit_of(expr)
         if digit is None:
             raise _Unknown
         low, extent = digit

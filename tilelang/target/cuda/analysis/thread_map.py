@@ -19,7 +19,7 @@ from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.tile.intrinsics import intrinsic, thread_digit
+from tilelang.target.cuda.tile.intrinsics import digit_of, intrinsic
 from tilelang.target.cuda.tile.tree import Loop, Scalar, TileTree, walk
 
 
@@ -109,7 +109,7 @@ class ThreadMaps:
         """Whether values come from numbers of threads and loops alone."""
         for expr in exprs:
             for part in () if isinstance(expr, int) else walk_expr(expr):
-                if isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Call) and thread_digit(part) is None):
+                if isinstance(part, ir.TensorLoad) or (isinstance(part, ir.Call) and digit_of(part) is None):
                     return False
                 if isinstance(part, ir.Var) and not self._is_number(part):
                     return False
@@ -187,7 +187,7 @@ class ThreadMaps:
         return self._index(stmt.min, {}) + Index(Form(), step)
 
     def _intrinsic(self, expr: Any) -> Index:
-        low, extent = thread_digit(expr) or (0, 0)
+        low, extent = digit_of(expr) or (0, 0)
         if not low or self.size % (low * max(extent, 1)):
             return UNKNOWN
         return self._digit(low, extent or self.size // low)

@@ -138,9 +138,8 @@ class NestLoops:
     def _dimension_guards(self, dim: Any, name: Name) -> list[Value]:
         if dim.equals is not None:
             return [name.is_("==", self.e.index(dim.equals))]
-        shifted = not _is_zero(dim.shift)
-        guards = [name.is_(">=", 0)] if shifted else []
-        if shifted or dim.size != dim.extent:
+        guards = [name.is_(">=", 0)] if dim.is_shifted else []
+        if dim.is_shifted or dim.size != dim.extent:
             guards.append(name.is_("<", dim.extent))
         limits = [axis.limit for axis in self.nest.axes if axis.var is dim.var and axis.limit is not None]
         return guards + [name.is_("<", self.e.index(limit)) for limit in limits]
@@ -181,7 +180,3 @@ class NestLoops:
 
 def _spoken(dim: Any) -> str:
     return dim.var.name if dim.var is not None else "at"
-
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int) and value == 0

@@ -9,6 +9,7 @@ from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.conversions import converted
+from tilelang.target.cuda.inference.loop_layout import register_of
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.access import ADDRESS
 from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Pointer, Select, Value, both, total
@@ -114,18 +115,12 @@ class Places:
 
     def _register_offset(self, buffer: Any, indices: list[Any], layout: Any) -> Value:
         """A fragment's element where every thread holds the whole tile."""
-        register: Any = 0
-        for index, modes in zip(indices, layout.modes):
-            for number, mode in enumerate(modes):
-                if mode.unit == THREAD:
-                    raise CompileError(
-                        f"{buffer.name} is spread over the threads; one element of it can only be read inside T.Parallel",
-                        hint="copy it to shared memory, or index it in a T.Parallel loop",
-                    )
-                last = number == len(modes) - 1
-                register = register + (index if last else index % mode.extent) * mode.stride
-                index = index // mode.extent
-        return self.e.index(register)
+        if any(mode.unit == THREAD for modes in layout.modes for mode in modes):
+            raise CompileError(
+                f"{buffer.name} is spread over the threads; one element of it can only be read inside T.Parallel",
+                hint="copy it to shared memory, or index it in a T.Parallel loop",
+            )
+        return self.e.index(sum(register_of(index, modes) for index, modes in zip(indices, layout.modes)))
 
     def _global_offsets(self, buffer: Any, indices: list[Any]) -> tuple[Value, ...]:
         strides = element_strides(buffer)

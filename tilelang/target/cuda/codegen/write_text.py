@@ -27,7 +27,7 @@ from tilelang.target.cuda.inference.sections import partly_written
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, Name
-from tilelang.target.cuda.tile.nest import handed_on
+from tilelang.target.cuda.tile.nest import given_to_calls
 from tilelang.target.cuda.tile.program import Kernel, dimension_variables
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, touched_by, walk
 from tilelang.target.params import dynamic_names, kernel_params
@@ -228,7 +228,7 @@ class _Writer:
             if isinstance(node, (Parallel, Operator, Scalar)):
                 found |= {access.buffer for access in touched_by(node) if access.writes}
             if isinstance(node, Scalar):
-                found |= handed_on(node.stmt)
+                found |= given_to_calls(node.stmt)
         return found | {self.tree.root_of(buffer) for buffer in found}
 
 

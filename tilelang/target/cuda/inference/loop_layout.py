@@ -42,6 +42,11 @@ class Dimension:
         """Positions that the modes cover."""
         return math.prod(mode.extent for mode in self.modes)
 
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the variable is another number than the position."""
+        return not (isinstance(self.shift, int) and self.shift == 0)
+
 
 @dataclass(frozen=True, eq=False)
 class LoopLayout:
@@ -77,18 +82,12 @@ class LoopLayout:
     @functools.cached_property
     def forms(self) -> dict[Any, Form]:
         """The nest's variables as sums of digits."""
-        digits, forms = self.digits, {}
-        for place, dim in enumerate(self.dims):
-            if dim.var is not None:
-                form = Form()
-                for digit, weight in digits[place]:
-                    form = form + Form.of_digit(digit, weight)
-                forms[dim.var] = form.shifted(-dim.shift) if not _is_zero(dim.shift) else form
-        return forms
+        places = ((dim, self.position(place)) for place, dim in enumerate(self.dims) if dim.var is not None)
+        return {dim.var: form.shifted(-dim.shift) if dim.is_shifted else form for dim, form in places}
 
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int) and value == 0
+    def position(self, place: int) -> Form:
+        """The position along a dimension as a sum of digits."""
+        return sum((Form.of_digit(digit, weight) for digit, weight in self.digits[place]), Form())
 
 
 # From a fragment to the loop that walks it ---------------------------------------------------------------------------
@@ -321,7 +320,7 @@ def register_form(
             if not form.terms and not isinstance(form.offset, int):
                 if any(mode.unit == THREAD for mode in modes):
                     return None
-                position = position.shifted(_register_of(form.offset, modes))
+                position = position.shifted(register_of(form.offset, modes))
                 continue
             weight = 1
             for number, mode in enumerate(modes):
@@ -341,7 +340,7 @@ def register_form(
     return position if _threads_agree(threads, layout, loop, every_copy) else None
 
 
-def _register_of(index: Any, modes: Sequence[Mode]) -> Any:
+def register_of(index: Any, modes: Sequence[Mode]) -> Any:
     """What an index adds to the register's number along an axis that lies in registers."""
     total: Any = 0
     for number, mode in enumerate(modes):
@@ -352,14 +351,9 @@ def _register_of(index: Any, modes: Sequence[Mode]) -> Any:
 
 def _hidden_form(loop: LoopLayout, index: Any, modes: Sequence[Mode]) -> Form | None:
     """The position of the hidden dimension that stands for a fixed index along an axis of such modes."""
-    digits = loop.digits
-    for place, dim in enumerate(loop.dims):
-        if dim.var is None and dim.modes == modes and _same(dim.equals, index):
-            form = Form()
-            for digit, weight in digits[place]:
-                form = form + Form.of_digit(digit, weight)
-            return form
-    return None
+    hidden = (place for place, dim in enumerate(loop.dims) if dim.var is None and dim.modes == modes and _same(dim.equals, index))
+    place = next(hidden, None)
+    return None if place is None else loop.position(place)
 
 
 def _same(a: Any, b: Any) -> bool:

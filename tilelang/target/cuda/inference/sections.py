@@ -23,7 +23,6 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.target.cuda.ir.access import WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Nest
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
@@ -275,10 +274,8 @@ class _Copies:
         if isinstance(node, Operator):
             return Operator(_with_buffers(node.op, values), node.span)
         if isinstance(node, Parallel):
-            nest = node.nest
-            body = substitute(nest.body, values)
-            built = Nest.build(nest.axes, body, nest.span, nest.origin, vector=nest.vector, layout=nest.layout)
-            return Parallel(built, _with_buffers(node.op, values) if self.keep_operators and node.op is not None else None)
+            nest = node.nest.over(substitute(node.nest.body, values))
+            return Parallel(nest, _with_buffers(node.op, values) if self.keep_operators and node.op is not None else None)
         return Scalar(substitute(node.stmt, values)) if isinstance(node, Scalar) else _with_head(node, values)
 
 

@@ -40,9 +40,8 @@ from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
-from tilelang.target.cuda.tile.hints import is_default_swizzle
 from tilelang.target.cuda.tile.nest import Nest, is_memory, mentions
-from tilelang.target.cuda.tile.tree import Operator, Parallel, span_of
+from tilelang.target.cuda.tile.tree import Operator, Parallel, is_default_swizzle, span_of
 
 WHOLE_BITS = 2048
 """The largest tile that every thread keeps whole, because single elements of it are used."""

@@ -172,7 +172,7 @@ def without_guard(nest: Nest, var: Any, width: int, facts: Facts) -> tuple[Any, 
     name = next(str(place) for place, axis in enumerate(nest.axes) if axis.var is var)
     if guard is None or not all(_is_uniform(part, var, name, width, forms, facts) for part in conjuncts(guard)):
         return None
-    return guard, Nest.build(nest.axes, body, nest.span, nest.origin, vector=nest.vector, layout=nest.layout)
+    return guard, nest.over(body)
 
 
 def _is_uniform(part: Any, var: Any, name: str, width: int, forms: Mapping[Any, Form], facts: Facts) -> bool:

@@ -16,7 +16,7 @@ from tilelang.errors import LayoutProofError
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
-from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode
+from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, join_modes
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import READ
@@ -101,14 +101,8 @@ def is_bijective(layout: FragmentLayout) -> bool:
 
 def _in_order(layout: FragmentLayout) -> list[tuple[int, int, str]]:
     """The modes over the elements in row-major order; neighbours that continue each other are one."""
-    found: list[Mode] = []
-    for mode in (mode for axis in reversed(layout.modes) for mode in axis if mode.extent > 1):
-        last = found[-1] if found else None
-        if last and last.unit == mode.unit and last.stride * last.extent == mode.stride:
-            found[-1] = Mode(last.extent * mode.extent, last.stride, last.unit)
-        else:
-            found.append(mode)
-    return [(mode.extent, mode.stride, mode.unit) for mode in (*found, *layout.replicas)]
+    modes = join_modes(mode for axis in reversed(layout.modes) for mode in axis)
+    return [(mode.extent, mode.stride, mode.unit) for mode in (*modes, *layout.replicas)]
 
 
 def is_whole(layout: FragmentLayout, threads: int) -> bool:

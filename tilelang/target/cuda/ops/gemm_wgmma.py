@@ -7,7 +7,7 @@ commit. Shared operands lie in panels (:mod:`tilelang.layout.panels`), the bytes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
-from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
+from tilelang.layout import FragmentLayout, TileLayout, on_register, on_thread
+from tilelang.layout.fragment import join_modes
 from tilelang.layout.panels import panel_bytes_of, panel_widths
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
@@ -325,7 +326,7 @@ def accumulator_layout(m: int, n: int, groups_m: int, groups_n: int) -> Fragment
         on_thread(groups_m, 128),
     )
     columns = (on_register(2, 1), on_thread(4, 1), on_register(group_columns // 8, 4), on_thread(groups_n, 128 * groups_m))
-    return FragmentLayout((m, n), (_significant(rows), _significant(columns)))
+    return FragmentLayout((m, n), (join_modes(rows), join_modes(columns)))
 
 
 def a_fragment_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
@@ -345,21 +346,7 @@ def a_fragment_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n
         on_register(k // (8 * packed), 4 * packed),
     )
     copies = (on_thread(groups_n, 128 * groups_m),) if groups_n > 1 else ()
-    return FragmentLayout((m, k), (_significant(rows), _significant(columns)), copies)
-
-
-def _significant(modes: Sequence[Mode]) -> tuple[Mode, ...]:
-    """The modes that move, neighbours merged where one continues the other."""
-    merged: list[Mode] = []
-    for mode in modes:
-        if mode.extent == 1:
-            continue
-        before = merged[-1] if merged else None
-        if before and before.unit == mode.unit and before.stride * before.extent == mode.stride:
-            merged[-1] = Mode(before.extent * mode.extent, before.stride, before.unit)
-        else:
-            merged.append(mode)
-    return tuple(merged)
+    return FragmentLayout((m, k), (join_modes(rows), join_modes(columns)), copies)
 
 
 # In a kernel -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Remarks about the kernel (:class:`~tilelang.target.cuda.tile.hints.Hints`), of which one is an instruction: registers that move
+"""Remarks about the kernel (:class:`~tilelang.target.cuda.tile.tree.Hints`), of which one is an instruction: registers that move
 between warps."""
 
 from __future__ import annotations

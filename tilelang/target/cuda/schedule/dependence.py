@@ -23,7 +23,7 @@ from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.availability import is_available
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, accesses_in, handed_on
+from tilelang.target.cuda.tile.nest import Access, accesses_in, given_to_calls, handed_on
 from tilelang.target.cuda.tile.tree import SHARED, Loop, Operator, Parallel, Scalar, TileTree, accesses_of, region_accesses, walk
 from tilelang.transform.substitute import substitute
 
@@ -181,8 +181,9 @@ def _written(loop: Loop) -> Counter[Any]:
 
 
 def _writes(node: Any) -> set[Any]:
-    own = region_accesses(node) if isinstance(node, Operator) else _elements(node)
-    return {access.buffer for access in own if access.writes}
+    own = region_accesses(node) if isinstance(node, Operator) else accesses_of(node)
+    given = given_to_calls(node.stmt) if isinstance(node, Scalar) else set()
+    return given | {access.buffer for access in own if access.writes}
 
 
 # Running ahead -------------------------------------------------------------------------------------------------------

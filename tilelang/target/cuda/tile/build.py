@@ -146,8 +146,7 @@ def chunked(nest: Nest) -> tuple[list[tuple[Any, Any]], Nest]:
         loops.append((chunk, (limit + (size - 1)) // size))
         values[axis.var] = chunk * size + inner
         axes.append(Axis(inner, size, limit - chunk * size if size > 1 else None))
-    body = substitute(nest.body, values)
-    return loops, Nest.build(tuple(axes), body, nest.span, nest.origin, vector=nest.vector, layout=nest.layout)
+    return loops, nest.over(substitute(nest.body, values), tuple(axes))
 
 
 def describe(nest: Nest) -> str:

@@ -131,7 +131,7 @@ def names_threads(expr: Any) -> bool:
     return found is not None and found.threads and found.agree != BLOCK
 
 
-def thread_digit(expr: Any) -> tuple[int, int] | None:
+def digit_of(expr: Any) -> tuple[int, int] | None:
     """The digit (low, extent) of the thread's number that an intrinsic is; None of any other expression."""
     found = intrinsic(expr)
     return None if found is None else found.digit

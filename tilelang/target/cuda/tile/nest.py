@@ -99,6 +99,11 @@ class Nest:
         """A nest with the accesses of its body."""
         return Nest(axes, body, span, origin, accesses=accesses_in(body), **more)
 
+    def over(self, body: Any, axes: tuple[Axis, ...] | None = None) -> Nest:
+        """The same nest with another body, or other axes."""
+        axes = self.axes if axes is None else axes
+        return Nest.build(axes, body, self.span, self.origin, vector=self.vector, layout=self.layout)
+
 
 def accesses_in(stmt: Any) -> tuple[Access, ...]:
     """What a statement of the IR, and those inside it, access: elements in their expressions, and operands of tile operators."""
@@ -119,10 +124,23 @@ def handed_on(stmt: Any) -> set[Any]:
     return {arg for call in calls for arg in call.args if isinstance(arg, ir.Var) and ir.is_buffer_var(arg)}
 
 
+def given_to_calls(stmt: Any) -> set[Any]:
+    """Buffers that calls of a statement may write, beside what its accesses say.
+
+    They are those handed on, and those of which an intrinsic with an effect gets an element, which may be a place.
+    """
+    found = handed_on(stmt)
+    for call in (part for expr in statement_exprs(stmt) for part in walk_expr(expr)):
+        known = intrinsic(call)
+        if known is not None and not known.pure and known.place is None:
+            found |= {arg.source for arg in call.args if isinstance(arg, ir.TensorLoad)}
+    return found
+
+
 def writes_in(stmt: Any) -> Counter[Any]:
     """How often a statement of the IR, and those inside it, may write each buffer."""
     found = Counter(access.buffer for access in accesses_in(stmt) if access.writes)
-    found.update(buffer for each in walk(stmt) for buffer in handed_on(each))
+    found.update(buffer for each in walk(stmt) for buffer in given_to_calls(each))
     return found
 
 
@@ -283,11 +301,6 @@ def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
 
 def _number(expr: Any) -> Any:
     return int(expr.value) if isinstance(expr, ir.IntImm) else expr
-
-
-def stores(body: Any) -> Iterator[Any]:
-    """The stores directly in a sequence."""
-    yield from body.seq if isinstance(body, ir.SeqStmt) else [body]
 
 
 def conjuncts(condition: Any) -> list[Any]:

@@ -15,9 +15,9 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
 from tilelang.ir.visit import flattened, statement_exprs
+from tilelang.layout import make_swizzled_layout
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
-from tilelang.target.cuda.tile.hints import Hints
 from tilelang.target.cuda.tile.nest import Access, Nest, accesses_in, operand_accesses
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
@@ -115,6 +115,30 @@ class Scalar:
 
 
 TileNode = Union[Sequence, Loop, Branch, Repeat, Scope, Operator, Parallel, Scalar]
+
+
+@dataclass(eq=False)
+class Hints:
+    """What a program remarks about a kernel, noted by the rules of operators: nothing here changes what it computes.
+
+    Attributes:
+        layouts: (buffer, layout, span) of each annotation, in order.
+        safe_values: what an out-of-bounds read of a buffer gives, where not zero.
+        may_overlap: names of parameters that lose ``__restrict__``.
+        blocks_per_sm: blocks that must fit on one multiprocessor.
+        rasterisation: ``"row"`` or ``"column"``, and how many of them make a panel of blocks.
+    """
+
+    layouts: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    safe_values: dict[Any, Any] = field(default_factory=dict)
+    may_overlap: set[str] = field(default_factory=set)
+    blocks_per_sm: int | None = None
+    rasterisation: tuple[str, int] | None = None
+
+
+def is_default_swizzle(buffer: Any, layout: Any) -> bool:
+    """Whether a layout is the swizzle that any compiler would choose for a shared tile, and none in particular."""
+    return buffer.scope().startswith("shared") and layout == make_swizzled_layout(buffer)
 
 
 @dataclass(eq=False)

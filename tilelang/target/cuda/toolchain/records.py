@@ -1,9 +1,10 @@
-"""What a device compiler gives back, and what a kernel occupies by the report of ``ptxas -v``, which names spills."""
+"""What a device compiler gives back, the script that rebuilds it, and what a kernel occupies by the report of ``ptxas -v``."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -75,3 +76,24 @@ def parse_resources(log: str) -> Mapping[str, KernelResources]:
 def _read(text: str) -> KernelResources:
     found = {name: pattern.search(text) for name, pattern in _NUMBERS.items()}
     return KernelResources(**{name: int(match.group(1)) for name, match in found.items() if match})
+
+
+def compile_script(binary: DeviceBinary, arch: str, flags: tuple[str, ...] = ()) -> str:
+    """A shell script that rebuilds ``kernel.cubin`` and ``kernel.ptx`` from ``device_kernel.cu`` beside it.
+
+    It names no absolute path, so that an entry can be moved to another machine.
+    """
+    compiler = binary.compiler.partition(" ")[0]
+    options = "".join(f" --flag={shlex.quote(flag)}" for flag in flags)
+    plain = " ".join(shlex.quote(flag) for flag in flags)
+    return f"""#!/bin/sh
+# Rebuilds kernel.cubin and kernel.ptx from device_kernel.cu. Built before by {binary.compiler}:
+#   {" ".join(binary.options)}
+set -eu
+cd "$(dirname "$0")"
+if [ "${{1:-}}" = nvcc ]; then  # ./compile.sh nvcc: with the toolkit's compiler, without this package's Python code
+  headers=${{TL_HEADERS:?set TL_HEADERS to the directory that holds tl_templates}}
+  exec nvcc -arch={arch} -std=c++17 -lineinfo {plain} -I"$headers" -cubin device_kernel.cu -o kernel.cubin
+fi
+exec "${{PYTHON:-python3}}" -m tilelang.target.cuda.toolchain --arch {arch} --compiler {compiler}{options} device_kernel.cu
+"""
