@@ -98,7 +98,21 @@ def _begin(arguments: list[tuple[str, Any]], sources: Any) -> None:
     _state.reports, _state.error, _state.watch, _state.sources = [], None, SignalWatch(), sources
     _state.settings = current() or Settings()
     _state.tensors = [(name, tensor) for name, value in arguments if (tensor := _as_tensor(value)) is not None]
+    _state.tensors += _pointed(arguments)
     _announce()
+
+
+def _pointed(arguments: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The tensors of a virtual device whose addresses stand in the arguments: as numbers, or in tensors of 64-bit integers."""
+    import torch
+
+    device = active.current()
+    if device is None:
+        return []
+    numbers = [(name, torch.tensor([value])) for name, value in arguments if type(value) is int and abs(value) < 1 << 63]
+    wide = [(name, tensor) for name, tensor in _state.tensors if tensor.dtype in (torch.int64, torch.uint64)]
+    tables = numbers + [(name, tensor.view(torch.int64).flatten()) for name, tensor in wide]
+    return [(f"a tensor of {name}", tensor) for name, table in tables for tensor in device.placement.reached(table)]
 
 
 def _end() -> None:

@@ -42,6 +42,16 @@ class Profiler:
     supply_type: TensorSupplyType = TensorSupplyType.Auto
     device: Any = "cpu"
 
+    @property
+    def func(self) -> Callable[..., Any]:
+        """What is called."""
+        return self.kernel
+
+    @property
+    def adapter(self) -> Callable[..., Any]:
+        """What is called."""
+        return self.kernel
+
     @staticmethod
     def of(kernel: Any, supply_type: TensorSupplyType = TensorSupplyType.Auto) -> Profiler:
         """The profiler of a ``JITKernel``."""

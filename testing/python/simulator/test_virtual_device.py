@@ -9,7 +9,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import SimulatorArgumentError
+from tilelang.errors import SimulatorArgumentError, SimulatorError
 from tilelang.simulator import virtual_device
 from tilelang.simulator.virtual.models import MODELS
 
@@ -148,8 +148,34 @@ def test_a_measured_call_runs_a_few_times(gpu):
     assert gpu.launches.made == 8
 
 
+@T.prim_func
+def rows_of_a_table(table: T.Tensor((2,), T.ptr), out: T.Tensor((2, 64), "float32")):
+    with T.Kernel(2, threads=64) as row:
+        source = T.make_tensor(table[row], (64,), "float32")
+        for i in T.Parallel(64):
+            out[row, i] = source[i]
+
+
+def test_tensors_that_a_table_of_addresses_names(gpu):
+    rows = torch.randn(4, 64, device="cuda")
+    other = torch.randn(64, device="cuda")
+    out = torch.zeros(2, 64, device="cuda")
+    kernel = tilelang.compile(rows_of_a_table)
+    kernel(torch.tensor([rows[2].data_ptr(), other.data_ptr()], device="cuda"), out)
+    assert torch.equal(out, torch.stack([rows[2], other]))
+    with pytest.raises(SimulatorError, match="out-of-bounds"):
+        kernel(torch.tensor([rows.data_ptr(), rows[3].data_ptr() + 4], device="cuda"), out)
+
+
+def test_torch_s_profiler_observes_the_host(gpu):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        double(256)(torch.ones(256, device="cuda"))
+    assert isinstance(profile.key_averages().table(), str)
+
+
 def test_the_profiler_takes_the_device(gpu):
     profiler = double(256).get_profiler()
+    assert torch.equal(profiler.func(torch.ones(256, device="cuda")), torch.full((256,), 2.0, device="cuda"))
     profiler.assert_allclose(lambda a: a * 2)
     assert all(tensor.is_cuda for tensor in profiler.inputs())
 

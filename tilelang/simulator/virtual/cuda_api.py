@@ -101,11 +101,19 @@ def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:
     return function if function is not None else _eagerly
 
 
+class _profile(torch.profiler.profile):  # noqa: N801 (torch's name)
+    """``torch.profiler.profile`` of the host alone: nothing runs on a device that could be observed there."""
+
+    def __init__(self, *, activities: Any = None, use_cuda: bool | None = None, **settings: Any):
+        super().__init__(activities=[torch.profiler.ProfilerActivity.CPU], **settings)
+
+
 @contextlib.contextmanager
 def patched(model: DeviceModel) -> Iterator[None]:
     """Puts the replacements in place, and what was there back afterwards."""
     changes = [(torch.cuda, name, value) for name, value in replacements(model).items()]
     changes += [(torch, "Generator", Generator), (torch, "compile", _eagerly), (torch.version, "cuda", "13.0")]
+    changes.append((torch.profiler, "profile", _profile))
     changes = [(owner, name, value) for owner, name, value in changes if hasattr(owner, name)]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     for owner, name, value in changes:

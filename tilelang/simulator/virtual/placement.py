@@ -38,6 +38,18 @@ class Placement:
         storage = _storage(tensor)
         return storage is not None and (self._everything or storage._cdata in self._storages)
 
+    def reached(self, addresses: torch.Tensor) -> list[torch.Tensor]:
+        """The storages, as bytes, in which some of the numbers of ``addresses`` (int64) are addresses."""
+        alive = (_alive(ref) for ref in self._storages.values())
+        storages = sorted((each for each in alive if each is not None and each.nbytes()), key=lambda each: each.data_ptr())
+        if not storages:
+            return []
+        begins = torch.tensor([storage.data_ptr() for storage in storages])
+        ends = begins + torch.tensor([storage.nbytes() for storage in storages])
+        place = (torch.bucketize(addresses, begins, right=True) - 1).clamp(min=0)
+        inside = (addresses >= begins[place]) & (addresses < ends[place])
+        return [torch.empty(0, dtype=torch.uint8).set_(storages[index]) for index in place[inside].unique().tolist()]
+
     @contextlib.contextmanager
     def holding_everything(self) -> Iterator[None]:
         """While this lasts every tensor counts as the device's: gradients, which torch's engine makes unseen."""
@@ -56,6 +68,11 @@ class Placement:
         if self._until_pruning == 0:
             self._storages = {key: ref for key, ref in self._storages.items() if not ref.expired()}
             self._until_pruning = _PRUNE_EVERY
+
+
+def _alive(ref: StorageWeakRef) -> torch.UntypedStorage | None:
+    """The storage of a reference, or None where it was freed."""
+    return torch.UntypedStorage._new_with_weak_ptr(ref.cdata)
 
 
 def _storage(tensor: torch.Tensor) -> Any:
