@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
+from tilelang.language.kernel import get_thread_extents
 from tilelang.language.math import condition
 from tilelang.tileop.hint import (
     AnnotateLayout,
@@ -52,7 +54,7 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
         layout_map: a ``T.Layout``, a ``T.Fragment``, or a function from indices to the new indices, for each buffer.
 
     Raises:
-        CompileError: a key is no buffer, or the layout's shape is not the buffer's.
+        CompileError: a key is no buffer, the layout's shape is not the buffer's, or it has more threads than the block.
     """
     for buffer, layout in layout_map.items():
         if not is_buffer(buffer):
@@ -66,7 +68,15 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
                 raise CompileError(f"T.annotate_layout: a layout of {list(layout.shape)} for {buffer.name} of {shape}")
             if not getattr(layout, "injective", True):
                 raise CompileError(f"T.annotate_layout: two elements of {buffer.name} share a place")
+            _check_threads(buffer, getattr(layout, "threads", 1))
             require_kernel("T.annotate_layout").perform(AnnotateLayout(as_region(buffer), layout.to_text()))
+
+
+def _check_threads(buffer: Any, needed: int) -> None:
+    """Whether the block has the threads that a fragment's layout names."""
+    threads = math.prod(int(extent) for extent in get_thread_extents())
+    if needed > threads:
+        raise CompileError(f"T.annotate_layout: the layout of {buffer.name} has {needed} threads, the block has {threads}")
 
 
 def _layout_of(buffer: Any, function: Any) -> Any:
