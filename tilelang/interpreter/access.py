@@ -78,7 +78,7 @@ def row_of(x: Any, storage: Storage) -> Any:
     return 0 if storage.data.shape[0] == 1 else x.lane_ids
 
 
-def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> Any:
+def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False, noted: bool = True) -> Any:
     """The values of elements; reads outside of a tensor give its safe value.
 
     Args:
@@ -86,6 +86,7 @@ def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> A
         view: the buffer.
         indices: one an axis, numbers or arrays over the lanes.
         tracked: whether writes of other lanes may race with the read.
+        noted: whether those of other blocks and groups of threads may.
     """
     at, inside = locate(x, view, indices)
     storage = view.storage
@@ -96,9 +97,9 @@ def load(x: Any, view: View, indices: Sequence[Any], tracked: bool = False) -> A
         check_written(x, view, row, at, both(x.mask, inside))
     if storage.pending is not None:
         check_arrived(x, view, row, at, both(x.mask, inside))
-    if storage.blocks is not None and x.checks:
+    if noted and storage.blocks is not None and x.checks:
         storage.blocks.note_read(x, view, _those(x, at, both(x.mask, inside)))
-    if not x.strand.is_alone and x.checks:
+    if noted and not x.strand.is_alone and x.checks:
         strands.note(x, view, _those(x, at, both(x.mask, inside)), writes=False)
     if tracked and x.checks and not storage.private:
         record_reads(x, view, at, both(x.mask, inside))
@@ -136,9 +137,8 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
     else:
         fine = not (active & ~known).any()
     if not fine:
-        missing = np.broadcast_to(
-            ~np.asarray(known) if active is True else active & ~known, np.broadcast_shapes(np.shape(at), np.shape(row))
-        )
+        missing = ~np.asarray(known) if active is True else active & ~known
+        missing = np.broadcast_to(missing, np.broadcast_shapes(np.shape(at), np.shape(row), np.shape(missing)))
         x.find("uninitialised", f"{element_text(view, at, missing)} is read, but nothing has written it")
 
 

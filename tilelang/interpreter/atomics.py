@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.interpreter import strands
 from tilelang.interpreter.access import both, check_arrived, check_written, load, locate, mark_written, row_of, store
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
 from tilelang.interpreter.memory import View
+from tilelang.interpreter.races import record_updates
 from tilelang.interpreter.state import Lanes
 
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -42,6 +44,7 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
         check_arrived(x, view, 0, at, True)
     x.run.progress += 1
     synchronise(x, view)
+    _note_update(x, view, at)
     if at.size > 1 and not old and op in _AT_ONCE and view.kind.memory == view.kind.value:
         _AT_ONCE[op].at(view.storage.elements(view.kind)[0], at, value)
         return None
@@ -56,6 +59,16 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
         before[place] = held
         view.write(0, at[place], combine(held, value[place]))
     return before
+
+
+def _note_update(x: Lanes, view: View, at: np.ndarray) -> None:
+    """Notes that the block, and the group of threads that runs, update flat positions."""
+    if not x.checks or not at.size:
+        return
+    if view.storage.blocks is not None:
+        view.storage.blocks.note_update(x, view, at)
+    if not x.strand.is_alone:
+        strands.note(x, view, at, writes=True, atomic=True)
 
 
 def synchronise(x: Lanes, view: View) -> None:
@@ -87,6 +100,8 @@ def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str
     if active is True and not np.ndim(at) and not np.ndim(value) and x.nest is None:
         return update(x, view, np.array([at]), np.array([value]), op, old=True)[0]
     at, value = np.broadcast_to(at, (x.lanes,)), np.broadcast_to(value, (x.lanes,))
+    if x.checks:
+        record_updates(x, view, at, active)
     chosen = np.ones(x.lanes, bool) if active is True else active
     result = np.full(x.lanes, zero)
     result[chosen] = update(x, view, at[chosen], value[chosen], op, old=True)
@@ -142,10 +157,7 @@ def _atomic_load(c: Compiler, call: Any) -> Evaluate:
     def evaluate(x: Lanes) -> Any:
         view = x.views[slot]
         synchronise(x, view)
-        record, view.storage.blocks = view.storage.blocks, None
-        value = load(x, view, [index(x) for index in indices])
-        view.storage.blocks = record
-        return value
+        return load(x, view, [index(x) for index in indices], noted=False)
 
     return evaluate
 
@@ -167,6 +179,7 @@ def _atomic_store(c: Compiler, call: Any) -> Evaluate:
             at, stored = np.broadcast_to(at, (x.lanes,)), np.broadcast_to(stored, (x.lanes,))
             chosen = np.ones(x.lanes, bool) if active is True else active
             at, stored = at[chosen], stored[chosen]
+        _note_update(x, view, np.atleast_1d(at))
         view.write(row_of(x, view.storage), at, stored)
         mark_written(view, 0, at)
 

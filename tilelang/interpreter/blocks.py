@@ -68,19 +68,21 @@ class BlockAccess:
         order: of the launch.
     """
 
-    __slots__ = ("order", "turn", "writer", "written", "reader", "read")
+    __slots__ = ("order", "turn", "writer", "written", "reader", "read", "updater", "updated")
 
     def __init__(self, cells: int, order: Order):
         self.order = order
         self.turn = 0
         self.writer, self.reader = np.full(cells, _NOBODY, np.int32), np.full(cells, _NOBODY, np.int32)
         self.written, self.read = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        self.updater, self.updated = np.full(cells, _NOBODY, np.int32), np.zeros(cells, np.int32)
 
     def _catch_up(self) -> None:
         if self.turn != self.order.turn:
             self.turn = self.order.turn
             self.writer.fill(_NOBODY)
             self.reader.fill(_NOBODY)
+            self.updater.fill(_NOBODY)
 
     def note_read(self, x: Any, view: View, at: np.ndarray) -> None:
         """Records reads; those that race with another block's write are findings.
@@ -93,6 +95,7 @@ class BlockAccess:
         self._catch_up()
         cell, block = at * view.cells, x.block.number
         self._find(x, view, at, block, self.writer[cell], self.written[cell], "reads", "wrote")
+        self._find(x, view, at, block, self.updater[cell], self.updated[cell], "reads", "updated")
         others = (self.reader[cell] != block) & (self.reader[cell] != _NOBODY)
         self.reader[cell] = np.where(others, _SEVERAL, block)
         self.read[cell] = self.order.now(block)
@@ -112,8 +115,25 @@ class BlockAccess:
             changes = np.broadcast_to(view.kind.encode(value) != view.kind.encode(view.read(0, at)), at.shape)
             self._find(x, view, at[changes], block, self.writer[cell][changes], self.written[cell][changes], "writes", "wrote")
         self._find(x, view, at, block, self.reader[cell], self.read[cell], "writes", "read")
+        self._find(x, view, at, block, self.updater[cell], self.updated[cell], "writes", "updated")
         self.writer[cell] = block
         self.written[cell] = self.order.now(block)
+
+    def note_update(self, x: Any, view: View, at: np.ndarray) -> None:
+        """Records atomic updates, after the block has synchronised for them; those that race with another block's plain access
+        are findings. Only the last one is kept: who has seen it has seen those before.
+
+        Args:
+            x: the state, which gets the findings.
+            view: the tensor.
+            at: flat positions.
+        """
+        self._catch_up()
+        cell, block = at * view.cells, x.block.number
+        self._find(x, view, at, block, self.writer[cell], self.written[cell], "updates", "wrote")
+        self._find(x, view, at, block, self.reader[cell], self.read[cell], "updates", "read")
+        self.updater[cell] = block
+        self.updated[cell] = self.order.now(block) - 1
 
     def _find(
         self, x: Any, view: View, at: np.ndarray, block: int, other: np.ndarray, time: np.ndarray, mine: str, theirs: str

@@ -20,17 +20,19 @@ class Access:
     """Who touched each cell of a storage last.
 
     Attributes:
-        writer, reader: a lane, or -2 for several readers.
-        written, read: the interval of it.
+        writer, reader, updater: a lane, or -2 for several readers or atomic updates.
+        written, read, updated: the interval of it.
     """
 
-    __slots__ = ("writer", "reader", "written", "read")
+    __slots__ = ("writer", "reader", "updater", "written", "read", "updated")
 
     def __init__(self, cells: int):
         self.writer = np.full(cells, -1, np.int32)
         self.reader = np.full(cells, -1, np.int32)
+        self.updater = np.full(cells, -1, np.int32)
         self.written = np.zeros(cells, np.int64)
         self.read = np.zeros(cells, np.int64)
+        self.updated = np.zeros(cells, np.int64)
 
 
 def access_of(view: View) -> Access:
@@ -59,13 +61,56 @@ def record_reads(x: Any, view: View, at: Any, active: Any) -> None:
     conflict = (access.written[at] == x.interval) & (access.writer[at] != lane)
     if np.any(conflict):
         _report(x, view, at, conflict, lane, access.writer[at], "reads", "writes")
-    several = (access.read[at] == x.interval) & (access.reader[at] != lane)
-    access.reader[at] = np.where(several, _MANY, lane)
+    _find_updates(x, view, access, at, lane, "reads")
+    _note_several(x, access.reader, access.read, at, lane)
+
+
+def record_updates(x: Any, view: View, at: Any, active: Any) -> None:
+    """Records atomic updates; those that race with another lane's plain access in the same interval are findings.
+
+    Args:
+        x, view, at, active: as for :func:`record_reads`.
+    """
+    access = access_of(view)
+    at, lane = _taking_part(x, _first_cell(view, at), active)
+    for other, when, theirs in ((access.writer, access.written, "writes"), (access.reader, access.read, "reads")):
+        conflict = (when[at] == x.interval) & (other[at] != lane)
+        if np.any(conflict):
+            _report(x, view, at, conflict, lane, other[at], "updates", theirs)
+    _note_several(x, access.updater, access.updated, at, lane)
+
+
+def _find_updates(x: Any, view: View, access: Access, at: Any, lane: Any, mine: str) -> None:
+    """Reports plain accesses of what another lane updates in the same interval.
+
+    Args:
+        x, view: as for :func:`record_reads`.
+        access: of the view.
+        at: cells.
+        lane: who accesses them.
+        mine: what it does.
+    """
+    conflict = (access.updated[at] == x.interval) & (access.updater[at] != lane)
+    if np.any(conflict):
+        _report(x, view, at, conflict, lane, access.updater[at], mine, "updates")
+
+
+def _note_several(x: Any, who: np.ndarray, when: np.ndarray, at: Any, lane: Any) -> None:
+    """Records accesses of a kind that several lanes may make of one element.
+
+    Args:
+        x: the state.
+        who, when: the record of that kind.
+        at: cells.
+        lane: who accesses them.
+    """
+    several = (when[at] == x.interval) & (who[at] != lane)
+    who[at] = np.where(several, _MANY, lane)
     if np.ndim(at):
-        shared = access.reader[at] != np.where(several, _MANY, lane)
+        shared = who[at] != np.where(several, _MANY, lane)
         if np.any(shared):
-            access.reader[at[shared]] = _MANY
-    access.read[at] = x.interval
+            who[at[shared]] = _MANY
+    when[at] = x.interval
 
 
 def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
@@ -88,6 +133,7 @@ def record_writes(x: Any, view: View, at: Any, value: Any, active: Any) -> None:
     read = (access.read[cell] == x.interval) & (access.reader[cell] != lane)
     if np.any(read):
         _report(x, view, cell, read, lane, access.reader[cell], "writes", "reads")
+    _find_updates(x, view, access, cell, lane, "writes")
     access.writer[cell] = lane
     access.written[cell] = x.interval
     if np.ndim(cell):

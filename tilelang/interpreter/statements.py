@@ -19,7 +19,7 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, allocate, extent
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
-from tilelang.interpreter.survey import WARP_GROUP, evaluated, is_private, may_leave, touched
+from tilelang.interpreter.survey import WARP_GROUP, evaluated, is_of_registers, is_private, may_leave, touched
 from tilelang.interpreter.together import run_together
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -67,9 +67,14 @@ def _in_each_thread(function: Callable[[Lanes], Any]) -> Callable[[Lanes], Any]:
 
 
 def _reads_memory(*exprs: Any) -> bool:
-    """Whether expressions read memory shared between threads."""
-    loads = (node for expr in exprs for node in walk_expr(expr))
-    return any(isinstance(node, ir.Call) or (isinstance(node, ir.TensorLoad) and not is_private(node.source)) for node in loads)
+    """Whether expressions read memory shared between threads, or may do anything else that the order of threads decides."""
+    parts = (node for expr in exprs for node in walk_expr(expr))
+    return any(
+        not is_private(node.source)
+        if isinstance(node, ir.TensorLoad)
+        else isinstance(node, ir.Call) and not is_of_registers(node)
+        for node in parts
+    )
 
 
 @statement(ir.SeqStmt)

@@ -75,15 +75,16 @@ class Strand:
 
 
 class StrandAccess:
-    """Which strand wrote each cell of a storage last, which have read it since, and when."""
+    """Which strand wrote each cell of a storage last, which have read it or updated it atomically since, and when."""
 
-    __slots__ = ("writer", "written", "reads")
+    __slots__ = ("writer", "written", "reads", "updates")
 
     def __init__(self, cells: int):
         self.writer, self.written = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
         self.reads: dict[int, np.ndarray] = {}  # strand -> when it read each cell, 0 where it did not
+        self.updates: dict[int, np.ndarray] = {}
 
-    def note(self, x: Any, view: View, at: Any, writes: bool) -> None:
+    def note(self, x: Any, view: View, at: Any, writes: bool, atomic: bool = False) -> None:
         """Records accesses; those that race with another strand's are findings.
 
         Args:
@@ -91,36 +92,62 @@ class StrandAccess:
             view: the buffer.
             at: flat positions.
             writes: whether the accesses write.
+            atomic: whether they are atomic updates, which do not race with each other.
         """
         at, strand = np.ravel(at), x.strand
         cell = at * view.cells
+        mine = "update" if atomic else "write" if writes else "read"
         unseen = _unseen(strand, self.writer[cell], self.written[cell])
         if unseen.any():
-            _report(x, view, at, unseen, "write" if writes else "read", "wrote")
+            _report(x, view, at, unseen, mine, "wrote")
         if writes:
-            self._note_write(x, view, at, cell)
+            _find_unseen(x, view, at, self.reads, mine, "read")
+        if not atomic:
+            _find_unseen(x, view, at, self.updates, mine, "updated")
+        if writes and not atomic:
+            self._note_write(strand, cell)
         else:
-            self._note_read(strand, cell)
+            _note_access(self.updates if atomic else self.reads, strand, cell, self.written)
 
-    def _note_write(self, x: Any, view: View, at: np.ndarray, cell: np.ndarray) -> None:
-        for number, times in self.reads.items():
-            unseen = _unseen(x.strand, np.int32(number), times[cell])
-            if unseen.any():
-                _report(x, view, at, unseen, "write", "read")
+    def _note_write(self, strand: Strand, cell: np.ndarray) -> None:
+        """Records writes; whatever follows them is in order with the accesses before."""
+        for times in (*self.reads.values(), *self.updates.values()):
             times[cell] = 0
-        self.writer[cell], self.written[cell] = x.strand.number, x.strand.time
+        self.writer[cell], self.written[cell] = strand.number, strand.time
 
-    def _note_read(self, strand: Strand, cell: np.ndarray) -> None:
-        """Records reads; earlier ones that happen before this one are dropped, since whatever follows this one follows them."""
-        for number, times in list(self.reads.items()):
-            if number != strand.number:
-                times[cell] *= _unseen(strand, np.int32(number), times[cell])
-                if not times.any():
-                    del self.reads[number]
-        mine = self.reads.get(strand.number)
-        if mine is None:
-            mine = self.reads[strand.number] = np.zeros_like(self.written)
-        mine[cell] = strand.time
+
+def _find_unseen(x: Any, view: View, at: np.ndarray, accesses: dict[int, np.ndarray], mine: str, theirs: str) -> None:
+    """Reports accesses of other strands that the strand that runs has not seen.
+
+    Args:
+        x, view, at: as for :meth:`StrandAccess.note`.
+        accesses: strand -> when it accessed each cell.
+        mine, theirs: what the strand does, and what the others did.
+    """
+    for number, times in accesses.items():
+        unseen = _unseen(x.strand, np.int32(number), times[at * view.cells])
+        if unseen.any():
+            _report(x, view, at, unseen, mine, theirs)
+
+
+def _note_access(accesses: dict[int, np.ndarray], strand: Strand, cell: np.ndarray, like: np.ndarray) -> None:
+    """Records accesses; earlier ones that happen before these are dropped, since whatever follows these follows them.
+
+    Args:
+        accesses: strand -> when it accessed each cell.
+        strand: the one that runs.
+        cell: what it accesses.
+        like: an array over all cells.
+    """
+    for number, times in list(accesses.items()):
+        if number != strand.number:
+            times[cell] *= _unseen(strand, np.int32(number), times[cell])
+            if not times.any():
+                del accesses[number]
+    mine = accesses.get(strand.number)
+    if mine is None:
+        mine = accesses[strand.number] = np.zeros_like(like)
+    mine[cell] = strand.time
 
 
 def _unseen(strand: Strand, numbers: Any, times: np.ndarray) -> np.ndarray:
@@ -149,15 +176,15 @@ def _named(x: Any) -> str:
     return f"{chosen[0]} to {chosen[-1]}" if len(chosen) > 1 else f"{chosen[0]}"
 
 
-def note(x: Any, view: View, at: Any, writes: bool) -> None:
+def note(x: Any, view: View, at: Any, writes: bool, atomic: bool = False) -> None:
     """Notes an access of the strand that runs, where another strand may run beside it.
 
     Args:
-        x, view, at, writes: as for :meth:`StrandAccess.note`.
+        x, view, at, writes, atomic: as for :meth:`StrandAccess.note`.
     """
     storage = view.storage
     if storage.private or not np.size(at):
         return
     if storage.strands is None:
         storage.strands = StrandAccess(storage.cell_count)
-    storage.strands.note(x, view, at, writes)
+    storage.strands.note(x, view, at, writes, atomic)

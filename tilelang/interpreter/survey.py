@@ -14,6 +14,9 @@ WARP_GROUP = "tl.warp_group"
 """The attribute of ``T.ws``."""
 
 _JUMPS = (ir.Break, ir.Continue)
+_PURE = 1
+"""The largest of TVM's effect kinds of a pure call."""
+_OF_WARPS = ("shfl_", "match_", "warp_reduce_", "any_sync", "all_sync", "ballot_sync", "activemask", "shuffle_elect")
 _CHANGING = ("atomic_", "ptx_", "store_cluster", "dp4a", "tma_")
 
 
@@ -207,3 +210,12 @@ _FILLING = ("ptx_ldmatrix", "ptx_mma")
 def is_private(buffer: Any) -> bool:
     """Whether each thread has a buffer's memory for itself."""
     return buffer.scope().startswith("local") and buffer.scope() != "local.fragment"
+
+
+def is_of_registers(call: Any) -> bool:
+    """Whether a call touches no memory and orders no threads: it computes, or is between the threads of a warp."""
+    name = intrinsic_name(call)
+    if name is not None:
+        return INTRINSICS[name].pure or name.startswith(_OF_WARPS)
+    effect = call.op.get_attr("TCallEffectKind") if isinstance(call.op, ir.Op) else None
+    return effect is not None and int(effect) <= _PURE

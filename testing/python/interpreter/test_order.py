@@ -1,0 +1,148 @@
+"""What orders accesses of different threads and blocks: barriers, and not plain accesses beside atomic ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+
+from .support import kinds
+
+
+def beside_updates(access, synchronised):
+    """Warp 0 accesses a tile plainly, warp 1 updates it atomically."""
+
+    @T.prim_func
+    def main(Y: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((32,), "float32")
+            T.clear(s)
+            if tx < 32:
+                access(s, Y, tx)
+                if synchronised:
+                    T.sync_threads()
+            else:
+                if synchronised:
+                    T.sync_threads()
+                T.atomic_add(s[tx - 32], 1)
+            T.sync_threads()
+            T.copy(s, Y)
+
+    return main
+
+
+@T.macro
+def in_a_loop(s, Y, tx):
+    for j in T.Parallel(32):
+        s[j] += j
+
+
+@T.macro
+def reading(s, Y, tx):
+    Y[tx] = s[tx]
+
+
+@T.macro
+def storing(s, Y, tx):
+    s[tx] = 1
+
+
+@T.macro
+def updating(s, Y, tx):
+    T.atomic_add(s[tx], 2)
+
+
+@pytest.mark.parametrize("synchronised", [False, True])
+@pytest.mark.parametrize("access", [in_a_loop, reading, storing])
+def test_plain_accesses_beside_atomic_updates(access, synchronised):
+    assert kinds(beside_updates(access, synchronised), torch.zeros(32)) == ([] if synchronised else ["race"])
+
+
+def test_atomic_updates_beside_each_other():
+    assert kinds(beside_updates(updating, False), torch.zeros(32)) == []
+
+
+@pytest.mark.parametrize(("read", "found"), [(lambda place: T.atomic_load(place), []), (lambda place: place, ["race"])])
+def test_iterations_that_read_what_others_update(read, found):
+    @T.prim_func
+    def main(Y: T.Tensor((64,), "int32"), S: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                T.atomic_add(S[i % 4], 1)
+                Y[i] = T.min(read(S[(i + 1) % 4]), 0)
+
+    assert kinds(main, torch.zeros(64, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)) == found
+
+
+def counted(ordered):
+    """Every block counts itself; the last one to come, or the first, resets the counter."""
+
+    @T.prim_func
+    def main(C: T.Tensor((1,), "int32"), Y: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=32) as b:
+            before = T.atomic_add(C[0], 1, return_prev=True)
+            Y[b] = 1
+            if before == (3 if ordered else 0):
+                C[0] = 0
+
+    return main
+
+
+@pytest.mark.parametrize(("ordered", "found"), [(True, set()), (False, {"race"})])
+def test_blocks_that_store_what_others_update(ordered, found):
+    assert set(kinds(counted(ordered), torch.zeros(1, dtype=torch.int32), torch.zeros(4, dtype=torch.int32))) == found
+
+
+def test_blocks_that_read_what_others_update():
+    @T.prim_func
+    def main(C: T.Tensor((1,), "int32"), Y: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=32) as b:
+            T.atomic_add(C[0], 1)
+            Y[b] = C[0]
+
+    assert kinds(main, torch.zeros(1, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)) == ["race"]
+
+
+CONDITIONS = {
+    "number": lambda tx: tx < 32,
+    "quotient": lambda tx: tx // 32 == 0,
+    "warp": lambda tx: T.get_warp_idx() == 0,
+    "warp_sync": lambda tx: T.get_warp_idx_sync() == 0,
+    "warps_of_16": lambda tx: T.get_warp_idx(16) < 2,
+    "group": lambda tx: T.get_warp_group_idx(32, 1) == 0,
+    "vote": lambda tx: T.any_sync(0xFFFFFFFF, tx < 32) != 0,
+}
+
+
+@pytest.mark.parametrize("synchronised", [False, True])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_branches_for_different_warps_are_in_no_order(name, synchronised):
+    condition = CONDITIONS[name]
+
+    @T.prim_func
+    def main(Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            s = T.alloc_shared((64,), "float32")
+            T.clear(s)
+            if condition(tx):
+                s[tx % 32] = tx
+            if synchronised:
+                T.sync_threads()
+            if T.Not(condition(tx)):
+                Y[tx] = s[tx % 32]
+
+    assert kinds(main, torch.zeros(64)) == ([] if synchronised else ["race"])
+
+
+def test_a_variable_that_some_threads_read_before_it_has_a_value():
+    @T.prim_func
+    def main(Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx, v = T.get_thread_binding(), T.alloc_var("float32")
+            if tx < 32:
+                Y[tx] = v
+
+    assert kinds(main, torch.zeros(64)) == ["uninitialised"]
