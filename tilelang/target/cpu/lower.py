@@ -10,7 +10,7 @@ A rule for an operator is a function ``(record, scope) -> statement`` in the fil
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilelang.errors import CompileError, TileLangError
@@ -76,6 +76,12 @@ class Scope:
                     if isinstance(size, ir.Var):
                         self.facts.bind_range(size, 2**31 - 2, low=1)
 
+    def bind_ranges(self, variables: Sequence[Any], extents: Sequence[Any]) -> None:
+        """Says the ranges of loops' variables; what is no variable is left out."""
+        for var, extent in zip(variables, extents):
+            if isinstance(var, ir.Var):
+                self.facts.bind_range(var, extent)
+
     def safe_value(self, buffer: Any) -> Any:
         """What an out-of-bounds read of ``buffer`` gives."""
         value = self.safe_values.get(buffer, 0)
@@ -90,7 +96,7 @@ def lower_tiles(func: Any, context: Any) -> Any:
     """The program as loops; the module's docstring has the postcondition."""
     scope = Scope(context)
     scope.declare_parameters(func.params)
-    lowering = TileLowering(scope, func.body)
+    lowering = TileLowering(scope, func)
     body = lowering.stmt(func.body)
     return func.with_body(lowering.with_status(body))
 
@@ -98,11 +104,13 @@ def lower_tiles(func: Any, context: Any) -> Any:
 class TileLowering(StmtRewriter):
     """The walk over a program."""
 
-    def __init__(self, scope: Scope, body: Any):
+    def __init__(self, scope: Scope, func: Any):
         from tilelang.target.cpu.fuse import own_buffers
+        from tilelang.target.cpu.stream import Streams
 
         self.scope = scope
-        self.own = own_buffers(body)
+        self.own = own_buffers(func.body)
+        self.streams = Streams(func, scope.context)
         safe = not scope.context.request.config(_SAFE_MEMORY_OFF, False)
         self.guards = Guards(scope) if safe else None
         self.in_kernel = False
@@ -138,6 +146,9 @@ class TileLowering(StmtRewriter):
         return self.stmt(node.body) if node.attr_key.startswith("tl.") else super().visit_AttrStmt(node)
 
     def visit_For(self, node: Any) -> Any:
+        streamed = self.streams.lowered(node, self) if self.streams.tensors and "tl.parallel" in node.annotations else None
+        if streamed is not None:
+            return streamed
         low, extent = self.expr(node.min), self.expr(node.extent)
         step = None if node.step is None else self.expr(node.step)
         if step is None:
@@ -157,7 +168,8 @@ class TileLowering(StmtRewriter):
 
     def visit_Evaluate(self, node: Any) -> Any:
         if is_tile_op(node.value):
-            return self._tile_operator(node)
+            streamed = self.streams.lowered(node, self) if self.streams.tensors else None
+            return self._tile_operator(node) if streamed is None else streamed
         name = intrinsic_name(node.value)
         if name is not None and f"tl.{name}" in STATEMENTS:
             return self.stmt(STATEMENTS[f"tl.{name}"](node.value))
@@ -196,9 +208,10 @@ class TileLowering(StmtRewriter):
         for var, extent in axes:
             self.scope.facts.bind_range(var, extent)
         self.in_kernel = True
+        self.streams.begin(axes[0][0] if axes else None, node)
         body = self.stmt(node)
         self.in_kernel = False
-        return grid_loop(axes, body, node.span)
+        return seq(grid_loop(axes, body, node.span), self.streams.fence())
 
 
 def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:

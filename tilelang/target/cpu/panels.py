@@ -109,12 +109,12 @@ def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
     rows = max(1, _DISTANCE // (tile.columns * size))
 
     def ahead(p: Any, k: Any) -> Any:
-        return seq([_fetch(element(b, k + rows, p * tile.columns + column)) for column in range(0, tile.columns, 64 // size)])
+        return seq([fetch(element(b, k + rows, p * tile.columns + column)) for column in range(0, tile.columns, 64 // size)])
 
     return ahead
 
 
-def _fetch(load: Any) -> Any:
+def fetch(load: Any) -> Any:
     """The statement that asks for a line of the cache."""
     address = ir.Call(ir.Op.get("tirx.address_of"), [load], ret_ty="handle")
     return ir.Evaluate(extern_call(_FETCH, [address], "int32", pure=False))

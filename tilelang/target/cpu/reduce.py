@@ -126,7 +126,7 @@ def lower_reduce(record: Reduce, scope: Scope, make: Make | None = None) -> Any:
         lanes = scope.context.vectors.lanes(canonical(dtype).bits)
 
         def line(before: list[Any]) -> Any:
-            _bind(scope, before, outer)
+            scope.bind_ranges(before, outer)
             made = make and (lambda first, count: _made(make, scope, before, first, count, length))
             reduced, value = reduce_line(record.kind, start, combine, length, lanes, lambda at, n: elements(before, at, n), made)
             return seq(reduced, result(before, [], value))
@@ -152,17 +152,10 @@ def lower_reduce(record: Reduce, scope: Scope, make: Make | None = None) -> Any:
     return nest(outer, column)
 
 
-def _bind(scope: Scope, variables: list[Any], extents: list[Any]) -> None:
-    """Says the ranges of loops' variables."""
-    for var, extent in zip(variables, extents):
-        if isinstance(var, ir.Var):
-            scope.facts.bind_range(var, extent)
-
-
 def _made(make: Make, scope: Scope, before: list[Any], first: Any, count: int, length: int) -> Any:
     """The statement that makes elements of a line, where ``first`` is known, or counts pieces of so many."""
     if isinstance(first, ir.PrimExpr):
-        _bind(scope, list(variables(first)), [length // count])
+        scope.bind_ranges(list(variables(first)), [length // count])
     return make([constant(index) for index in before], first, count)
 
 

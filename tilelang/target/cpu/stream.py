@@ -1,0 +1,174 @@
+"""Loops that store to tensors too large for the caches: whole lines go past these to memory, the next block's rows come in.
+
+A store to a line that no cache has reads it first, and drives out another one that has to be written; a whole line that is
+streamed is only written. A piece of the loop is computed into registers (for the loop, an array of a few lines) and streamed from
+there. That is the same program where nothing reads the tensor, and for rows that begin with a line: which rows do is asked when
+the kernel runs. While rows are stored only, memory has time to read: what the next block copies is fetched meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm_ffi import structural_equal
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.region import Region
+from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.target.cpu import helpers
+from tilelang.target.cpu.elementwise import Elementwise, elementwise
+from tilelang.target.cpu.elide import record_of
+from tilelang.target.cpu.emit import alloc, local, loop, nest, seq, span
+from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.panels import fetch
+from tilelang.target.cpu.place import buffer_bytes
+from tilelang.tileop.copy import Copy
+from tilelang.transform.substitute import substitute
+
+LARGE = 16 * 1024 * 1024
+"""Bytes of a tensor that no core's share of the caches holds until something reads it."""
+
+_LINE = 64
+_LINES = 4
+"""Lines of a piece: what the loop is unrolled to."""
+
+_ALIGNED, _FENCE = "tl_begins_a_line", "tl_stream_fence"
+helpers.register(
+    _ALIGNED,
+    f"define i32 @{_ALIGNED}(ptr %p) alwaysinline {{\n  %a = ptrtoint ptr %p to i64\n  %m = and i64 %a, {_LINE - 1}\n"
+    "  %z = icmp eq i64 %m, 0\n  %r = zext i1 %z to i32\n  ret i32 %r\n}",
+)
+helpers.register(
+    _FENCE,
+    f"declare void @llvm.x86.sse.sfence()\ndefine i32 @{_FENCE}() alwaysinline {{\n"
+    "  call void @llvm.x86.sse.sfence()\n  ret i32 0\n}",
+)
+for _lanes in (8, 16):
+    helpers.register(
+        f"tl_stream_{_lanes}",
+        f"define i32 @tl_stream_{_lanes}(ptr %p, <{_lanes} x float> %x) alwaysinline {{\n"
+        f"  store <{_lanes} x float> %x, ptr %p, align {4 * _lanes}, !nontemporal !{{i32 1}}\n  ret i32 0\n}}",
+    )
+
+
+class Streams:
+    """What a program streams.
+
+    Attributes:
+        tensors: the large tensors (by hash) that nothing reads.
+        lanes: elements of a register.
+        sources: the regions of large tensors that each block of the kernel copies.
+        block: the variable that numbers neighbouring blocks.
+        used: whether anything has been streamed.
+    """
+
+    def __init__(self, func: Any, context: Any):
+        streams = not context.emits_c and context.vectors.bits >= 256 and context.request.target.triple.startswith("x86_64")
+        self.tensors = _written_only(func) if streams else frozenset()
+        self.lanes = context.vectors.lanes(32)
+        self.sources: list[Region] = []
+        self.block: Any = None
+        self.used = False
+
+    def begin(self, block: Any, body: Any) -> None:
+        """A kernel whose neighbouring blocks are numbered by ``block``, if there are any."""
+        records = [record_of(stmt) for stmt in walk(body)] if self.tensors and block is not None else []
+        copied = [record.src for record in records if isinstance(record, Copy)]
+        self.sources = [source for source in copied if source.scope in ("", "global") and _is_large(source.buffer)]
+        self.block, self.used = block, False
+
+    def lowered(self, stmt: Any, lowering: Any) -> Any | None:
+        """The loop nest or copy, streaming what it stores; None if it does not store whole lines of such a tensor alone."""
+        made = elementwise(stmt, lowering.scope)
+        if made is None or len(made.stores) != 1 or hash(made.stores[0].buffer) not in self.tensors:
+            return None
+        step = self.lanes * max(1, _LINES * _LINE // (4 * self.lanes))
+        if not _runs_along_rows(made, lowering) or made.extents[-1] < step:
+            return None
+        self.used = True
+        return nest(made.extents[:-1], lambda outer: self._row(made, outer, step, lowering))
+
+    def _row(self, made: Elementwise, outer: Sequence[Any], step: int, lowering: Any) -> Any:
+        whole, rest = divmod(made.extents[-1], step)
+        lowering.scope.bind_ranges(outer, made.extents)
+
+        def piece(s: Any) -> Any:
+            lowering.scope.bind_ranges([s], [whole])
+            return self._piece(made, outer, s * step, step, lowering)
+
+        end = lowering.stmt(made.piece(outer, constant(whole * step), rest)) if rest else None
+        begins = extern_call(_ALIGNED, [_address(made.place(outer, 0))], "int32")
+        plain = lowering.stmt(made.piece(outer, constant(0), made.extents[-1]))
+        return ir.IfThenElse(begins != 0, seq(loop("s", whole, piece), end), plain)
+
+    def _piece(self, made: Elementwise, outer: Sequence[Any], first: Any, step: int, lowering: Any) -> Any:
+        values = local("streamed", (step,), "float32")
+        lanes = self.lanes
+
+        def stream(at: int) -> Any:
+            operands = [_address(made.place(outer, first + at)), ir.BufferLoad(values, [span(at, lanes)])]
+            return ir.Evaluate(extern_call(f"tl_stream_{lanes}", operands, "int32", pure=False))
+
+        return seq(
+            alloc(values),
+            [fetch(load) for load in self._next_loads(made, first, step)],
+            lowering.stmt(made.piece(outer, constant(first), step, into=values)),
+            [stream(at) for at in range(0, step, lanes)],
+        )
+
+    def _next_loads(self, made: Elementwise, first: Any, step: int) -> list[Any]:
+        """One load for each line that lies as far in the rows of the next block as a piece in its own."""
+        loads = []
+        for source in self.sources:
+            *mins, low = (substitute(constant(low), {self.block: self.block + 1}) for low in source.mins)
+            moves = any(not structural_equal(new, constant(old)) for new, old in zip(mins, source.mins))
+            row = as_int(source.extents[-1]) == made.extents[-1] and all(as_int(extent) == 1 for extent in source.extents[:-1])
+            if row and moves and all(extent == 1 for extent in made.extents[:-1]):
+                size = canonical(source.dtype).bytes
+                loads += [ir.BufferLoad(source.buffer, [*mins, low + (first + at)]) for at in range(0, step, _LINE // size)]
+        return loads
+
+    def fence(self) -> Any:
+        """The statement after a kernel's blocks, before which all that was streamed is in memory; None if nothing was."""
+        return ir.Evaluate(extern_call(_FENCE, [], "int32", pure=False)) if self.used else None
+
+
+def _written_only(func: Any) -> frozenset[int]:
+    """The large float32 tensors (by hash) that a function has as rows of known length and never reads nor views."""
+    read: set[int] = set()
+    for stmt in walk(func.body):
+        record = record_of(stmt)
+        if record is not None:
+            read |= {hash(region.buffer) for region, access in record.regions() if access != "w"}
+            continue
+        stores, views = isinstance(stmt, ir.BufferStore), isinstance(stmt, ir.DeclBuffer)
+        exprs = [*stmt.indices, stmt.value] if stores else [stmt.data] if views else statement_exprs(stmt)
+        read |= {hash(node) for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.Var)}
+    large = (
+        hash(param) for param in func.params if ir.is_buffer_var(param) and _is_large(param) and str(param.dtype) == "float32"
+    )
+    return frozenset(large) - read
+
+
+def _is_large(tensor: Any) -> bool:
+    size = buffer_bytes(tensor)
+    return isinstance(size, int) and size >= LARGE and not len(tensor.strides)
+
+
+def _runs_along_rows(made: Elementwise, lowering: Any) -> bool:
+    """Whether neighbouring iterations store to neighbouring elements, all of them inside the tensor."""
+    (store,) = made.stores
+    inner = made.variables[-1]
+    *outer, last = store.indices
+    lowering.scope.bind_ranges(made.variables, made.extents)
+    along = as_int(lowering.scope.facts.simplify(substitute(last, {inner: inner + 1}) - last)) == 1
+    fixed = not any(isinstance(node, ir.Var) and node.same_as(inner) for index in outer for node in walk_expr(index))
+    inside = lowering.guards is None or lowering.guards.condition(store.buffer, store.indices) is None
+    return along and fixed and inside
+
+
+def _address(load: Any) -> Any:
+    return ir.Call(ir.Op.get("tirx.address_of"), [load], ret_ty="handle")
