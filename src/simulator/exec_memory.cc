@@ -54,6 +54,13 @@ void store_run(Warp& w, const Instruction& in, uint8_t* memory) {
   std::memcpy(memory, values, sizeof values);
 }
 
+/// for_lanes, with a loop of known length where it can.
+template <class F>
+void for_many_lanes(LaneMask lanes, F&& f) {
+  if (lanes != kAllLanes) return for_lanes(lanes, f);
+  for (int l = 0; l < kLanes; ++l) f(l);
+}
+
 template <class R, class E>
 void load_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, LaneMask lanes, uint32_t count) {
   if (count != 8 && contiguous(pointers, lanes, count * sizeof(E))) {
@@ -62,7 +69,7 @@ void load_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, Lan
   }
   for (uint32_t e = 0; e < count; ++e) {
     R* d = w.reg<R>(in.list[e]);
-    for_lanes(lanes, [&](int l) {
+    for_many_lanes(lanes, [&](int l) {
       E value;
       std::memcpy(&value, pointers[l] + e * sizeof(E), sizeof(E));
       d[l] = static_cast<R>(value);
@@ -78,7 +85,7 @@ void store_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, La
   }
   for (uint32_t e = 0; e < count; ++e) {
     const R* s = w.reg<R>(in.list[e]);
-    for_lanes(lanes, [&](int l) {
+    for_many_lanes(lanes, [&](int l) {
       E value = static_cast<E>(s[l]);
       std::memcpy(pointers[l] + e * sizeof(E), &value, sizeof(E));
     });

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "operands.h"
+#include "race.h"
 #include "warp_async.h"
 #include "wgmma.h"
 
@@ -102,7 +103,7 @@ class WgmmaOperation : public AsyncOperation {
       order.erase(order.begin());
     }
     if (--accumulator_->in_flight == 0) write_back();
-    for_lanes(lanes, [&](int lane) { async_done(warp_, lane, agent); });
+    if (RaceChecker* race = warp_.cluster().race.get()) race->group_done(warp_, lanes, agent);
   }
 
   std::vector<const uint8_t*> a_chunks, b_chunks;

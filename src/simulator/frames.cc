@@ -112,7 +112,7 @@ void grow_registers(Warp& warp, size_t bytes) {
   if (bytes + 64 <= old) return;
   size_t current = warp.frame ? static_cast<size_t>(warp.frame - warp.registers) : 0;
   std::vector<uint8_t> storage(std::max(bytes + 64, old + old / 2), kPoison);
-  uint8_t* start = storage.data() + (64 - reinterpret_cast<uint64_t>(storage.data()) % 64) % 64;
+  uint8_t* start = first_register(storage);
   if (old) std::memcpy(start, warp.registers, old - 64);
   warp.register_storage = std::move(storage);
   warp.registers = start;

@@ -93,12 +93,13 @@ AllocationMap make_allocations(const Program& program, const LaunchRequest& requ
   return map;
 }
 
-/// What one worker knows of the clusters that it has started and that wait for others.
+/// What one worker knows of the clusters that it has started and that wait for others, and what ended ones have left.
 struct Waiting {
   std::deque<std::unique_ptr<Cluster>> clusters;
   size_t idle_turns = 0;        // turns since one of them last got on
   uint64_t heartbeat_seen = 0;  // Launch::heartbeat at the last pass over all of them ...
   uint32_t idle_passes = 0;     // ... and passes since it last changed
+  BlockMemory memory;
 };
 
 /// The work list of a launch, shared by its workers.
@@ -145,12 +146,13 @@ class Grid {
   void take_turns(Counters& counters, CallerWatch* caller) {
     Waiting waiting;
     while (!launch_.abort.load(std::memory_order_relaxed)) {
-      std::unique_ptr<Cluster> cluster = next_cluster(waiting.clusters, counters);
+      std::unique_ptr<Cluster> cluster = next_cluster(waiting, counters);
       if (!cluster) break;
       ClusterResult result = run_cluster(*cluster, kBudget, caller);
       waiting.idle_turns = result == ClusterResult::kIdle ? waiting.idle_turns + 1 : 0;
       if (result == ClusterResult::kDone) {
         instructions_ += cluster->instructions;
+        waiting.memory.give(*cluster);
         continue;
       }
       waiting.clusters.push_back(std::move(cluster));
@@ -174,14 +176,14 @@ class Grid {
   }
 
   /// A new cluster while few are resident, else the one that has waited longest.
-  std::unique_ptr<Cluster> next_cluster(std::deque<std::unique_ptr<Cluster>>& waiting, Counters& counters) {
-    if (waiting.size() < kMaximumResident) {
+  std::unique_ptr<Cluster> next_cluster(Waiting& waiting, Counters& counters) {
+    if (waiting.clusters.size() < kMaximumResident) {
       uint64_t index = next_.fetch_add(1);
-      if (index < clusters_) return make_cluster(launch_, index, &counters, shadow_);
+      if (index < clusters_) return make_cluster(launch_, index, &counters, shadow_, waiting.memory);
     }
-    if (waiting.empty()) return nullptr;
-    auto cluster = std::move(waiting.front());
-    waiting.pop_front();
+    if (waiting.clusters.empty()) return nullptr;
+    auto cluster = std::move(waiting.clusters.front());
+    waiting.clusters.pop_front();
     return cluster;
   }
 

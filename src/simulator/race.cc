@@ -40,10 +40,10 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
 }
 
 RaceChecker::~RaceChecker() {
-  const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
+  ShadowSummary summary(static_cast<uint32_t>(cluster_.index) + 1, releases_);
   for (const TouchedPage& touched : touched_) {
-    std::lock_guard<std::mutex> guard(global_->lock(touched.allocation, touched.page * ShadowMemory::kPageBytes));
-    global_->of(touched.allocation).summarise(touched.page, cluster);
+    std::lock_guard<SpinLock> guard(global_->lock(touched.allocation, touched.page * ShadowMemory::kPageBytes));
+    global_->of(touched.allocation).summarise(touched.page, summary);
   }
 }
 
@@ -55,11 +55,18 @@ RaceAccess RaceChecker::access_of(const Warp& warp, int lane, const Agent* agent
   RaceAccess access;
   access.kind = kind;
   access.pc = pc;
-  access.thread = thread_of(warp, lane);
   access.rank = warp.block->rank;
   access.warp = access.rank * warps_per_block_ + warp.index;
+  access.block_known = block_known_[access.rank].data();
+  access.warp_known = warp_known_[access.warp].empty() ? nullptr : warp_known_[access.warp].data();
+  set_thread(access, thread_of(warp, lane));
   access.agent = agent ? *agent : thread_agent(access.thread);
   return access;
+}
+
+void RaceChecker::set_thread(RaceAccess& access, uint32_t thread) const {
+  access.thread = thread;
+  access.thread_known = thread_known_[thread].empty() ? nullptr : thread_known_[thread].data();
 }
 
 uint32_t RaceChecker::warp_of(uint32_t thread) const {
@@ -118,17 +125,20 @@ void RaceChecker::async_done(Warp& warp, int lane, Agent agent) {
   known[agent.id] = std::max(known[agent.id], agent.stamp);
 }
 
-bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {
-  uint32_t thread = access.thread;
+void RaceChecker::group_done(Warp& warp, LaneMask lanes, Agent agent) {
+  if (lanes != warp.live) return for_lanes(lanes, [&](int lane) { async_done(warp, lane, agent); });
+  VectorClock& known = warp_known_[warp_of(thread_of(warp, 0))];
+  if (known.empty()) known.assign(components_, 0);
+  known[agent.id] = std::max(known[agent.id], agent.stamp);
+}
+
+inline bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const {
   // An asynchronous operation is ordered after its issuer, not after the issuer's other operations.
-  if (earlier.id == thread) return true;
+  if (earlier.id == access.thread || earlier.stamp <= access.block_known[earlier.id]) return true;
   if (earlier.id == access.agent.id && earlier.stamp == access.agent.stamp) return true;
-  if (earlier.stamp <= block_known_[access.rank][earlier.id]) return true;
-  const VectorClock& warp = warp_known_[access.warp];
-  if (!warp.empty() && earlier.stamp <= warp[earlier.id]) return true;
-  const VectorClock& own = thread_known_[thread];
-  if (!own.empty() && earlier.stamp <= own[earlier.id]) return true;
-  return earlier.id == threads_ + thread && earlier.stamp <= copies_done_[thread];
+  if (access.warp_known && earlier.stamp <= access.warp_known[earlier.id]) return true;
+  if (access.thread_known && earlier.stamp <= access.thread_known[earlier.id]) return true;
+  return earlier.id == threads_ + access.thread && earlier.stamp <= copies_done_[access.thread];
 }
 
 bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const {
@@ -142,6 +152,13 @@ bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& acce
     return false;
   }
   return true;
+}
+
+void RaceChecker::copy_readers(ShadowCell& cell) {
+  if (!cell.readers) return;
+  std::vector<Reader> readers = reader_lists_[cell.readers];
+  cell.readers = static_cast<uint32_t>(reader_lists_.size());
+  reader_lists_.push_back(std::move(readers));
 }
 
 void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster) {
@@ -230,7 +247,7 @@ LaneMask RaceChecker::clean_lanes(const WarpAccess& warp_access, LaneMask lanes,
   LaneMask done = 0;
   for (LaneMask left = lanes; left; left &= left - 1) {
     const int lane = __builtin_ctz(left);
-    access.thread = first + static_cast<uint32_t>(lane);
+    set_thread(access, first + static_cast<uint32_t>(lane));
     access.agent = warp_access.agents ? warp_access.agents[lane] : thread_agent(access.thread);
     bool clean = true;
     ShadowCell other;
@@ -247,7 +264,7 @@ LaneMask RaceChecker::clean_lanes(const WarpAccess& warp_access, LaneMask lanes,
 LaneMask RaceChecker::shared_lanes(const WarpAccess& access, LaneMask lanes, uint32_t rank, uint64_t base) {
   ShadowMemory& shadow = shadows_[rank];
   return clean_lanes(access, lanes, kOwnCluster, [&](uint64_t address, auto&& f) {
-    shadow.visit(address - base, access.bytes, kOwnCluster, f, [](uint64_t) {});
+    shadow.visit(address - base, access.bytes, kOwnCluster, f, SharedEvents{*this});
     return true;
   });
 }
@@ -255,13 +272,13 @@ LaneMask RaceChecker::shared_lanes(const WarpAccess& access, LaneMask lanes, uin
 LaneMask RaceChecker::global_lanes(const WarpAccess& access, LaneMask lanes, uint32_t allocation, uint64_t base) {
   ShadowMemory& shadow = global_->of(allocation);
   const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
-  std::unique_lock<std::mutex> guard;
+  std::unique_lock<SpinLock> guard;
   uint64_t locked = 0, end = 0;  // what the lock covers
   return clean_lanes(access, lanes, cluster, [&](uint64_t address, auto&& f) {
     const uint64_t offset = address - base;
     if (offset < locked || offset >= end) {
       guard = {};  // given back first: two workers must not wait for each other
-      guard = std::unique_lock<std::mutex>(global_->lock(allocation, offset));
+      guard = std::unique_lock<SpinLock>(global_->lock(allocation, offset));
       locked = offset;
       end = GlobalShadow::lock_end(offset);
     }
@@ -270,7 +287,7 @@ LaneMask RaceChecker::global_lanes(const WarpAccess& access, LaneMask lanes, uin
       if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
       f(cell);
     };
-    shadow.visit(offset, access.bytes, cluster, own, [&](uint64_t page) { touched_.push_back({allocation, page}); });
+    shadow.visit(offset, access.bytes, cluster, own, GlobalEvents{*this, allocation, cluster});
     return true;
   });
 }
@@ -294,7 +311,7 @@ RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t b
     }
     conflict |= check(cell, access, kOwnCluster, other);
   };
-  shadows_[rank].visit(offset, bytes, kOwnCluster, look, [](uint64_t) {});
+  shadows_[rank].visit(offset, bytes, kOwnCluster, look, SharedEvents{*this});
   return conflict ? RaceResult::kConflict : unfenced ? RaceResult::kNoProxyFence : RaceResult::kClean;
 }
 
@@ -306,13 +323,13 @@ bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t b
   // A page of the shadow may be made or refined while it is visited: whole pages have one lock, each part takes its own.
   while (offset < end) {
     const uint64_t stop = std::min(end, GlobalShadow::lock_end(offset));
-    std::lock_guard<std::mutex> guard(global_->lock(allocation, offset));
+    std::lock_guard<SpinLock> guard(global_->lock(allocation, offset));
     const auto look = [&](ShadowCell& cell) {
       if (cell.readers && cell.read_cluster != cluster) cell.readers = 0;  // an index of another checker
       conflict |= check(cell, access, cluster, other);
     };
-    const auto touched = [&](uint64_t page) { touched_.push_back({allocation, page}); };
-    global_->of(allocation).visit(offset, static_cast<uint32_t>(stop - offset), cluster, look, touched);
+    const GlobalEvents events{*this, allocation, cluster};
+    global_->of(allocation).visit(offset, static_cast<uint32_t>(stop - offset), cluster, look, events);
     offset = stop;
   }
   return conflict;
@@ -436,6 +453,7 @@ void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, boo
   if (writes && (release || !fenced_[thread].empty())) {
     for (const auto& item : clusters_known_) at[item.first] = std::max(at[item.first], item.second);
     at[own] = std::max(at[own], clock_);
+    if (releases_.empty() || releases_.back() != clock_) releases_.push_back(clock_);
   }
 }
 

@@ -8,9 +8,11 @@
 #ifndef TILELANG_SIMULATOR_RACE_H_
 #define TILELANG_SIMULATOR_RACE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -22,13 +24,25 @@
 namespace tilelang {
 namespace simulator {
 
+/// A lock that is held for some hundred instructions at most.
+class SpinLock {
+ public:
+  void lock() {
+    while (held_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  alignas(64) std::atomic<bool> held_{false};
+};
+
 /// Shadow of all global allocations of a launch; shared by the workers.
 class GlobalShadow {
  public:
   explicit GlobalShadow(const AllocationMap& allocations);
   ShadowMemory& of(uint32_t allocation) { return shadows_[allocation]; }
   /// The lock of the pages around an offset in an allocation, which ends before `lock_end(offset)`.
-  std::mutex& lock(uint32_t allocation, uint64_t offset) { return locks_[(offset / kLocked + allocation) % kLocks]; }
+  SpinLock& lock(uint32_t allocation, uint64_t offset) { return locks_[(offset / kLocked + allocation) % kLocks]; }
   static uint64_t lock_end(uint64_t offset) { return (offset / kLocked + 1) * kLocked; }
   /// What clusters have released through a global address: cluster number -> stamp.
   using ClusterClock = std::unordered_map<uint32_t, uint32_t>;
@@ -40,7 +54,7 @@ class GlobalShadow {
   static constexpr uint64_t kLocked = 64 * ShadowMemory::kPageBytes;
   ShadowSummaries summaries_;
   std::vector<ShadowMemory> shadows_;
-  std::mutex locks_[kLocks];
+  SpinLock locks_[kLocks];
   std::unordered_map<uint64_t, ClusterClock> released_;
 };
 
@@ -52,6 +66,10 @@ struct RaceAccess {
   uint32_t warp = 0;    // its warp, counted over the cluster
   uint32_t pc = 0;
   bool same_value = false;  // a write that stores what is there already
+  // What the issuing thread's block, its warp and itself know: clocks, null where there is nothing beyond the one before.
+  const uint32_t* block_known = nullptr;
+  const uint32_t* warp_known = nullptr;
+  const uint32_t* thread_known = nullptr;
 };
 
 /// One instruction's accesses.
@@ -83,6 +101,8 @@ class RaceChecker {
   RaceAccess access_of(const Warp& warp, int lane, const Agent* agent, AccessKind kind, uint32_t pc) const;
   Agent async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_t key);
   void async_done(Warp& warp, int lane, Agent agent);
+  /// The same for lanes that wait together for an operation of their warp.
+  void group_done(Warp& warp, LaneMask lanes, Agent agent);
 
   /// Checks and records an access to the shared memory of a block / to a global allocation. On a conflict fills
   /// `other` with the earlier access's agent and pc.
@@ -115,6 +135,7 @@ class RaceChecker {
   uint32_t components() const { return components_; }
 
  private:
+  void set_thread(RaceAccess& access, uint32_t thread) const;
   bool ordered(const RaceAccess& access, Agent earlier) const;
   bool check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other);
   bool conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const;
@@ -150,6 +171,25 @@ class RaceChecker {
     bool strong = false;
   };
   std::vector<std::vector<Reader>> reader_lists_;
+  /// What the checker does when its shadows change: a copied cell has a list of readers of its own.
+  struct SharedEvents {
+    RaceChecker& race;
+    void touched(uint64_t) const {}
+    void copied(ShadowCell& cell) const { race.copy_readers(cell); }
+  };
+  struct GlobalEvents {
+    RaceChecker& race;
+    uint32_t allocation;
+    uint32_t cluster;
+    void touched(uint64_t page) const { race.touched_.push_back({allocation, page}); }
+    void copied(ShadowCell& cell) const {
+      if (cell.read_cluster == cluster)
+        race.copy_readers(cell);
+      else
+        cell.readers = 0;  // an index of another checker
+    }
+  };
+  void copy_readers(ShadowCell& cell);
   struct TouchedPage {
     uint32_t allocation;
     uint64_t page;
@@ -159,6 +199,7 @@ class RaceChecker {
   // Between clusters (global memory), at the granularity of clusters.
   std::unordered_map<uint32_t, uint32_t> clusters_known_;
   std::unordered_map<uint32_t, uint32_t> clusters_pending_;
+  std::vector<uint32_t> releases_;  // stamps that this cluster has released to others, ascending
 };
 
 }  // namespace simulator

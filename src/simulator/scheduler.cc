@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "caller_watch.h"
+#include "frames.h"
 #include "interpreter.h"
 #include "memory.h"
 #include "race.h"
@@ -31,14 +32,14 @@ std::array<uint32_t, 3> block_index(const Launch& launch, uint64_t cluster, uint
   return index;
 }
 
-std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* counters) {
+std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* counters, BlockMemory& memory) {
   Launch& launch = *cluster.launch;
   auto block = std::make_unique<Block>();
   block->cluster = &cluster;
   block->rank = rank;
   block->index = block_index(launch, cluster.index, rank);
   block->shared_bytes = launch.shared_bytes;
-  block->shared_storage.reset(new uint8_t[launch.shared_bytes + 1024u]);
+  block->shared_storage = memory.take_shared(launch.shared_bytes + 1024u);
   uint64_t start = reinterpret_cast<uint64_t>(block->shared_storage.get());
   block->shared = block->shared_storage.get() + (1024 - start % 1024) % 1024;
   std::memset(block->shared, kPoison, launch.shared_bytes);
@@ -48,6 +49,7 @@ std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* cou
   for (uint32_t first = 0; first < threads; first += kLanes) {
     auto warp = std::make_unique<Warp>();
     warp->block = block.get();
+    memory.give_registers_to(*warp);
     warp->index = first / kLanes;
     warp->counters = counters;
     warp->checks = launch.checks;
@@ -203,13 +205,36 @@ void check_progress(Cluster& cluster) {
 
 }  // namespace
 
-std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* counters, GlobalShadow* shadow) {
+void BlockMemory::give(Cluster& cluster) {
+  for (auto& block : cluster.blocks) {
+    shared_.push_back(std::move(block->shared_storage));
+    for (auto& warp : block->warps) registers_.push_back(std::move(warp->register_storage));
+  }
+}
+
+void BlockMemory::give_registers_to(Warp& warp) {
+  if (registers_.empty()) return;
+  warp.register_storage = std::move(registers_.back());
+  registers_.pop_back();
+  std::fill(warp.register_storage.begin(), warp.register_storage.end(), kPoison);
+  warp.registers = first_register(warp.register_storage);
+}
+
+std::unique_ptr<uint8_t[]> BlockMemory::take_shared(size_t bytes) {
+  if (shared_.empty()) return std::unique_ptr<uint8_t[]>(new uint8_t[bytes]);
+  std::unique_ptr<uint8_t[]> result = std::move(shared_.back());
+  shared_.pop_back();
+  return result;
+}
+
+std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* counters, GlobalShadow* shadow,
+                                      BlockMemory& memory) {
   auto cluster = std::make_unique<Cluster>();
   cluster->launch = &launch;
   cluster->index = index;
   cluster->random = Random(launch.seed * 0x2545f4914f6cdd1dull + index);
   for (uint32_t rank = 0; rank < launch.blocks_per_cluster(); ++rank)
-    cluster->blocks.push_back(make_block(*cluster, rank, counters));
+    cluster->blocks.push_back(make_block(*cluster, rank, counters, memory));
   cluster->live_threads = launch.threads_per_block() * launch.blocks_per_cluster();
   if (launch.checks & kCheckRace) cluster->race = std::make_unique<RaceChecker>(*cluster, shadow);
   for (auto& block : cluster->blocks) {

@@ -3,6 +3,7 @@
 #define TILELANG_SIMULATOR_SCHEDULER_H_
 
 #include <memory>
+#include <vector>
 
 #include "machine.h"
 
@@ -18,8 +19,21 @@ enum class ClusterResult : uint8_t {
   kIdle,    // waits for other blocks
 };
 
+/// Registers and shared memory of ended blocks, for the next ones of the same launch and worker.
+class BlockMemory {
+ public:
+  void give(Cluster& cluster);
+  void give_registers_to(Warp& warp);
+  std::unique_ptr<uint8_t[]> take_shared(size_t bytes);
+
+ private:
+  std::vector<std::vector<uint8_t>> registers_;
+  std::vector<std::unique_ptr<uint8_t[]>> shared_;
+};
+
 /// Builds the blocks and warps of cluster `index`, ready to run.
-std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* counters, GlobalShadow* shadow);
+std::unique_ptr<Cluster> make_cluster(Launch& launch, uint64_t index, Counters* counters, GlobalShadow* shadow,
+                                      BlockMemory& memory);
 
 /// Runs for about `budget` warp instructions. Throws KernelAbort after a deadlock has been reported. `caller` is given on
 /// the thread that called the launch, else null.

@@ -1,15 +1,14 @@
 // Shadow memory of the race checker: what is known of the accesses to each piece of memory.
 //
-// Memory is cut in pages of 64 bytes. A page is empty, or open (a cell for every 4 bytes, or for every byte where narrow accesses
-// have been), or summarised: all its cells are alike, and what they have in common is an entry of a table. A page is summarised
-// when the cluster that touched it last has ended, so that the shadow of a tensor takes an eighth of it.
+// Memory is cut in pages of 64 bytes. A page is empty, or open (a cell for every 16 bytes, or for every 4 or every one where
+// narrower accesses have been), or summarised: all its cells are alike, and what they have in common is an entry of a table. A page
+// is summarised when the cluster that touched it last has ended, so that the shadow of a tensor takes an eighth of it.
 #ifndef TILELANG_SIMULATOR_SHADOW_H_
 #define TILELANG_SIMULATOR_SHADOW_H_
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +50,32 @@ class ShadowSummaries {
   std::vector<ShadowCell> cells_;
 };
 
+/// An ended cluster that leaves what others need to know of its accesses.
+class ShadowSummary {
+ public:
+  /// `releases`: the stamps, ascending, at which the cluster has released what it did to others.
+  ShadowSummary(uint32_t cluster, const std::vector<uint32_t>& releases) : cluster(cluster), releases_(releases) {}
+  /// The cell with each stamp of this cluster replaced by that of the release that tells of it, or by the last stamp of all:
+  /// others cannot tell the difference.
+  ShadowCell seen_by_others(const ShadowCell& cell) const;
+  /// Its number among the summaries; those asked for last are remembered.
+  uint32_t number(ShadowSummaries& summaries, const ShadowCell& cell);
+
+  const uint32_t cluster;
+
+ private:
+  uint32_t release_of(uint32_t stamp) const;
+  struct Known {
+    ShadowCell cell;
+    uint32_t number = 0;
+    bool used = false;
+  };
+  static constexpr size_t kKnown = 8;
+  const std::vector<uint32_t>& releases_;
+  Known known_[kKnown];
+  size_t next_ = 0;
+};
+
 class ShadowMemory {
  public:
   static constexpr uint32_t kPageBytes = 64;
@@ -60,59 +85,78 @@ class ShadowMemory {
   ~ShadowMemory();
   /// Without `summaries` no page is ever summarised.
   void resize(uint64_t bytes, ShadowSummaries* summaries = nullptr);
-  /// Calls f(cell) for every granule of [offset, offset + bytes), and before that touched(page) for each of their pages that
-  /// another cluster than this one touched last.
-  template <class F, class Touched>
-  void visit(uint64_t offset, uint32_t bytes, uint32_t cluster, F&& f, Touched&& touched);
+  /// Calls f(cell) for every granule of [offset, offset + bytes). Before that it calls events.touched(page) for each of their pages
+  /// that another cluster than this one touched last, and events.copied(cell) for each cell that is a copy of a coarser one.
+  template <class F, class Events>
+  void visit(uint64_t offset, uint32_t bytes, uint32_t cluster, F&& f, const Events& events);
   /// Summarises a page if no other cluster has to do with it.
-  void summarise(uint64_t page, uint32_t cluster);
+  void summarise(uint64_t page, ShadowSummary& summary);
 
  private:
-  static constexpr uint32_t kGranule = 4;
-  static constexpr uint32_t kWide = kPageBytes / kGranule;
   struct Page {
     uint32_t cluster = 0;  // that touched it last
-    uint32_t count = 0;    // of its cells
+    uint32_t shift = 0;    // log2 of the bytes of a cell
+    uint32_t count() const { return kPageBytes >> shift; }
     ShadowCell* cells() { return reinterpret_cast<ShadowCell*>(this + 1); }
   };
-  struct Unmap {
-    size_t size = 0;
-    void operator()(uint64_t* words) const { munmap(words, size); }
+  struct Free {
+    void operator()(uint64_t* words) const { std::free(words); }
   };
   static bool is_summary(uint64_t word) { return (word & 1) != 0; }
   static Page* page_of(uint64_t word) { return reinterpret_cast<Page*>(word); }
-  static Page* make(uint32_t count);
-  /// The page, open and with a cell for every byte where `narrow`.
-  Page* open(uint64_t page, bool narrow);
+  static Page* make(uint32_t shift);
+  static void discard(Page* page);
+  /// log2 of the bytes of the largest cells whose borders an access keeps to.
+  static uint32_t shift_of(uint64_t offset, uint32_t bytes) {
+    const uint64_t bits = offset | bytes;
+    return (bits & 15) == 0 ? 4 : (bits & 3) == 0 ? 2 : 0;
+  }
+  /// The page, open and with cells of at most that size.
+  template <class Events>
+  Page* open(uint64_t page, uint32_t shift, const Events& events);
+  Page* fill(uint64_t page, uint32_t shift);
   uint64_t bytes_ = 0;
   uint64_t pages_ = 0;
   ShadowSummaries* summaries_ = nullptr;
   // Of each page: 0 while it is empty, its address, or the number of its summary times two plus one. Zero pages of the
-  // operating system, which cost nothing until they are touched.
-  std::unique_ptr<uint64_t[], Unmap> words_{nullptr, Unmap{}};
+  // operating system where they are many, which cost nothing until they are touched.
+  std::unique_ptr<uint64_t[], Free> words_;
 };
 
-template <class F, class Touched>
-void ShadowMemory::visit(uint64_t offset, uint32_t bytes, uint32_t cluster, F&& f, Touched&& touched) {
-  const bool narrow = ((offset | bytes) & (kGranule - 1)) != 0;
+template <class Events>
+ShadowMemory::Page* ShadowMemory::open(uint64_t number, uint32_t shift, const Events& events) {
+  const uint64_t word = words_[number];
+  if (word == 0 || is_summary(word)) return fill(number, shift);
+  Page* coarse = page_of(word);
+  Page* page = make(shift);
+  page->cluster = coarse->cluster;
+  const uint32_t copies = coarse->shift - shift;
+  for (uint32_t i = 0; i < page->count(); ++i) {
+    page->cells()[i] = coarse->cells()[i >> copies];
+    if (i & ((1u << copies) - 1)) events.copied(page->cells()[i]);
+  }
+  discard(coarse);
+  words_[number] = reinterpret_cast<uint64_t>(page);
+  return page;
+}
+
+template <class F, class Events>
+void ShadowMemory::visit(uint64_t offset, uint32_t bytes, uint32_t cluster, F&& f, const Events& events) {
+  const uint32_t shift = shift_of(offset, bytes);
   const uint64_t end = offset + bytes;
   while (offset < end) {
     const uint64_t number = offset / kPageBytes;
     if (number >= pages_) return;
     const uint64_t word = words_[number];
-    const bool ready = word != 0 && !is_summary(word) && (!narrow || page_of(word)->count == kPageBytes);
-    Page* page = ready ? page_of(word) : open(number, narrow);
+    const bool ready = word != 0 && !is_summary(word) && page_of(word)->shift <= shift;
+    Page* page = ready ? page_of(word) : open(number, shift, events);
     if (page->cluster != cluster) {
       page->cluster = cluster;
-      touched(number);
+      events.touched(number);
     }
     const uint64_t stop = std::min(end, (number + 1) * kPageBytes);
-    ShadowCell* cells = page->cells();
-    if (page->count == kPageBytes) {
-      for (; offset < stop; ++offset) f(cells[offset % kPageBytes]);
-    } else {
-      for (; offset < stop; offset += kGranule) f(cells[offset % kPageBytes / kGranule]);
-    }
+    ShadowCell* cell = page->cells() + (offset % kPageBytes >> page->shift);
+    for (; offset < stop; offset += 1u << page->shift) f(*cell++);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "halves.h"
+
 namespace tilelang {
 namespace simulator {
 
@@ -107,11 +109,16 @@ bool multiply(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>&
   return valid;
 }
 
-// Register i of a lane holds row lane / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4) + i % 2.
-int tile_index(int n, int element, int lane) {
-  const int row = lane / 4 + element / 2 % 2 * 8;
-  const int column = element / 4 * 8 + lane % 4 * 2 + element % 2;
-  return row * n + column;
+// Registers 2i and 2i + 1 hold rows 8 * (i % 2) and on, columns 8 * (i / 2) and on; lane 4j + m of them has row j, columns 2m and
+// 2m + 1. Calls f(i, lane, element): the elements of the lane are `element` and the next one. Packed pairs are in register i.
+template <typename F>
+void for_pairs(int n, F&& f) {
+  for (int pair = 0; pair < n / kCoreRows * 2; ++pair) {
+    const int corner = pair % 2 * kCoreRows * n + pair / 2 * kCoreRows;
+    for (int row = 0; row < kCoreRows; ++row) {
+      for (int m = 0; m < 4; ++m) f(pair, row * 4 + m, corner + row * n + 2 * m);
+    }
+  }
 }
 
 int dense_depth(Format format) { return 256 / storage_bits(format); }
@@ -202,8 +209,27 @@ void unpack_a(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
   }
 }
 
+// 16-bit operands whose elements follow each other along k, eight rows at a time.
+bool unpack_half_b(const OperandShape& shape, const uint8_t* const* chunks, float* out) {
+  if (shape.major_contiguous || (shape.format != Format::kF16 && shape.format != Format::kBF16)) return false;
+  const auto widen = shape.format == Format::kF16 ? widen_f16 : widen_bf16;
+  const int per_row = shape.depth / kHalves;
+  uint16_t block[kHalves * kHalves];
+  for (int major = 0; major < shape.majors; major += kHalves) {
+    for (int chunk = 0; chunk < per_row; ++chunk) {
+      transpose_halves([&](int row) { return chunks[(major + row) * per_row + chunk]; }, block);
+      float* corner = out + chunk * kHalves * shape.majors + major;
+      for (int k = 0; k < kHalves; ++k) widen(block + k * kHalves, corner + k * shape.majors);
+    }
+  }
+  return true;
+}
+
+bool unpack_half_b(const OperandShape&, const uint8_t* const*, int32_t*) { return false; }
+
 template <typename T>
 void unpack_b(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
+  if (unpack_half_b(shape, chunks, out)) return;
   const int elements = chunk_elements(shape.format);
   T values[kMaxChunkElements];
   if (shape.major_contiguous) {
@@ -235,46 +261,45 @@ const char* check_wgmma(const Wgmma& wgmma) {
 
 AccumulatorTile load_accumulator_tile(const Wgmma& wgmma, const uint32_t* const* registers) {
   AccumulatorTile tile;
-  const int count = wgmma.d_registers();
   if (wgmma.integer()) {
     tile.integers.resize(kWarpRows * wgmma.n);
-    for (int i = 0; i < count; ++i) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        tile.integers[tile_index(wgmma.n, i, lane)] = static_cast<int32_t>(registers[i][lane]);
-      }
-    }
+    for_pairs(wgmma.n, [&](int pair, int lane, int element) {
+      tile.integers[element] = static_cast<int32_t>(registers[2 * pair][lane]);
+      tile.integers[element + 1] = static_cast<int32_t>(registers[2 * pair + 1][lane]);
+    });
     return tile;
   }
   tile.floats.resize(kWarpRows * wgmma.n);
-  const bool packed = wgmma.d == Format::kF16;
-  for (int i = 0; i < count; ++i) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const uint32_t word = registers[i][lane];
-      if (packed) {
-        tile.floats[tile_index(wgmma.n, 2 * i, lane)] = f16_to_f32(static_cast<uint16_t>(word));
-        tile.floats[tile_index(wgmma.n, 2 * i + 1, lane)] = f16_to_f32(static_cast<uint16_t>(word >> 16));
-      } else {
-        tile.floats[tile_index(wgmma.n, i, lane)] = float_from_bits(word);
-      }
-    }
+  if (wgmma.d == Format::kF16) {
+    for_pairs(wgmma.n, [&](int pair, int lane, int element) {
+      tile.floats[element] = f16_to_f32(static_cast<uint16_t>(registers[pair][lane]));
+      tile.floats[element + 1] = f16_to_f32(static_cast<uint16_t>(registers[pair][lane] >> 16));
+    });
+    return tile;
   }
+  for_pairs(wgmma.n, [&](int pair, int lane, int element) {
+    tile.floats[element] = float_from_bits(registers[2 * pair][lane]);
+    tile.floats[element + 1] = float_from_bits(registers[2 * pair + 1][lane]);
+  });
   return tile;
 }
 
 void store_accumulator_tile(const Wgmma& wgmma, const AccumulatorTile& tile, uint32_t* const* registers) {
-  const int count = wgmma.d_registers();
-  for (int i = 0; i < count; ++i) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      uint32_t& word = registers[i][lane];
-      if (wgmma.integer()) {
-        word = static_cast<uint32_t>(tile.integers[tile_index(wgmma.n, i, lane)]);
-      } else if (wgmma.d == Format::kF16) {
-        const uint32_t high = f32_to_f16(tile.floats[tile_index(wgmma.n, 2 * i + 1, lane)]);
-        word = high << 16 | f32_to_f16(tile.floats[tile_index(wgmma.n, 2 * i, lane)]);
-      } else {
-        word = canonical_f32(tile.floats[tile_index(wgmma.n, i, lane)]);
-      }
-    }
+  if (wgmma.integer()) {
+    for_pairs(wgmma.n, [&](int pair, int lane, int element) {
+      registers[2 * pair][lane] = static_cast<uint32_t>(tile.integers[element]);
+      registers[2 * pair + 1][lane] = static_cast<uint32_t>(tile.integers[element + 1]);
+    });
+  } else if (wgmma.d == Format::kF16) {
+    for_pairs(wgmma.n, [&](int pair, int lane, int element) {
+      const uint32_t high = f32_to_f16(tile.floats[element + 1]);
+      registers[pair][lane] = high << 16 | f32_to_f16(tile.floats[element]);
+    });
+  } else {
+    for_pairs(wgmma.n, [&](int pair, int lane, int element) {
+      registers[2 * pair][lane] = canonical_f32(tile.floats[element]);
+      registers[2 * pair + 1][lane] = canonical_f32(tile.floats[element + 1]);
+    });
   }
 }
 
