@@ -12,6 +12,7 @@ from typing import Any
 
 from tilelang.layout.memory import Swizzle, TileLayout, row_major
 
+_BANKS, _WORD_BITS = 32, 32
 _CHUNK_BYTES = 16
 _GROUPS = 8
 """16-byte bank groups in one pass over the 128 bytes of banks."""
@@ -47,6 +48,30 @@ def swizzled(shape: Sequence[int], element_bits: int, step: int = 0, row_step: i
     shift = 3 + row_step - bits if step == 0 else max(0, (_GROUPS // min(chunks, _GROUPS)).bit_length() - 1)
     position = (_CHUNK_BYTES * 8 // element_bits).bit_length() - 1 + step
     return TileLayout(plain.shape, plain.modes, Swizzle(len(shape) - 2, bits, shift, position))
+
+
+def word_swizzled(shape: Sequence[int], element_bits: int) -> TileLayout:
+    """Rows of a tile with their words (4 bytes, or one wider element) XORed by the row: rows and columns have no bank conflict.
+
+    Accesses wider than a word are broken up by it: it is for tiles that are read across the rows that they were written by.
+
+    Args:
+        shape: extents; the last axis is contiguous, the one before it is the row.
+        element_bits: bits of one element.
+
+    Returns:
+        The layout; without a swizzle where a row is not a whole, even number of words.
+    """
+    plain = row_major(shape)
+    word = max(element_bits, _WORD_BITS)
+    if len(shape) < 2 or shape[-1] * element_bits % word:
+        return plain
+    words, banks = shape[-1] * element_bits // word, _BANKS * _WORD_BITS // word
+    reach = min(words & -words, banks)  # rows begin at multiples of this, and those that begin alike differ in the rest
+    bits, position = reach.bit_length() - 1, (word // element_bits).bit_length() - 1
+    if not bits:
+        return plain
+    return TileLayout(plain.shape, plain.modes, Swizzle(len(shape) - 2, bits, banks.bit_length() - 1 - bits, position))
 
 
 def padded(shape: Sequence[int], element_bits: int) -> TileLayout:

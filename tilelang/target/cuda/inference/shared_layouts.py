@@ -1,6 +1,7 @@
 """How shared tiles lie in memory: as the user says, as the units that read and write them want, else row by row.
 
 Who asks for no more than a swizzle (``make_swizzled_layout``) wants no bank conflicts: units with their own swizzle go first.
+Last come tiles that nests read or write by columns, as a transpose does.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
 from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.panels import panel_bytes_of
+from tilelang.layout.swizzle import word_swizzled
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.operators import TileDemand, rule_of
+from tilelang.target.cuda.tile.nest import Access, Nest, mentions
 from tilelang.target.cuda.tile.tree import SHARED
 
 
@@ -32,6 +35,7 @@ def choose_shared(problem: Problem, fixed: Layouts, requested: Mapping[Any, Any]
     """
     tree = problem.tree
     demanded, near = _demanded(fixed) if problem.swizzle else {}, _near_results(problem, fixed) if problem.swizzle else {}
+    crossed = _read_across(problem) if problem.swizzle else {}
     # The tensor memory accelerator writes panels only; those that an operator demands may be narrower.
     moved = (tile for tile in problem.moved_in_bulk if not is_panels(demanded.get(tile.buffer), tile.buffer))
     panels = {tile.buffer: tile.layout for tile in moved}
@@ -39,7 +43,8 @@ def choose_shared(problem: Problem, fixed: Layouts, requested: Mapping[Any, Any]
     for buffer in [*tree.allocations, *tree.aliases]:
         if buffer.scope() in SHARED and buffer not in found:
             rows = row_major([as_int(extent) for extent in buffer.shape])
-            wanted = panels.get(buffer) or demanded.get(buffer) or requested.get(buffer) or near.get(buffer) or rows
+            choices = (panels, demanded, requested, near, crossed)
+            wanted = next((choice[buffer] for choice in choices if buffer in choice), rows)
             found[buffer] = rows if buffer in problem.aliased else wanted
     return found
 
@@ -63,3 +68,19 @@ def _near_results(problem: Problem, fixed: Layouts) -> dict[Any, Any]:
         if buffers & results:
             near.update((buffer, make_swizzled_layout(buffer)) for buffer in buffers if buffer.scope().startswith("shared"))
     return near
+
+
+def _read_across(problem: Problem) -> dict[Any, Any]:
+    """Tiles of which neighbouring iterations of a nest access a column."""
+    accesses = ((access, node.nest) for node in problem.nests for access in node.nest.accesses)
+    buffers = {access.buffer for access, nest in accesses if access.buffer.scope() in SHARED and _is_column(access, nest)}
+    return {
+        buffer: word_swizzled([as_int(extent) for extent in buffer.shape], canonical(str(buffer.dtype)).bits)
+        for buffer in buffers
+    }
+
+
+def _is_column(access: Access, nest: Nest) -> bool:
+    """Whether the innermost axis of a nest moves the row of an access, and not the place in it."""
+    inner = [axis.var for axis in nest.axes if axis.extent != 1][-1:]
+    return len(access.indices) > 1 and mentions(access.indices[-2], inner) and not mentions(access.indices[-1], inner)
