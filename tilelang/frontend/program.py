@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -83,9 +84,20 @@ def _annotations(function: Callable[..., Any], names: Mapping[str, Any]) -> dict
     found = {}
     for name, annotation in function.__annotations__.items():
         if isinstance(annotation, str) and not isinstance(annotation, DType):
-            annotation = _evaluated(name, annotation, scope)
+            try:
+                annotation = _evaluated(name, annotation, scope)
+            except CompileError as error:
+                error.location = _place_of(function, name)  # the text has no place of its own
+                raise
         found[name] = annotation
     return found
+
+
+def _place_of(function: Callable[..., Any], name: str) -> Location:
+    """The line where a parameter is annotated."""
+    file, first = function.__code__.co_filename, function.__code__.co_firstlineno
+    lines = range(first, first + len(linecache.getlines(file)))
+    return Location(file, next((line for line in lines if f"{name}:" in linecache.getline(file, line)), first))
 
 
 def _evaluated(name: str, annotation: str, scope: Mapping[str, Any]) -> Any:

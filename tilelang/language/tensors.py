@@ -57,13 +57,26 @@ def strided(shape: tuple[Any, ...], dtype: DType, strides: tuple[Any, ...] | Non
         What a parameter of a program is annotated with.
 
     Raises:
-        CompileError: more or fewer strides than axes.
+        CompileError: more or fewer strides than axes, or strides of elements that share a byte.
     """
     if strides is not None and len(strides) != len(shape):
         raise CompileError(f"a tensor of {len(shape)} axes has {len(strides)} strides", hint="give one stride an axis")
-    if dtype.bits < 8 and strides is not None and _is_compact(shape, strides):
+    if dtype.bits < 8 and strides is not None:
+        if not _is_compact(shape, strides):
+            raise _packed_strides(str(dtype))
         strides = None
     return TensorSpec(shape, dtype, strides, scope)
+
+
+def _packed_strides(dtype: str) -> CompileError:
+    """The error of strides of elements that share a byte: those of the torch tensor that holds them count bytes."""
+    from tilelang.ir.span import user_location
+
+    return CompileError(
+        f"a strided tensor of {dtype}, of which two elements share a byte",
+        user_location(),
+        "pass it contiguous, declared T.Tensor, or as a strided tensor of uint8",
+    )
 
 
 def _is_compact(shape: tuple[Any, ...], strides: tuple[Any, ...]) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.errors import UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.target.cpu import helpers
@@ -31,16 +30,10 @@ helpers.register(
 
 
 def memory_shape(buffer: Any) -> list[Any]:
-    """The shape of the bytes that hold ``buffer``.
-
-    Raises:
-        UnsupportedOnCpuError: packed elements with strides.
-    """
+    """The shape of the bytes that hold ``buffer``."""
     shape = list(buffer.shape)
     if str(buffer.dtype) not in PACKED or not shape:
         return shape
-    if len(buffer.strides):
-        raise UnsupportedOnCpuError(f"a strided tensor of {buffer.dtype}", "pass it contiguous, declared T.Tensor")
     last = as_int(shape[-1])
     return [*shape[:-1], constant((last + 1) // 2)]
 

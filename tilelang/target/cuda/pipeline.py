@@ -18,7 +18,7 @@ from tilelang.target.cuda.normalise.iteration_variables import separate_iteratio
 from tilelang.target.cuda.normalise.thread_scopes import kernel_tree
 from tilelang.target.cuda.normalise.unroll import unroll_choices
 from tilelang.target.cuda.specialize.warp_specialize import specialize
-from tilelang.target.cuda.tile.program import check_strides, split_kernels
+from tilelang.target.cuda.tile.program import split_kernels
 from tilelang.target.request import CompileRequest
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.config import PassConfigKey
@@ -43,7 +43,6 @@ def options_of(request: CompileRequest) -> KernelOptions:
 
 
 def _split(func: Any, context: CudaContext) -> Program:
-    check_strides(func)
     kernels = map(unroll_choices, map(start_copies, split_kernels(func)))
     return Program(tuple(KernelStatements(as_fragments(separate_iterations(kernel, context.target))) for kernel in kernels))
 

@@ -168,13 +168,3 @@ def test_blocks_that_share_a_byte(target):
     a = torch.zeros(4096, 8, dtype=torch.uint8)
     build(main, target)(a)
     assert torch.equal(unpack(a, 16), (torch.arange(4096)[:, None] + torch.arange(16)).int() & 15)
-
-
-def test_packed_and_strided_is_refused():
-    @T.prim_func
-    def main(A: T.StridedTensor((8, 8), (16, 1), "int4"), B: T.Tensor((8, 8), "int8")):
-        with T.Kernel(1, threads=32):
-            T.copy(A, B)
-
-    with pytest.raises(tilelang.errors.UnsupportedOnCpuError, match="strided tensor of int4"):
-        build(main)

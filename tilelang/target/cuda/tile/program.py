@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
-from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -91,19 +90,6 @@ def split_kernels(func: Any) -> list[Kernel]:
     if len(found) == 1:
         return [replace(found[0], name=f"{name}_kernel")]
     return [replace(kernel, name=f"{name}_kernel_{index}") for index, kernel in enumerate(found)]
-
-
-def check_strides(func: Any) -> None:
-    """Refuses strided tensors of elements that share a byte: their strides count elements, those of the argument bytes.
-
-    Raises:
-        CompileError: a parameter is one.
-    """
-    for param in func.params:
-        if ir.is_buffer_var(param) and param.strides and canonical(str(param.dtype)).bits < 8:
-            raise CompileError(
-                f"a strided tensor of {param.dtype} is not supported: {param.name}", hint="pass it contiguous, declared T.Tensor"
-            )
 
 
 class _Collector:
