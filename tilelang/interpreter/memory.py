@@ -171,7 +171,8 @@ class View:
     def codes(self) -> View:
         """The same elements as unsigned numbers, which are copied bit by bit."""
         twin = View(self.storage, element(f"uint{self.kind.bits}"), self.shape, self.strides, self.name, self.base)
-        twin.safe = None if self.safe is None else twin.kind.decode(self.kind.encode(self.safe))
+        if self.safe is not None:
+            twin.safe = twin.kind.decode(np.asarray(self.kind.encode(self.safe)).view(twin.kind.memory))
         return twin
 
     def with_safe(self, value: Any) -> View:

@@ -96,3 +96,19 @@ def test_a_tile_is_loaded_again_when_all_threads_have_read_it() -> None:
     a, c = torch.randn(4, 64, 64).half(), torch.zeros(64, 64)
     simulate(main, a, c, arch="sm_90a")
     torch.testing.assert_close(c, (a.float() @ a.float()).sum(0), rtol=1e-2, atol=1e-2)
+
+
+def test_a_value_beyond_the_tensor_is_not_for_the_accelerator():
+    @T.prim_func
+    def main(A: T.Tensor((3, 64), "float32"), B: T.Tensor((4, 64), "float32")):
+        with T.Kernel(1, threads=32):
+            T.annotate_safe_value({A: 3})
+            tile, full = T.alloc_shared((4, 64), "float32"), T.alloc_barrier(32)
+            T.tma_copy(A[0:4, 0:64], tile, barrier=full)
+            T.barrier_arrive(full)
+            T.mbarrier_wait_parity(full, 0)
+            T.copy(tile, B)
+
+    with pytest.raises(CompileError, match="puts zeros where A ends, not the value of T.annotate_safe_value") as caught:
+        source(main, arch="sm_90a")
+    assert "tma_copy(A[0:4, 0:64], tile" in str(caught.value)

@@ -88,10 +88,12 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
         return None
     exists = e.places.bounds_guard(source, list(store.value.indices))
     guard = both([e.places.bounds_guard(target, list(store.indices)), loops.owner if is_memory(target) else None])
+    if exists is not None and e.tree.hints.safe_values.get(source) is not None:
+        return None  # the instructions below put zeros where an element does not exist
     if async_bytes:
         return under(guard, [CopyAsync(async_bytes, end, start, exists)])
     size = byte_count(loops.width, dtype)
-    if size not in VECTOR_TYPES or (exists is not None and e.tree.hints.safe_values.get(source) is not None):
+    if size not in VECTOR_TYPES:
         return None
     return under(guard, [Move(size, end, start, exists)])
 

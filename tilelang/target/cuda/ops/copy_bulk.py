@@ -314,6 +314,11 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
         return leaf(code if generator.divergent else elected(emitter.threads, code))
     if op.barrier is None:
         raise CompileError("T.tma_copy: a load needs a barrier to complete on", location_of(node.span), "pass barrier=")
+    if op.src.buffer in emitter.tree.hints.safe_values:
+        raise CompileError(
+            f"T.tma_copy: the accelerator puts zeros where {op.src.buffer.name} ends, not the value of T.annotate_safe_value",
+            location_of(node.span), "T.copy puts that value",
+        )  # fmt: skip
     barrier = emitter.places.address(op.barrier.buffer, list(op.barrier.mins))
     code = _load_code(emitter, op, plan, tile, barrier)
     if generator.single:
