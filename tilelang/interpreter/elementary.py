@@ -147,6 +147,5 @@ FUNCTIONS: Mapping[str, Function] = {
     "fma": lambda kind, kinds, a, b, c: fma(kind, a, b, c),
     "popcount": _popcount,
     "clz": _leading_zeros,
-    "likely": lambda kind, kinds, x: x,
 }
 """Operator -> its function."""

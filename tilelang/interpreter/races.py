@@ -165,9 +165,9 @@ def _changes(view: View, at: Any, value: Any, active: Any) -> Any:
 
 
 def _taking_part(x: Any, at: Any, active: Any) -> tuple[Any, Any]:
-    """The cells and numbers of the active lanes; one of each where all of them access one cell."""
+    """The cells and numbers of the active lanes; one of each where all of several access one cell."""
     if active is True:
-        return at, x.lane_ids if np.ndim(at) else np.int32(-3)
+        return at, x.lane_ids if np.ndim(at) else x.lane_ids[0] if x.lanes == 1 else np.int32(-3)
     at = np.broadcast_to(at, (x.lanes,))
     return at[active], x.lane_ids[active]
 

@@ -87,7 +87,7 @@ def _directed(operation: str, mode: str, kind: np.dtype) -> Callable[..., float]
         if not all(map(math.isfinite, values)) or math.isnan(nearest):
             return nearest
         try:
-            exact = _EXACT[operation](*map(Fraction, values))
+            exact = _EXACT[operation](*(Fraction(float(value)) for value in values))
         except (ZeroDivisionError, ValueError):
             return nearest
         return _rounded(exact, nearest, mode, kind)

@@ -322,10 +322,8 @@ where = if_then_else
 
 
 def likely(test: Any) -> Any:
-    """``test``, with the hint that it usually holds."""
-    from tilelang.ir import nodes as ir
-
-    return ir.tirx.likely(condition(test))
+    """``test``. That it usually holds is said to the reader: no target makes other code of it."""
+    return condition(test)
 
 
 # Classification ------------------------------------------------------------------------------------------------------

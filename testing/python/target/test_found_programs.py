@@ -69,3 +69,61 @@ def test_powers_of_an_expression(exponent, target):
                 B[i] = T.abs(A[i]) ** exponent + A[i] ** 1
 
     check(main, target, torch.arange(8).float() + 1, torch.zeros(8))
+
+
+@every_target
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_slice_of_one_element_computed_in_place(size, target):
+    @T.prim_func
+    def main(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((size,), "float32")
+            T.copy(A, tile)
+            tile[:] *= -1
+            T.copy(tile, B)
+
+    check(main, target, torch.arange(size).float() + 1, torch.zeros(size))
+
+
+@every_target
+def test_a_condition_that_is_likely(target):
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8,), "float32")
+            T.copy(A, tile)
+            if T.likely(tile[3] > 2):
+                for i in T.Parallel(8):
+                    tile[i] = T.if_then_else(T.likely(tile[i] > 4), 1, tile[i])
+            T.copy(tile, B)
+
+    check(main, target, torch.arange(8).float(), torch.zeros(8))
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("stages", [0, 2])
+def test_a_copy_from_beyond_a_tensor_with_a_value_of_its_own(stages, dtype, target):
+    @T.prim_func
+    def main(A: T.Tensor((3, 64), dtype), B: T.Tensor((4, 64), dtype)):
+        with T.Kernel(1, threads=32):
+            T.annotate_safe_value({A: 3})
+            tile = T.alloc_shared((2, 64), dtype)
+            for k in T.Pipelined(2, num_stages=stages):
+                T.copy(A[2 * k, 0], tile)
+                T.copy(tile, B[2 * k, 0])
+
+    ones, result = (make((rows, 64), dtype=getattr(torch, dtype)) for make, rows in ((torch.ones, 3), (torch.zeros, 4)))
+    check(main, target, ones, result)
+    assert torch.equal(result[3], ones[0] * 3)
+
+
+@every_target
+def test_a_directed_rounding_of_constants(target):
+    @T.prim_func
+    def main(B: T.Tensor((2,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(2):
+                B[i] = T.ieee_fmaf(T.float32(-2), T.float32(0.1), T.float32(1), "ru") + i
+
+    check(main, target, torch.zeros(2))

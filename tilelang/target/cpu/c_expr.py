@@ -241,6 +241,5 @@ _CALLS: dict[str, Callable[[CExpressions, Any], str]] = {
     "tirx.reinterpret": CExpressions._reinterpret,
     "tirx.address_of": CExpressions._address,
     "tirx.buffer_data": CExpressions._pointer,
-    "prim.likely": lambda expressions, node: expressions(node.args[0]),
     "tirx.bitwise_not": lambda expressions, node: f"~{_operand(expressions(node.args[0]))}",
 }

@@ -41,6 +41,11 @@ def test_a_source_that_does_not_compile_is_our_own_error_with_the_first_message(
     assert 'identifier "missing" is undefined' in caught.value.log
 
 
+def test_the_first_error_is_shown_whatever_was_warned_of_before() -> None:
+    log = 'kernel.cu(3): warning #177-D: "i" was declared but never referenced\n\nmath.h(98) Error: unsupported operation'
+    assert str(DeviceCompileError("nvrtc 13.5", log, "")) == "nvrtc 13.5 failed: math.h(98) Error: unsupported operation"
+
+
 def test_an_architecture_that_the_compiler_does_not_know_is_refused() -> None:
     with pytest.raises(DeviceCompileError, match="gpu-architecture"):
         compile_device(SOURCE, "sm_999", compiler="nvrtc")
