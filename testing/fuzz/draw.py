@@ -144,6 +144,8 @@ class Draw:
     def input(self, shape: Sequence[str], dtype: str, low: int = -4, high: int = 4) -> Tensor:
         """A new input, or one there is."""
         shape = tuple(shape)
+        if dtype in dtypes.PACKED and self.size(shape[-1]) % 2:  # part of a tile: a tensor holds whole bytes
+            dtype = "uint8" if dtypes.is_unsigned(dtype) else "int8"
         same = [t for t in self.tensors if (t.shape, t.dtype, t.role, t.low) == (shape, dtype, "in", low)]
         if same and self.chance(0.5):
             return self.pick(same)

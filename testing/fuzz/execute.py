@@ -15,7 +15,7 @@ import torch
 import tilelang
 from testing.fuzz import dtypes, toolchain
 from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, LIMIT, REFUSED, RIGHT, Outcome
-from testing.fuzz.tree import Program
+from testing.fuzz.tree import Program, Tensor
 from tilelang import interpreter
 from tilelang.errors import LayoutProofError, PassFailedError, SharedMemoryError, SimulatorError, TileLangError
 
@@ -49,12 +49,23 @@ def arguments(program: Program) -> list[torch.Tensor]:
         seed = int.from_bytes(hashlib.sha256(f"{program.name} {tensor.name}".encode()).digest()[:4], "big")
         generator = torch.Generator().manual_seed(seed)
         shape = program.shape(tensor)
-        if tensor.role == "in":
+        if tensor.digits:
+            values = _numbers_of(tensor, shape, generator)
+        elif tensor.role == "in":
             values = torch.randint(tensor.low, tensor.high + 1, shape, generator=generator)
         else:
             values = torch.zeros(shape, dtype=torch.int64)
         found.append(dtypes.tensor_of(values, tensor.dtype))
     return found
+
+
+def _numbers_of(tensor: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """Integers of the digits that a tensor may have, as two's complement."""
+    width = dtypes.bits(tensor.dtype)
+    digits = torch.tensor([int(digit, 16) for digit in tensor.digits])
+    chosen = digits[torch.randint(0, len(digits), (*shape, width // 4), generator=generator)]
+    number = (chosen << torch.arange(0, width, 4)).sum(-1)
+    return torch.where(number >= 1 << (width - 1), number - (1 << width), number)
 
 
 def target_of(name: str) -> Any:

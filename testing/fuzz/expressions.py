@@ -24,7 +24,13 @@ _TERMS = {
 _INTS = {
     "floormod": "(({0}) % 5)", "floordiv": "(({0}) // 2)", "and_bits": "(({0}) & 3)", "xor_bits": "((({0}) ^ ({1})) & 3)",
     "or_bits": "((({0}) | ({1})) & 3)", "shift_left": "((({0}) & 1) << 2)", "shift_right": "(({0}) >> 1)",
-    "truncmod": "T.truncmod({0}, 3)",
+    "truncmod": "T.truncmod({0}, 3)", "truncdiv": "T.truncdiv({0}, 2)", "T.floordiv": "T.floordiv({0}, 3)",
+    "T.floormod": "T.floormod({0}, 4)", "ceildiv": "T.ceildiv({0}, 2)", "align_up": "T.align_up(T.abs({0}), 2)",
+    "bitwise_and": "T.bitwise_and({0}, 3)", "bitwise_or": "(T.bitwise_or({0}, {1}) & 3)",
+    "bitwise_xor": "(T.bitwise_xor({0}, {1}) & 3)", "bitwise_not": "(T.bitwise_not({0}) & 3)",
+    "T.shift_left": "T.shift_left({0} & 1, 2)", "T.shift_right": "T.shift_right({0}, 1)",
+    "popcount": 'T.popcount(T.cast({0}, "int32") & 7)', "ffs": 'T.__ffs(T.cast({0}, "int32"))',
+    "clz": 'T.clz(T.cast(T.abs({0}), "int32") + 1) - 29', "min_value": 'T.max({0}, T.min_value("int8"))',
 }  # fmt: skip
 _FLOATS = {
     "floor": "T.floor(({0}) * 0.5)", "ceil": "T.ceil(({0}) * 0.25)", "trunc": "T.trunc(({0}) * 0.5)",
@@ -32,6 +38,14 @@ _FLOATS = {
     "exp2": "T.exp2(T.min({0}, T.float32(2)) - T.abs({0}))",
     "if_finite": "T.if_then_else(T.isfinite({0}), {0}, {1})", "copysign": "T.copysign({0}, {1})", "power": "T.abs({0}) ** 1",
     "fma": "T.clamp(T.fma({0}, {1}, {1}), T.float32(-4), T.float32(4))",
+    "nearbyint": "T.nearbyint(({0}) * 0.5)", "fabs": "T.fabs({0})", "fmod": 'T.fmod(T.cast({0}, "float32"), T.float32(3))',
+    "ldexp": 'T.ldexp(T.cast({0}, "float32"), -1)', "infinity": 'T.min({0}, T.infinity("float32"))',
+    "max_value": 'T.min({0}, T.max_value("float32"))', "if_number": "T.if_then_else(T.isnan({0}), {1}, {0})",
+    "if_infinite": "T.if_then_else(T.isinf({0}), {1}, {0})",
+    "reinterpret": 'T.reinterpret(T.reinterpret(T.cast({0}, "float32"), "int32"), "float32")',
+    "ieee_add": 'T.ieee_mul(T.ieee_add(T.cast({0}, "float32"), T.cast({1}, "float32"), "rz"), T.float32(0.5))',
+    "ieee_fmaf": 'T.ieee_fmaf(T.cast({0}, "float32"), T.float32(0.5), T.float32(1), "ru")',
+    "ieee_sub": 'T.fmul(T.ieee_sub(T.cast({0}, "float32"), T.cast({1}, "float32"), "rd"), T.float32(0.5))',
 }  # fmt: skip
 """Functions whose result here is exact on every target."""
 
@@ -84,7 +98,9 @@ def clamped(draw: Draw, value: Expr, kind: str) -> Expr:
 def selection(draw: Draw, scope: Scope, kind: str, depth: int) -> Expr:
     """One of two values."""
     parts = (condition(draw, scope, depth - 1), small(draw, scope, kind, depth - 1), small(draw, scope, kind, depth - 1))
-    text = draw.pick(["T.if_then_else({0}, {1}, {2})", "({1} if {0} else {2})", "T.Select({0}, {1}, {2})"])
+    text = draw.pick(
+        [f"T.{name}({{0}}, {{1}}, {{2}})" for name in ("if_then_else", "Select", "where")] + ["({1} if {0} else {2})"]
+    )
     return Expr("select", text, kind, parts)
 
 
@@ -95,7 +111,8 @@ def _converted(draw: Draw, scope: Scope, kind: str, depth: int) -> Expr:
     via = draw.pick(["int8", "float16", "bfloat16", "int16", "float8_e4m3fn", "float8_e5m2", "int64", "float64", "int32"])
     other = "float" if dtypes.is_float(via) else "int"
     inner = small(draw, scope, draw.pick([kind, other]), depth - 1)
-    return Expr("convert", f'T.cast(T.cast({{0}}, "{via}"), "{TYPE_NAMES[kind]}")', kind, (inner,))
+    text = draw.pick([f'T.cast({{0}}, "{via}")', f'T.Cast("{via}", {{0}})', f"T.{via}({{0}})"])
+    return Expr("convert", f'T.cast({text}, "{TYPE_NAMES[kind]}")', kind, (inner,))
 
 
 # Conditions ------------------------------------------------------------------------------------------------------------
@@ -103,7 +120,7 @@ def _converted(draw: Draw, scope: Scope, kind: str, depth: int) -> Expr:
 _LOGIC = {
     "not": "not ({0})", "and": "({0}) and ({1})", "or": "({0}) or ({1})", "invert": "~({0})", "and_bool": "({0}) & ({1})",
     "or_bool": "({0}) | ({1})", "T.And": "T.And({0}, {1})", "T.Not": "T.Not({0})",
-    "equal_bools": "({0}) == ({1})", "xor_bool": "({0}) != ({1})",
+    "T.Or": "T.Or({0}, {1})", "likely": "T.likely({0})", "equal_bools": "({0}) == ({1})", "xor_bool": "({0}) != ({1})",
 }  # fmt: skip
 
 

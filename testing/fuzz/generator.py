@@ -94,7 +94,8 @@ def _scope(draw: Draw) -> Scope:
 def _finished(draw: Draw, body: tuple[Stmt, ...], threads: str, cluster: int = 0) -> Kernel:
     """A kernel that fills its tiles, does something, and stores them."""
     results = tuple(_result(draw, tile) for tile in draw.declared)
-    return Kernel("G", threads, (*draw.beginning, *body, *results), cluster)
+    grid = "G // 2, 2" if not cluster and draw.sizes["G"] % 2 == 0 and draw.chance(0.3) else "G"
+    return Kernel(grid, threads, (*draw.beginning, *body, *results), cluster)
 
 
 def _result(draw: Draw, tile: Tile) -> Stmt:

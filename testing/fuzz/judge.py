@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from testing.fuzz.execute import CPU, INTERPRETER, TARGETS, attempt, compared, interpreted
-from testing.fuzz.outcome import DIFFERENT, FINDING, RIGHT, Outcome
+from testing.fuzz.outcome import DIFFERENT, FINDING, REFUSED, RIGHT, Outcome
 from testing.fuzz.shrink import shrink
 from testing.fuzz.statements.by_hand import CUDA
 from testing.fuzz.tree import Program
@@ -28,7 +28,7 @@ def _outcome(program: Program, func: Any, target: str, expected: list[torch.Tens
     """The outcome on one target; a failure with quick compilers counts if those that users get show one, too."""
     outcome, tensors = attempt(program, func, target)
     outcome = compared(outcome, tensors, expected, program)
-    if outcome.status in (FINDING, DIFFERENT) and not program.thorough:
+    if outcome.status in (FINDING, DIFFERENT, REFUSED) and not program.thorough:
         return _outcome(replace(program, thorough=True), func, target, expected)
     return outcome
 

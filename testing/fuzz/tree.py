@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 INDENT = "    "
+_NAME = re.compile(r"(?<![\w.\"])(?:(?!D\d)[a-zA-Z]+\d+(?!\w*\()|bx|tx)\b")
+"""What a program names that is neither a size nor a macro."""
+_BINDING = re.compile(r"\s*(?:for )?([\w, ]+) (?:=|in) ")
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Stmt:
         writes: the tiles that it stores to.
         without: the lines that stand for the head when the body is put into its place.
         fixed: that the shrinker must not delete it.
+        macro: the name of the ``T.macro`` that the body is, or nothing; then only a call of it stands here.
+        references: mutable scalars that a macro may change.
     """
 
     kind: str
@@ -55,9 +61,13 @@ class Stmt:
     writes: tuple[str, ...] = ()
     without: tuple[str, ...] | None = None
     fixed: bool = False
+    macro: str = ""
+    references: tuple[str, ...] = ()
 
     def head(self) -> list[str]:
         """The lines of the statement itself."""
+        if self.macro:
+            return [f"{self.macro}({', '.join(self.arguments())})"]
         texts = [str(part) for part in self.parts]
         return [line.format(*texts) if texts else line for line in self.lines]
 
@@ -68,6 +78,17 @@ class Stmt:
         if self.other:
             found += [INDENT * depth + "else:", *_block(self.other, depth + 1)]
         return found
+
+    def arguments(self) -> list[str]:
+        """What the body of a macro names and does not define itself."""
+        lines = _block(self.body, 0)
+        bound = {name for line in lines if (found := _BINDING.match(line)) for name in found[1].split(", ")}
+        return sorted({name for line in lines for name in _NAME.findall(line)} - (bound - set(self.references)))
+
+    def definition(self) -> list[str]:
+        """The lines of a macro."""
+        names = [f"{name}: T.Ref" if name in self.references else name for name in self.arguments()]
+        return [f"{INDENT}@T.macro", f"{INDENT}def {self.macro}({', '.join(names)}):", *_block(self.body, 2), ""]
 
     def walk(self) -> Iterator[Stmt]:
         yield self
@@ -87,6 +108,7 @@ class Tensor:
         shape: texts of the sizes.
         role: ``"in"`` or ``"out"``.
         low, high: range of an input's values.
+        digits: hexadecimal digits that the elements are made of instead.
     """
 
     name: str
@@ -95,11 +117,15 @@ class Tensor:
     role: str = "in"
     low: int = -4
     high: int = 4
+    digits: str = ""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launch: what is declared and filled, what is done, what is stored; ``cluster`` is how many blocks form one, or 0."""
+    """One launch: what is declared and filled, what is done, what is stored; ``cluster`` is how many blocks form one, or 0.
+
+    A grid is the text of one size, or of the sizes of two axes, whose blocks are counted along the second one.
+    """
 
     grid: str
     threads: str
@@ -108,7 +134,9 @@ class Kernel:
 
     def print(self) -> list[str]:
         kind = f"T.ClusterKernel({self.grid}, cluster_dims={self.cluster}" if self.cluster else f"T.Kernel({self.grid}"
-        return [INDENT * 2 + f"with {kind}, threads={self.threads}) as bx:", *_block(self.body, 3)]
+        _, several, columns = self.grid.partition(", ")
+        names, number = ("(x0, y0)", [INDENT * 3 + f"bx = x0 * {columns} + y0"]) if several else ("bx", [])
+        return [INDENT * 2 + f"with {kind}, threads={self.threads}) as {names}:", *number, *_block(self.body, 3)]
 
 
 @dataclass(frozen=True)
@@ -135,7 +163,7 @@ class Program:
     @property
     def used(self) -> tuple[Tensor, ...]:
         """The tensors that the text of the kernels names."""
-        text = "\n".join(line for kernel in self.kernels for line in kernel.print())
+        text = "\n".join([*(line for kernel in self.kernels for line in kernel.print()), *self._macros()])
         return tuple(tensor for tensor in self.tensors if f"{tensor.name}[" in text)
 
     def __str__(self) -> str:
@@ -144,11 +172,16 @@ class Program:
         lines += [f"{name} = {value}" for name, value in fixed.items()]
         lines += ["", "", "def build():"]
         lines += [f'{INDENT}{name} = T.dynamic("{name}")' for name in sorted(self.dynamic)]
+        lines += self._macros()
         parameters = ", ".join(f'{t.name}: T.Tensor(({", ".join(t.shape)},), "{t.dtype}")' for t in self.used)
         lines += [f"{INDENT}@T.prim_func", f"{INDENT}def main({parameters}):"]
         for kernel in self.kernels:
             lines += kernel.print()
         return "\n".join([*lines, "", f"{INDENT}return main", ""])
+
+    def _macros(self) -> list[str]:
+        """Definitions, those that others call first."""
+        return [line for statement in reversed([*self.statements()]) if statement.macro for line in statement.definition()]
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """Sizes as numbers."""

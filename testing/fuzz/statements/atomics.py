@@ -8,7 +8,7 @@ from testing.fuzz.indices import index
 from testing.fuzz.registry import statement
 from testing.fuzz.scope import Axis, Scope
 from testing.fuzz.statements.copies import some_shape
-from testing.fuzz.statements.regions import a_shape, operand
+from testing.fuzz.statements.regions import a_shape, operand, shapes
 from testing.fuzz.tree import Stmt
 
 
@@ -57,3 +57,34 @@ def atomic_tile(draw: Draw, scope: Scope) -> Stmt | None:
     source, of = operand(draw, scope, shape, ("float32", "int32"))
     tensor = draw.output(("G", *shape), of.dtype)
     return Stmt("atomic_tile", (f"T.atomic_add({tensor.name}[bx{', 0' * len(shape)}], {source})",))
+
+
+@statement("atomic_bits", 0.4)
+def atomic_bits(draw: Draw, scope: Scope) -> Stmt | None:
+    """Bits set by all iterations of a nest."""
+    size = draw.pick(shapes(draw))
+    axis = Axis(draw.name("i"), size, True)
+    inner = scope.inside("atomic_bits", axis)
+    tensor, order = draw.output(("G", size), "int32"), draw.pick(["relaxed", "release", "acq_rel"])
+    update = f'T.atomic_or({tensor.name}[bx, {index(draw, inner, size)}], {{0}} & 7, memory_order="{order}")'
+    return Stmt("atomic_bits", (f"for {axis.name} in T.Parallel({size}):", f"    {update}"), (small(draw, inner, "int"),))
+
+
+@statement("atomic_vector", 0.4)
+def atomic_vector(draw: Draw, scope: Scope) -> Stmt | None:
+    """Two or four neighbours of a shared tile added to a tensor at once."""
+    lanes, dtype = draw.pick([(2, "float32"), (4, "float32"), (2, "float16")])
+    rows = draw.pick(shapes(draw))
+    tile = draw.tile(scope, (rows, str(lanes)), (dtype,), ("shared",))
+    tensor, axis = draw.output(("G", rows, str(lanes)), dtype), draw.name("i")
+    update = f"T.atomic_addx{lanes}({tensor.name}[bx, {axis}, 0], {tile.name}[{axis}, 0])"
+    return Stmt("atomic_vector", (f"for {axis} in T.Parallel({rows}):", f"    {update}"))
+
+
+@statement("atomic_value", 0.4)
+def atomic_value(draw: Draw, scope: Scope) -> Stmt | None:
+    """An element stored and loaded again, both atomically, by the block."""
+    tensor, name, value = draw.output(("G", "2"), "int32"), draw.name("h"), small(draw, scope, "int")
+    scope.values.append((name, "int"))
+    lines = (f"T.atomic_store({tensor.name}[bx, 0], {{0}})", f"{name} = T.atomic_load({tensor.name}[bx, 0])")
+    return Stmt("atomic_value", (*lines, f"{tensor.name}[bx, 1] = {name}"), (value,))

@@ -101,12 +101,33 @@ def fill(draw: Draw, scope: Scope) -> Stmt | None:
 @statement("hint", 0.4)
 def hint(draw: Draw, scope: Scope) -> Stmt | None:
     """What must not change results."""
+    if scope.depth:
+        return None
     tiles = [tile for tile in scope.tiles if tile.memory == "shared" and len(tile.shape) == 2]
     whole = [tile for tile in tiles if tile.dtype == "float16" and draw.size(tile.shape[1]) % 8 == 0]
-    if scope.depth == 0 and whole and draw.chance(0.6):
+    if whole and draw.chance(0.4):
         name = draw.pick(whole).name
         return Stmt("hint", (f"T.annotate_layout({{{name}: T.make_swizzled_layout({name})}})",))
-    return Stmt("hint", (f"T.use_swizzle({draw.random.randint(2, 8)})",)) if scope.depth == 0 else None
+    texts = [f'T.use_swizzle({draw.random.randint(1, 8)}, order="{draw.pick(["row", "column"])}")']
+    texts += [f"T.annotate_min_blocks_per_sm({draw.pick([1, 2])})", "T.assume(bx >= 0)", "T.device_assert(bx >= 0)"]
+    texts += ["T.no_set_max_nreg()", "T.disable_warp_group_reg_alloc()", "T.annotate_producer_reg_dealloc(24)"]
+    inputs = [tensor.name for tensor in draw.tensors if tensor.role == "in"]
+    if inputs:
+        name = draw.pick(inputs)
+        texts += [f"T.annotate_l2_hit_ratio({{{name}: 0.5}})", f"T.annotate_restrict_buffers({name})"]
+    return Stmt("hint", (draw.pick(texts),))
+
+
+@statement("safe_value", 0.5)
+def safe_value(draw: Draw, scope: Scope) -> Stmt | None:
+    """From an input that ends before the tile does, and gives a number of its own from there on."""
+    shape = some_shape(draw, scope)
+    target, to = operand(draw, scope, shape)
+    if to.dtype in dtypes.PACKED or dtypes.is_unsigned(to.dtype) or scope.depth:
+        return None
+    tensor = draw.input((f"({shape[0]} + 1) // 2", *shape[1:]), to.dtype, low=-3)
+    lines = (f"T.annotate_safe_value({{{tensor.name}: {draw.random.randint(-4, 4)}}})",)
+    return Stmt("safe_value", (*lines, f"T.copy({tensor.name}[0{', 0' * (len(shape) - 1)}], {target})"), writes=(to.name,))
 
 
 @statement("transpose", 1)

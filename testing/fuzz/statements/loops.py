@@ -28,13 +28,14 @@ def counted(draw: Draw, scope: Scope, kind: str, head: str, most: int = 6) -> St
 
 @statement("serial", 5, nests=True)
 def serial(draw: Draw, scope: Scope) -> Stmt | None:
-    heads = ("T.serial({extent})", "range({extent})", "T.serial(0, {extent}, 2)", "range({extent} - 1, -1, -1)")
+    heads = ("T.serial({extent})", "range({extent})", "T.Serial(0, {extent}, 2)", "range({extent} - 1, -1, -1)")
     return counted(draw, scope, "serial", f"for {{name}} in {draw.random.choices(heads, [4, 3, 1, 1])[0]}:")
 
 
 @statement("unroll", 1.5, nests=True)
 def unroll(draw: Draw, scope: Scope) -> Stmt | None:
-    return counted(draw, scope, "unroll", "for {name} in T.unroll({extent}):", 4)
+    head = draw.pick(["T.unroll({extent})", "T.Unroll(0, {extent})", "T.unroll({extent}, explicit=True)"])
+    return counted(draw, scope, "unroll", f"for {{name}} in {head}:", 4)
 
 
 @statement("python_loop", 1, nests=True)
@@ -72,7 +73,9 @@ def while_loop(draw: Draw, scope: Scope) -> Stmt | None:
     step = Stmt("count", (f"{axis.name} = {axis.name} + 1",), fixed=True)
     body = draw_body(draw, inner, draw.pick([1, 1, 2]))
     more = f" and ({condition(draw, scope, 1)})" if draw.chance(0.25) else ""
-    lines = (f'{axis.name} = T.alloc_var("int32", init=0)', f"{axis.name} = 0", f"while {axis.name} < {trips}{more}:")
+    test = f"{axis.name} < {trips}{more}"
+    head = draw.pick([f"while {test}:", f"while {test}:", f"with T.While({test}):"])
+    lines = (f'{axis.name} = T.alloc_var("int32", init=0)', f"{axis.name} = 0", head)
     return Stmt("while", lines, body=(*body, step), without=(f"{axis.name} = 0",)) if body else None
 
 
@@ -89,5 +92,5 @@ def leave(draw: Draw, scope: Scope) -> Stmt | None:
     """Leaves the innermost loop, or its iteration."""
     if not scope.loop:
         return None
-    last = Stmt("leave", (draw.pick(["break", "continue"]),))
+    last = Stmt("leave", (draw.pick(["break", "continue", "T.loop_break()", "T.continue_loop()"]),))
     return Stmt("break", ("if {0}:",), (condition(draw, scope, 1),), (last,))

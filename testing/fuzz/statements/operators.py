@@ -31,7 +31,9 @@ def reduce(draw: Draw, scope: Scope) -> Stmt | None:
     source, of = operand(draw, scope, shape, (dtype,), rows=False)
     target, to = operand(draw, scope, rest, (dtype,), wide=wide, apart=(of.name,), rows=False)
     shown = dim if draw.chance(0.7) else dim - len(shape)
-    return Stmt("reduce", (f"T.reduce_{kind}({source}, {target}, dim={shown}, clear={draw.chance(0.6)})",), writes=(to.name,))
+    name, which = (f"reduce_{kind}", "") if draw.chance(0.8) else ("reduce", f'"{kind}", ')
+    call = f"T.{name}({source}, {target}, {which}dim={shown}, clear={draw.chance(0.6)})"
+    return Stmt("reduce", (call,), writes=(to.name,))
 
 
 @statement("scan", 1.5)
@@ -59,15 +61,17 @@ def reducer(draw: Draw, scope: Scope) -> Stmt | None:
         inner_shape = a_shape(draw, 2)
     keep, away = Axis(draw.name("i"), inner_shape[0], True), Axis(draw.name("j"), inner_shape[1], True)
     name = draw.name("r")
-    op = draw.pick(["sum", "sum", "max", "min"])
-    target, to = operand(draw, scope, (keep.extent,), ("float32",), ("fragment",), wide=True, parts=0)
+    op = draw.pick(["sum", "sum", "max", "min", *BITS])
+    kind, dtype = ("int", "int32") if op in BITS or draw.chance(0.2) else ("float", "float32")
+    target, to = operand(draw, scope, (keep.extent,), (dtype,), ("fragment",), wide=True, parts=0)
     inside = scope.inside("reducer", keep, away)
     inside.tiles = [tile for tile in inside.tiles if tile.name != to.name]
-    update = term(draw, inside, "float")
+    update = term(draw, inside, kind)
     replication = draw.pick(["", "", ', replication="all"', ', replication="none"'])
+    first = draw.pick(["", "", f", value={draw.random.randint(-4, 4)}"])
     lines = (
-        f'{name} = T.alloc_reducer(({keep.extent},), "float32", op="{op}"{replication})',
-        f"T.reducer_init({name})",
+        f'{name} = T.alloc_reducer(({keep.extent},), "{dtype}", op="{op}"{replication})',
+        f"T.reducer_init({name}{first})",
         f"for {keep.name}, {away.name} in T.Parallel({keep.extent}, {away.extent}):",
         f"    T.reducer_update({name}[{keep.name}], {{0}})",
         f"T.finalize_reducer({name}, {target})",

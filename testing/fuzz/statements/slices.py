@@ -23,6 +23,8 @@ def slice_assign(draw: Draw, scope: Scope) -> Stmt | None:
     target, to = operand(draw, scope, shape, _TYPES)
     first, of = operand(draw, scope, shape, (to.dtype,), apart=(to.name,))
     second, _ = operand(draw, scope, shape, (to.dtype,), apart=(to.name,))
+    if any(f"{to.name}[" in text for text in (target.partition("[")[2], first, second)):
+        return None  # every element would read an index from where one of them is stored
     whole = f"[{', '.join(':' for _ in shape)}]"
     target, first, second = (name if "[" in name else name + whole for name in (target, first, second))
     low, high = ("T.float32(-4)", "T.float32(4)") if to.dtype == "float32" else ("-4", "4")
@@ -90,6 +92,22 @@ def persistent(draw: Draw, scope: Scope) -> Stmt | None:
     domain = ", ".join(axis.extent for axis in axes)
     head = f"for {', '.join(names)} in T.Persistent([{domain}], 4, bx):"
     return Stmt("persistent", (head,), body=body, without=tuple(f"{name} = 0" for name in names)) if body else None
+
+
+@statement("scheduler", 0.5, nests=True)
+def scheduler(draw: Draw, scope: Scope) -> Stmt | None:
+    """The same, by a scheduler that the program asks."""
+    if scope.trips * 4 > MOST_TRIPS or scope.depth:
+        return None
+    rows, columns, name = Axis(draw.name("k"), str(draw.random.randint(1, 4))), Axis(draw.name("k"), "3"), draw.name("t")
+    inner = scope.inside("scheduler", rows, columns, trips=4, loop=False)
+    body = draw_body(draw, inner, draw.pick([1, 1, 2]))
+    options = f"swizzle_size={draw.random.randint(1, 3)}, column_major={draw.chance(0.5)}"
+    lines = (f"{name} = T.PersistentTileScheduler({rows.extent}, 3, 4, {options})", f"{name}.init(bx)", f"while {name}.valid():")
+    first = Stmt("text", (f"{rows.name} = {name}.m_idx + 0", f"{columns.name} = {name}.n_idx + 0"), fixed=True)
+    step = Stmt("text", (f"{name}.next_tile()",), fixed=True)
+    without = (f"{rows.name} = 0", f"{columns.name} = 0")
+    return Stmt("scheduler", lines, body=(first, *body, step), without=without) if body else None
 
 
 @statement("atomic_previous", 0.5)

@@ -6,6 +6,7 @@ differ between threads, so statements of the block do not see them.
 
 from __future__ import annotations
 
+from testing.fuzz import dtypes
 from testing.fuzz.draw import Draw
 from testing.fuzz.expressions import condition, small
 from testing.fuzz.indices import index
@@ -159,3 +160,91 @@ def thread_atomic(draw: Draw, scope: Scope) -> Stmt | None:
     kind = "float" if tensor.dtype == "float32" else "int"
     parts = small(draw, scope, kind), index(draw, scope, "4")
     return Stmt("thread_atomic", (f"T.atomic_add({tensor.name}[bx, {{1}}], {{0}})",), parts)
+
+
+@statement("thread_vote", 1, table=THREAD)
+def thread_vote(draw: Draw, scope: Scope) -> Stmt | None:
+    """What the lanes of the warp, or the threads of the block, say to a question."""
+    target = _variable(draw, scope)
+    if target is None or scope.apart:
+        return None
+    call = draw.pick([
+        "T.any_sync({0}) != 0", "T.all_sync({0}) != 0", "T.popcount(T.ballot_sync({0})) > 16", "T.ballot({0}) % 5 == 0",
+        "T.syncthreads_count({0}) > P // 2", "T.syncthreads_and({0}) != 0", "T.syncthreads_or({0}) != 0",
+        'T.popcount(T.match_any_sync(T.cast({0}, "int32"))) > 16', 'T.match_all_sync(T.cast({0}, "int32")) == 0',
+    ])  # fmt: skip
+    lines = ("T.sync_warp()", f"{target} = T.if_then_else({call}, T.float32(3), {target})")
+    return Stmt("thread_vote", lines, (condition(draw, scope, 1),))
+
+
+@statement("thread_place", 0.7, table=THREAD)
+def thread_place(draw: Draw, scope: Scope) -> Stmt | None:
+    """Which lane, warp or warp group the thread is of."""
+    target = _variable(draw, scope)
+    place = draw.pick(["lane_idx", "warp_idx", "warp_group_idx"] + ["warp_idx_sync"] * (not scope.apart))
+    return target and Stmt("thread_place", (f'{target} = T.cast(T.get_{place}() % 5, "float32")',))
+
+
+@statement("warp_bits", 0.5, table=THREAD)
+def warp_bits(draw: Draw, scope: Scope) -> Stmt | None:
+    """Bits that all, or some, lanes of the warp have."""
+    target = _variable(draw, scope, "int")
+    if target is None or scope.apart:
+        return None
+    return Stmt("warp_bits", (f"{target} = {draw.pick(['T.warp_reduce_bitand', 'T.warp_reduce_bitor'])}({target}) & 3",))
+
+
+_MOVES = {
+    4: ("T.ldg32", "T.stg32", "T.lds32", "T.sts32"),
+    8: ("T.ldg64", "T.stg64", "T.lds64", "T.sts64"),
+    16: ("T.ldg128", "T.stg128", "T.lds128", "T.sts128"),
+}
+"""Bytes -> loads and stores of so many: of tensors, of shared tiles."""
+
+
+@statement("wide_move", 0.7, table=THREAD)
+def wide_move(draw: Draw, scope: Scope) -> Stmt | None:
+    """4 to 16 bytes from tensor to tensor, perhaps through a shared tile."""
+    width, dtype = draw.pick(list(_MOVES)), draw.pick(["float32", "float16", "int8"])
+    load, store, load_shared, store_shared = _MOVES[width]
+    count = str(width * 8 // dtypes.bits(dtype))
+    source, target = draw.input(("G", COUNT, count), dtype), draw.output(("G", COUNT, count), dtype)
+    value, place = f"{load}({source.name}[bx, tx, 0])", f"{target.name}[bx, tx, 0]"
+    if scope.apart or draw.chance(0.5):
+        return Stmt("wide_move", (f"{store}({place}, {value})",))
+    tile = draw.declare(scope, (COUNT, count), dtype, "shared")
+    own = f"{tile.name}[tx, 0]"
+    lines = ("T.sync_threads()", f"{store_shared}({own}, {value})", f"{store}({place}, {load_shared}({own}))", "T.sync_threads()")
+    return Stmt("wide_move", lines, writes=(tile.name,))
+
+
+@statement("packed", 0.7, table=THREAD)
+def packed(draw: Draw, scope: Scope) -> Stmt | None:
+    """Two numbers calculated with at once."""
+    target = _variable(draw, scope)
+    if target is None:
+        return None
+    dtype = draw.pick(["float16", "bfloat16", "float32"])
+    a, b, lane = draw.name("x"), draw.name("x"), draw.random.randrange(2)
+    call = draw.pick(["T.add2({a}, {b})", "T.sub2({a}, {b})", "T.mul2({a}, {b})", "T.max2({a}, {b})", "T.min2({a}, {b})",
+                      "T.abs2({a})", "T.fma2({a}, {b}, {b})"]).format(a=a, b=b)  # fmt: skip
+    lines = (
+        f'{a} = T.{dtype}x2(T.cast({{0}}, "{dtype}"), T.cast({{1}}, "{dtype}"))',
+        f'{b} = T.{dtype}x2(T.cast({{1}}, "{dtype}"), T.cast({target}, "{dtype}"))',
+        f'{target} = T.clamp(T.cast(T.extract_lane({call}, {lane}), "float32"), T.float32(-4), T.float32(4))',
+    )
+    return Stmt("packed", lines, (small(draw, scope, "float"), small(draw, scope, "float")))
+
+
+@statement("dot_of_bytes", 0.5, table=THREAD)
+def dot_of_bytes(draw: Draw, scope: Scope) -> Stmt | None:
+    """Four products of bytes added to a number."""
+    target, name, total, axis = _variable(draw, scope), draw.name("w"), draw.name("w"), Axis(draw.name("q"), "4")
+    if target is None:
+        return None
+    lines = (
+        f'{name}, {total} = T.alloc_local((4,), "int8"), T.alloc_local((1,), "int32")',
+        f"{total}[0] = -3", f"for {axis.name} in T.serial(4):", f"    {name}[{axis.name}] = {{0}}",
+        f"T.dp4a({name}, {name}, {total})", f'{target} = T.cast({total}[0] % 5, "float32")',
+    )  # fmt: skip
+    return Stmt("dot_of_bytes", lines, (small(draw, scope.inside("dot_of_bytes", axis), "int"),))
