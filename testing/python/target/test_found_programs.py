@@ -127,3 +127,15 @@ def test_a_directed_rounding_of_constants(target):
                 B[i] = T.ieee_fmaf(T.float32(-2), T.float32(0.1), T.float32(1), "ru") + i
 
     check(main, target, torch.zeros(2))
+
+
+@every_target
+def test_a_tile_of_three_elements_read_one_by_one(target):
+    @T.prim_func
+    def main(A: T.Tensor((3,), "float32"), B: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((3,), "float32")
+            T.copy(A, tile)
+            B[0] = tile[0] + tile[1] + tile[2]
+
+    check(main, target, torch.arange(3).float(), torch.zeros(1))
