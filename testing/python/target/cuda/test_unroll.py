@@ -56,3 +56,24 @@ def test_columns_filled_in_turn(rounds, arch):
     b = torch.empty(32, rounds)
     simulate(main, a, b, arch=arch)
     assert torch.equal(b, a.sort(dim=1, descending=True).values[:, :rounds])
+
+
+@ARCHS
+def test_a_loop_around_one_with_a_schedule_stays(arch):
+    @T.prim_func
+    def main(A: T.Tensor((4, 16, 64), "float32"), B: T.Tensor((2, 64), "float32"), C: T.Tensor((16, 64), "float32")):
+        with T.Kernel(1, threads=64):
+            rows, total = T.alloc_fragment((2, 64), "float32"), T.alloc_fragment((16, 64), "float32")
+            tile = T.alloc_shared((16, 64), "float32")
+            T.copy(B, rows)
+            T.clear(total)
+            for r in T.serial(2):
+                for k in T.Pipelined(4, order=[1, 0], stage=[0, 1]):
+                    T.copy(A[k, 0, 0], tile)
+                    for i, j in T.Parallel(16, 64):
+                        total[i, j] += tile[15 - i, j] * rows[r, j]
+            T.copy(total, C)
+
+    a, b, c = torch.randint(-4, 4, (4, 16, 64)).float(), torch.randint(-4, 4, (2, 64)).float(), torch.empty(16, 64)
+    simulate(main, a, b, c, arch=arch)
+    assert torch.equal(c, a.sum(0).flip(0) * b.sum(0))

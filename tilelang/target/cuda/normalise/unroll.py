@@ -58,6 +58,8 @@ def _chooses(loop: Any) -> bool:
     if loop.step is not None or extent > MOST_ITERATIONS or any(note in loop.annotations for note in PIPELINE_NOTES):
         return False
     inside = list(walk(loop.body))
+    if any(isinstance(stmt, ir.For) and any(note in stmt.annotations for note in _SCHEDULE) for stmt in inside):
+        return False  # copies of a scheduled loop would fill one tile, which then can have no slots
     leaves = sum(isinstance(stmt, (ir.BufferStore, ir.Evaluate, ir.Bind)) for stmt in inside)
     if any(isinstance(stmt, (ir.Break, ir.Continue)) for stmt in inside) or extent * leaves > MOST_STATEMENTS:
         return False
@@ -104,4 +106,5 @@ def _folded(expr: Any) -> Any:
 
 _FOLDED = [(kind, _folded) for kind in (ir.Add, ir.Sub, ir.Mul)]
 
+_SCHEDULE = tuple(note for note in PIPELINE_NOTES if note != "num_stages")
 _SERIAL = (int(ir.ForKind.SERIAL), int(ir.ForKind.UNROLLED))
