@@ -1,0 +1,30 @@
+"""Scans between memories of every kind: on CUDA they work in shared memory, on every target the result is the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.test_found_programs import check, every_target
+
+SCOPES = {"shared": "shared", "fragment": "local.fragment"}
+
+
+@every_target
+@pytest.mark.parametrize("source", SCOPES)
+@pytest.mark.parametrize("result", SCOPES)
+@pytest.mark.parametrize(("dim", "reverse"), [(0, False), (1, True)])
+def test_scans_from_memory_to_memory(dim, reverse, result, source, target):
+    @T.prim_func
+    def main(A: T.Tensor((5, 48), "float32"), B: T.Tensor((5, 48), "float32"), C: T.Tensor((5, 48), "float32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_buffer((5, 48), "float32", scope=SCOPES[source])
+            b = T.alloc_buffer((5, 48), "float32", scope=SCOPES[result])
+            T.copy(A, a)
+            T.cumsum(a, b, dim=dim, reverse=reverse)
+            T.copy(b, B)
+            T.cummax(a, dim=dim, reverse=reverse)
+            T.copy(a, C)
+
+    check(main, target, torch.randint(-4, 4, (5, 48)).float(), torch.zeros(5, 48), torch.zeros(5, 48))
