@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections import Counter
 
-from testing.mutation.suite import SURVIVED, UNREACHED, judge_all, right_programs, sample
+from testing.mutation.suite import FOLDERS, SURVIVED, UNREACHED, judge_all, right_programs, sample
 
 
 def main() -> int:
@@ -16,11 +16,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--programs", type=int, default=200, help="random programs to choose from")
     parser.add_argument("--most", type=int, default=15, help="programs, of those that run its line, that each change meets")
+    parser.add_argument("--folder", action="append", choices=FOLDERS, help="of target/cuda; may be given several times")
     options = parser.parse_args()
     programs = right_programs(options.programs)
     print(f"seeds of programs: {min(programs.lines)} to {max(programs.lines)}", flush=True)
     counts: Counter[str] = Counter()
-    for verdict in judge_all(sample(options.count, options.seed), programs, options.most):
+    for verdict in judge_all(sample(options.count, options.seed, options.folder or FOLDERS), programs, options.most):
         counts[verdict.how] += 1
         mutant = verdict.mutant
         print(f"{verdict.how}: {mutant.module}:{mutant.line}: {mutant.text[:120]}", flush=True)

@@ -53,19 +53,19 @@ class Programs:
         return [seed for seed, found in self.lines.items() if line in found or line in self.imported]
 
 
-def modules() -> list[str]:
+def modules(folders: Sequence[str] = FOLDERS) -> list[str]:
     """The modules that are changed: those of ``target/cuda`` that decide on code."""
     found = []
-    for folder in FOLDERS:
+    for folder in folders:
         for path in sorted((ROOT / "tilelang" / "target" / "cuda" / folder).glob("*.py")):
             if path.stem not in CHECKERS:
                 found.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
     return found
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """Changes drawn evenly from all of the modules."""
-    found = [mutant for module in modules() for mutant in mutants_of(module, path_of(module).read_text())]
+def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Mutant]:
+    """Changes drawn evenly from all of the modules of some folders."""
+    found = [mutant for module in modules(folders) for mutant in mutants_of(module, path_of(module).read_text())]
     return random.Random(seed).sample(found, min(count, len(found)))
 
 
