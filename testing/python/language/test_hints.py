@@ -119,6 +119,16 @@ def test_a_layout_of_another_shape_does_not_fit_a_buffer():
                 T.annotate_layout({tile: T.Fragment((64, 4), lambda i, j: (i % 32, i // 32 * 4 + j))})  # <- error
 
 
+def test_a_layout_has_no_more_threads_than_the_block():
+    with error_at_mark(match="the layout of tile has 64 threads, the block has 32"):
+
+        @T.prim_func
+        def main(A: T.Tensor((64, 8), "float32")):
+            with T.Kernel(1, threads=32):
+                tile = T.alloc_fragment((64, 8), "float32")
+                T.annotate_layout({tile: T.Fragment((64, 8), lambda i, j: (i, j))})  # <- error
+
+
 def test_the_layout_of_a_fragment_may_take_its_shape():
     @T.prim_func
     def main(A: T.Tensor((32, 8), "float32"), B: T.Tensor((32, 8), "float32")):
