@@ -24,3 +24,18 @@ def test_index_maps_have_their_public_names():
     assert mma_load_a_32x8_to_shared_16x16_layout(14, 1) == (3, 5)
     with pytest.raises(ImportError):
         from tilelang.intrinsics.mma_layout import shared_16x16_to_nothing  # noqa: F401
+
+
+@pytest.mark.parametrize(("kind", "meta", "factor"), [("float16", "int16", 16), ("float32", "int16", 8), ("int8", "int32", 32)])
+def test_metadata_of_sparse_operands(kind, meta, factor):
+    from tilelang.cuda.intrinsics.sparse_layout import get_e_factor
+
+    assert get_e_factor(kind, meta) == factor
+
+
+def test_names_of_torch_dtypes():
+    import torch
+
+    from tilelang.language.dtypes import _TORCH_DTYPE_TO_STR
+
+    assert _TORCH_DTYPE_TO_STR[torch.half] == "float16" and _TORCH_DTYPE_TO_STR[torch.float8_e4m3fn] == "float8_e4m3fn"

@@ -22,6 +22,8 @@ _STORE_ORDERS = ("relaxed", "release", "seq_cst")
 
 def _order(what: str, order: str | None, allowed: tuple[str, ...]) -> str:
     order = "relaxed" if order is None else order
+    if order == "consume" and "acquire" in allowed:
+        order = "acquire"  # which is what every compiler makes of it
     if order not in allowed:
         raise CompileError(f"{what}: memory_order={order!r} is none of {', '.join(allowed)}")
     return order
@@ -201,7 +203,7 @@ def atomic_load(src: Any, memory_order: str = "seq_cst") -> Any:
     """The value of an element, read atomically.
 
     Args:
-        memory_order: ``"relaxed"``, ``"acquire"`` or ``"seq_cst"``.
+        memory_order: ``"relaxed"``, ``"acquire"`` (also ``"consume"``) or ``"seq_cst"``.
     """
     load = calls.element(src, "T.atomic_load")
     attrs = {"memory_order": _order("T.atomic_load", memory_order, _LOAD_ORDERS)}

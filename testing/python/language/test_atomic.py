@@ -76,6 +76,7 @@ def test_load_store_and_or():
             T.atomic_or(flags[0], T.shift_left(1, bx))
             T.atomic_store(flags[1], 5, memory_order="release")
             T.atomic_max(flags[2], T.atomic_load(flags[1], memory_order="acquire"))
+            T.atomic_max(flags[2], T.atomic_load(flags[1], memory_order="consume"))
 
     flags = torch.zeros(4, dtype=torch.int32)
     run(main, flags)
