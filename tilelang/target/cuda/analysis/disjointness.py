@@ -1,4 +1,4 @@
-"""Whether copies of a kernel write different parts of a tensor, in whatever iterations of the loops around them.
+"""Disjointness: whether statements touch different parts of a tensor, in whatever iterations of the loops around them.
 
 Only what is certain counts: along some axis the regions are a known distance apart, or they share out the step of one loop. What
 is left are the tensors through which threads communicate: barriers order them, and no promise to the compiler hides them.
@@ -17,6 +17,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.nest import Access
 from tilelang.target.cuda.tile.tree import Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
 from tilelang.transform.substitute import substitute
 
@@ -60,8 +61,8 @@ class Iterations:
 
     def _disjoint(self, low: Any, other: Any, extent: Any, reach: Any) -> bool:
         extent, reach = _size(as_int(extent)), _size(as_int(reach))
-        distance = self._known(other - low)
-        if not extent or not reach or distance is None:
+        distance = self.facts.simplify(other - low)
+        if not extent or not reach or not isinstance(distance, int):
             return False
         if not self._mentioned(low) and not self._mentioned(other):
             return distance >= extent or -distance >= reach
@@ -79,16 +80,34 @@ class Iterations:
 
     def _step(self, low: Any, var: Any) -> int:
         """By how much an index grows with each iteration; 0 where that is not known."""
-        return self._known(substitute(low, {var: var + 1}) - low) or 0
-
-    def _known(self, expr: Any) -> int | None:
-        found = self.facts.simplify(expr)
-        return found if isinstance(found, int) else None
+        return growth(low, var, self.facts) or 0
 
 
 def _size(extent: Any) -> int:
     """A known extent; 0 for another."""
     return extent if isinstance(extent, int) else 0
+
+
+def growth(index: Any, var: Any, facts: Facts) -> int | None:
+    """By how much an index grows while a variable grows by one; None where that is not known."""
+    found = 0 if isinstance(index, int) else facts.simplify(substitute(index, {var: var + 1}) - index)
+    return found if isinstance(found, int) else None
+
+
+def share_out_iterations(one: Access, other: Access, var: Any, facts: Facts) -> bool:
+    """Whether two regions certainly have no element in common in different iterations of a loop over ``var``.
+
+    Along some axis they then start at one index, which grows by at least their extents.
+    """
+    if one.extents is None or other.extents is None or len(one.extents) != len(other.extents):
+        return False
+    for low, start, extent, reach in zip(one.indices, other.indices, one.extents, other.extents):
+        extent, reach = as_int(extent), as_int(reach)
+        if isinstance(low, int) or isinstance(start, int) or not isinstance(extent, int) or not isinstance(reach, int):
+            continue
+        if facts.simplify(low - start) == 0 and abs(growth(low, var, facts) or 0) >= max(extent, reach):
+            return True
+    return False
 
 
 # Tensors through which threads communicate -----------------------------------------------------------------------------

@@ -197,7 +197,7 @@ class Emitter:
         return self.thread.is_("==", 0)
 
     @contextmanager
-    def spoken(self, values: Mapping[Any, Value]) -> Iterator[None]:
+    def substituting(self, values: Mapping[Any, Value]) -> Iterator[None]:
         """While this lasts, variables are what ``values`` says."""
         outer = {var: self.names.values[var] for var in values}
         self.names.values.update(values)
@@ -267,7 +267,7 @@ class Emitter:
             leaf.accesses = tuple(dict.fromkeys(_with(access, storage, operation, known) for access in leaf.accesses))
         return leaf
 
-    def is_own(self, node: Any) -> bool:
+    def is_by_thread(self, node: Any) -> bool:
         """Whether a statement outside of nests is each thread's: it mentions what differs between threads, or stands below a
         condition that does."""
         return node in self.analyses.uniformity.by_thread or self.analyses.uniformity.varies(statement_exprs(node.stmt))

@@ -187,7 +187,7 @@ def extremum(word: str, left: Value, right: Value, dtype: str) -> Value:
 
 def _call(e: Emitter, expr: Any) -> Value:
     name = expr.op.name if isinstance(expr.op, ir.Op) else ""
-    function = _plain(name)
+    function = _without_dialect(name)
     special = _CALLS.get(function)
     if special is not None:
         return special(e, expr)
@@ -204,7 +204,7 @@ def _call(e: Emitter, expr: Any) -> Value:
     return found
 
 
-def _plain(name: str) -> str:
+def _without_dialect(name: str) -> str:
     """A TVM operator's name without its dialect; ``tl.*`` names stay whole."""
     dialect, _, rest = name.partition(".")
     return rest if dialect in ("tirx", "prim") else name
@@ -231,7 +231,7 @@ def _classify(e: Emitter, expr: Any) -> Value:
     value = e.value(argument)
     if str(argument.ty) not in ("float32", "float64"):
         value = converted(value, str(argument.ty), "float32")
-    return Call(_plain(expr.op.name), (value,))
+    return Call(_without_dialect(expr.op.name), (value,))
 
 
 def _bitwise_not(e: Emitter, expr: Any) -> Value:

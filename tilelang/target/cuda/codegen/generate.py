@@ -146,7 +146,7 @@ class Generator:
             return self.in_flight.wait(constant_argument(stmt.value, 0))
         if name == "ptx_wait_group" and isinstance(as_int(stmt.value.args[0]), int):
             return [Wait(as_int(stmt.value.args[0]), users=True)]
-        if self.divergent or e.is_own(node):
+        if self.divergent or e.is_by_thread(node):
             code = leaf(statement(e, stmt), hands_over=known is not None and known.publishes)
             code.synchronises = orders_threads(statement_exprs(stmt))
             code.uniform = self.divergent and e.analyses.uniformity.agree(statement_exprs(stmt), e.analyses.uniformity.block)

@@ -34,7 +34,7 @@ def emit_nest(
         asynchronous: whether it is a copy that may be made by cp.async.
     """
     with emitter.names.block():
-        loops = NestLoops(emitter, node.nest, layout, means_own=node in emitter.layouts.per_thread)
+        loops = NestLoops(emitter, node.nest, layout, by_thread=node in emitter.layouts.per_thread)
         loops.open()
         async_bytes = _async_bytes(loops) if asynchronous else 0
         storages = set() if filled is None else {emitter.array(filled.buffer).storage} - {None}

@@ -50,8 +50,8 @@ class NestLoops:
             where each of them means its own memory.
     """
 
-    def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, means_own: bool = False):
-        self.e, self.nest, self.means_own = emitter, nest, means_own
+    def __init__(self, emitter: Emitter, nest: Nest, layout: LoopLayout, by_thread: bool = False):
+        self.e, self.nest, self.by_thread = emitter, nest, by_thread
         self.axis = nest.axes[contiguous_axis(nest)].var if nest.axes else None
         self.width, self.layout = vectorised(nest, layout, emitter.layouts.memory, emitter.facts, emitter.root)
         self.vector: Any = None
@@ -96,12 +96,12 @@ class NestLoops:
             self.digits[digit.name] = Number(0)
             self.vector = digit
         else:
-            name = self.digits[digit.name] = e.names.take(f"{_spoken(dim)}_{place}")
+            name = self.digits[digit.name] = e.names.take(f"{_name_of(dim)}_{place}")
             self.loops.append((name, digit.extent))
 
     def _variable(self, dim: Any, parts: Any) -> None:
         e = self.e
-        name = e.names.take(_spoken(dim))
+        name = e.names.take(_name_of(dim))
         self.definitions.append(Define(name, "int32", self._value(dim, parts)))
         self.guards += self._dimension_guards(dim, name)
         if dim.var is not None:
@@ -146,7 +146,7 @@ class NestLoops:
 
     @property
     def owner(self) -> Value | None:
-        if self.means_own:
+        if self.by_thread:
             return None
         e, replicas = self.e, self.layout.replicas
         return both(thread_digit(e.thread, mode.extent, mode.stride, e.threads.count).is_("==", 0) for mode in replicas)
@@ -178,5 +178,5 @@ class NestLoops:
         return total([*parts, self.e.index(form.offset)])
 
 
-def _spoken(dim: Any) -> str:
+def _name_of(dim: Any) -> str:
     return dim.var.name if dim.var is not None else "at"

@@ -15,6 +15,7 @@ from typing import Any
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout, row_major
+from tilelang.target.cuda.analysis.disjointness import growth
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.loop_layout import register_form
@@ -24,7 +25,6 @@ from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Element, Pointer, Value
 from tilelang.target.cuda.tile.nest import is_memory
 from tilelang.target.cuda.tile.tree import FRAGMENT
-from tilelang.transform.substitute import substitute
 
 VectorKey = tuple[str, Any]
 """The kind of an access by vectors, and the element that it is at the base of the vector."""
@@ -126,7 +126,7 @@ def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
             alone[dim.var] = loops.start(number)
     address = _in_ring(e, buffer, indices, alone)
     if address is None:
-        with e.spoken(starts):
+        with e.substituting(starts):
             address = e.places.address(buffer, indices)
     for step in steps:
         address = address + step
@@ -138,7 +138,7 @@ def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, Value]) 
     used = {var for index in indices if not isinstance(index, int) for var in variables(index)}
     if buffer not in e.slots or is_packed(str(buffer.dtype)) or not used <= starts.keys():
         return None
-    with e.spoken(starts):
+    with e.substituting(starts):
         lane = e.keep(e.places.tile_offset(buffer, indices), "copy_lane")
     return Pointer(e.array(buffer), e.places.in_slot(buffer, lane))
 
@@ -146,7 +146,7 @@ def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, Value]) 
 def _step(loops: NestLoops, buffer: Any, indices: list[Any], var: Any, weight: int, extent: int) -> int | None:
     """What an address grows by while ``var`` grows by ``weight``; None where that is no constant."""
     e = loops.e
-    grown = [_growth(e.facts, index, var) for index in indices]
+    grown = [growth(index, var, e.facts) for index in indices]
     strides = _strides(e, buffer, grown)
     if strides is None:
         return None
@@ -160,11 +160,6 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], var: Any, weight: i
         if rows % (1 << (swizzle.shift + swizzle.bits)) or step % (1 << (swizzle.position + swizzle.bits)):
             return None
     return step
-
-
-def _growth(facts: Any, index: Any, var: Any) -> Any:
-    """What an index grows by while ``var`` grows by one."""
-    return 0 if isinstance(index, int) else as_int(facts.simplify(substitute(index, {var: var + 1}) - index))
 
 
 def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:

@@ -21,7 +21,7 @@ def vector_loop(generator: Any, node: Loop) -> LoopCode | None:
     """The loop over vectors that a loop over elements is; None where it is more than a copy, or its elements are not aligned."""
     e = generator.emitter
     copy = _copied(node)
-    if copy is None or not (generator.divergent or e.is_own(copy)):
+    if copy is None or not (generator.divergent or e.is_by_thread(copy)):
         return None
     width = _width(e, node.stmt, copy.stmt)
     target, source = copy.stmt, copy.stmt.value

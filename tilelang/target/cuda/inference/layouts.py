@@ -78,7 +78,7 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
                 continue
             home, origin = homes.setdefault(buffer, (scope, node))
             if layout.threads > scope.count or (scope.count != home.count and scope.first != home.first):
-                reason = f"{_spoken(scope)} run this, and its elements are in {_spoken(home)}"
+                reason = f"{_range_text(scope)} run this, and its elements are in {_range_text(home)}"
                 error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
                 raise error.at(location_of(span_of(node)))
 
@@ -90,5 +90,5 @@ def _fragments(node: Any) -> set[Any]:
     return {buffer for buffer in buffers if buffer.scope() == FRAGMENT}
 
 
-def _spoken(scope: Any) -> str:
+def _range_text(scope: Any) -> str:
     return f"threads {scope.first} to {scope.first + scope.count - 1}"

@@ -154,9 +154,9 @@ class _State:
         if any(node in self.conversions for node in self.conflicts):
             return math.inf
         tree, layouts, copies = carried_out(self.problem, self.layouts)
-        exchanged = [copy for group in copies.values() if len(group) > 1 for copy in group]
-        exchanged += [node for node in self.conversions if node not in copies]
-        total = cost(tree, layouts, self.problem.facts, exchanged)
+        through_memory = [copy for group in copies.values() if len(group) > 1 for copy in group]
+        through_memory += [node for node in self.conversions if node not in copies]
+        total = cost(tree, layouts, self.problem.facts, through_memory)
         disputed = {buffer: self.problem.threads_of[node].count for node, found in self.conflicts.items() for buffer in found}
         sizes = (math.prod(map(as_int, buffer.shape)) / threads for buffer, threads in disputed.items())
         return total + sum(_CONFLICT + _ELEMENT * size for size in sizes)

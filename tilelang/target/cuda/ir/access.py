@@ -43,11 +43,11 @@ class ThreadMap:
         """Whether an element that threads of two aligned groups of ``group`` touch, one by each map, does not exist."""
         if self.first != other.first or (self.buffer != other.buffer and max(self.threads, other.threads) > 1):
             return False
-        told = group
+        known = group
         for low, extent in sorted((low, extent) for _, _, low, extent, _ in self.digits & other.digits):
-            if low <= told:
-                told = max(told, low * extent)
-        return told >= max(self.threads, other.threads)
+            if low <= known:
+                known = max(known, low * extent)
+        return known >= max(self.threads, other.threads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class _Exits:
             if not self.may_leave(node):
                 continue
             rest = Sequence(sequence.items[number + 1 :])
-            if self._is_plain(node):
+            if self._exits_at_its_end(node):
                 node.then.items.pop()
                 node.otherwise = rest
                 del sequence.items[number + 1 :]
@@ -78,7 +78,7 @@ class _Exits:
             return False
         return (below and self.is_exit(node)) or any(self.may_leave(part, below) for part in inside(node))
 
-    def _is_plain(self, node: Any) -> bool:
+    def _exits_at_its_end(self, node: Any) -> bool:
         """Whether a branch is left at its end alone, on one side."""
         if not isinstance(node, Branch) or node.otherwise is not None or not any(map(self.is_exit, node.then.items[-1:])):
             return False

@@ -7,6 +7,7 @@ evaluated for every thread.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tilelang.errors import CompileError
@@ -40,8 +41,7 @@ def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
     """
     tree = read_tree(kernel.body, kernel.thread_count, target)
     branch_early_exits(tree, dict(kernel.threads))
-    _Splitter(kernel).sequence(tree.root, (0, kernel.thread_count))
-    return tree
+    return replace(tree, root=_Splitter(kernel).sequence(tree.root, (0, kernel.thread_count)))
 
 
 class _Splitter:
@@ -53,8 +53,8 @@ class _Splitter:
 
     # The tree ----------------------------------------------------------------------------------------------------------
 
-    def sequence(self, sequence: Sequence, threads: tuple[int, int]) -> None:
-        sequence.items = [new for node in sequence.items for new in self.node(node, threads)]
+    def sequence(self, sequence: Sequence, threads: tuple[int, int]) -> Sequence:
+        return Sequence([new for node in sequence.items for new in self.node(node, threads)])
 
     def node(self, node: Any, threads: tuple[int, int]) -> list[Any]:
         """What a node becomes."""
@@ -63,12 +63,12 @@ class _Splitter:
         if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind):
             self.values[node.stmt.var] = node.stmt.value
         elif isinstance(node, Loop) and node.parts is not None:
-            node.parts = [(stmt, [new for each in nodes for new in self.node(each, threads)]) for stmt, nodes in node.parts]
-            node.body = Sequence([each for _, nodes in node.parts for each in nodes])
+            parts = [(stmt, [new for each in nodes for new in self.node(each, threads)]) for stmt, nodes in node.parts]
+            return [Loop(node.stmt, Sequence([each for _, nodes in parts for each in nodes]), parts)]
         elif isinstance(node, (Loop, Repeat)):
-            self.sequence(node.body, threads)
+            return [replace(node, body=self.sequence(node.body, threads))]
         elif isinstance(node, Scope):
-            self.sequence(node.body, node.threads or threads)
+            return [replace(node, body=self.sequence(node.body, node.threads or threads))]
         return [node]
 
     def branch(self, node: Branch, threads: tuple[int, int]) -> list[Any]:
@@ -77,10 +77,8 @@ class _Splitter:
         if any(_is_shared_out(inner) for inner in walk(node)):
             members, rest = self.conditions.members(node.stmt.condition, threads)
         if members is None or (rest is not None and node.otherwise is not None):
-            self.sequence(node.then, threads)
-            if node.otherwise is not None:
-                self.sequence(node.otherwise, threads)
-            return [node]
+            otherwise = None if node.otherwise is None else self.sequence(node.otherwise, threads)
+            return [Branch(node.stmt, self.sequence(node.then, threads), otherwise)]
         then = node.then
         if rest is not None:
             then = Sequence([Branch(ir.IfThenElse(rest, node.stmt.then_case, None, node.stmt.span), then, None)])
@@ -96,7 +94,7 @@ class _Splitter:
             return []
         first, count = chosen[0], len(chosen)
         _check(node, body, first, count, chosen[-1])
-        self.sequence(body, (first, count))
+        body = self.sequence(body, (first, count))
         if all(isinstance(each, Scope) and each.threads for each in body.items):
             return body.items
         if count < threads[1]:

@@ -41,7 +41,7 @@ _COLUMNS = (on_register(2, 1), on_thread(4, 1))
 
 def emit_matrix_store(e: Emitter, op: Any) -> list[Code] | None:
     """The code of a copy; None where it is no copy of whole accumulators to rows of aligned chunks, or there is no stmatrix."""
-    if not arch_of(e.target).uses(Feature.STMATRIX) or not _is_plain(op) or (op.src.dtype, op.dst.dtype) not in _PACKED:
+    if not arch_of(e.target).uses(Feature.STMATRIX) or not _is_whole_tile(op) or (op.src.dtype, op.dst.dtype) not in _PACKED:
         return None
     layout = e.layouts.fragments.get(op.src.buffer)
     if layout is None or not _is_accumulator(layout, e.threads) or not _has_chunks(e, op.dst):
@@ -51,7 +51,7 @@ def emit_matrix_store(e: Emitter, op: Any) -> list[Code] | None:
     return [leaf(code, {e.array(op.dst.buffer).storage} if op.dst.is_whole else ())]
 
 
-def _is_plain(op: Any) -> bool:
+def _is_whole_tile(op: Any) -> bool:
     """Whether a whole fragment goes to a shared tile, distributed as the compiler likes."""
     placed = op.kind == "copy" and op.coalesced_width is None and op.loop_layout is None
     matrices = len(op.src.shape) == len(op.src.buffer.shape) == 2 and op.src.is_whole

@@ -259,7 +259,7 @@ class MatrixLoader:
         indices = [*self._leading(), *self._origin()]
         if any(set(variables(index)) - {self.p.lane, self.p.warp} for index in indices if not isinstance(index, int)):
             return [Define(self.base, "int32", e.places.offset(buffer, indices))]
-        with e.spoken({self.p.lane: e.thread & 31, self.p.warp: e.thread >> 5}):
+        with e.substituting({self.p.lane: e.thread & 31, self.p.warp: e.thread >> 5}):
             lane = e.keep(e.places.tile_offset(buffer, indices), f"{self.operand.registers.name}_lane")
         return [Define(self.base, "int32", total(e.places.in_slot(buffer, lane)))]
 

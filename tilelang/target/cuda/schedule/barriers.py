@@ -200,7 +200,7 @@ class _Inserter:
 
     def is_unordered(self, code: LoopCode | BranchCode) -> bool:
         """Whether code is a loop of threads' own accesses that need no barrier between any of them."""
-        if not isinstance(code, LoopCode) or not _is_plain(code):
+        if not isinstance(code, LoopCode) or not _is_synchronous(code):
             return False
         touched = together(code)
         return self.conflict(touched, touched) is None
@@ -289,13 +289,13 @@ class _Inserter:
         pending.join(other)
 
 
-def _is_plain(code: Code) -> bool:
+def _is_synchronous(code: Code) -> bool:
     """Whether code has nothing but accesses of threads themselves, to whole buffers, that all threads come to."""
     if isinstance(code, Leaf):
-        own = all(access.synchronous and owner(access.storage) is access.storage for access in code.accesses)
-        return own and not code.hands_over and not code.synchronises
+        simple = all(access.synchronous and owner(access.storage) is access.storage for access in code.accesses)
+        return simple and not code.hands_over and not code.synchronises
     if isinstance(code, LoopCode):
-        plain = not (code.divergent or code.carried)
+        uniform = not (code.divergent or code.carried)
     else:
-        plain = isinstance(code, (Block, Jump)) or (isinstance(code, BranchCode) and not code.divergent)
-    return plain and all(map(_is_plain, children(code)))
+        uniform = isinstance(code, (Block, Jump)) or (isinstance(code, BranchCode) and not code.divergent)
+    return uniform and all(map(_is_synchronous, children(code)))

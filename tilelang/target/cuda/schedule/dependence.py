@@ -15,17 +15,16 @@ from typing import Any
 
 from tilelang.errors import PipelineScheduleError
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.availability import is_available
+from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Access, accesses_in, given_to_calls, handed_on
 from tilelang.target.cuda.tile.tree import SHARED, Loop, Operator, Parallel, Scalar, TileTree, accesses_of, region_accesses, walk
-from tilelang.transform.substitute import substitute
 
 Position = tuple[int, int]
 """Stage and order."""
@@ -251,24 +250,11 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
         for later, (other_stage, other_order), user, use in uses:
             if number == later or not _conflict(touch, use):
                 continue
-            if (stage, order) > (other_stage + slots, other_order) and not _disjoint(touch, use, loop, facts):
+            if (stage, order) > (other_stage + slots, other_order) and not share_out_iterations(
+                touch, use, loop.stmt.loop_var, facts
+            ):
                 return statement, user
     return None
-
-
-def _disjoint(a: Access, b: Access, loop: Loop, facts: Facts) -> bool:
-    """Whether the regions of different iterations certainly have no element in common: an index grows by at least its extent."""
-    if a.extents is None or b.extents is None or len(a.extents) != len(b.extents):
-        return False
-    var = loop.stmt.loop_var
-    for low, other, extent, reach in zip(a.indices, b.indices, a.extents, b.extents):
-        extent, reach = as_int(extent), as_int(reach)
-        if isinstance(low, int) or isinstance(other, int) or not isinstance(extent, int) or not isinstance(reach, int):
-            continue
-        step = facts.simplify(substitute(low, {var: var + 1}) - low)
-        if facts.simplify(low - other) == 0 and isinstance(step, int) and abs(step) >= max(extent, reach):
-            return True
-    return False
 
 
 def _is_private(buffer: Any, uses: list, body: Body) -> bool:

@@ -42,7 +42,7 @@ class Sequence:
     items: list[TileNode]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Loop:
     """A ``for`` loop that every thread runs.
 
@@ -64,7 +64,7 @@ class Branch:
     otherwise: Sequence | None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Repeat:
     """A ``while`` loop."""
 
@@ -72,7 +72,7 @@ class Repeat:
     body: Sequence
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Scope:
     """Statements in an attribute (``T.ws``, ``T.attr``), or of some threads.
 
@@ -87,7 +87,7 @@ class Scope:
     by_thread: bool = False
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Operator:
     """A tile operator that is no nest."""
 
@@ -95,7 +95,7 @@ class Operator:
     span: Any
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Parallel:
     """A nest; ``op`` is the tile operator that it came from, if any."""
 
@@ -107,7 +107,7 @@ class Parallel:
         return self.nest.span
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Scalar:
     """A statement that each thread runs by itself: a store, a call, a binding, ``break`` …"""
 
