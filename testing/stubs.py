@@ -34,7 +34,7 @@ def stub_text(package: str) -> str:
     """The stub of a package."""
     module = importlib.import_module(package)
     homes: dict[str, str] = {**_own_imports(module), **module._HOME}
-    imports = {"from typing import Any"} | {_submodule(name) for name in getattr(module, "_SUBMODULES", ())}
+    imports = {"import builtins", "from typing import Any"} | {_submodule(name) for name in getattr(module, "_SUBMODULES", ())}
     declarations = []
     for name in module.__all__:
         if name in getattr(module, "_SUBMODULES", ()):
@@ -99,7 +99,7 @@ def _declaration(name: str, value: Any, imports: set[str]) -> str:
         return ""
     kind = type(value)
     if kind.__module__ in ("builtins", "types"):
-        return f"{name}: {kind.__name__ if kind.__module__ == 'builtins' and kind is not type else 'Any'}"
+        return f"{name}: {f'builtins.{kind.__name__}' if kind.__module__ == 'builtins' and kind is not type else 'Any'}"
     imports.add(f"from {kind.__module__} import {kind.__qualname__}")
     return f"{name}: {kind.__qualname__}"
 
@@ -113,9 +113,10 @@ def _function(name: str, value: Any) -> str:
 
 
 def _annotation(given: Any) -> str:
-    """An annotation that means the same in the stub, which imports ``Any`` only."""
-    known = isinstance(given, str) and set(re.findall(r"\w+", given)) <= _BUILTIN
-    return given if known else "Any"
+    """An annotation that means the same in the stub: ``T.int``, ``T.bool`` and others hide the builtin types there."""
+    if not isinstance(given, str) or not set(re.findall(r"\w+", given)) <= _BUILTIN:
+        return "Any"
+    return re.sub(r"\b(?!Any\b|None\b)(\w+)", r"builtins.\1", given)
 
 
 def _parameters(parameters: list[inspect.Parameter]) -> Iterator[str]:

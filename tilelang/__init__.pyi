@@ -44,8 +44,9 @@ from tilelang.transform.config import PassConfigKey as PassConfigKey
 from tilelang.utils.deprecated import deprecated as deprecated
 from tvm_ffi._dtype import dtype as DataType
 from typing import Any
+import builtins
 import tilelang.option as option
 import tilelang.simulator as simulator
 import tvm as tvm
 
-__version__: str
+__version__: builtins.str

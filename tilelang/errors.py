@@ -17,6 +17,10 @@ import linecache
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class TileLangError(Exception):
         self.location = location
         self.hint = hint
 
-    def at(self, location: Location | None) -> TileLangError:
+    def at(self, location: Location | None) -> Self:
         """Attaches ``location`` unless the error already has one; returns the error."""
         if self.location is None:
             self.location = location

@@ -8,7 +8,7 @@ from tilelang.errors import BufferIndexError, CompileError, IndexRangeError
 from tilelang.frontend import lanes
 from tilelang.frontend.builder import current
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.tiles import Computed, Part, Slice, StridedSlice, as_tile, assign
+from tilelang.frontend.tiles import Computed, Slice, StridedSlice, assign, whole
 from tilelang.frontend.values import BufferLike, ExprLike, LocalVar, as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -92,7 +92,7 @@ def subscript(target: Any, key: Any) -> Any:
     Raises:
         BufferIndexError: too many indices, or one that is provably out of range.
     """
-    view = as_tile(target)
+    view = target if isinstance(target, Slice) else whole(target)
     items = _keys(view, key)
     mins, extents, kept, steps = list(view.mins), [1] * len(view.mins), [], []
     for axis, (place, item) in enumerate(zip(view.axes, items)):
@@ -127,7 +127,7 @@ def assign_subscript(target: Any, key: Any, value: Any) -> None:
     builder = current()
     place = subscript(target, key)
     value = value.expr() if isinstance(value, LocalVar) else value
-    if isinstance(place, Part):
+    if isinstance(place, (Slice, StridedSlice)):
         _assign_part(place, value)
         return
     buffer, indices = place.source, place.indices
@@ -143,7 +143,7 @@ def assign_subscript(target: Any, key: Any, value: Any) -> None:
     lanes.store(builder, buffer, of_lane, expr)
 
 
-def _assign_part(target: Part, value: Any) -> None:
+def _assign_part(target: Slice | StridedSlice, value: Any) -> None:
     """``target[...] = value`` of a slice."""
     if current().parallel and not isinstance(value, ir.PrimExpr):
         name, rank = target.buffer.name, len(target.mins)

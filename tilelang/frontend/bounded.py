@@ -36,9 +36,10 @@ def _ranges(test: Any) -> Iterator[tuple[Any, int | None, int | None]]:
     if isinstance(test, ir.And):
         yield from _ranges(test.a)
         yield from _ranges(test.b)
-    for a, b, kinds in ((getattr(test, "a", None), getattr(test, "b", None), _AS_WRITTEN),
-                        (getattr(test, "b", None), getattr(test, "a", None), _TURNED)):  # fmt: skip
-        if isinstance(a, ir.Var) and isinstance(b, ir.IntImm) and type(test) in kinds:
+    if type(test) not in _AS_WRITTEN:
+        return
+    for a, b, kinds in ((test.a, test.b, _AS_WRITTEN), (test.b, test.a, _TURNED)):
+        if isinstance(a, ir.Var) and isinstance(b, ir.IntImm):
             low, high = kinds[type(test)]
             number = int(b.value)
             yield a, None if low is None else number + low, None if high is None else number + high

@@ -59,9 +59,9 @@ class DynamicBranch(Branch):
         """Ends an arm: its statements are kept for the ``if``."""
         if self.builder.frames[-1] is not self.frame:
             raise CompileError("scopes are closed in the wrong order", user_location())
-        self.builder.frames.pop()
-        self.arms.append(sequence(self.frame.stmts))
-        for key, before in self.frame.assigned.items():
+        frame = self.builder.frames.pop()
+        self.arms.append(sequence(frame.stmts))
+        for key, before in frame.assigned.items():
             self.assigned.setdefault(key, before)
 
     def finish(self) -> None:

@@ -294,12 +294,30 @@ def require_kernel(what: str) -> Builder:
     Raises:
         CompileError: no kernel is open.
     """
-    builder = getattr(_active, "builder", None)
+    builder = active_builder()
     if builder is None:
         raise _outside(what)
     if builder.kernel is None:
-        raise CompileError(f"{what} only works inside `with T.Kernel(...)`", user_location())
+        raise _outside_of_kernel(what)
     return builder
+
+
+def kernel_info(what: str) -> KernelInfo:
+    """The indices and extents of the open kernel.
+
+    Raises:
+        CompileError: no kernel is open.
+    """
+    builder = active_builder()
+    if builder is None:
+        raise _outside(what)
+    if builder.kernel is None:
+        raise _outside_of_kernel(what)
+    return builder.kernel
+
+
+def _outside_of_kernel(what: str) -> CompileError:
+    return CompileError(f"{what} only works inside `with T.Kernel(...)`", user_location())
 
 
 def here(error: CompileError, location: Location | None = None) -> CompileError:

@@ -5,6 +5,7 @@ Nothing here needs TVM until it meets an expression.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -106,9 +107,8 @@ def operands(*values: Any) -> list[Any]:
     """``values`` as expressions of one type; a Python integer takes the type of the others."""
     raw = [as_operand(value) for value in values]
     symbolic = [as_expr(value) for value in raw if not is_number(value)]
-    kind = canonical(dtype_of(symbolic[0]).base) if symbolic else None
-    for expr in symbolic[1:]:
-        kind = promoted_type(kind, dtype_of(expr))
+    kinds = [canonical(dtype_of(expr).base) for expr in symbolic]
+    kind = functools.reduce(promoted_type, kinds) if kinds else None
     if kind is None or (not kind.is_float or kind.bits < 32) and any(isinstance(value, float) for value in raw):
         kind = canonical("float32" if kind is None or kind.bits < 64 else "float64")
     lanes = max((dtype_of(expr).lanes for expr in symbolic), default=1)

@@ -23,6 +23,7 @@ from tilelang.frontend.operators import AUGMENTED, boolean, constant
 from tilelang.frontend.tables import is_table, look_up
 from tilelang.frontend.tiles import Slice
 from tilelang.frontend.values import BufferLike, LocalVar, Text, Unusable, as_operand, is_symbolic
+from tilelang.frontend.vectors import VectorArray
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
 from tilelang.tileop.thread import intrinsic_call
@@ -173,7 +174,7 @@ class Hooks:
             target = target.buffer
         if is_buffer(target) or isinstance(target, Slice):
             assign_subscript(target, key, value)
-        elif isinstance(target, BufferLike):
+        elif isinstance(target, VectorArray):
             target[key] = value
         else:
             target[plain_index(key)] = self.keep(value)

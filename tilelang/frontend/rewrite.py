@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -85,9 +85,7 @@ def _rewritten_code(code: types.CodeType) -> types.CodeType:
         lineno=1,
         col_offset=0,
     )
-    if "type_params" in ast.FunctionDef._fields:
-        outer.type_params = []
-    module = ast.fix_missing_locations(ast.Module([outer], []))
+    module = ast.fix_missing_locations(ast.Module([_complete(outer)], []))
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & FUTURE_ANNOTATIONS)
     outer_code = next(c for c in compiled.co_consts if isinstance(c, types.CodeType))
     inner_code = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == _INNER)
@@ -131,12 +129,12 @@ class _Rewriter(ast.NodeTransformer):
     def thunk(self, node: ast.expr) -> ast.expr:
         return _locate(ast.Lambda(_arguments([]), self.visit(node)), node)
 
-    def unsupported(self, node: ast.AST, what: str) -> UnsupportedSyntaxError:
-        end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
+    def unsupported(self, node: ast.stmt | ast.expr, what: str) -> UnsupportedSyntaxError:
+        end = (node.end_col_offset or 0) + 1 if node.end_lineno == node.lineno else 0
         return UnsupportedSyntaxError(what, Location(self.file, node.lineno, node.col_offset + 1, end))
 
     def visit(self, node: ast.AST) -> Any:
-        if type(node) in _UNSUPPORTED:
+        if isinstance(node, (ast.stmt, ast.expr)) and type(node) in _UNSUPPORTED:
             raise self.unsupported(node, _UNSUPPORTED[type(node)])
         return super().visit(node)
 
@@ -167,9 +165,7 @@ class _Rewriter(ast.NodeTransformer):
         result = ast.FunctionDef(node.name, arguments, [enter, *self.block(node.body)], [], None, None)
         result.args.defaults = [_locate(ast.Constant(None), node) for _ in arguments.defaults]
         result.args.kw_defaults = [d and _locate(ast.Constant(None), node) for d in arguments.kw_defaults]
-        if "type_params" in ast.FunctionDef._fields:
-            result.type_params = []
-        return _locate(result, node)
+        return _locate(_complete(result), node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         # A decorated inner function (a macro) is rewritten by its own decorator; a plain one runs as Python.
@@ -214,7 +210,7 @@ class _Rewriter(ast.NodeTransformer):
     def assign_items(self, target: ast.Tuple | ast.List, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
         self.held += 1
         held = f"__tl_items_{self.held}__"
-        names = ast.Constant(tuple(map(_target_name, target.elts)))
+        names = _texts(map(_target_name, target.elts))
         value = self.named_items(target.elts, value, node)
         out = [_locate(ast.Assign([ast.Name(held, ast.Store())], self.hook("unpack", names, value, at=node)), node)]
         for position, item in enumerate(target.elts):
@@ -293,23 +289,21 @@ class _Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         if node.orelse:
             raise self.unsupported(node.orelse[0], "else after a for loop")
-        iterable = node.iter
-        is_range = isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
-        if is_range and "range" not in self.bound:
-            iterable = ast.Call(
-                ast.Attribute(ast.Name(HOOKS, ast.Load()), "serial_range", ast.Load()),
-                [self.visit(a) for a in iterable.args],
-                iterable.keywords,
-            )
-            _locate(iterable, node.iter)
-        else:
-            iterable = self.visit(iterable)
         targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
-        names = ast.Constant(tuple(t.id for t in targets if isinstance(t, ast.Name)))
-        carried = ast.Tuple([ast.Constant(n) for n in sorted(carried_names(node))], ast.Load())
-        loop = self.hook("loop", self.scope(), iterable, names, carried, at=node.iter)
+        names = _texts(t.id for t in targets if isinstance(t, ast.Name))
+        carried = _texts(sorted(carried_names(node)))
+        loop = self.hook("loop", self.scope(), self.iterable(node.iter), names, carried, at=node.iter)
         result = ast.For(node.target, loop, self.block(node.body), [], None)
         return [_locate(result, node), *self.leave(node.body, node)]
+
+    def iterable(self, node: ast.expr) -> ast.expr:
+        """What a ``for`` iterates over; ``range(...)`` is a loop of the kernel."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"):
+            return self.visit(node)
+        if "range" in self.bound:
+            return self.visit(node)
+        serial = ast.Attribute(ast.Name(HOOKS, ast.Load()), "serial_range", ast.Load())
+        return _locate(ast.Call(serial, [self.visit(a) for a in node.args], node.keywords), node)
 
     def visit_With(self, node: ast.With) -> Any:
         """Several names are assigned by the hook, which knows that a single index is no sequence (``with T.Kernel(n) as (bx,)``);
@@ -396,7 +390,7 @@ class _Rewriter(ast.NodeTransformer):
         return self.hook("choose", self.visit(node.test), self.thunk(node.body), self.thunk(node.orelse), at=node)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        node = self.generic_visit(node)
+        self.generic_visit(node)
         if type(node.op) in _DIVISIONS:
             return self.hook(_DIVISIONS[type(node.op)], node.left, node.right, at=node)
         return node
@@ -417,7 +411,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         callee = node.func
-        node = self.generic_visit(node)
+        self.generic_visit(node)
         if isinstance(callee, ast.Name) and callee.id in _REPLACED_TYPES and callee.id not in self.bound:
             node.func = self.replaced(callee)
         if isinstance(callee, ast.Attribute) and callee.attr in _KEEPERS and isinstance(callee.value, ast.Name):
@@ -450,6 +444,17 @@ def _while_test(node: ast.With) -> ast.expr | None:
         return None
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     return values[0] if call.func.attr == "While" and len(values) == 1 else None
+
+
+def _texts(texts: Iterable[str]) -> ast.Tuple:
+    return ast.Tuple([ast.Constant(text) for text in texts], ast.Load())
+
+
+def _complete(definition: ast.FunctionDef) -> ast.FunctionDef:
+    """A new definition with the field that Python 3.12 has added."""
+    if "type_params" in ast.FunctionDef._fields:
+        definition.type_params = []  # pyright: ignore[reportAttributeAccessIssue] - declared for newer versions only
+    return definition
 
 
 def _target_name(target: ast.expr) -> str:

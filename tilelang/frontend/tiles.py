@@ -106,10 +106,13 @@ def as_tile(value: Any) -> Tile | None:
         return value
     if isinstance(value, BufferLike):
         value = value.buffer
-    if not (isinstance(value, ir.Var) and ir.is_buffer_var(value)):
-        return None
-    whole = Region.whole(value)
-    return Slice(value, whole.mins, whole.extents, tuple(range(len(whole.mins))))
+    return whole(value) if isinstance(value, ir.Var) and ir.is_buffer_var(value) else None
+
+
+def whole(buffer: Any) -> Slice:
+    """All of a buffer as a slice."""
+    region = Region.whole(buffer)
+    return Slice(buffer, region.mins, region.extents, tuple(range(len(region.mins))))
 
 
 def elementwise(function: Callable[..., Any], *values: Any) -> Any:
@@ -206,6 +209,11 @@ def _operation(name: str) -> Callable[[Any, Any], Any]:
     return apply
 
 
+def _install_unary(name: str) -> None:
+    function = getattr(operator, name)
+    setattr(Tile, f"__{name}__", lambda self: elementwise(function, self))
+
+
 def _install(name: str, reflected: bool) -> None:
     function, plain = _operation(name), name.rstrip("_")
     setattr(Tile, f"__{plain}__", lambda self, other: elementwise(function, self, other))
@@ -217,5 +225,5 @@ for _name in _BINARY:
     _install(_name, reflected=True)
 for _name in _COMPARISONS:
     _install(_name, reflected=False)
-Tile.__neg__ = lambda self: elementwise(operator.neg, self)
-Tile.__invert__ = lambda self: elementwise(operator.invert, self)
+for _name in ("neg", "invert"):
+    _install_unary(_name)

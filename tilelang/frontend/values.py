@@ -62,7 +62,7 @@ for _name in _UNARY:
 
 
 class BufferLike:
-    """Base of the values that are no buffer of the program, but subscripted and taken by operators as one.
+    """Base of the values that are no buffer of the program, but are subscripted, and taken by tile operators, as one is.
 
     Attributes:
         buffer: the buffer of the program.

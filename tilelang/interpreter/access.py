@@ -128,10 +128,10 @@ def check_written(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
         at: flat positions.
         active: the lanes that read.
     """
-    if view.cells == 1:
-        known = view.storage.written[row, at]
-    else:
-        known = view.storage.written[np.asarray(row)[..., None], _cells(view, at)].all(-1)
+    written = view.storage.written
+    if written is None:
+        return
+    known = written[row, at] if view.cells == 1 else written[np.asarray(row)[..., None], _cells(view, at)].all(-1)
     if active is True:
         fine = known.all()
     else:
@@ -148,7 +148,10 @@ def check_arrived(x: Any, view: View, row: Any, at: Any, active: Mask) -> None:
     Args:
         x, view, row, at, active: as for :func:`check_written`.
     """
-    waiting = view.storage.pending[row, at if view.cells == 1 else at * view.cells]
+    pending = view.storage.pending
+    if pending is None:
+        return
+    waiting = pending[row, at if view.cells == 1 else at * view.cells]
     waiting = waiting if active is True else active & waiting
     if np.any(waiting):
         x.find("async", f"{element_text(view, at, waiting)} is used before what writes it asynchronously was waited for")

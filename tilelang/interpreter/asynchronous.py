@@ -323,7 +323,8 @@ class Descriptor:
         if not self.swizzled:
             return start + np.arange(int(np.prod(self.box))).reshape(self.box[::-1])
         strides = [*tile.strides[-len(self.box) :]]
-        return start + sum(index * stride for index, stride in zip(np.indices(self.box[::-1])[-len(strides) :], strides))
+        indices = np.indices(self.box[::-1])[-len(strides) :]
+        return np.asarray(start + sum(index * stride for index, stride in zip(indices, strides)))
 
 
 @intrinsic("create_tma_descriptor")

@@ -37,7 +37,8 @@ def _copy_for(base: Storage, threads: np.ndarray) -> Storage:
         if not (threads & ~owners).any():
             held = version
     copy = held.fork(np.zeros(1, np.int64))
-    copy.touched = np.zeros((1, base.cell_count), bool) if held is base else held.touched.copy()
+    touched = None if held is base else held.touched
+    copy.touched = np.zeros((1, base.cell_count), bool) if touched is None else touched.copy()
     copy.pending, copy.strands, copy.access = held.pending, held.strands, None
     return copy
 
@@ -51,7 +52,7 @@ def leave(x: Any, copies: Sequence[tuple[Storage, Storage]], threads: np.ndarray
         threads: the numbers of the threads.
     """
     for base, copy in copies:
-        if copy.touched.any():
+        if np.any(copy.touched):
             kept = [(owners & ~threads, version) for owners, version in base.versions or ()]
             base.versions = [*((owners, version) for owners, version in kept if owners.any()), (threads, copy)]
             if all(other is not base for other in x.block.divided):

@@ -87,7 +87,9 @@ def _gathered(held: np.ndarray, count: int, transposed: bool) -> np.ndarray:
     return tiles.swapaxes(1, 2) if transposed else tiles
 
 
-def _load(x: Lanes, memory: View, source: np.ndarray, view: View, held: Any, transposed: bool) -> None:
+def _load(
+    x: Lanes, memory: View, source: np.ndarray, view: View, held: tuple[np.ndarray, np.ndarray], transposed: bool
+) -> None:
     if memory.storage.written is not None and x.checks:
         check_written(x, memory, 0, source, True)
     if memory.storage.pending is not None:
@@ -121,13 +123,15 @@ def _operand_places(rows: int, columns: int, per_register: int) -> tuple[np.ndar
     inner, step = part % per_register, part // per_register
     row = _LANE[:, None] // 4 + step % row_steps * 8
     column = _LANE[:, None] % 4 * per_register + inner + step // row_steps * 4 * per_register
-    return np.broadcast_arrays(row, column)
+    row, column = np.broadcast_arrays(row, column)
+    return row, column
 
 
 def _accumulator_places(rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Row and column of each element of C that a lane holds."""
     part = np.arange(rows // 4)
-    return np.broadcast_arrays(_LANE[:, None] // 4 + part // 2 * 8, _LANE[:, None] % 4 * 2 + part % 2)
+    row, column = np.broadcast_arrays(_LANE[:, None] // 4 + part // 2 * 8, _LANE[:, None] % 4 * 2 + part % 2)
+    return row, column
 
 
 @intrinsic("ptx_mma")

@@ -145,7 +145,7 @@ def _own_copy(x: Lanes, base: Storage, lanes: int, threads: np.ndarray | None) -
 
 def _join(x: Lanes, base: Storage, copy: Storage, threads: np.ndarray | None) -> None:
     """Writes the iterations' private copies back to their threads' memory."""
-    if not copy.touched.any():
+    if copy.touched is None or not copy.touched.any():
         return
     owners = 1 if threads is None else len(threads)
     touched = copy.touched.reshape(owners, -1, base.cell_count)
@@ -159,8 +159,8 @@ def _join(x: Lanes, base: Storage, copy: Storage, threads: np.ndarray | None) ->
     stored = copy.cells().reshape(owners, touched.shape[1], base.cell_count, -1)
     last = touched.shape[1] - 1 - np.argmax(touched[:, ::-1], axis=1)
     chosen = np.take_along_axis(stored, last[:, None, :, None], axis=1)
-    agree = ((stored == chosen).all(-1) | ~touched).all(1)
-    changed = touched.any(1)
+    agree = np.all(np.all(stored == chosen, axis=-1) | ~touched, axis=1)
+    changed = np.any(touched, axis=1)
     cells = base.cells()
     cells[rows] = np.where(changed[..., None], chosen[:, 0], cells[rows])
     base.set_cells(cells)

@@ -73,7 +73,7 @@ class Program:
         self.params = list(func.params)
         self._compiler = c = Compiler(func)
         self._slots = [c.view(p) if ir.is_buffer_var(p) else c.slot(p) for p in self.params]
-        self._sizes = [self._dimensions(p) if ir.is_buffer_var(p) else None for p in self.params]
+        self._sizes = [self._dimensions(p) if ir.is_buffer_var(p) else ([], []) for p in self.params]
         self._body = c.step(func.body)
 
     @property

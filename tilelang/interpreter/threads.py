@@ -124,8 +124,8 @@ def _vote(name: str, decide: Callable[[np.ndarray, np.ndarray], np.ndarray], dty
         return evaluate
 
 
-_vote("any_sync", lambda voters, ballots: (voters & ballots).any(1), np.int32)
-_vote("all_sync", lambda voters, ballots: (~voters | ballots).all(1), np.int32)
+_vote("any_sync", lambda voters, ballots: np.any(voters & ballots, axis=1), np.int32)
+_vote("all_sync", lambda voters, ballots: np.all(~voters | ballots, axis=1), np.int32)
 _vote("ballot_sync", lambda voters, ballots: _bits(voters & ballots), np.uint64)
 
 

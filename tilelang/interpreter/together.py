@@ -173,7 +173,7 @@ def _joined(lanes: int, values: tuple[Any, ...], states: list[Lanes]) -> Any:
     if all(value is first for value in values):
         return first
     known = [(value, state.mask) for value, state in zip(values, states) if value is not None]
-    if len({float(value) if np.isscalar(value) else id(value) for value, _ in known}) == 1:
+    if len({value if np.isscalar(value) else id(value) for value, _ in known}) == 1:
         return known[0][0]
     if any(not isinstance(value, (np.generic, np.ndarray)) for value, _ in known):
         return known[-1][0]

@@ -87,11 +87,12 @@ def _sub(left: Interval, right: Interval) -> Interval:
 
 
 def _mul(left: Interval, right: Interval) -> Interval:
-    if left[0] is not None and left[0] >= 0 and right[0] is not None and right[0] >= 0:
-        return left[0] * right[0], None if left[1] is None or right[1] is None else left[1] * right[1]
-    if None in left or None in right:
+    (low, high), (least, most) = left, right
+    if low is not None and low >= 0 and least is not None and least >= 0:
+        return low * least, None if high is None or most is None else high * most
+    if low is None or high is None or least is None or most is None:
         return _UNKNOWN
-    ends = [a * b for a in left for b in right]
+    ends = [low * least, low * most, high * least, high * most]
     return min(ends), max(ends)
 
 
@@ -114,13 +115,15 @@ def _floor_mod(left: Interval, right: Interval) -> Interval:
 
 
 def _min(left: Interval, right: Interval) -> Interval:
-    known = [high for high in (left[1], right[1]) if high is not None]
-    return None if None in (left[0], right[0]) else min(left[0], right[0]), min(known, default=None)
+    (low, high), (least, most) = left, right
+    known = [end for end in (high, most) if end is not None]
+    return None if low is None or least is None else min(low, least), min(known, default=None)
 
 
 def _max(left: Interval, right: Interval) -> Interval:
-    known = [low for low in (left[0], right[0]) if low is not None]
-    return max(known, default=None), None if None in (left[1], right[1]) else max(left[1], right[1])
+    (low, high), (least, most) = left, right
+    known = [end for end in (low, least) if end is not None]
+    return max(known, default=None), None if high is None or most is None else max(high, most)
 
 
 _RULES: Mapping[type, Callable[[Interval, Interval], Interval]] = {

@@ -65,7 +65,6 @@ from tvm.tirx import (
     Shuffle,
     Stmt,
     Sub,
-    Var,
     While,
     buffer_data,
     decl_buffer,
@@ -79,6 +78,7 @@ promotion.install()
 
 Call = ir.Call
 PrimExpr = ir.Expr
+Var = tirx.Var
 
 __all__ = [name for name in dir() if not name.startswith("_")]
 

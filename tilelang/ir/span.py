@@ -18,7 +18,8 @@ _NATIVE_SOURCES = (".h", ".cc", ".cpp", "<unknown>")
 @lru_cache(maxsize=256)
 def _positions(code: CodeType) -> tuple[tuple[int | None, ...], ...]:
     """Source position of each instruction; empty before Python 3.11, which has lines only."""
-    return tuple(code.co_positions()) if hasattr(code, "co_positions") else ()
+    positions = getattr(code, "co_positions", None)
+    return tuple(positions()) if positions is not None else ()
 
 
 def is_user_frame(frame: FrameType) -> bool:
@@ -38,12 +39,11 @@ def frame_location(frame: FrameType, last_instruction: int | None = None, line: 
     code = frame.f_code
     positions = _positions(code)
     index = (frame.f_lasti if last_instruction is None else last_instruction) // 2
-    fallback = line or frame.f_lineno
-    if 0 <= index < len(positions) and positions[index][0] is not None:
-        first, last, column, end = positions[index]
-        multiline = last != first or column is None or end is None
-        return Location(code.co_filename, first, 0 if column is None else column + 1, 0 if multiline else end + 1)
-    return Location(code.co_filename, fallback)
+    first, last, column, end = positions[index] if 0 <= index < len(positions) else (None,) * 4
+    if first is None:
+        return Location(code.co_filename, line or frame.f_lineno)
+    start = 0 if column is None else column + 1
+    return Location(code.co_filename, first, start, 0 if last != first or column is None or end is None else end + 1)
 
 
 def user_location() -> Location | None:

@@ -16,7 +16,6 @@ from tilelang.dtypes import is_float4_e2m1fn as is_float4_e2m1fn
 from tilelang.frontend.macro import Ref as Ref
 from tilelang.frontend.macro import macro as macro
 from tilelang.frontend.program import prim_func as prim_func
-from tilelang.ir.nodes import Var as Var
 from tilelang.language.allocate import alloc_barrier as alloc_barrier
 from tilelang.language.allocate import alloc_buffer as alloc_buffer
 from tilelang.language.allocate import alloc_cluster_barrier as alloc_cluster_barrier
@@ -196,7 +195,9 @@ from tilelang.layout import Layout as Layout
 from tilelang.layout import make_swizzled_layout as make_swizzled_layout
 from tilelang.policy import GemmWarpPolicy as GemmWarpPolicy
 from tvm.ir.expr import Expr as PrimExpr
+from tvm.ir.expr import Var as Var
 from typing import Any
+import builtins
 
 FragmentBuffer: _TensorFactory
 LocalBuffer: _TensorFactory
@@ -207,21 +208,21 @@ def tma_gather4(*_: Any, **__: Any) -> None:
     """An instruction of sm_100; refused, as no target here has it."""
 def tma_scatter4(*_: Any, **__: Any) -> None:
     """An instruction of sm_100; refused, as no target here has it."""
-def reduce_sum(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_sum(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The sum along one axis of a tile."""
-def reduce_max(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_max(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The maximum along one axis of a tile."""
-def reduce_min(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_min(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The minimum along one axis of a tile."""
-def reduce_abssum(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_abssum(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The sum of absolute values along one axis of a tile."""
-def reduce_absmax(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_absmax(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The largest absolute value along one axis of a tile."""
-def reduce_bitand(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_bitand(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The bitwise and along one axis of a tile."""
-def reduce_bitor(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_bitor(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The bitwise or along one axis of a tile."""
-def reduce_bitxor(buffer: Any, out: Any, dim: int = ..., clear: bool = ..., batch: int = ..., nan_propagate: bool = ..., annotations: Any = ...) -> None:
+def reduce_bitxor(buffer: Any, out: Any, dim: builtins.int = ..., clear: builtins.bool = ..., batch: builtins.int = ..., nan_propagate: builtins.bool = ..., annotations: Any = ...) -> None:
     """The bitwise exclusive or along one axis of a tile."""
 def exp(*args: Any) -> Any:
     """e to the power of ``x``."""
@@ -377,21 +378,21 @@ def __pow(*args: Any) -> Any:
     """``x`` to the power of ``y``, by the hardware's approximation where it has one."""
 def fast_rcp(*args: Any) -> Any:
     """One over ``x``, by the hardware's approximation where it has one."""
-def ieee_add(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_add(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """``x + y``, correctly rounded and never contracted or approximated."""
-def ieee_sub(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_sub(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """``x - y``, correctly rounded and never contracted or approximated."""
-def ieee_mul(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_mul(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """``x * y``, correctly rounded and never contracted or approximated."""
-def ieee_fmaf(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_fmaf(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """``x * y + z`` rounded once, correctly rounded and never contracted or approximated."""
-def ieee_frcp(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_frcp(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """``1 / x``, correctly rounded and never contracted or approximated."""
-def ieee_fsqrt(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_fsqrt(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """The square root of ``x``, correctly rounded and never contracted or approximated."""
-def ieee_frsqrt(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_frsqrt(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """``1 / sqrt(x)``, correctly rounded and never contracted or approximated."""
-def ieee_fdiv(*args: Any, rounding_mode: str = ...) -> Any:
+def ieee_fdiv(*args: Any, rounding_mode: builtins.str = ...) -> Any:
     """``x / y``, correctly rounded and never contracted or approximated."""
 def add2(*args: Any) -> Any:
     """``x + y``, for each of the two elements of packed vectors."""

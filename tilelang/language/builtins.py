@@ -36,7 +36,8 @@ def _extremum(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             return python(*args, **kwargs)
-        items = args if len(args) > 1 else list(args[0])
+        first, *others = args
+        items = args if others else list(first)
         return extended(*items) if any(is_symbolic(item) for item in items) else python(items)
 
     return function

@@ -33,12 +33,19 @@ def Cast(dtype: Any, value: Any) -> Any:
 
 
 def call_dtype(dtype: DType, *value: Any) -> Any:
-    """``dtype(value)``: a conversion; of one value a lane, a vector; without a value, a new immutable variable."""
-    if len(value) > 1 and len(value) == dtype.lanes:
-        from tilelang.language.vectors import Shuffle
+    """``dtype(value)``: a conversion; of one value a lane, a vector; without a value, a new immutable variable.
 
-        return Shuffle([cast(each, dtype.base) for each in value], range(dtype.lanes))
-    return cast(*value, dtype) if value else variable(dtype)
+    Raises:
+        CompileError: another number of values.
+    """
+    if len(value) <= 1:
+        return cast(value[0], dtype) if value else variable(dtype)
+    if len(value) != dtype.lanes:
+        lanes = f", or one for each of its {dtype.lanes} lanes" if dtype.lanes > 1 else ""
+        raise CompileError(f"T.{dtype} takes one value{lanes}, got {len(value)}")
+    from tilelang.language.vectors import Shuffle
+
+    return Shuffle([cast(each, dtype.base) for each in value], range(dtype.lanes))
 
 
 def variable(dtype: DType) -> Any:

@@ -81,11 +81,11 @@ def _ieee(name: str, intrinsic: str, arity: int, meaning: str) -> Callable[..., 
 
     def function(*args: Any, rounding_mode: str = "rn") -> Any:
         if len(args) == arity + 1 and isinstance(args[-1], str):
-            *args, rounding_mode = args
-        _check_arity(name, tuple(args), arity)
+            args, rounding_mode = args[:-1], args[-1]
+        _check_arity(name, args, arity)
         if rounding_mode not in modes:
             raise CompileError(f"T.{name}: rounding_mode={rounding_mode!r} is none of {', '.join(modes)}")
-        exprs = _floats(name, tuple(args))
+        exprs = _floats(name, args)
         if dtype_of(exprs[0]).bits < 32:
             return _ieee_of_halves(name, intrinsic, exprs, rounding_mode)
         return intrinsic_call(intrinsic, *exprs, attrs={"rounding": rounding_mode})

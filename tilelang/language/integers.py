@@ -89,7 +89,7 @@ shift_right = _integer(
 bitwise_and = _integer("bitwise_and", operator.and_, operator.and_, "The bits that are set in both.")
 bitwise_or = _integer("bitwise_or", operator.or_, operator.or_, "The bits that are set in either.")
 bitwise_xor = _integer("bitwise_xor", operator.xor, operator.xor, "The bits that differ.")
-bitwise_not = _integer("bitwise_not", operator.invert, operator.invert, "Every bit flipped.", arity=1)
+bitwise_not = _integer("bitwise_not", lambda a: ~a, operator.invert, "Every bit flipped.", arity=1)
 popcount = _integer(
     "popcount", lambda a: bin(a & ((1 << _WORD) - 1)).count("1"), _tvm("popcount"), "How many bits are set.", arity=1
 )

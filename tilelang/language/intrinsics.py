@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
@@ -18,6 +18,11 @@ from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.language import calls
 from tilelang.language.math import condition
 from tilelang.tileop.thread import INTRINSICS
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The functions that are made from the table of rows."""
 
 FULL_MASK = 0xFFFFFFFF
 """Every lane of a warp."""
@@ -345,12 +350,13 @@ def ptx_mma(*args: Any) -> None:
     Raises:
         CompileError: another order, or registers of several axes with an offset.
     """
+    given = list(args)
     if len(args) > 7:
         _, shape, left, right, *types, a, a_at, b, b_at, c, c_at, saturate = args
         if (left, right) != ("row", "col") or not (saturate is False or str(saturate) in ("0", "T.bool(False)")):
             raise CompileError('T.ptx_mma multiplies "row" by "col" and does not saturate')
-        args = (shape, *types, *(_register(*place) for place in ((a, a_at), (b, b_at), (c, c_at))))
-    shape, *rest = args
+        given = [shape, *types, *(_register(*place) for place in ((a, a_at), (b, b_at), (c, c_at)))]
+    shape, *rest = given
     types = (_TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in rest[:3])
     calls.effect("ptx_mma", shape, *types, *(_raw_argument(arg, "ptx_mma") for arg in rest[3:]))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, require_kernel
+from tilelang.frontend.builder import Builder, Frame, KernelInfo, current, kernel_info
 from tilelang.frontend.declare import ProbeDone
 from tilelang.frontend.loops import bound
 from tilelang.frontend.values import as_expr
@@ -69,7 +69,7 @@ class KernelFrame:
         return variables
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
+        if kind is None and self.builder is not None and self.frame is not None:
             self.builder.close(self.frame)
             self.builder.kernel = None
             self.builder.tables.clear()
@@ -92,8 +92,10 @@ def _cluster(dims: Any) -> tuple[int, int, int] | None:
     if dims is None:
         return None
     given = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
-    sizes = tuple(int(size) for size in given) + (1,) * (3 - len(given))
-    return None if sizes == (1, 1, 1) else sizes
+    if not 1 <= len(given) <= 3:
+        raise CompileError(f"cluster_dims={dims!r}: expected one to three positive compile-time integers")
+    x, y, z = (*map(int, given), 1, 1)[:3]
+    return None if (x, y, z) == (1, 1, 1) else (x, y, z)
 
 
 def Kernel(
@@ -166,13 +168,9 @@ def func_attr(attrs: dict[str, Any]) -> None:
     current("T.func_attr").attrs.update({str(key): value for key, value in attrs.items()})
 
 
-def _info(what: str) -> KernelInfo:
-    return require_kernel(what).kernel
-
-
 def get_thread_binding(dim: int = 0) -> Any:
     """The thread's index in its block along x, y or z (``dim`` 0, 1 or 2)."""
-    return _info("T.get_thread_binding").threads[dim]
+    return kernel_info("T.get_thread_binding").threads[dim]
 
 
 def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") -> Any:
@@ -189,7 +187,7 @@ def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") ->
         CompileError: the range is not as long as the kernel has threads (or blocks) along that axis.
     """
     low, high = (0, start) if stop is None else (start, stop)
-    info = _info("T.thread_binding")
+    info = kernel_info("T.thread_binding")
     kind, _, axis = thread.partition(".")
     places = {"threadIdx": (info.threads, info.thread_extents), "blockIdx": (info.blocks, info.block_extents)}
     if kind not in places or axis not in _AXES or _AXES.index(axis) >= len(places[kind][0]):
@@ -208,59 +206,59 @@ def launch_thread(thread: str, extent: Any) -> Any:
 
 def get_thread_bindings() -> list[Any]:
     """The thread's indices along x, y and z."""
-    return list(_info("T.get_thread_bindings").threads)
+    return list(kernel_info("T.get_thread_bindings").threads)
 
 
 def get_block_binding(dim: int = 0) -> Any:
     """The block's index in the grid along x, y or z."""
-    return _info("T.get_block_binding").blocks[dim]
+    return kernel_info("T.get_block_binding").blocks[dim]
 
 
 def get_block_bindings() -> list[Any]:
     """The block's indices, one for each grid axis."""
-    return list(_info("T.get_block_bindings").blocks)
+    return list(kernel_info("T.get_block_bindings").blocks)
 
 
 def get_thread_extent(dim: int = 0) -> int:
     """Threads a block along x, y or z."""
-    return _info("T.get_thread_extent").thread_extents[dim]
+    return kernel_info("T.get_thread_extent").thread_extents[dim]
 
 
 def get_thread_extents() -> list[int]:
     """Threads a block along x, y and z."""
-    return list(_info("T.get_thread_extents").thread_extents)
+    return list(kernel_info("T.get_thread_extents").thread_extents)
 
 
 def get_block_extent(dim: int = 0) -> Any:
     """Blocks of the grid along x, y or z."""
-    return _info("T.get_block_extent").block_extents[dim]
+    return kernel_info("T.get_block_extent").block_extents[dim]
 
 
 def get_block_extents() -> list[Any]:
     """Blocks of the grid along each axis."""
-    return list(_info("T.get_block_extents").block_extents)
+    return list(kernel_info("T.get_block_extents").block_extents)
 
 
 def get_cluster_dims() -> list[int]:
     """Blocks a cluster along x, y and z."""
-    return list(_info("T.get_cluster_dims").cluster)
+    return list(kernel_info("T.get_cluster_dims").cluster)
 
 
 def get_cluster_size() -> int:
     """Blocks a cluster."""
-    x, y, z = _info("T.get_cluster_size").cluster
+    x, y, z = kernel_info("T.get_cluster_size").cluster
     return x * y * z
 
 
 def get_cluster_id(dim: int = 0) -> Any:
     """The cluster's index in the grid of clusters along x, y or z."""
-    info = _info("T.get_cluster_id")
+    info = kernel_info("T.get_cluster_id")
     return info.blocks[dim] // info.cluster[dim]
 
 
 def get_cluster_extent(dim: int = 0) -> Any:
     """Clusters of the grid along x, y or z."""
-    info = _info("T.get_cluster_extent")
+    info = kernel_info("T.get_cluster_extent")
     return -(-info.block_extents[dim] // info.cluster[dim])
 
 

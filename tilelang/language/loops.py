@@ -107,7 +107,8 @@ def Parallel(
     ignored("T.Parallel", prefer_async=prefer_async)
     layout = None if loop_layout is None else loop_layout.to_text()
     notes = _notes(annotations, tl__parallel=len(extents), tl__coalesced_width=coalesced_width, tl__loop_layout=layout)
-    if 2 <= len(extents) <= 3 and as_int(bound(extents[0])) == 0:
+    first, *others = extents
+    if 1 <= len(others) <= 2 and as_int(bound(first)) == 0:
         return LoopSpec("PARALLEL", (span_of_range(*extents),), {**notes, "tl.parallel": 1})
     return LoopSpec("PARALLEL", tuple((0, as_int(bound(extent)), 1) for extent in extents), notes)
 
@@ -157,7 +158,7 @@ def While(condition: Any) -> Iterator[None]:
     """``with T.While(condition): …``, the statement ``while condition:`` as a context manager."""
     builder = current("T.While")
     test, span = as_condition(condition), builder.span()
-    builder.loop_ends.append(None)
+    builder.loop_ends.append("WHILE")
     with builder.scope("loop", lambda body: ir.While(test, body, span)):
         yield
     builder.loop_ends.pop()
@@ -189,8 +190,8 @@ class _PersistentSpec(LoopSpec):
         inside = tile < _product(self.domain)
         loop = frame.wrap
         frame.wrap = lambda body: loop(_guarded(body, inside))
-        indices = self._decode(tile)
-        return frame, indices if len(indices) > 1 else indices[0]
+        first, *others = self._decode(tile)
+        return frame, (first, *others) if others else first
 
     def _decode(self, tile: Any) -> tuple[Any, ...]:
         """Tiles in groups of ``group_size`` along the last axis, for reuse in the L2 cache."""

@@ -15,11 +15,16 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.errors import CompileError
 from tilelang.frontend.conversion import convert, dtype_of, is_number, operands
 from tilelang.frontend.values import Tile, as_expr, as_operand
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The functions that are made from the table of elementary functions."""
 
 
 def lifted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,7 +162,7 @@ _ELEMENTARY = [
     _Elementary("erf", math.erf, "The error function."),
     _Elementary("ceil", math.ceil, "The smallest whole number that is not less.", exact=True),
     _Elementary("floor", math.floor, "The largest whole number that is not greater.", exact=True),
-    _Elementary("trunc", math.trunc, "The whole part, rounding towards zero.", exact=True),
+    _Elementary("trunc", lambda x: math.trunc(x), "The whole part, rounding towards zero.", exact=True),
     _Elementary("nearbyint", builtins.round, "The nearest whole number, halves to even.", exact=True),
     _Elementary("atan2", math.atan2, "The angle of the point (second, first argument), in radians.", arity=2),
     _Elementary("fmod", math.fmod, "The remainder of division, with the sign of the dividend.", arity=2),

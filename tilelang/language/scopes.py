@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
-from tilelang.frontend.builder import current, require_kernel
+from tilelang.frontend.builder import current, kernel_info, require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
@@ -27,7 +27,7 @@ def WarpSpecialize(*warp_group_idx: int) -> Iterator[None]:
     """
     builder = require_kernel("T.ws")
     threads = 1
-    for extent in builder.kernel.thread_extents:
+    for extent in kernel_info("T.ws").thread_extents:
         threads *= extent
     groups = -(-threads // _WARP_GROUP_THREADS)
     mask = 0
@@ -105,8 +105,8 @@ def call_extern(*args: Any, dtype: Any = None) -> Any:
         func_name: its name.
         args: scalars; buffers and slices are passed as the address of their first element.
     """
-    dtype, func_name, *args = args if dtype is None else (dtype, *args)
-    values = [arg if isinstance(arg, str) else address_of(arg) if calls.is_tile(arg) else as_expr(arg) for arg in args]
+    dtype, func_name, *given = args if dtype is None else (dtype, *args)
+    values = [arg if isinstance(arg, str) else address_of(arg) if calls.is_tile(arg) else as_expr(arg) for arg in given]
     return ir.tirx.call_extern(str(canonical(dtype)), func_name, *values)
 
 

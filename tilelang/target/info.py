@@ -51,7 +51,7 @@ class TargetInfo:
     @property
     def text(self) -> str:
         """Canonical JSON."""
-        fields = {"kind": self.kind, "arch": self.arch}
+        fields: dict[str, Any] = {"kind": self.kind, "arch": self.arch}
         if self.features:
             fields["features"] = list(self.features)
         if self.triple:

@@ -212,19 +212,39 @@ class TensorCoreIntrinEmitter:
         return _Operand("B", canonical(self.b_dtype).bits, self.b_transposed, count, extent, size)
 
     def ldmatrix_a(self, A_local_buf: Any, A_shared_buf: Any, ki: Any, rk: Any = 0) -> None:
-        """Loads the warp's rows of A at k step ``ki`` of a shared tile (of its part ``rk`` of ``chunk``)."""
+        """Loads the warp's rows of A at one k step of a shared tile.
+
+        Args:
+            A_local_buf: registers of a lane, ``warp_rows * local_size_a`` elements.
+            A_shared_buf: the tile, (m, k), or (k, m) with ``a_transposed``.
+            ki: the k step, in instructions.
+            rk: which part of ``chunk`` elements along k.
+        """
         lane, _, warp_m = self.extract_thread_binding(self.get_thread_binding())
         k = rk * self.chunk + ki * self.micro_size_k
         _load(self._operand("A"), A_local_buf, A_shared_buf, lane, warp_m * self.warp_row_tiles, k)
 
     def ldmatrix_b(self, B_local_buf: Any, B_shared_buf: Any, ki: Any, rk: Any = 0) -> None:
-        """Loads the warp's columns of B at k step ``ki`` of a shared tile (of its part ``rk`` of ``chunk``)."""
+        """Loads the warp's columns of B at one k step of a shared tile.
+
+        Args:
+            B_local_buf: registers of a lane, ``warp_cols * local_size_b`` elements.
+            B_shared_buf: the tile, (k, n), or (n, k) with ``b_transposed``.
+            ki: the k step, in instructions.
+            rk: which part of ``chunk`` elements along k.
+        """
         lane, warp_n, _ = self.extract_thread_binding(self.get_thread_binding())
         k = rk * self.chunk + ki * self.micro_size_k
         _load(self._operand("B"), B_local_buf, B_shared_buf, lane, warp_n * self.warp_col_tiles, k)
 
     def mma(self, A_local_buf: Any, B_local_buf: Any, C_local_buf: Any, k_inner: Any = 0) -> None:
-        """Adds the product of the loaded operands to the accumulators."""
+        """Adds the product of the loaded operands to the accumulators.
+
+        Args:
+            A_local_buf, B_local_buf: what :meth:`ldmatrix_a` and :meth:`ldmatrix_b` loaded.
+            C_local_buf: accumulators of a lane, ``warp_rows * warp_cols * local_size_out`` elements.
+            k_inner: accepted for compatibility; the operands are those of one k step.
+        """
         for row in range(self.warp_rows):
             for column in range(self.warp_cols):
                 self.mma_atom(A_local_buf, B_local_buf, C_local_buf, row, column, k_inner)
@@ -232,7 +252,12 @@ class TensorCoreIntrinEmitter:
     def mma_atom(
         self, A_local_buf: Any, B_local_buf: Any, C_local_buf: Any, inst_m_idx: Any, inst_n_idx: Any, _k: Any = 0
     ) -> None:
-        """One instruction of :meth:`mma`: that of row ``inst_m_idx`` and column ``inst_n_idx``."""
+        """One instruction of :meth:`mma`.
+
+        Args:
+            A_local_buf, B_local_buf, C_local_buf: as for :meth:`mma`.
+            inst_m_idx, inst_n_idx: number of the instruction along m and n.
+        """
         _multiply(self, A_local_buf, B_local_buf, C_local_buf, inst_m_idx, inst_n_idx)
 
     def stmatrix(self, C_local_buf: Any, C_buf: Any, pid_m: Any = None, pid_n: Any = None) -> None:
@@ -280,7 +305,11 @@ class TensorCoreIntrinEmitterWithLadderTransform(TensorCoreIntrinEmitter):
                 raise CompileError(f"TensorCoreIntrinEmitterWithLadderTransform: no {kind.name} operands")
 
     def ldmatrix_a(self, A_local_buf: Any, A_shared_buf: Any, ki: Any, rk: Any = 0) -> None:
-        """As :meth:`TensorCoreIntrinEmitter.ldmatrix_a`, from a tile of ``transform_kind_a``."""
+        """Loads the warp's rows of A at one k step, from a tile of ``transform_kind_a``.
+
+        Args:
+            A_local_buf, A_shared_buf, ki, rk: as for :meth:`TensorCoreIntrinEmitter.ldmatrix_a`.
+        """
         if self.transform_kind_a is TransformKind.NonTransform:
             super().ldmatrix_a(A_local_buf, A_shared_buf, ki, rk)
             return
@@ -289,7 +318,11 @@ class TensorCoreIntrinEmitterWithLadderTransform(TensorCoreIntrinEmitter):
         _load_in_order(A_local_buf, A_shared_buf, lane, warp_m * self.warp_rows, step, self.warp_rows, self.local_size_a)
 
     def ldmatrix_b(self, B_local_buf: Any, B_shared_buf: Any, ki: Any, rk: Any = 0) -> None:
-        """As :meth:`TensorCoreIntrinEmitter.ldmatrix_b`, from a tile of ``transform_kind_b``."""
+        """Loads the warp's columns of B at one k step, from a tile of ``transform_kind_b``.
+
+        Args:
+            B_local_buf, B_shared_buf, ki, rk: as for :meth:`TensorCoreIntrinEmitter.ldmatrix_b`.
+        """
         if self.transform_kind_b is TransformKind.NonTransform:
             super().ldmatrix_b(B_local_buf, B_shared_buf, ki, rk)
             return

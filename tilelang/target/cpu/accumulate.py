@@ -87,7 +87,9 @@ class _Accumulation(StmtRewriter):
         """Lets the first product after a fill begin from zeros, and sums in the result's place."""
         key = hash(accumulator.buffer)
         user = next((at for at in range(position + 1, len(statements)) if key in uses_of(statements[at])), None)
-        begun = None if user is None else _beginning(statements[user], accumulator)
+        if user is None:
+            return
+        begun = _beginning(statements[user], accumulator)
         if begun is None:
             return
         statements[position], statements[user] = no_op(), begun
@@ -102,7 +104,9 @@ class _Accumulation(StmtRewriter):
         """The copy of an accumulator to a tensor, and where it goes, if nothing else happens to either."""
         key = hash(accumulator.buffer)
         last = next((at for at in range(user + 1, len(statements)) if key in uses_of(statements[at])), None)
-        copy = None if last is None else record_of(statements[last])
+        if last is None:
+            return None
+        copy = record_of(statements[last])
         if not isinstance(copy, Copy) or not copy.src.is_whole or hash(copy.src.buffer) != key:
             return None
         dst, products = copy.dst, _products(statements[user], key)

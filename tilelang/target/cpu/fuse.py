@@ -33,8 +33,8 @@ def fusible(before: Sequence[Elementwise | None], record: Reduce, own: frozenset
         if made is None or made.extents != extents or not _apart([made, *before[len(before) - count :]], record, own):
             break
         count += 1
-    last = before[-1].stored if count else set()
-    return count if hash(record.src.buffer) in last else 0
+    last = before[-1] if count else None
+    return count if last is not None and hash(record.src.buffer) in last.stored else 0
 
 
 def _apart(loops: Sequence[Any], record: Reduce, own: frozenset[int]) -> bool:

@@ -137,7 +137,7 @@ def _row_sums(record: Gemm, way: Way, a: Elements, steps: int, scope: Scope, bef
     return lambda at: ir.BufferLoad(sums, [at])
 
 
-def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[tuple[Any, ...], Any, Any]:
+def _accumulator(record: Gemm, way: Way, before: Before) -> tuple[tuple[Any, tuple[Any, ...], Any, Any], Any, Any]:
     """Where C is accumulated, and the statements before and after.
 
     C itself where it has the accumulator's type; else a copy of that type, rounded into C once at the end. What C holds before is

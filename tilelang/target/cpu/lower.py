@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from tilelang.errors import CompileError, TileLangError
 from tilelang.ir import nodes as ir
@@ -25,6 +25,7 @@ from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.thread import intrinsic_name
 
 Rule = Callable[[Any, "Scope"], Any]
+Lowering = TypeVar("Lowering", bound=Rule)
 STATEMENTS: dict[str, Callable[[Any], Any]] = {}
 """Intrinsic whose call is a statement -> the statements that perform it."""
 
@@ -40,10 +41,10 @@ PARALLEL_WORK = 65536
 _SAFE_MEMORY_OFF = "tl.disable_safe_memory_legalize"
 
 
-def rule(operator: type) -> Callable[[Rule], Rule]:
+def rule(operator: type) -> Callable[[Lowering], Lowering]:
     """Decorator: registers the lowering of ``operator``."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: Lowering) -> Lowering:
         if operator in RULES:
             raise ValueError(f"{operator.__name__} is lowered in {RULES[operator].__module__} and in {function.__module__}")
         RULES[operator] = function

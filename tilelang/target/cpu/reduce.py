@@ -8,6 +8,7 @@ accumulated in float32.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -127,7 +128,7 @@ def lower_reduce(record: Reduce, scope: Scope, make: Make | None = None) -> Any:
 
         def line(before: list[Any]) -> Any:
             scope.bind_ranges(before, outer)
-            made = make and (lambda first, count: _made(make, scope, before, first, count, length))
+            made = None if make is None else functools.partial(_made, make, scope, before, length=length)
             reduced, value = reduce_line(record.kind, start, combine, length, lanes, lambda at, n: elements(before, at, n), made)
             return seq(reduced, result(before, [], value))
 

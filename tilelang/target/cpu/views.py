@@ -47,7 +47,7 @@ def _accessed(body: Any) -> set[int]:
 
 def load(dtype: str) -> str:
     """The name of the function that loads values of a type."""
-    element, lanes, kind = _parts(dtype)
+    element, _, kind = _parts(dtype)
     name = f"tl_load_{dtype}"
     if name not in helpers.HELPERS:
         text = f"  %r = load {kind}, ptr %p, align {_bytes(element)}\n  ret {kind} %r"
@@ -67,7 +67,10 @@ def store(dtype: str) -> str:
 
 def _parts(dtype: str) -> tuple[str, int, str]:
     """The element type, the lanes, and the LLVM type."""
-    element, lanes = re.fullmatch(r"([a-z]+\d+)(?:x(\d+))?", dtype).groups()
+    found = re.fullmatch(r"([a-z]+\d+)(?:x(\d+))?", dtype)
+    if found is None:
+        raise ValueError(f"{dtype} is no type of an access")
+    element, lanes = found.groups()
     scalar = _ELEMENTS.get(element, "i" + re.sub(r"\D", "", element))
     return element, int(lanes or 1), f"<{lanes} x {scalar}>" if lanes else scalar
 
