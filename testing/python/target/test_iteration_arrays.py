@@ -222,3 +222,114 @@ def test_iterations_that_cannot_meet_are_left_alone(index):
 
     check_meaning(main, torch.arange(64.0), torch.zeros(64))
     assert "own_last" not in source(main)
+
+
+@T.macro
+def to_the_next_element(X, Y, own):
+    for i in T.Parallel(15):
+        own[i + 1] = own[i] * 2 + i
+        Y[i] = own[i + 1] + own[0]
+
+
+@T.macro
+def across(X, Y, own):
+    for i in T.Parallel(16):
+        own[15 - i] = own[i] + i
+        Y[i] = own[i]
+
+
+@T.macro
+def by_a_while(X, Y, own):
+    n = T.alloc_var("int32", init=0)
+    while n < 3:
+        for i in T.Parallel(64):
+            own[n] = own[n] + 1
+            Y[i] += own[n] + own[0]
+        n += 1
+
+
+@T.macro
+def by_loops_one_after_the_other(X, Y, own):
+    for i in T.Parallel(16):
+        own[i] = X[i]
+    for i in T.Parallel(64):
+        own[0] = own[i % 16] + 1
+        Y[i] = own[0]
+        own[0] = 11
+    for i in T.Parallel(16):
+        Y[i] += own[i]
+
+
+@T.macro
+def by_a_loop_that_is_left(X, Y, own):
+    for i in T.Parallel(64):
+        for q in T.serial(16):
+            if X[i] < q - 3:
+                break
+            own[q] = own[q] + X[i]
+        Y[i] = own[0] + own[3] + own[5]
+    T.fill(own, 4)
+
+
+@T.macro
+def of_a_loop_around(X, Y, own):
+    for k in T.serial(3):
+        inner = T.alloc_local((2,), "float32")
+        inner[0] = k
+        inner[1] = 1
+        for i in T.Parallel(64):
+            inner[1] = inner[1] + inner[0]
+            Y[i] += inner[1]
+            inner[0] = 5
+        own[k] = inner[0]
+
+
+@T.macro
+def in_a_pipeline(X, Y, own):
+    tile = T.alloc_shared((16,), "float32")
+    for k in T.Pipelined(4, num_stages=3):
+        T.copy(X[k * 16], tile)
+        for i in T.Parallel(16):
+            own[k] = own[k] + 1
+            Y[k * 16 + i] = tile[i] * own[k]
+            if tile[i] > 100:
+                own[7] = 50
+        for i in T.Parallel(16):
+            Y[k * 16 + i] += own[7] + own[k]
+
+
+WAYS = [
+    to_the_next_element, across, by_a_while, by_loops_one_after_the_other, by_a_loop_that_is_left, of_a_loop_around,
+    in_a_pipeline,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", WAYS, ids=lambda body: body.__name__)
+def test_elements_go_on(body):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32"), Z: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_local((16,), "float32")
+            T.fill(own, 1)
+            body(X, Y, own)
+            T.copy(own, Z)
+
+    check_meaning(main, X[:64], torch.zeros(64), torch.zeros(16))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_sides_of_a_branch_hold_their_own(wide):
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            tx, own = T.get_thread_binding(), T.alloc_local((16,), "float32")
+            T.fill(own, 1)
+            if tx < 32:
+                for i in T.Parallel(16):
+                    own[i] = X[i] + own[(i + 1) % 16]
+            else:
+                for i in T.Parallel(16):
+                    own[i if wide else 3] = X[i + 16 if wide else 5] * 2 + own[5]
+            Y[tx] = own[tx % 16]
+
+    check_meaning(main, X[:64], torch.zeros(64))
