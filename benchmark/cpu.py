@@ -17,12 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from cpu_programs import attention, images, limits, products, rows
+from cpu_programs import attention, backward, images, limits, products, quantized, recurrence, rows
 from cpu_programs.case import Case
 
 import tilelang
 
-FAMILIES = (products, rows, attention, images)
+FAMILIES = (products, quantized, rows, attention, backward, recurrence, images)
 SAMPLE = 1e-4
 """Seconds that one sample takes at least, by repetition."""
 
