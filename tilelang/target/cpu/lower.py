@@ -209,7 +209,7 @@ class TileLowering(StmtRewriter):
         for var, extent in axes:
             self.scope.facts.bind_range(var, extent)
         self.in_kernel = True
-        self.streams.begin(axes[0][0] if axes else None, node)
+        self.streams.begin([var for var, _ in axes], node)
         body = self.stmt(node)
         self.in_kernel = False
         return seq(grid_loop(axes, body, node.span), self.streams.fence())

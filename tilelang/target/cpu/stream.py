@@ -17,7 +17,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
-from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.elementwise import Elementwise, elementwise
 from tilelang.target.cpu.elide import record_of
@@ -73,12 +73,19 @@ class Streams:
         self.block: Any = None
         self.used = False
 
-    def begin(self, block: Any, body: Any) -> None:
-        """A kernel whose neighbouring blocks are numbered by ``block``, if there are any."""
-        records = [record_of(stmt) for stmt in walk(body)] if self.tensors and block is not None else []
+    def begin(self, blocks: Sequence[Any], body: Any) -> None:
+        """A kernel, and the variables that number its blocks: neighbouring ones by the first."""
+
+        def is_known(source: Region) -> bool:
+            """Whether the blocks alone say where a region begins: nothing is read for that, and no loop counts there."""
+            named = [var for low in source.mins for var in variables(constant(low))]
+            return all(any(var.same_as(block) for block in blocks) for var in named)
+
+        records = [record_of(stmt) for stmt in walk(body)] if self.tensors and blocks else []
         copied = [record.src for record in records if isinstance(record, Copy)]
-        self.sources = [source for source in copied if source.scope in ("", "global") and _is_large(source.buffer)]
-        self.block, self.used = block, False
+        large = [source for source in copied if source.scope in ("", "global") and _is_large(source.buffer)]
+        self.sources = [source for source in large if is_known(source)]
+        self.block, self.used = blocks[0] if blocks else None, False
 
     def lowered(self, stmt: Any, lowering: Any) -> Any | None:
         """The loop nest or copy, streaming what it stores; None if it does not store whole lines of such a tensor alone."""

@@ -88,3 +88,28 @@ def test_the_next_rows_are_fetched():
     assert "tl_fetch" in lowered(scaled(2048, 2048))
     assert "tl_fetch" not in lowered(scaled(2048, 2048, block=2)), "these are no single rows"
     assert "tl_stream_fence" in lowered(scaled(1, 1 << 22))
+
+
+def test_rows_that_blocks_do_not_number_are_not_fetched():
+    """A row that a loop counts has no meaning after the loop; one that is looked up would be looked up past the table."""
+    rows, length = 2048, 2048
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, length), F32), places: T.Tensor((rows,), "int32"), Y: T.Tensor((rows, length), F32)):
+        with T.Kernel(rows, threads=128) as row:
+            x = T.alloc_fragment((1, length), F32)
+            total = T.alloc_fragment((1, length), F32)
+            T.copy(X[places[row], 0], total)
+            for k in T.serial(2):
+                T.copy(X[k, 0], x)
+                for i, j in T.Parallel(1, length):
+                    total[i, j] = total[i, j] + x[i, j]
+            T.copy(total, Y[row, 0])
+
+    text = lowered(main)
+    assert "tl_stream_16" in text and "tl_fetch" not in text
+    torch.manual_seed(13)
+    x, places = torch.randint(-99, 99, (rows, length)).float(), torch.randperm(rows).int()
+    y = torch.zeros(rows, length)
+    build(main)(x, places, y)
+    assert torch.equal(y, x[places.long()] + x[0] + x[1])
