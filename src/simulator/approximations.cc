@@ -1,4 +1,5 @@
 // The .approx and .full instructions on single and double precision.
+#include "exp2.h"
 #include "numerics.h"
 
 namespace tilelang {
@@ -34,9 +35,7 @@ double approximate_f64(double x, double (*function)(double)) {
 
 }  // namespace
 
-float ex2_approx(float x, bool flush) {
-  return approximate(x, flush, [](double v) { return std::exp2(v); });
-}
+float ex2_approx(float x, bool flush) { return flush ? flush_f32(exp2_rounded(flush_f32(x))) : exp2_rounded(x); }
 
 float lg2_approx(float x, bool flush) {
   return approximate(x, flush, [](double v) { return std::log2(v); });

@@ -276,9 +276,11 @@ void lanes_exited(Warp& w, LaneMask lanes) {
   block.cluster->live_threads -= count;
   ++block.cluster->progress;
   // Threads that have arrived at the cluster barrier and leave are neither waited for nor counted.
-  for_lanes(lanes, [&](int l) {
-    if (w.cluster_phase[l] == block.cluster->barrier_generation + 1) --block.cluster->barrier_arrived;
-  });
+  if (block.cluster->barrier_arrived) {
+    for_lanes(lanes, [&](int l) {
+      if (w.cluster_phase[l] == block.cluster->barrier_generation + 1) --block.cluster->barrier_arrived;
+    });
+  }
   for (uint32_t i = 0; i < 16; ++i) {
     BarrierState& state = block.barriers[i];
     if (!state.arrived || !state.whole_block) continue;

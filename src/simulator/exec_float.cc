@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "exec_float.h"
+#include "exp2.h"
 #include "exec_integer.h"
 #include "lanes.h"
 #include "numerics.h"
@@ -297,6 +298,15 @@ Step run_approximation_f64(Warp& w, const Instruction& in, LaneMask exec) {
   return Step::kNext;
 }
 
+template <bool flush>
+Step run_exp2(Warp& w, const Instruction& in, LaneMask exec) {
+  const float* a = w.reg<float>(in.op[1]);
+  write_lanes(w.reg<float>(in.op[0]), exec, [&](int l) {
+    return flush ? flush_f32(exp2_rounded(flush_f32(a[l]))) : exp2_rounded(a[l]);
+  });
+  return Step::kNext;
+}
+
 struct HalfApproximation {
   Format format;
   bool tanh;
@@ -326,7 +336,7 @@ void decode_f32_approximation(Decoder& d, float (*f)(float, bool), const FloatMo
   decode_sources(d, type, 1);
   d.attach<Approximation>().f32 = f;
   d.out.variant = mode.flush;
-  d.out.run = run_approximation;
+  d.out.run = f != ex2_approx ? run_approximation : mode.flush ? run_exp2<true> : run_exp2<false>;
 }
 
 float tanh_f32(float x, bool) { return tanh_approx(x); }

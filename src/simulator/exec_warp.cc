@@ -14,10 +14,8 @@ bool members_are_here(Warp& w, const Instruction& in, LaneMask exec, uint32_t ma
   *members = masks[__builtin_ctz(exec)];
   LaneMask outside = exec & ~*members;
   if (outside) w.report(FindingKind::kUsage, in, __builtin_ctz(outside), "the thread is not in the member mask");
-  for_lanes(exec, [&](int l) {
-    if (masks[l] != *members && !(outside >> l & 1))
-      w.report(FindingKind::kUsage, in, l, "the member masks of the lanes differ");
-  });
+  const LaneMask different = exec & ~outside & mask_lanes([&](int l) { return masks[l] != *members; });
+  for_lanes(different, [&](int l) { w.report(FindingKind::kUsage, in, l, "the member masks of the lanes differ"); });
   return (*members & w.live & ~exec) == 0;
 }
 
@@ -62,16 +60,14 @@ Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
   const uint32_t* b = w.reg<uint32_t>(in.op[2]);
   const uint32_t* c = w.reg<uint32_t>(in.op[3]);
   uint32_t values[kLanes];
-  LaneMask valid_lanes = 0;
-  for_lanes(exec, [&](int l) {
-    bool valid = false;
-    int source = source_lane(mode, l, b[l], c[l], &valid);
-    values[l] = a[source];
-    valid_lanes |= static_cast<LaneMask>(valid) << l;
+  bool valid[kLanes];
+  for (int l = 0; l < kLanes; ++l) {
+    const int source = source_lane(mode, l, b[l], c[l], &valid[l]);
     // What a lane that does not take part would give is undefined; kernels may read it and not use it.
-    if (!(exec >> source & 1)) values[l] = kPoisonWord;
-  });
-  write_each(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return values[l]; });
+    values[l] = exec >> source & 1 ? a[source] : kPoisonWord;
+  }
+  const LaneMask valid_lanes = mask_lanes([&](int l) { return valid[l]; });
+  write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return values[l]; });
   if (in.variant) write_predicate(w.predicate(in.op[5]), exec, valid_lanes);
   return Step::kNext;
 }

@@ -31,19 +31,16 @@ uint64_t lane_mask_value(SpecialKind kind, int lane) {
 }
 
 bool differs_by_lane(SpecialKind kind) {
-  return kind == SpecialKind::kThread || kind == SpecialKind::kLane ||
-         (kind >= SpecialKind::kLaneMaskEq && kind <= SpecialKind::kLaneMaskGt);
+  return kind == SpecialKind::kLane || (kind >= SpecialKind::kLaneMaskEq && kind <= SpecialKind::kLaneMaskGt);
 }
 
-/// Value of a special slot for one lane.
+/// Value of a special slot but %tid for one lane.
 uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& slot, int lane) {
   const Block& block = *warp.block;
   const Launch& launch = *block.cluster->launch;
   uint32_t dim = slot.payload < 3 ? slot.payload : 0;
   uint64_t window = static_cast<uint64_t>(block.rank) << kSharedRankShift;
   switch (slot.kind) {
-    case SpecialKind::kThread:
-      return unlinear(warp.index * kLanes + static_cast<uint32_t>(lane), launch.block)[dim];
     case SpecialKind::kThreadCount:
       return launch.block[dim];
     case SpecialKind::kBlockIndex:
@@ -95,14 +92,32 @@ uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& 
   }
 }
 
+/// %tid of each lane in one dimension: lane after lane, without a division for each.
+void thread_indices(const Warp& warp, const Launch& launch, uint32_t dim, uint64_t* values) {
+  std::array<uint32_t, 3> thread = unlinear(warp.index * kLanes, launch.block);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    values[lane] = thread[dim];
+    if (++thread[0] < launch.block[0]) continue;
+    thread[0] = 0;
+    if (++thread[1] < launch.block[1]) continue;
+    thread[1] = 0;
+    ++thread[2];
+  }
+}
+
+void special_values(const Warp& warp, const Frame& frame, const SpecialSlot& slot, uint64_t* values) {
+  if (slot.kind == SpecialKind::kThread) return thread_indices(warp, *warp.block->cluster->launch, slot.payload, values);
+  if (!differs_by_lane(slot.kind)) return void(std::fill_n(values, kLanes, special_value(warp, frame, slot, 0)));
+  for (int lane = 0; lane < kLanes; ++lane) values[lane] = special_value(warp, frame, slot, lane);
+}
+
 void fill_specials(Warp& warp, const Frame& frame, const DecodedFunction& function) {
   uint8_t* base = warp.registers + frame.base;
+  uint64_t values[kLanes];
   for (const SpecialSlot& slot : function.specials) {
-    const bool differs = differs_by_lane(slot.kind);
-    uint64_t value = special_value(warp, frame, slot, 0);
+    special_values(warp, frame, slot, values);
     for (int lane = 0; lane < kLanes; ++lane) {
-      if (differs) value = special_value(warp, frame, slot, lane);
-      std::memcpy(base + slot.offset + static_cast<uint32_t>(lane) * slot.bytes, &value, slot.bytes);
+      std::memcpy(base + slot.offset + static_cast<uint32_t>(lane) * slot.bytes, &values[lane], slot.bytes);
     }
   }
 }

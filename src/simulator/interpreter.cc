@@ -198,8 +198,8 @@ void split_here(Warp& warp, LaneMask lanes) {
 }
 
 Step return_lanes(Warp& warp, LaneMask exec) {
+  if (!warp.fragments[warp.current].frame->caller) return exit_lanes(warp, exec);
   std::shared_ptr<Frame> frame = warp.fragments[warp.current].frame;
-  if (!frame->caller) return exit_lanes(warp, exec);
   const DecodedFunction& callee = warp.launch().program->functions[frame->function];
   const uint8_t* from = warp.registers + frame->base;
   uint8_t* to = warp.registers + frame->caller->base;
