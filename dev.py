@@ -2,7 +2,7 @@
 """Sets up a development environment in ``.venv`` and runs things in it; needs nothing but Python 3.10, pip and a C++ compiler.
 
     python3 dev.py quickstart     GEMM + ReLU on torch tensors, checked, twice: the second run finds its kernel in the cache
-    python3 dev.py test [...]     the test suite (arguments go to pytest)
+    python3 dev.py test [...]     the test suite (arguments go to pytest); --latest: on the newest dependencies that are allowed
     python3 dev.py fuzz [...]     random programs on every target (--minutes, --seed, --count, --target; docs/testing.md)
     python3 dev.py mutate [...]   the CUDA compiler with one line changed at a time: what the random programs notice (--count)
     python3 dev.py lint           ruff; basedpyright, strict where pyproject.toml says so
@@ -61,29 +61,45 @@ def set_up() -> None:
         say("creating .venv")
         venv.create(VENV, with_pip=True)
     unless_done("requirements", [ROOT / "pyproject.toml", ROOT / "dev.py"], install_requirements)
-    link_source_tree()
+    link_source_tree(PYTHON)
     unless_done("native", native_sources(), build_native, outputs=ROOT / "tilelang" / "lib")
 
 
 def install_requirements() -> None:
     """pip-installs the dependencies of the package, its tests, and the build tools."""
     say("installing dependencies")
-    listed = subprocess.run(
-        [PYTHON, "-c", _READ_REQUIREMENTS, ROOT / "pyproject.toml", *EXTRAS], capture_output=True, text=True, check=True
-    )
-    run([PYTHON, "-m", "pip", "install", "--quiet", *PINNED, *json.loads(listed.stdout), *BUILD_TOOLS])
+    run([PYTHON, "-m", "pip", "install", "--quiet", *PINNED, *requirements(), *BUILD_TOOLS])
 
 
-def link_source_tree() -> None:
+def requirements() -> list[str]:
+    """What ``pyproject.toml`` requires, for the package and for all of :data:`EXTRAS`."""
+    query = [PYTHON, "-c", _READ_REQUIREMENTS, ROOT / "pyproject.toml", *EXTRAS]
+    return json.loads(subprocess.run(query, capture_output=True, text=True, check=True).stdout)
+
+
+def newest_dependencies() -> Path:
+    """The interpreter of a second environment, with the newest versions that ``pyproject.toml`` allows; updated at each call."""
+    folder = ROOT / "build" / "latest"
+    if not folder.exists():
+        say(f"creating {folder.relative_to(ROOT)}")
+        venv.create(folder, with_pip=True)
+    python = folder / BIN.name / "python"
+    say("installing the newest dependencies that are allowed")
+    run([python, "-m", "pip", "install", "--quiet", "--upgrade", "--upgrade-strategy", "eager", *requirements()])
+    link_source_tree(python)
+    return python
+
+
+def link_source_tree(python: Path) -> None:
     """Makes ``import tilelang`` find the source tree, and the command ``tilelang`` that the package declares."""
-    query = [PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    query = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = Path(subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip())
     link = site / "tilelang-source.pth"
     if not link.exists() or link.read_text() != f"{ROOT}\n":
         link.write_text(f"{ROOT}\n")
-    command = BIN / "tilelang"
+    command = python.parent / "tilelang"
     if not command.exists():
-        command.write_text(f"#!{PYTHON}\nfrom tilelang.cli import main\n\nmain()\n")
+        command.write_text(f"#!{python}\nfrom tilelang.cli import main\n\nmain()\n")
         command.chmod(0o755)
 
 
@@ -129,8 +145,10 @@ def quickstart(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     """The test suite; two workers unless told otherwise."""
+    python = newest_dependencies() if "--latest" in arguments else PYTHON
+    arguments = [argument for argument in arguments if argument != "--latest"]
     parallel = [] if any(a.startswith("-n") for a in arguments) else ["-n", "2"]
-    return subprocess.call([PYTHON, "-m", "pytest", "-q", *parallel, *arguments], cwd=ROOT)
+    return subprocess.call([python, "-m", "pytest", "-q", *parallel, *arguments], cwd=ROOT)
 
 
 def fuzz(arguments: list[str]) -> int:

@@ -4,8 +4,13 @@
     TILELANG_CACHE_URL=postgresql+psycopg://user@host/database python examples/cluster/compile_and_tune.py
     ... --scheduler tcp://head:8786        # an existing cluster; without it, workers are started here
 
-Every worker has a cache directory of its own, as hosts do. Sixteen requests for four kernels are spread over the workers, and
-each kernel is compiled once; then one kernel's blocks are tuned, a candidate a task.
+What to learn: one cache for many hosts. Every worker has a cache directory of its own, as hosts do. Sixteen requests for four
+kernels are spread over the workers, and each kernel is compiled once; then one kernel's blocks are tuned, a candidate a task.
+
+Why so: a database holds the files and a lock for each kernel, so that a worker waits for another's compilation instead of
+repeating it. Factories are in a module of their own, since tasks name them by import.
+
+Next: start it against a real scheduler, on workers of one kind; ``docs/howto/team-cache.md`` sets the database up.
 """
 
 import argparse

@@ -39,7 +39,7 @@ def _found_compiler(chosen: str | None) -> str:
         found = shutil.which(candidate) if candidate else None
         if found is not None:
             return found
-    without = 'without one, target="llvm" compiles for CPUs and execution_backend="nvrtc" for CUDA'
+    without = 'without one, target="cpu" compiles for CPUs and execution_backend="nvrtc" for CUDA'
     raise ToolchainError("no C compiler", f"install gcc or clang, or set TILELANG_CC; {without}")
 
 

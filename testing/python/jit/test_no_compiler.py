@@ -38,7 +38,7 @@ def test_kernels_with_a_host_in_python_need_no_c_compiler_and_others_say_so(tmp_
         others
         == [
             "no C compiler: install gcc or clang, or set TILELANG_CC; "
-            'without one, target="llvm" compiles for CPUs and execution_backend="nvrtc" for CUDA'
+            'without one, target="cpu" compiles for CPUs and execution_backend="nvrtc" for CUDA'
         ]
         * 2
     )

@@ -182,7 +182,7 @@ class CExpressions:
             return f"{self.count(name, type_of(node))}({self(node.args[0])})"
         found = _CALLS.get(name)
         if found is None:
-            raise UnsupportedOnCpuError(f"the operation {name.rpartition('.')[2]}", 'use target="llvm"')
+            raise UnsupportedOnCpuError(f"the operation {name.rpartition('.')[2]}", 'use target="cpu"')
         return found(self, node)
 
     def _reinterpret(self, node: Any) -> str:
