@@ -29,6 +29,7 @@ from tilelang.target.cpu.emit import no_op, seq
 from tilelang.target.cpu.lower import Scope
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.tileop import decode, is_tile_op
+from tilelang.tileop.base import TileOp
 from tilelang.tileop.copy import Copy
 from tilelang.tileop.gemm import Gemm
 from tilelang.tileop.hint import AnnotateLayout
@@ -152,6 +153,11 @@ class Removal(StmtRewriter):
     def visit_Evaluate(self, node: Any) -> Any:
         record = record_of(node)
         return no_op() if isinstance(record, AnnotateLayout) and hash(record.buffer.buffer) in self.gone else node
+
+
+def is_call(stmt: Any, operator: type[TileOp]) -> bool:
+    """Whether a statement is a tile operator of one kind, without decoding it."""
+    return isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value) and stmt.value.op.name == operator.op_name
 
 
 def record_of(stmt: Any) -> Any:

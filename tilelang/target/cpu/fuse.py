@@ -14,7 +14,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk, walk_expr
 from tilelang.target.cpu.elementwise import Elementwise, elementwise
-from tilelang.target.cpu.elide import record_of
+from tilelang.target.cpu.elide import is_call, record_of
 from tilelang.target.cpu.reduce import in_registers
 from tilelang.tileop.reduce import Reduce
 
@@ -25,19 +25,7 @@ def own_buffers(body: Any) -> frozenset[int]:
     return frozenset(hash(stmt.buffer) for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer)) - named
 
 
-def fusible(before: Sequence[Elementwise | None], record: Reduce, own: frozenset[int]) -> int:
-    """How many of the last loops in ``before`` may run piece by piece with a reduction; 0 where that is for nothing."""
-    extents = tuple(map(as_int, record.src.extents))
-    count = 0
-    for made in reversed(before):
-        if made is None or made.extents != extents or not _apart([made, *before[len(before) - count :]], record, own):
-            break
-        count += 1
-    last = before[-1] if count else None
-    return count if last is not None and hash(record.src.buffer) in last.stored else 0
-
-
-def _apart(loops: Sequence[Any], record: Reduce, own: frozenset[int]) -> bool:
+def _apart(loops: Sequence[Elementwise], record: Reduce, own: frozenset[int]) -> bool:
     """Whether no piece needs another: what the loops store to is theirs alone, element by element."""
     stored = set[int]().union(*(made.stored for made in loops))
     result = hash(record.dst.buffer)
@@ -69,14 +57,25 @@ def _is_element(made: Elementwise, indices: Sequence[Any]) -> bool:
 def groups(statements: Sequence[Any], lowering: Any) -> list[tuple[Any, Any]]:
     """The statements of a sequence; each reduction that takes the loops before it, with these, others with None."""
     found: list[tuple[Any, Any]] = []
-    loops: list[Elementwise | None] = []
     for stmt in statements:
-        record = record_of(stmt)
-        reduces = isinstance(record, Reduce) and in_registers(record, lowering.scope)
-        count = fusible(loops, record, lowering.own) if reduces else 0
-        if count:
-            found[-count:], loops[-count:] = [(stmt, loops[-count:])], [None]
+        loops = _loops_before(found, stmt, lowering) if is_call(stmt, Reduce) else []
+        if loops:
+            found[-len(loops) :] = [(stmt, loops)]
         else:
             found.append((stmt, None))
-            loops.append(elementwise(stmt, lowering.scope))
     return found
+
+
+def _loops_before(found: Sequence[tuple[Any, Any]], reduction: Any, lowering: Any) -> list[Elementwise]:
+    """The last statements that may run piece by piece with a reduction, as loops; none where that is for nothing."""
+    record = record_of(reduction)
+    loops: list[Elementwise] = []
+    if not in_registers(record, lowering.scope):
+        return loops
+    extents = tuple(map(as_int, record.src.extents))
+    for stmt, taken in reversed(found):
+        made = elementwise(stmt, lowering.scope) if taken is None else None
+        if made is None or made.extents != extents or not _apart([made, *loops], record, lowering.own):
+            break
+        loops.insert(0, made)
+    return loops if loops and hash(record.src.buffer) in loops[-1].stored else []
