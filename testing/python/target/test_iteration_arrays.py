@@ -333,3 +333,21 @@ def test_sides_of_a_branch_hold_their_own(wide):
             Y[tx] = own[tx % 16]
 
     check_meaning(main, X[:64], torch.zeros(64))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "int8", "bool", "float64"])
+def test_elements_in_which_iterations_differ_need_not_be_read(dtype):
+    @T.prim_func
+    def main(X: T.Tensor((1,), "int32"), Y: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=64):
+            own = T.alloc_local((4,), dtype)
+            for k in T.serial(4):
+                own[k] = T.cast(k, dtype)
+            for j in T.Parallel(64):
+                own[X[0]] = T.cast(j, dtype)
+            for k in T.serial(4):
+                if k != X[0]:
+                    Y[k] = T.cast(own[k], "int32")
+
+    y = check_meaning(main, torch.tensor([2], dtype=torch.int32), torch.zeros(4, dtype=torch.int32))[1]
+    assert y.tolist() == [0, 1, 0, 1 if dtype == "bool" else 3]

@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.analysis.uniformity import Uniformity, evaluated
 from tilelang.target.cuda.normalise.thread_scopes import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import Parallel, walk
+from tilelang.tileop.thread import intrinsic_call
 from tilelang.transform.iteration_variables import with_own_variables
 from tilelang.transform.substitute import substitute
 
@@ -28,8 +31,20 @@ def separate_iterations(kernel: Kernel, target: Any) -> Kernel:
         found = replace(kernel, body=substitute(body, shared))
         own = _stored_by_each_thread(found, target) if shared else set()
         if own.isdisjoint(shared.values()):
-            return found
+            return replace(found, body=_stored_by_any(found.body, set(shared.values())))
         shared = {var: buffer for var, buffer in shared.items() if buffer not in own}
+
+
+def _stored_by_any(body: Any, shared: set[Any]) -> Any:
+    """Statements in which iterations may leave different values in the same place: they store atomically."""
+
+    def store(stmt: Any) -> Any:
+        if stmt.buffer not in shared or isinstance(stmt.value, ir.IntImm):
+            return stmt
+        place = ir.BufferLoad(stmt.buffer, list(stmt.indices))
+        return ir.Evaluate(intrinsic_call("atomic_store", place, stmt.value, attrs={"memory_order": "relaxed"}), stmt.span)
+
+    return tvm_ffi.structural_map(body, [(ir.BufferStore, store)]) if shared else body
 
 
 def _stored_by_each_thread(kernel: Kernel, target: Any) -> set[Any]:
