@@ -89,6 +89,19 @@ def test_guarded_element_access():
     assert b.tolist() == [*range(2, 11), 1]
 
 
+def test_between_elements_of_a_parallel_loop_it_is_an_assignment():
+    @T.prim_func
+    def main(A: T.Tensor((6, 7), "float32"), B: T.Tensor((8, 8), "float16")):
+        with T.Kernel(1, threads=32):
+            T.annotate_safe_value({A: -99})
+            for i, j in T.Parallel(8, 8):
+                T.copy(A[i, j], B[i, j])
+
+    a, b = random((6, 7), torch.float32), torch.zeros(8, 8, dtype=torch.float16)
+    run(main, a, b)
+    assert torch.equal(b, torch.nn.functional.pad(a, (0, 1, 0, 2), value=-99).half())
+
+
 def test_ways_to_write_a_region():
     @T.prim_func
     def main(A: T.Tensor((4, 8, 16), "int32"), B: T.Tensor((6, 8, 16), "int32")):

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from tilelang.errors import CompileError
-from tilelang.frontend.access import anchored_region, as_region, is_anchor
+from tilelang.frontend.access import anchored_region, as_region, assign_subscript, is_anchor
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.tiles import Part, StridedSlice, as_tile, assign
@@ -80,7 +80,8 @@ def copy(
     ``src`` and ``dst`` are buffers, slices (``A[i:i + 64, :]``), or an element where a region starts, its extents taken from
     the other side (``T.copy(A[by * 64, k * 32], A_shared)``). What lies outside of the source reads as zero, what lies
     outside of the destination is not written. A slice whose length is only known at run time may be copied to or from a tile
-    of fixed size: the rest of the tile is zero, or is not written.
+    of fixed size: the rest of the tile is zero, or is not written. Between two elements in a ``T.Parallel`` it is
+    an assignment.
 
     Args:
         src, dst: the regions, as above.
@@ -97,6 +98,9 @@ def copy(
     ignored("T.copy", annotations=annotations)
     if isinstance(src, StridedSlice) or isinstance(dst, StridedSlice):
         _copy_elements(src, dst)
+        return
+    if require_kernel("T.copy").parallel and is_anchor(src) and is_anchor(dst):
+        assign_subscript(dst.source, tuple(dst.indices), src)
         return
     source, target = _pair(src, dst, "T.copy")
     if _is_clipped(source, target):
