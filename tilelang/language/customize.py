@@ -90,7 +90,7 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
     shown = _view_shape(array, shape, kind)
     sizes = declared_sizes(shown, kind)
     if strides is not None and kind.bits < 8:
-        strides = strided(tuple(sizes), kind.base, as_shape(strides), "").strides
+        strides = strided(tuple(sizes), canonical(kind.base), as_shape(strides), "").strides
     if strides is None and not same_product([kind.bits, *sizes], [canonical(str(src.dtype)).bits, *src.shape]):
         raise CompileError(
             f"{what}: {src.name} is {shape_text(array.shape)} of {array.dtype}, which does not fill "
