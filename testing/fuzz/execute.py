@@ -78,8 +78,8 @@ def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
 
     A finding says that the program has no meaning.
     """
-    tensors = arguments(program)
     try:
+        tensors = arguments(program)
         func = load(program).build()
         findings = interpreter.run(func, *tensors)
     except TileLangError as error:

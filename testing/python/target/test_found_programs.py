@@ -139,3 +139,17 @@ def test_a_tile_of_three_elements_read_one_by_one(target):
             B[0] = tile[0] + tile[1] + tile[2]
 
     check(main, target, torch.arange(3).float(), torch.zeros(1))
+
+
+@every_target
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_neighbours_in_a_tile_that_are_added_to_a_tensor(lanes, target):
+    @T.prim_func
+    def main(A: T.Tensor((32, lanes), "float32"), B: T.Tensor((32, lanes), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((32, lanes), "float32")
+            T.copy(A, tile)
+            for i in T.Parallel(32):
+                (T.atomic_addx2 if lanes == 2 else T.atomic_addx4)(B[i, 0], tile[i, 0])
+
+    check(main, target, torch.arange(32.0 * lanes).reshape(32, lanes), torch.zeros(32, lanes))

@@ -16,6 +16,7 @@ from tilelang.layout.panels import panel_bytes_of
 from tilelang.layout.swizzle import word_swizzled
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.problem import Problem
+from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import Access, Nest, mentions
 from tilelang.target.cuda.tile.tree import SHARED
@@ -71,9 +72,15 @@ def _near_results(problem: Problem, fixed: Layouts) -> dict[Any, Any]:
 
 
 def _read_across(problem: Problem) -> dict[Any, Any]:
-    """Tiles of which neighbouring iterations of a nest access a column."""
+    """Tiles of which neighbouring iterations of a nest access a column.
+
+    Not those beside an atomic update: one of several elements reads as many neighbours from an address.
+    """
     accesses = ((access, node.nest) for node in problem.nests for access in node.nest.accesses)
     buffers = {access.buffer for access, nest in accesses if access.buffer.scope() in SHARED and _is_column(access, nest)}
+    for node in problem.nests:
+        if any(access.kind in (UPDATE, ADDRESS) for access in node.nest.accesses):
+            buffers -= {access.buffer for access in node.nest.accesses}
     return {
         buffer: word_swizzled([as_int(extent) for extent in buffer.shape], canonical(str(buffer.dtype)).bits)
         for buffer in buffers
