@@ -8,6 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate
+from testing.python.target.definition import check_meaning
 
 
 def _agree(program, *inputs, results, arch):
@@ -118,3 +119,19 @@ def test_scalar_products_of_fragments(arch, fragments):
             T.copy(total, C)
 
     _agree(main, _integers(20, 12), _integers(10, 12), results=[(20, 10)], arch=arch)
+
+
+def test_rows_of_a_fragment_reach_a_swizzled_tile():
+    """A thread's first row may lie before the part: the swizzle must not be simplified for rows of the tile there."""
+
+    @T.prim_func
+    def main(A: T.Tensor((10, 8), "int32"), B: T.Tensor((8, 8), "int32")):
+        with T.Kernel(1, threads=32):
+            rows = T.alloc_fragment((10, 8), "int32")
+            part = T.alloc_shared((8, 8), "int32")
+            T.copy(A, rows)
+            T.copy(rows[2:10, :], part)
+            T.copy(part, B)
+
+    rows = torch.arange(80, dtype=torch.int32).reshape(10, 8)
+    assert torch.equal(check_meaning(main, rows, torch.zeros(8, 8, dtype=torch.int32))[1], rows[2:])

@@ -18,7 +18,7 @@ from tilelang.layout.memory import TileLayout, row_major
 from tilelang.target.cuda.analysis.disjointness import growth
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.places import Places
-from tilelang.target.cuda.inference.loop_layout import register_form
+from tilelang.target.cuda.inference.loop_layout import Dimension, register_form
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.ir.cpp_types import is_packed
@@ -116,7 +116,7 @@ def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
     starts, alone = {}, {}  # a variable in the first step: where loops count it; where it depends on the thread alone
     for number, dim in enumerate(loops.layout.dims):
         digits = loops.steps(number) if dim.var is not None else []
-        moves = [_step(loops, buffer, indices, dim.var, weight, digit.extent) for digit, weight in digits]
+        moves = [_step(loops, buffer, indices, dim, weight, digit.extent) for digit, weight in digits]
         if dim.var is None or None in moves:
             continue
         if digits:
@@ -143,10 +143,10 @@ def _in_ring(e: Any, buffer: Any, indices: list[Any], starts: dict[Any, Value]) 
     return Pointer(e.array(buffer), e.places.in_slot(buffer, lane))
 
 
-def _step(loops: NestLoops, buffer: Any, indices: list[Any], var: Any, weight: int, extent: int) -> int | None:
-    """What an address grows by while ``var`` grows by ``weight``; None where that is no constant."""
+def _step(loops: NestLoops, buffer: Any, indices: list[Any], dim: Dimension, weight: int, extent: int) -> int | None:
+    """What an address grows by while a dimension's variable grows by ``weight``; None where that is no constant."""
     e = loops.e
-    grown = [growth(index, var, e.facts) for index in indices]
+    grown = [growth(index, dim.var, e.facts) for index in indices]
     strides = _strides(e, buffer, grown)
     if strides is None:
         return None
@@ -159,7 +159,14 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], var: Any, weight: i
         rows = grown[swizzle.axis] * weight
         if rows % (1 << (swizzle.shift + swizzle.bits)) or step % (1 << (swizzle.position + swizzle.bits)):
             return None
+        if rows and _starts_before_zero(dim):
+            return None  # the swizzle is simplified for rows of the tile, and the first step is none of them
     return step
+
+
+def _starts_before_zero(dim: Dimension) -> bool:
+    """Whether a dimension's variable may be negative in the first step, which its guard then leaves out."""
+    return not isinstance(dim.shift, int) or dim.shift > 0
 
 
 def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:
