@@ -49,6 +49,24 @@ def test_product_does_not_spill_and_has_one_barrier_an_iteration():
     assert text.count("__syncthreads();") == 1
 
 
+def test_arrays_that_serial_loops_step_through_are_registers():
+    @T.prim_func
+    def main(A: T.Tensor((128, 16), "float32"), B: T.Tensor((128, 16), "float32")):
+        with T.Kernel(1, threads=128):
+            thread = T.get_thread_binding()
+            row = T.alloc_local((16,), "float32")
+            for i in T.vectorized(16):
+                row[i] = A[thread, i]
+            for step in T.serial(4):
+                for i in T.serial(16):
+                    row[i] = row[i] + T.shfl_xor(row[i], 1 << step)
+            for i in T.vectorized(16):
+                B[thread, i] = row[i]
+
+    used = compile_device(source(main), "sm_80").resources["main_kernel"]
+    assert used.stack_bytes == used.spill_store_bytes == used.spill_load_bytes == 0
+
+
 def test_copies_are_whole_vectors_without_guards():
     text = source(matmul(1024, 1024, 1024, (128, 128, 32), stages=3))
     assert set(re.findall(r"cp_async_(\d+)", text)) == {"16"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import reads_memory, walk_expr
+from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
+from tilelang.target.cuda.analysis.scratch import ARRAY
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
 from tilelang.target.cuda.ir.instructions import (
@@ -23,9 +25,15 @@ from tilelang.target.cuda.ir.instructions import (
     Instruction,
 )
 from tilelang.target.cuda.ir.values import Call, Cast, Text, Value, both
-from tilelang.tileop.base import decode
+from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.debug import DeviceAssert, PrintValue
 from tilelang.tileop.thread import intrinsic_name
+from tilelang.transform.first_use import loop_range, uses
+
+_MOST_STATEMENTS = 256
+"""Statements that a loop may become: code that is much longer costs more than an array in local memory."""
+_OPERATOR_STATEMENTS = 16
+"""What an operator on tiles counts for."""
 
 
 def statement(e: Emitter, stmt: Any, owner: Value | None = None) -> list[Any]:
@@ -56,7 +64,28 @@ def _unrolled(stmt: Any) -> int | None:
     kind = int(stmt.kind)
     if kind == int(ir.ForKind.UNROLLED) and "pragma_unroll_factor" in stmt.annotations:
         return as_int(stmt.annotations["pragma_unroll_factor"])
-    return 0 if kind in (int(ir.ForKind.UNROLLED), int(ir.ForKind.VECTORIZED)) else None
+    return 0 if kind in (int(ir.ForKind.UNROLLED), int(ir.ForKind.VECTORIZED)) or _chooses_registers(stmt) else None
+
+
+def _chooses_registers(loop: Any) -> bool:
+    """Whether a loop of known length steps through an array of ``T.alloc_local``: registers have no addresses, and an element
+    chosen at run time puts the array into local memory."""
+    if _copies(loop) > _MOST_STATEMENTS:
+        return False
+    indices = (use.indices or () for stmt in walk(loop.body) for use in uses(stmt) if use.buffer.scope() == ARRAY)
+    return any(loop.loop_var in set(variables(index)) for each in indices for index in each)
+
+
+def _copies(stmt: Any) -> float:
+    """How many statements of one thread a statement is with its loops written out."""
+    if isinstance(stmt, ir.While):
+        return inf
+    if isinstance(stmt, ir.For) and "tl.parallel" not in stmt.annotations:
+        values = loop_range(stmt)
+        return inf if values is None else len(values) * _copies(stmt.body)
+    if isinstance(stmt, ir.For) or (isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value)):
+        return _OPERATOR_STATEMENTS
+    return sum(map(_copies, children(stmt))) or 1
 
 
 def _sequence(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
