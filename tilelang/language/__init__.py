@@ -106,8 +106,8 @@ _MODULES: dict[str, str] = {
     "tilelang.dtypes": "is_float4 is_float4_e2m1fn is_f8f6f4_family get_tvm_dtype",
     "tilelang.cuda.intrinsics": (
         "get_swizzle_layout get_ldmatrix_offset get_mma_micro_size mma_store_index_map make_mma_swizzle_layout"
-        " TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform"
     ),
+    "tilelang.cuda.intrinsics.emitter": "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform",
 }
 
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names.split()}

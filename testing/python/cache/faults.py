@@ -43,9 +43,7 @@ class Faults:
             for name in names:
                 monkeypatch.setattr(module, name, self._wrapped(name, getattr(module, name)))
         connect = sqlite3.connect
-        monkeypatch.setattr(
-            sqlite3, "connect", lambda *args, **options: self._connected(connect, *args, factory=self._connection(), **options)
-        )
+        monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: self._connected(connect, *args, **options))
 
     def _fails(self, name: str) -> bool:
         number = len(self.seen)
@@ -76,15 +74,15 @@ class Faults:
                 return ""
         return os.fsdecode(place) if isinstance(place, (str, bytes, os.PathLike)) else ""
 
-    def _connected(self, connect: Callable, *args: Any, **options: Any) -> sqlite3.Connection:
+    def _connected(self, connect: Callable, *args: Any, factory: type = sqlite3.Connection, **options: Any) -> sqlite3.Connection:
         if self._fails("sqlite3.connect"):
             raise sqlite3.OperationalError("unable to open database file")
-        return connect(*args, **options)
+        return connect(*args, factory=self._failing(factory), **options)
 
-    def _connection(self) -> type[sqlite3.Connection]:
+    def _failing(self, kind: Any) -> type[sqlite3.Connection]:
         faults = self
 
-        class Connection(sqlite3.Connection):
+        class Connection(kind):
             """A connection whose statements fail."""
 
             def execute(self, *args: Any) -> sqlite3.Cursor:

@@ -51,7 +51,9 @@ def test_what_a_printer_has_written_is_known():
 
 @pytest.mark.parametrize(("instruction", "touched"), [
     (Assign(TILE.at(X), TENSOR.at(Y)), {Access("the tile", WRITE), Access("the tensor", READ)}),
-    (CopyAsync(16, TILE.to(X), TENSOR.to(Y)), {Access("the tile", WRITE, Unit.CP_ASYNC), Access("the tensor", READ)}),
+    (CopyAsync(16, TILE.to(X), TENSOR.to(Y)), {
+        Access("the tile", WRITE, Unit.CP_ASYNC), Access("the tensor", READ, Unit.CP_ASYNC),
+    }),
     (LoadMatrix("x4", REGISTERS.to(0), TILE.to(X)), {Access("the tile", READ)}),
     (BulkLoad(Name("map"), TILE.to(0), Name("bar"), (X, Y)), {Access("the tile", WRITE, Unit.BULK)}),
     (Evaluate(Call("f", (TENSOR.to(X, UPDATE), TILE.at(Y)))), {Access("the tensor", UPDATE), Access("the tile", READ)}),
