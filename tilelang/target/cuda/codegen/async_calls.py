@@ -15,7 +15,7 @@ from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import Feature, arch_of, architectures_with
 from tilelang.target.cuda.ir.access import ADDRESS, READ
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, counted
-from tilelang.target.cuda.ir.instructions import Evaluate
+from tilelang.target.cuda.ir.instructions import Evaluate, WaitBulk
 from tilelang.target.cuda.ir.values import Array, Call, Name, Number, Value
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -53,6 +53,7 @@ CALLS: Mapping[str, AsyncCall] = {
     "fence_proxy_async": AsyncCall("tl::fence_proxy_async"),
     "fence_barrier_init": AsyncCall("tl::mbarrier_fence_init"),
     "tma_store_arrive": AsyncCall("tl::tma_store_commit"),
+    "tma_store_wait": AsyncCall("tl::tma_store_wait"),
     "warpgroup_arrive": AsyncCall("tl::wgmma_fence", needs=Feature.WGMMA),
     "warpgroup_commit_batch": AsyncCall("tl::wgmma_commit", needs=Feature.WGMMA),
     "warpgroup_wait": AsyncCall("tl::wgmma_wait", constants=(0,), needs=Feature.WGMMA),
@@ -131,10 +132,10 @@ def constant_argument(call: Any, at: int) -> int:
     return value
 
 
-def _store_wait(arguments: list[Any], emitter: Any) -> Value:
-    count = as_int(arguments[0]) if arguments else 0
-    only_read = bool(as_int(arguments[1])) if len(arguments) > 1 else True
-    return Call(f"tl::tma_store_wait{'' if only_read else '_complete'}", (), (count,))
+def wait_for_stores(call: Any) -> WaitBulk:
+    """``T.tma_store_wait(pending, read)``: by default for all stores, until they have read their source."""
+    pending, read = (constant_argument(call, at) if at < len(call.args) else default for at, default in enumerate((0, 1)))
+    return WaitBulk(pending, complete=not read)
 
 
 def _cp_async(arguments: list[Any], emitter: Any) -> Value:
@@ -144,7 +145,6 @@ def _cp_async(arguments: list[Any], emitter: Any) -> Value:
 
 
 _SPECIAL: Mapping[str, Callable[[list[Any], Any], Value]] = {
-    "tma_store_wait": _store_wait,
     "ptx_cp_async": _cp_async,
 }
 

@@ -10,6 +10,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
 from tilelang.target.cuda.analysis.scratch import ARRAY
+from tilelang.target.cuda.codegen.async_calls import wait_for_stores
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
 from tilelang.target.cuda.ir.instructions import (
@@ -120,15 +121,16 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
         return under(both([_atomic_guard(e, value), owner]), [Evaluate(e.value(value))])
     lowered = e.value(value)
     record = _RECORDS.get(intrinsic_name(value))
-    return [Evaluate(lowered) if record is None else record()]
+    return [Evaluate(lowered) if record is None else record(value)]
 
 
-_RECORDS: Mapping[str | None, Callable[[], Instruction]] = {
-    "fence_proxy_async": FenceAsync,
-    "ptx_commit_group": CommitCopies,
-    "tma_store_arrive": CommitBulk,
-    "warpgroup_arrive": FenceProducts,
-    "warpgroup_commit_batch": CommitProducts,
+_RECORDS: Mapping[str | None, Callable[[Any], Instruction]] = {
+    "fence_proxy_async": lambda call: FenceAsync(),
+    "ptx_commit_group": lambda call: CommitCopies(),
+    "tma_store_arrive": lambda call: CommitBulk(),
+    "tma_store_wait": wait_for_stores,
+    "warpgroup_arrive": lambda call: FenceProducts(),
+    "warpgroup_commit_batch": lambda call: CommitProducts(),
 }
 """Intrinsics that are instructions of the device IR."""
 

@@ -78,6 +78,11 @@ class Access:
         """Whether the tensor memory accelerator fills memory."""
         return self.unit is Unit.BULK and self.kind != READ
 
+    @property
+    def is_bulk_store(self) -> bool:
+        """Whether the tensor memory accelerator reads memory, to store it elsewhere."""
+        return self.unit is Unit.BULK and self.kind == READ
+
     def commutes_with(self, other: Access) -> bool:
         """Whether the order of two accesses of the same memory by different threads makes no difference."""
         if self.kind == other.kind == UPDATE:

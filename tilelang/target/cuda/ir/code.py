@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from tilelang.target.cuda.ir.access import READ, Access, Unit
-from tilelang.target.cuda.ir.instructions import Instruction
+from tilelang.target.cuda.ir.instructions import Instruction, WaitBulk
 from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 
 
@@ -190,6 +190,14 @@ def accesses(code: Any) -> Iterator[Access]:
         yield from value_accesses(code.condition)
     for child in code.body if isinstance(code, Leaf) else children(code):
         yield from accesses(child)
+
+
+def bulk_waits(code: Any) -> Iterator[WaitBulk]:
+    """The waits for bulk stores in some code."""
+    if isinstance(code, WaitBulk):
+        yield code
+    for child in code.body if isinstance(code, Leaf) else children(code):
+        yield from bulk_waits(child)
 
 
 def counted(name: Name, extent: Any, body: list[Any], unroll: int | None = 0, step: int = 1) -> LoopCode:

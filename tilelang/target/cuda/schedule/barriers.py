@@ -31,6 +31,7 @@ from tilelang.target.cuda.ir.code import (
     LoopCode,
     ScopeCode,
     Wait,
+    bulk_waits,
     children,
     leaves,
     owner,
@@ -53,6 +54,7 @@ class _Pending:
     Attributes:
         accesses: by threads, and reads of asynchronous units.
         copies: what asynchronous copies that are not complete read and write.
+        stores: reads of bulk stores under way, which a barrier does not complete: they are made until one thread has waited.
         implicit: the writes of those that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous units.
         of_others: storages that threads of other scopes write, at any time.
@@ -62,25 +64,27 @@ class _Pending:
     accesses: set[Access] = field(default_factory=set)
     copies: set[Access] = field(default_factory=set)
     implicit: set[Access] = field(default_factory=set)
+    stores: set[Access] = field(default_factory=set)
     unfenced: set[Any] = field(default_factory=set)
     of_others: frozenset[Any] = frozenset()
     fenced: bool = False
 
     def copy(self) -> _Pending:
-        sets = map(set, (self.accesses, self.copies, self.implicit, self.unfenced))
+        sets = map(set, (self.accesses, self.copies, self.implicit, self.stores, self.unfenced))
         return _Pending(*sets, self.of_others, self.fenced)
 
     def join(self, other: _Pending) -> None:
         self.accesses |= other.accesses
         self.copies |= other.copies
         self.implicit |= other.implicit
+        self.stores |= other.stores
         self.unfenced |= other.unfenced
         self.fenced &= other.fenced
 
     def leave(self) -> _Pending:
         """What is pending at a jump; nothing is behind it, where nobody comes."""
         left = self.copy()
-        for found in (self.accesses, self.copies, self.implicit, self.unfenced):
+        for found in (self.accesses, self.copies, self.implicit, self.stores, self.unfenced):
             found.clear()
         self.fenced = True
         return left
@@ -97,7 +101,7 @@ class _Pending:
 
     def forget_slots(self, rings: frozenset[Any]) -> None:
         """After the loop that numbered them, slots of the rings stand for any of their buffer's."""
-        for found in (self.accesses, self.copies, self.implicit):
+        for found in (self.accesses, self.copies, self.implicit, self.stores):
             slots = {access for access in found if owner(access.storage) in rings}
             found -= slots
             found |= {Access(owner(access.storage), access.kind, access.unit) for access in slots}
@@ -195,7 +199,8 @@ class _Inserter:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
         detached = all(leaf.detached for leaf in found if leaf.copies())
-        whole = Leaf([], detached=detached, hands_over=any(leaf.hands_over for leaf in found))
+        body = [*bulk_waits(code)]
+        whole = Leaf(body, detached=detached, hands_over=any(leaf.hands_over for leaf in found))
         return self.leaf(whole, together(code), pending)
 
     def is_unordered(self, code: LoopCode | BranchCode) -> bool:
@@ -234,6 +239,12 @@ class _Inserter:
         pending.copies |= copies
         pending.implicit |= set() if code.detached else {access for access in copies if access.kind != READ}
         pending.unfenced |= {a.storage for a in accesses if a.kind != READ and a not in loads}
+        waits = [*bulk_waits(code)]
+        pending.stores |= {access for access in accesses if access.is_bulk_store}
+        if waits:
+            pending.accesses |= pending.stores
+        if any(not wait.pending for wait in waits):
+            pending.stores.clear()
 
     def complete(self, pending: _Pending) -> list[Code]:
         """The wait for all copies."""

@@ -2,7 +2,7 @@
 
 Two buffers may share bytes where one is last used before the other is first used. A buffer that a loop touches lives through the
 whole loop unless the first thing that the loop does to it is to fill it. What threads side by side use is alive together, and so
-is what code uses that threads run at different times.
+is what code uses that threads run at different times. The source of a bulk store is in use until the store was waited for.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tilelang.target.cuda.ir.code import (
     LoopCode,
     ScopeCode,
     Slot,
+    bulk_waits,
     children,
     leaves,
     may_jump,
@@ -108,6 +109,7 @@ class _Lifetimes:
     """
 
     def __init__(self, root: Block):
+        self._stored: set[Any] = set()  # sources of bulk stores that may be under way
         self.spans: dict[Any, tuple[int, int]] = {}
         self.homes: list[dict[Any, Any]] = []
         self._walk(root, 0, self.spans)
@@ -119,8 +121,10 @@ class _Lifetimes:
 
     def _walk(self, code: Code, clock: int, spans: dict[Any, tuple[int, int]]) -> int:
         if isinstance(code, Leaf):
-            for buffer in map(owner, code.storages()):
+            for buffer in {*map(owner, code.storages()), *self._stored}:
                 _extend(spans, buffer, clock, clock)
+            waited = any(not wait.pending for wait in bulk_waits(code))
+            self._stored = set() if waited else self._stored | _stored_from(code)
             return clock + 1
         if isinstance(code, (LoopCode, BranchCode)) and code.divergent:
             return self._divergent(code, clock, spans)
@@ -151,7 +155,7 @@ class _Lifetimes:
         clock = self._walk(code.body, start, inner)
         filled = _filled_first(code.body)
         for buffer, (first, last) in inner.items():
-            whole = buffer not in filled or buffer in code.carried
+            whole = buffer not in filled or buffer in code.carried or buffer in self._stored
             _extend(spans, buffer, *((start, clock) if whole else (first, last)))
         for buffer in code.carried:
             _extend(spans, buffer, start, clock)
@@ -177,6 +181,11 @@ class _Lifetimes:
 def _extend(spans: dict[Any, tuple[int, int]], buffer: Any, first: int, last: int) -> None:
     old = spans.get(buffer, (first, last))
     spans[buffer] = (min(old[0], first), max(old[1], last))
+
+
+def _stored_from(code: Leaf) -> set[Any]:
+    """The buffers that bulk stores of a leaf read."""
+    return {owner(access.storage) for access in code.accesses if access.is_bulk_store}
 
 
 def _filled_first(body: Block) -> set[Any]:
