@@ -9,6 +9,7 @@ are told by an audit hook.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -97,18 +98,43 @@ _hooked: list[bool] = []
 def recording() -> Iterator[Touched | None]:
     """The accesses of the body in this thread; None under a debugger or profiler, which recording would disturb."""
     touched = Touched()
-    with _lock:
-        end = _begin_monitoring(touched) if sys.version_info >= (3, 12) else _begin_profiling(touched)
-    if end is None:
-        yield None
-        return
-    _hook_files()
-    _active.touched = touched
+    with _without_collection():
+        with _lock:
+            end = _begin_monitoring(touched) if sys.version_info >= (3, 12) else _begin_profiling(touched)
+        if end is None:
+            yield None
+            return
+        _hook_files()
+        _active.touched = touched
+        try:
+            yield touched
+        finally:
+            _active.touched = None
+            end()
+
+
+_paused: list[bool] = []  # for each recording under way, whether the garbage collector was on before
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """The collector runs callbacks and finalisers wherever it happens to start: they are nothing that the body does."""
+    _paused.append(gc.isenabled())
+    gc.disable()
     try:
-        yield touched
+        yield
     finally:
-        _active.touched = None
-        end()
+        if _paused and _paused.pop():
+            gc.enable()
+
+
+def _resume_collection() -> None:
+    if True in _paused:
+        gc.enable()
+    _paused.clear()
+
+
+os.register_at_fork(after_in_child=_resume_collection)
 
 
 def _begin_profiling(touched: Touched) -> Any:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import importlib
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +16,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from tilelang.cache.keys.source_key import FunctionTracker
+from tilelang.cache.keys.source_key import FunctionTracker, trace
 from tilelang.fingerprint import plain, watch
 
 from . import fakes
@@ -157,6 +160,27 @@ def test_a_tool_that_is_replaced_after_the_first_call_turns_the_shortcut_off():
     assert (second.digest, second.reason) == (None, "a tool that compiles the kernel was replaced while this process ran")
 
 
+def test_callbacks_of_the_garbage_collector_are_nothing_that_a_program_does():
+    seen = []
+
+    def note(phase, info):
+        seen.append(time.perf_counter())
+
+    def make(n):
+        return [[] for _ in range(n)]
+
+    tracker = FunctionTracker(make)
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(1)
+    try:
+        _, source = trace(tracker.source_key((100,), {}), functools.partial(make, 100))
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(note)
+    assert source.reason == "" and gc.isenabled()
+
+
 def test_dtypes_of_the_language_are_plain(both_watches):
     import tilelang.language as T
 
@@ -175,8 +199,9 @@ def test_dtypes_of_the_language_are_plain(both_watches):
 
 NAMES = """
 import sys
+import time
 import tilelang.language as T
-from tilelang.cache.keys.source_key import FunctionTracker
+from tilelang.cache.keys.source_key import FunctionTracker, trace
 import users
 
 names = [name for name in T.__all__ if name not in ("Var", "PrimExpr", "CUDASourceCodeKernel")]
