@@ -7,8 +7,13 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.cuda.support import simulate
-from tilelang.cuda.intrinsics import TensorCoreIntrinEmitter, make_mma_swizzle_layout
-from tilelang.cuda.intrinsics.maps import _element, _held
+from tilelang.cuda.intrinsics import (
+    TensorCoreIntrinEmitter,
+    TensorCoreIntrinEmitterWithLadderTransform,
+    TransformKind,
+    make_mma_swizzle_layout,
+)
+from tilelang.cuda.intrinsics.maps import _held, mma_store_index_map, operand_element
 from tilelang.errors import CompileError
 
 M, N, K = 64, 64, 64
@@ -87,12 +92,60 @@ def test_sizes_that_instructions_do_not_divide_are_an_error():
         TensorCoreIntrinEmitter(warp_row_tiles=8)
 
 
+def by_lanes(matrix, tiles):
+    """Tiles of 16 x 16, each with a lane's eight elements after those of the lane before, by the figures of the PTX ISA."""
+    places = [operand_element(matrix, 2, lane, register) for lane in range(32) for register in range(8)]
+    rows, steps = tiles.shape[0] // 16, tiles.shape[1] // 16
+    blocks = tiles.reshape(rows, 16, steps, 16).permute(0, 2, 1, 3)
+    return torch.stack([blocks[..., side, k] for side, k in places], dim=-1).reshape(rows, steps, 16, 16)
+
+
+def test_operands_that_lie_in_the_order_of_lanes():
+    kind = TransformKind.LDMatrixTransform
+    e = TensorCoreIntrinEmitterWithLadderTransform(
+        accum_dtype="float32", b_transposed=True, warp_row_tiles=16, warp_col_tiles=32, chunk=32,
+        transform_kind_a=kind, transform_kind_b=kind,
+    )  # fmt: skip
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 2, 16, 16), "float16"), B: T.Tensor((4, 2, 16, 16), "float16"), C: T.Tensor((32, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((2, 2, 16, 16), "float16"), T.alloc_shared((4, 2, 16, 16), "float16")
+            x, y = T.alloc_local((8,), "float16"), T.alloc_local((16,), "float16")
+            c = T.alloc_local((16,), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            for ki in T.serial(2):
+                e.ldmatrix_a(x, a, ki)
+                e.ldmatrix_b(y, b, ki)
+                e.mma(x, y, c)
+            e.stmatrix(c, C, 0, 0)
+
+    torch.manual_seed(0)
+    a, b, c = torch.randint(-3, 4, (32, 32)).half(), torch.randint(-3, 4, (64, 32)).half(), torch.zeros(32, 64)
+    simulate(main, by_lanes("A", a), by_lanes("B", b), c)
+    assert torch.equal(c, a.float() @ b.float().T)
+
+
+@pytest.mark.parametrize("n_first", [False, True])
+def test_the_layout_of_accumulators_is_what_instructions_leave(n_first):
+    e = TensorCoreIntrinEmitter(warp_row_tiles=32, warp_col_tiles=32, is_m_first=n_first)
+    layout = e.make_mma_store_layout(torch.empty(64, 64))
+    for thread in range(e.threads):
+        lane, warp_n, warp_m = e.extract_thread_binding(thread)
+        for tile, register in ((tile, register) for tile in range(4) for register in range(8)):
+            row, column = mma_store_index_map(lane, register)
+            place = [warp_m * 32 + tile // 2 * 16 + row, warp_n * 32 + tile % 2 * 16 + column]
+            assert layout.locate(place) == (thread, tile * 8 + register)
+
+
 @pytest.mark.parametrize("matrix", ["A", "B"])
 @pytest.mark.parametrize("near", [1, 2, 4])
 def test_maps_of_operands_are_each_other_s_inverse(matrix, near):
-    places = {_element(matrix, near, lane, register) for lane in range(32) for register in range(4 * near)}
+    places = {operand_element(matrix, near, lane, register) for lane in range(32) for register in range(4 * near)}
     assert len(places) == 16 * 8 * near
-    assert all(_element(matrix, near, *_held(matrix, near, *place)) == place for place in places)
+    assert all(operand_element(matrix, near, *_held(matrix, near, *place)) == place for place in places)
 
 
 def test_ptx_mma_takes_the_order_of_public_programs():

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 import tilelang.language as T
-from tilelang.cuda.intrinsics.maps import get_ldmatrix_offset, mma_store_index_map
+from tilelang.cuda.intrinsics.maps import get_ldmatrix_offset, mma_store_index_map, operand_element
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 
@@ -62,13 +62,7 @@ class _Operand:
         """(row or column of the product, k) of a register of a lane."""
         if self.bits == 64:
             return lane // 4, lane % 4
-        near = 32 // self.bits
-        word, inner = register // near, register % near
-        words = self.size // near
-        if self.matrix == "A":
-            return lane // 4 + word % 2 * 8, lane % 4 * near + inner + word // 2 * 4 * near
-        half = words * 8 // self.extent  # registers of 8 columns
-        return lane // 4 + word // half * 8, lane % 4 * near + inner + word % half * 4 * near
+        return operand_element(self.matrix, 32 // self.bits, lane, register)
 
 
 @T.macro

@@ -106,7 +106,7 @@ def _held(matrix: str, near: int, side: Any, k: Any) -> tuple[Any, Any]:
     return lane, word * near + k % near
 
 
-def _element(matrix: str, near: int, lane: Any, register: Any) -> tuple[Any, Any]:
+def operand_element(matrix: str, near: int, lane: Any, register: Any) -> tuple[Any, Any]:
     """The inverse of :func:`_held`: (row of A or column of B, k)."""
     word, inner = register // near, register % near
     rows, words = (word % 2, word // 2) if matrix == "A" else (word // 2, word % 2)
@@ -124,7 +124,7 @@ def _of_public_name(name: str) -> Callable[..., Any] | None:
         return functools.partial(_held, matrix, near)
     to_tile = re.fullmatch(r"mma_load_([ab])_32x\d+_to_shared_16x(\d+)_layout", name)
     if to_tile is not None:
-        return functools.partial(_element, to_tile[1].upper(), int(to_tile[2]) // 8)
+        return functools.partial(operand_element, to_tile[1].upper(), int(to_tile[2]) // 8)
     return mma_store_index_map if name in ("mma_32x8_to_shared_16x16_layout", "mma_store_32x8_to_shared_16x16_layout") else None
 
 
