@@ -54,7 +54,7 @@ class _Pending:
     Attributes:
         accesses: by threads, and reads of asynchronous units.
         copies: what asynchronous copies that are not complete read and write.
-        stores: reads of bulk stores under way, which a barrier does not complete: they are made until one thread has waited.
+        stores: reads of bulk stores that nobody has waited for: a barrier does not complete them.
         implicit: the writes of those that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous units.
         of_others: storages that threads of other scopes write, at any time.
