@@ -107,7 +107,17 @@ def _held(matrix: str, near: int, side: Any, k: Any) -> tuple[Any, Any]:
 
 
 def operand_element(matrix: str, near: int, lane: Any, register: Any) -> tuple[Any, Any]:
-    """The inverse of :func:`_held`: (row of A or column of B, k)."""
+    """The element of an operand that a lane of a warp holds, as ``mma.sync`` spreads it (PTX ISA, "Matrix Fragments for mma").
+
+    Args:
+        matrix: ``"A"`` or ``"B"``.
+        near: elements in a register of 32 bits.
+        lane: 0 to 31.
+        register: number of the element among those of the lane.
+
+    Returns:
+        (row of A or column of B, k), by arithmetic that works on integers and on expressions.
+    """
     word, inner = register // near, register % near
     rows, words = (word % 2, word // 2) if matrix == "A" else (word // 2, word % 2)
     return lane // 4 + rows * 8, words * 4 * near + lane % 4 * near + inner
