@@ -15,10 +15,10 @@ GROUP = 64
 SHAPES = ((1, 2048, 2048), (16, 2048, 2048))
 
 
-def weights_of_4_bits(M: int, N: int, K: int, block_N: int, rows: int, factors: str) -> Any:
+def weights_of_4_bits(M: int, N: int, K: int, block_N: int, rows: int) -> Any:
     """``C = A W^T``, where ``W[n, k] = (4 bits - 8) * scales[n, k // 64]``.
 
-    So many ``rows`` of weights are unpacked at a time, to ``factors``: for one row of A they are not worth rounding.
+    So many ``rows`` of weights are unpacked at a time.
 
     The 32 bytes of a group hold its first 32 weights in their lower halves, the others in their upper halves.
     """
@@ -32,8 +32,8 @@ def weights_of_4_bits(M: int, N: int, K: int, block_N: int, rows: int, factors: 
         C: T.Tensor((M, N), "float32"),
     ):
         with T.Kernel(N // block_N, threads=128) as bx:
-            A_shared = T.alloc_shared((M, K), factors)
-            wide = T.alloc_shared((rows, K), factors)
+            A_shared = T.alloc_shared((M, K), "bfloat16")
+            wide = T.alloc_shared((rows, K), "bfloat16")
             sums = T.alloc_fragment((M, rows), "float32")
             T.copy(A, A_shared)
             for step in T.serial(block_N // rows):
@@ -64,7 +64,7 @@ def _case(M: int, N: int, K: int) -> Case:
     return Case(
         "GEMV 4-bit weights" if M == 1 else "GEMM 4-bit weights",
         f"{M}x{N}x{K}",
-        weights_of_4_bits(M, N, K, *((64, 4, "float32") if thin else (64, 32, "bfloat16"))),
+        weights_of_4_bits(M, N, K, 64, 4 if thin else 32),
         tensors,
         theirs,
         "read" if thin else "bfloat16",

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.ir.visit import flattened, statement_exprs, walk_expr
+from tilelang.ir.visit import flattened, statement_exprs, variables, walk_expr
 from tilelang.target.cpu.copy import box_condition, copied
 from tilelang.target.cpu.elide import is_pure, record_of
 from tilelang.target.cpu.emit import seq
@@ -58,12 +58,22 @@ class Elementwise:
         return {var: constant(value) for var, value in zip(self.variables, [*outer, at])}
 
 
-def elementwise(stmt: Any, scope: Scope) -> Elementwise | None:
-    """A statement as a loop nest that stores elements; None for any other."""
+def elementwise(stmt: Any, scope: Scope, own: frozenset[int] = frozenset()) -> Elementwise | None:
+    """A statement as a loop nest that stores elements; None for any other.
+
+    Where iterations store to buffers (by hash) of ``own`` alone, which have no other name, they may also name values.
+    """
     record = record_of(stmt)
     if isinstance(record, Copy):
         return _of_copy(record, scope)
-    return _of_loops(stmt) if isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations else None
+    return _of_loops(stmt, own) if isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations else None
+
+
+def runs_along(indices: Sequence[Any], inner: Any, scope: Scope) -> bool:
+    """Whether neighbouring values of ``inner`` give neighbouring elements of a row."""
+    *outer, last = indices
+    along = as_int(scope.facts.simplify(substitute(last, {inner: inner + 1}) - last)) == 1
+    return along and not any(var.same_as(inner) for index in outer for var in variables(constant(index)))
 
 
 def _of_copy(record: Copy, scope: Scope) -> Elementwise | None:
@@ -81,14 +91,28 @@ def _of_copy(record: Copy, scope: Scope) -> Elementwise | None:
     return Elementwise(variables, extents, (store,))
 
 
-def _of_loops(loop: Any) -> Elementwise | None:
+def _of_loops(loop: Any, own: frozenset[int]) -> Elementwise | None:
     loops = [loop]
     while len(loops) < as_int(loop.annotations["tl.parallel"]):
         loops.append(loops[-1].body)
     extents = tuple(as_int(each.extent) for each in loops)
-    stores = flattened(loops[-1].body)
+    stores = _without_names(flattened(loops[-1].body), own)
     plain = all(as_int(each.min) == 0 and each.step is None for each in loops) and all(isinstance(e, int) for e in extents)
     if not plain or not all(isinstance(stmt, ir.BufferStore) for stmt in stores):
         return None
     calls = (node for stmt in stores for expr in statement_exprs(stmt) for node in walk_expr(expr) if isinstance(node, ir.Call))
     return Elementwise(tuple(each.loop_var for each in loops), extents, tuple(stores)) if all(map(is_pure, calls)) else None
+
+
+def _without_names(statements: Sequence[Any], own: frozenset[int]) -> list[Any]:
+    """The statements with the values that they name in place of the names, if no value reads what they store to."""
+    values: dict[Any, Any] = {}
+    for stmt in statements:
+        if isinstance(stmt, ir.Bind):
+            values[stmt.var] = substitute(stmt.value, values)
+    if not values:
+        return list(statements)
+    others = [stmt for stmt in statements if not isinstance(stmt, ir.Bind)]
+    stored = {hash(stmt.buffer) for stmt in others if isinstance(stmt, ir.BufferStore)}
+    read = {hash(node.source) for value in values.values() for node in walk_expr(value) if isinstance(node, ir.TensorLoad)}
+    return [substitute(stmt, values) for stmt in others] if stored <= own - read else list(statements)

@@ -119,3 +119,8 @@ def span(first: Any, lanes: int) -> Any:
 def splat(value: Any, lanes: int) -> Any:
     """A scalar in each of ``lanes`` lanes."""
     return value if lanes == 1 else ir.Broadcast(value, lanes)
+
+
+def address_of(load: Any) -> Any:
+    """The address of the element that a load reads."""
+    return ir.Call(ir.Op.get("tirx.address_of"), [load], ret_ty="handle")

@@ -28,6 +28,7 @@ from tilelang.target.cpu.mathops import OPERATORS as MATH
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.target.cpu.saturate import to_integer
+from tilelang.target.cpu.vectors import AS_VECTOR, vectorized
 
 
 def legalize(program: CpuProgram, context: Any) -> CpuProgram:
@@ -120,6 +121,10 @@ class Legalizer(StmtRewriter):
         if node.span is not None:
             self.span = node.span
         return super().stmt(node)
+
+    def visit_For(self, node: Any) -> Any:
+        legal = super().visit_For(node)
+        return vectorized(legal) if AS_VECTOR in node.annotations else legal
 
     def visit_BufferStore(self, node: Any) -> Any:
         buffer, dtype = self.access(node.buffer), str(node.buffer.dtype)

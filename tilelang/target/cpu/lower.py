@@ -147,15 +147,22 @@ class TileLowering(StmtRewriter):
         return self.stmt(node.body) if node.attr_key.startswith("tl.") else super().visit_AttrStmt(node)
 
     def visit_For(self, node: Any) -> Any:
-        streamed = self.streams.lowered(node, self) if self.streams.tensors and "tl.parallel" in node.annotations else None
-        if streamed is not None:
-            return streamed
+        special = self._special(node) if "tl.parallel" in node.annotations else None
+        if special is not None:
+            return special
         low, extent = self.expr(node.min), self.expr(node.extent)
         step = None if node.step is None else self.expr(node.step)
         if step is None:
             self.scope.facts.bind_range(node.loop_var, extent, low)
         kind = ir.ForKind.UNROLLED if node.kind == ir.ForKind.UNROLLED else ir.ForKind.SERIAL
         return ir.For(node.loop_var, low, extent, kind, self.stmt(node.body), step=step, span=node.span)
+
+    def _special(self, node: Any) -> Any | None:
+        """A ``T.Parallel`` that is streamed, or whose values are looked up; None for any other."""
+        from tilelang.target.cpu.lookup import looked_up
+
+        streamed = self.streams.lowered(node, self) if self.streams.tensors else None
+        return looked_up(node, self) if streamed is None else streamed
 
     def visit_IfThenElse(self, node: Any) -> Any:
         condition = self.expr(node.condition)

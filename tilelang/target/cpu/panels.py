@@ -17,7 +17,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.dot import Way
-from tilelang.target.cpu.emit import local, nest, seq, span, splat
+from tilelang.target.cpu.emit import address_of, local, nest, seq, span, splat
 from tilelang.target.cpu.legalize import extern_call
 from tilelang.target.cpu.tiles import Columns, Tile, whole
 from tilelang.target.cpu.transposed import SIDE, transpose
@@ -116,8 +116,7 @@ def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
 
 def fetch(load: Any) -> Any:
     """The statement that asks for a line of the cache."""
-    address = ir.Call(ir.Op.get("tirx.address_of"), [load], ret_ty="handle")
-    return ir.Evaluate(extern_call(_FETCH, [address], "int32", pure=False))
+    return ir.Evaluate(extern_call(_FETCH, [address_of(load)], "int32", pure=False))
 
 
 # Packed

@@ -19,9 +19,9 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
 from tilelang.target.cpu import helpers
-from tilelang.target.cpu.elementwise import Elementwise, elementwise
+from tilelang.target.cpu.elementwise import Elementwise, elementwise, runs_along
 from tilelang.target.cpu.elide import record_of
-from tilelang.target.cpu.emit import alloc, local, loop, nest, seq, span
+from tilelang.target.cpu.emit import address_of, alloc, local, loop, nest, seq, span
 from tilelang.target.cpu.legalize import extern_call
 from tilelang.target.cpu.panels import fetch
 from tilelang.target.cpu.place import buffer_bytes
@@ -107,7 +107,7 @@ class Streams:
             return self._piece(made, outer, s * step, step, lowering)
 
         end = lowering.stmt(made.piece(outer, constant(whole * step), rest)) if rest else None
-        begins = extern_call(_ALIGNED, [_address(made.place(outer, 0))], "int32")
+        begins = extern_call(_ALIGNED, [address_of(made.place(outer, 0))], "int32")
         plain = lowering.stmt(made.piece(outer, constant(0), made.extents[-1]))
         return ir.IfThenElse(begins != 0, seq(loop("s", whole, piece), end), plain)
 
@@ -116,7 +116,7 @@ class Streams:
         lanes = self.lanes
 
         def stream(at: int) -> Any:
-            operands = [_address(made.place(outer, first + at)), ir.BufferLoad(values, [span(at, lanes)])]
+            operands = [address_of(made.place(outer, first + at)), ir.BufferLoad(values, [span(at, lanes)])]
             return ir.Evaluate(extern_call(f"tl_stream_{lanes}", operands, "int32", pure=False))
 
         return seq(
@@ -168,14 +168,6 @@ def _is_large(tensor: Any) -> bool:
 def _runs_along_rows(made: Elementwise, lowering: Any) -> bool:
     """Whether neighbouring iterations store to neighbouring elements, all of them inside the tensor."""
     (store,) = made.stores
-    inner = made.variables[-1]
-    *outer, last = store.indices
     lowering.scope.bind_ranges(made.variables, made.extents)
-    along = as_int(lowering.scope.facts.simplify(substitute(last, {inner: inner + 1}) - last)) == 1
-    fixed = not any(isinstance(node, ir.Var) and node.same_as(inner) for index in outer for node in walk_expr(index))
     inside = lowering.guards is None or lowering.guards.condition(store.buffer, store.indices) is None
-    return along and fixed and inside
-
-
-def _address(load: Any) -> Any:
-    return ir.Call(ir.Op.get("tirx.address_of"), [load], ret_ty="handle")
+    return inside and runs_along(store.indices, made.variables[-1], lowering.scope)

@@ -1,11 +1,14 @@
 """Products of few rows with a transposed B: dot products along K, of rows of A with rows of B as they lie.
 
-Nothing is packed, since each element of B is used once a row. A group of columns keeps a register of partial sums for each of
-its elements of C; their lanes are added up at the end.
+Nothing is packed, since each element of B is used once a row. A group of columns keeps registers of partial sums for each of
+its elements of C, so many that no addition waits for the one before it; they and their lanes are added up at the end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, reduce
+from operator import add as add_up
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -19,7 +22,7 @@ ROWS = 4
 """The most rows of a thin product."""
 
 _SUMS = 8
-"""Elements of C that are summed at once."""
+"""Registers of partial sums: an addition takes four cycles, and two can start in each."""
 
 
 def dot_products(x: Matrices, b: Elements, unit: VectorUnit) -> Any:
@@ -34,23 +37,31 @@ def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -
     """``count`` columns of C from ``first`` on."""
     places = [(r, c) for r in range(x.m) for c in range(count)]
     lanes = min(unit.lanes(canonical(x.way.panel).bits), 1 << (x.k.bit_length() - 1))
+    each = max(1, min(_SUMS // len(places), x.k // lanes))
     full = x.k // lanes
-    sums = local("sums", (len(places) * lanes,), x.way.accumulator)
+    sums = local("sums", (len(places) * each * lanes,), x.way.accumulator)
     ends = local("ends", (len(places),), x.way.accumulator)
 
-    def add(buffer: Any, step: Any, width: int) -> Any:
+    def register(part: int, place: int) -> Any:
+        return ir.BufferLoad(sums, [span((place * each + part) * lanes, lanes)])
+
+    def add(step: Any, width: int, sum_of: Callable[[int], Any]) -> Any:
         rows = [(ir.Var(f"a{r}", x.way.panel_vector(width)), x.a(r, step, width)) for r in range(x.m)]
         columns = [(ir.Var(f"b{c}", x.way.panel_vector(width)), b(first + c, step, width)) for c in range(count)]
         updates = []
         for place, (r, c) in enumerate(places):
-            at = [span(place * width, width)]
-            more = x.way.multiply_add(ir.BufferLoad(buffer, at), rows[r][0], columns[c][0], width)
-            updates.append(ir.BufferStore(buffer, more, at))
+            old = sum_of(place)
+            more = x.way.multiply_add(old, rows[r][0], columns[c][0], width)
+            updates.append(ir.BufferStore(old.source, more, old.indices))
         return seq([ir.Bind(*named) for named in (*rows, *columns)], updates)
+
+    def add_registers(step: Any, several: int) -> Any:
+        return seq([add((step + part) * lanes, lanes, partial(register, part)) for part in range(several)])
 
     def finished(place: int) -> Any:
         r, c = places[place]
-        total = fold("sum", ir.BufferLoad(sums, [span(place * lanes, lanes)]), lanes) + ir.BufferLoad(ends, [place])
+        together = reduce(add_up, (register(part, place) for part in range(each)))
+        total = fold("sum", together, lanes) + ir.BufferLoad(ends, [place])
         if x.excess is not None:
             total = total - x.excess(r)
         old = x.element(r, first + c)
@@ -64,9 +75,10 @@ def _group(x: Matrices, b: Elements, first: Any, count: int, unit: VectorUnit) -
     return seq(
         register_alloc(sums, lanes),
         register_alloc(ends, 1),
-        [ir.BufferStore(sums, splat(nothing, lanes), [span(place * lanes, lanes)]) for place in every],
+        [ir.BufferStore(sums, splat(nothing, lanes), register(part, place).indices) for place in every for part in range(each)],
         [ir.BufferStore(ends, nothing, [place]) for place in every],
-        loop("k", full, lambda k: add(sums, k * lanes, lanes)),
-        loop("k", x.k - full * lanes, lambda k: add(ends, full * lanes + k, 1)),
+        loop("k", full // each, lambda k: add_registers(k * each, each)),
+        add_registers(full // each * each, full % each),
+        loop("k", x.k - full * lanes, lambda k: add(full * lanes + k, 1, lambda place: ir.BufferLoad(ends, [place]))),
         [finished(place) for place in every],
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
+from tilelang.target.cpu.emit import address_of
 from tilelang.target.cpu.legalize import extern_call
 
 SIDE = 16
@@ -38,7 +39,7 @@ def transpose(target: Any, columns: int, source: Any, stride: Any, flipped: int)
         stride: words in a row of the source.
         flipped: bits that change in each word.
     """
-    places = [ir.Call(ir.Op.get("tirx.address_of"), [first], ret_ty="handle") for first in (target, source)]
+    places = [address_of(first) for first in (target, source)]
     distance = ir.IntImm("int64", stride) if isinstance(stride, int) else ir.Cast("int64", stride)
     arguments = [places[0], ir.IntImm("int64", columns), places[1], distance, ir.IntImm("uint32", flipped)]
     return ir.Evaluate(extern_call(_NAME, arguments, "int32", pure=False))

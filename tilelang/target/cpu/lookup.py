@@ -1,0 +1,223 @@
+"""Loops that unpack numbers of four bits: what they store is looked up among the sixteen values that it can have.
+
+``W[i, j] = cast((B[i, j] & 15) - 8, "float32") * scale[i]`` stores one of sixteen values in all of a row, whatever it computes.
+They are computed once a row, by the same expression, and held in a register: a permutation by the bytes of ``B`` then stands for
+the mask, the subtraction, the conversion and the product of each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm_ffi import structural_equal
+
+from tilelang.dtypes import canonical
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.visit import rebuilt, variables, walk_expr
+from tilelang.target.cpu import helpers
+from tilelang.target.cpu.elementwise import Elementwise, elementwise, runs_along
+from tilelang.target.cpu.emit import address_of, alloc, local, loop, nest, seq, span, splat
+from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.vectors import AS_VECTOR
+from tilelang.transform.substitute import substitute
+
+_CODES = 16
+_REGISTER = 512
+
+# Element bits -> LLVM's permutation, which looks at the bits of each lane that number the lanes of a register.
+_PERMUTATIONS = {32: "llvm.x86.avx512.permvar.si.512", 16: "llvm.x86.avx512.permvar.hi.512"}
+
+
+def _look_up(bits: int) -> str:
+    lanes, intrinsic = f"<{_REGISTER // bits} x i{bits}>", f"@{_PERMUTATIONS[bits]}"
+    return f"""
+declare {lanes} {intrinsic}({lanes}, {lanes})
+define i32 @tl_look_up_{bits}(ptr %target, ptr %table, {lanes} %codes) alwaysinline {{
+  %values = load {lanes}, ptr %table, align {bits // 8}
+  %chosen = call {lanes} {intrinsic}({lanes} %values, {lanes} %codes)
+  store {lanes} %chosen, ptr %target, align {bits // 8}
+  ret i32 0
+}}"""
+
+
+def _shift_down(bits: int) -> str:
+    """By how much is hidden from LLVM, which would shift the bytes that words are made of, mask these and widen them again."""
+    lanes = f"<{_REGISTER // bits} x i{bits}>"
+    return f"""
+define {lanes} @tl_shift_down_{bits}({lanes} %words, {lanes} %amounts) alwaysinline {{
+  %hidden = call {lanes} asm "", "=v,0"({lanes} %amounts) nounwind memory(none)
+  %r = lshr {lanes} %words, %hidden
+  ret {lanes} %r
+}}"""
+
+
+for _bits in _PERMUTATIONS:
+    helpers.register(f"tl_look_up_{_bits}", _look_up(_bits))
+    helpers.register(f"tl_shift_down_{_bits}", _shift_down(_bits))
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """What an iteration stores, as a function of four bits.
+
+    Attributes:
+        store: the statement.
+        load: where the bits come from.
+        shift: how far up they lie in that element.
+        code: a variable from 0 to 15.
+        value: what is stored for it.
+    """
+
+    store: Any
+    load: Any
+    shift: int
+    code: Any
+    value: Any
+
+
+def looked_up(stmt: Any, lowering: Any) -> Any | None:
+    """The loop nest, with a table for each line; None where iterations store anything but functions of four bits."""
+    context = lowering.scope.context
+    permutes = context.vectors.bits == _REGISTER and context.request.target.has("avx512bw")
+    if context.emits_c or not permutes or lowering.guards is None:
+        return None
+    made = elementwise(stmt, lowering.scope, lowering.own)
+    if made is None or made.extents[-1] < 2 * _CODES or not _is_apart(made, lowering.own):
+        return None
+    code = ir.Var("code", "int32")
+    lookups = [_of_store(store, made.variables[-1], code) for store in made.stores]
+    lowering.scope.bind_ranges(made.variables, made.extents)
+    if not all(found is not None and _is_plain(found, made, lowering) for found in lookups):
+        return None
+    return nest(made.extents[:-1], lambda outer: _line(made, lookups, outer, lowering))
+
+
+def _is_apart(made: Elementwise, own: frozenset[int]) -> bool:
+    """Whether no iteration reads what one stores."""
+    exprs = [expr for store in made.stores for expr in (store.value, *store.indices)]
+    read = {hash(node.source) for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad)}
+    return made.stored <= own and not made.stored & read
+
+
+def _of_store(store: Any, inner: Any, code: Any) -> _Lookup | None:
+    """A store as a function of four bits, if iterations along a line differ in these alone."""
+    found: list[tuple[Any, Any, int]] = []
+
+    def replaced(node: Any) -> Any:
+        bits = _four_bits(node)
+        if bits is None:
+            return rebuilt(node, replaced)
+        if not found:
+            found.append((node, *bits))
+        return ir.Cast(node.ty, code) if structural_equal(node, found[0][0]) else node
+
+    value = replaced(store.value)
+    if not found or _bits_of(store.buffer) not in _PERMUTATIONS or any(var.same_as(inner) for var in variables(value)):
+        return None
+    return _Lookup(store, *found[0][1:], code, value)
+
+
+def _four_bits(node: Any) -> tuple[Any, int] | None:
+    """The load and the shift, where an expression is four bits of an integer in memory: ``x & 15``, ``x >> 4`` of a byte."""
+    if isinstance(node, ir.BitwiseAnd) and as_int(node.b) == _CODES - 1:
+        return _shifted(node.a)
+    if isinstance(node, ir.FloorMod) and as_int(node.b) == _CODES:
+        return _shifted(node.a)
+    found = _shifted(node) if isinstance(node, (ir.tirx.RShift, ir.FloorDiv)) else None
+    return found if found is not None and found[1] == 4 and str(found[0].ty) == "uint8" and str(node.ty) != "int8" else None
+
+
+def _shifted(node: Any) -> tuple[Any, int] | None:
+    """The load of an integer and how far it is shifted down: by 4 at most, so that four of its lowest eight bits are left."""
+    if isinstance(node, ir.TensorLoad):
+        dtype = canonical(str(node.ty))
+        return (node, 0) if dtype.is_integer and dtype.bits >= 8 and dtype.lanes == 1 else None
+    if isinstance(node, ir.Cast):
+        dtype = canonical(str(node.ty))
+        return _shifted(node.value) if dtype.is_integer and dtype.bits >= 8 else None
+    amount = _amount(node)
+    found = _shifted(node.a) if amount is not None else None
+    return (found[0], found[1] + amount) if found is not None and amount is not None and found[1] + amount <= 4 else None
+
+
+def _amount(node: Any) -> int | None:
+    """By how many bits an operation shifts down."""
+    if not isinstance(node, (ir.tirx.RShift, ir.FloorDiv)):
+        return None
+    number = as_int(node.b)
+    if not isinstance(number, int):
+        return None
+    if isinstance(node, ir.FloorDiv):
+        number = {1 << bits: bits for bits in range(5)}.get(number, -1)
+    return number if 0 <= number <= 4 else None
+
+
+def _is_plain(found: _Lookup, made: Elementwise, lowering: Any) -> bool:
+    """Whether neighbouring iterations load from and store to neighbouring elements, which are certainly there."""
+    places = ((found.load.source, found.load.indices), (found.store.buffer, found.store.indices))
+    inside = all(lowering.guards.condition(*place) is None for place in places)
+    plain = not any(len(buffer.strides) for buffer, _ in places)
+    return inside and plain and all(runs_along(indices, made.variables[-1], lowering.scope) for _, indices in places)
+
+
+def _bits_of(buffer: Any) -> int:
+    return canonical(str(buffer.dtype)).bits
+
+
+def _line(made: Elementwise, lookups: Sequence[_Lookup], outer: Sequence[Any], lowering: Any) -> Any:
+    """One line of the nest: the tables, whole registers, and the rest."""
+    step = max(_REGISTER // _bits_of(found.store.buffer) for found in lookups)
+    whole, rest = divmod(made.extents[-1], step)
+    lowering.scope.bind_ranges(outer, made.extents)
+    at = dict(zip(made.variables, map(constant, outer)))
+    tables = [_table(found, at, lowering) for found in lookups]
+
+    def register(s: Any) -> list[Any]:
+        place = {**at, made.variables[-1]: constant(s * step)}
+        return [_stored(found, table, place, step) for found, (table, _) in zip(lookups, tables)]
+
+    end = lowering.stmt(made.piece(outer, constant(whole * step), rest)) if rest else None
+    return seq([stmts for _, stmts in tables], loop("s", whole, lambda s: seq(register(s))), end)
+
+
+def _table(found: _Lookup, at: dict[Any, Any], lowering: Any) -> tuple[Any, Any]:
+    """A register of all values, again and again, and the statements that compute it."""
+    lanes = _REGISTER // _bits_of(found.store.buffer)
+    table = local("table", (lanes,), str(found.store.buffer.dtype))
+    lowering.scope.bind_ranges([found.code], [_CODES])
+    value = substitute(found.value, at)
+
+    def entries(code: Any) -> Any:
+        lowering.scope.bind_ranges([code], [_CODES])
+        entry = substitute(value, {found.code: code})
+        return seq([lowering.stmt(ir.BufferStore(table, entry, [code + first])) for first in range(0, lanes, _CODES)])
+
+    code = ir.Var("code", "int32")
+    fill = ir.For(code, constant(0), constant(_CODES), ir.ForKind.SERIAL, entries(code), annotations={AS_VECTOR: constant(1)})
+    return table, seq(alloc(table), fill)
+
+
+def _stored(found: _Lookup, table: Any, place: dict[Any, Any], count: int) -> list[Any]:
+    """The stores of ``count`` elements, a register at a time, from where ``place`` says."""
+    bits = _bits_of(found.store.buffer)
+    lanes = _REGISTER // bits
+
+    def along(indices: Sequence[Any], first: int) -> list[Any]:
+        *outer, last = (substitute(constant(index), place) for index in indices)
+        return [*outer, last + first]
+
+    def register(first: int) -> Any:
+        *outer, last = along(found.load.indices, first)
+        dtype = f"uint{bits}x{lanes}"
+        codes = ir.Cast(dtype, ir.BufferLoad(found.load.source, [*outer, span(last, lanes)]))
+        if found.shift:
+            amounts = splat(ir.IntImm(f"uint{bits}", found.shift), lanes)
+            codes = extern_call(f"tl_shift_down_{bits}", [codes, amounts], dtype)
+        target = ir.BufferLoad(found.store.buffer, along(found.store.indices, first))
+        operands = [address_of(target), address_of(ir.BufferLoad(table, [constant(0)])), codes]
+        return ir.Evaluate(extern_call(f"tl_look_up_{bits}", operands, "int32", pure=False))
+
+    return [register(first) for first in range(0, count, lanes)]
