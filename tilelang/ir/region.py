@@ -68,11 +68,15 @@ class Region:
     def is_whole(self) -> bool:
         """Whether the region provably covers its buffer."""
         return all(
-            low == 0 and as_int(simplify(constant(extent) - size)) == 0
-            for low, extent, size in zip(map(as_int, self.mins), self.extents, self.buffer.shape)
+            low == 0 and (extent == size if isinstance(extent, int) and isinstance(size, int) else _is_same(extent, size))
+            for low, extent, size in zip(map(as_int, self.mins), self.extents, map(as_int, self.buffer.shape))
         )
 
     def index(self, offsets: Sequence[Any]) -> list[Any]:
         """Buffer indices of the element at ``offsets`` inside the region; one offset for each axis of :attr:`shape`."""
         remaining = iter(offsets)
         return [low if extent == 1 else low + next(remaining) for low, extent in zip(self.mins, self.extents)]
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    return as_int(simplify(constant(a) - b)) == 0

@@ -267,3 +267,42 @@ def test_a_slice_that_is_reduced_beside_a_fragment_on_its_way_through_memory(arc
     assert interpreter.run(main, *right) == []
     assert torch.equal(found[0], right[0]) and torch.equal(found[1], right[1])
     assert found[0][0].tolist() == [-5] * 5 and found[1].tolist() == [0, 12, 12, 0, 0]
+
+
+def test_nests_that_disagree_with_a_product_share_one_conversion(monkeypatch):
+    """What eight nests, one after the other, need in other threads than the product is converted once for all of them."""
+
+    @T.prim_func
+    def main(
+        X: T.Tensor((64, 256), "bfloat16"),
+        W: T.Tensor((32, 256), "float32"),
+        C: T.Tensor((64, 32), "float32"),
+        S: T.Tensor((64,), "float32"),
+    ):
+        with T.Kernel(2, threads=128) as b:
+            half, wide = T.alloc_fragment((32, 64), "bfloat16"), T.alloc_fragment((32, 64), "float32")
+            x, w = T.alloc_shared((32, 64), "bfloat16"), T.alloc_shared((32, 64), "float32")
+            acc, part = T.alloc_fragment((32, 32), "float32"), T.alloc_fragment((32, 4), "float32")
+            total = T.alloc_fragment((32,), "float32")
+            T.clear(acc)
+            T.clear(part)
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(X[b * 32, k * 64], x)
+                T.copy(W[0, k * 64], w)
+                T.copy(x, half)
+                T.copy(half, wide)
+                for g in T.serial(16):
+                    for i, j in T.Parallel(32, 4):
+                        part[i, j] += wide[i, g * 4 + j] * wide[i, g * 4 + j]
+                T.gemm(wide, w, acc, transpose_B=True)
+            T.reduce_sum(part, total)
+            T.copy(total, S[b * 32])
+            T.copy(acc, C[b * 32, 0])
+
+    x, w = _numbers(64, 256).bfloat16(), _numbers(32, 256, seed=1)
+    c, s = torch.zeros(64, 32), torch.zeros(64)
+    simulate(main, x, w, c, s)
+    assert torch.equal(c, x.float() @ w.T) and torch.equal(s, (x.float() ** 2).sum(1))
+    _limit_solves(monkeypatch, 8)
+    text = source(main)
+    assert "wide_shared" in text and "wide_shared_1" not in text

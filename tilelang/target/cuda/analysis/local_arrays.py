@@ -10,14 +10,13 @@ What a nest stores at an index that its axes move is there for all that follows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.scratch import ARRAY, read_by, scratch_of
-from tilelang.target.cuda.analysis.uniformity import Uniformity, evaluated
+from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (
@@ -28,7 +27,6 @@ from tilelang.target.cuda.tile.tree import (
     Parallel,
     Repeat,
     Scalar,
-    TileTree,
     accesses_of,
     read_tree,
     walk,
@@ -40,7 +38,7 @@ def as_fragments(kernel: Kernel) -> Kernel:
     """The kernel with those of its local arrays as fragments that only nests use, alike in all threads."""
     if not any(isinstance(stmt, ir.AllocBuffer) and stmt.buffer.scope() == ARRAY for stmt in walk_statements(kernel.body)):
         return kernel
-    found = _Arrays(read_tree(kernel.body), dict(kernel.threads)).distributed()
+    found = _Arrays(Uniformity(read_tree(kernel.body), dict(kernel.threads))).distributed()
     values = {buffer: _fragment_like(buffer) for buffer in found}
     return replace(kernel, body=substitute(kernel.body, values)) if values else kernel
 
@@ -49,9 +47,9 @@ def _fragment_like(buffer: Any) -> Any:
     return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=FRAGMENT, layout=None)
 
 
-def private_nests(tree: TileTree, threads: Mapping[Any, int]) -> dict[Parallel, bool]:
+def private_nests(uniformity: Uniformity) -> dict[Parallel, bool]:
     """The nests of which every thread runs all iterations, and whether they are its own."""
-    return _Arrays(tree, threads).private()
+    return _Arrays(uniformity).private()
 
 
 class _Arrays:
@@ -64,12 +62,12 @@ class _Arrays:
         scratch: arrays that an iteration uses for itself.
     """
 
-    def __init__(self, tree: TileTree, threads: Mapping[Any, int]):
-        self.tree = tree
+    def __init__(self, uniformity: Uniformity):
+        self.tree = tree = uniformity.tree
         nodes = list(walk(tree.root))
         self.nests = [node for node in nodes if isinstance(node, Parallel)]
         self.others = [node for node in nodes if isinstance(node, (Scalar, Operator, Branch, Loop, Repeat))]
-        self.uniformity = Uniformity(tree, threads)
+        self.uniformity = uniformity
         self.scratch = scratch_of(tree, ARRAY)
 
     # Arrays ------------------------------------------------------------------------------------------------------------
@@ -100,8 +98,7 @@ class _Arrays:
         """See :func:`private_nests`."""
         found = {}
         for node in self.nests:
-            exprs = list(evaluated(node.nest.body))
-            varies = self.uniformity.varies(exprs)
+            varies = self.uniformity.nest_varies(node.nest)
             if varies or any(access.kind != READ for access in self._moving_accesses(node)):
                 found[node] = varies
         return found

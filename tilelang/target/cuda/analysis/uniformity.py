@@ -21,7 +21,7 @@ from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.scratch import ARRAY, SCALAR, operands, scratch_of
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
-from tilelang.target.cuda.tile.nest import Nest, is_memory, mentions
+from tilelang.target.cuda.tile.nest import Nest, evaluated, is_memory, mentions
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
@@ -109,6 +109,10 @@ class Uniformity:
             for expr in exprs
             for part in walk_expr(expr)
         )
+
+    def nest_varies(self, nest: Nest) -> bool:
+        """Whether what a nest computes, or where it finds it, is each thread's own."""
+        return nest.names_threads or any(self.tree.root_of(part) in self.varying for part in nest.named)
 
     def agrees(self, node: Any, threads: range) -> bool:
         """Whether neighbouring threads certainly agree on how often the body of a loop or branch runs."""
@@ -214,9 +218,10 @@ class Uniformity:
         return min(self._kept_group(exprs, node) for exprs in found)
 
     def _visit_nest(self, node: Parallel, threads: range, control: int) -> None:
-        exprs = list(evaluated(node.nest.body))
-        varies = self.varies(exprs)
-        self._note_reads(exprs, threads)
+        varies = self.nest_varies(node.nest)
+        for buffer in node.nest.named:
+            if _is_local(buffer):
+                self._read.setdefault(self.tree.root_of(buffer), set()).add(threads)
         for access in node.nest.accesses:
             buffer = self.tree.root_of(access.buffer)
             if access.kind == READ or buffer in self._scratch:
@@ -316,12 +321,6 @@ def _meet(a: range, b: range) -> bool:
 
 def _covers(a: range, b: range) -> bool:
     return a.start <= b.start and b.stop <= a.stop
-
-
-def evaluated(stmt: Any) -> Iterator[Any]:
-    """Every expression that a statement and those inside it evaluate, without the places that they store to."""
-    for each in walk_statements(stmt):
-        yield from (*each.indices, each.value) if isinstance(each, ir.BufferStore) else statement_exprs(each)
 
 
 def computes_once(stmt: Any) -> bool:

@@ -6,13 +6,15 @@ between registers where every thread already holds what it needs, else by way of
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.layout import make_swizzled_layout, row_major
+from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.inference.cost import bank_passes
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, loop_from_fragment, register_form
@@ -31,36 +33,47 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
     found = [node for node in problem.operators if isinstance(node.op, ConvertLayout)]
     if not found:
         return problem.tree, layouts, {}
-    tiles: dict[Any, Any] = {}
-    loops: dict[Any, LoopLayout] = {}
-    values = {node: _copies(node, layouts, problem.threads_of[node].count, tiles, loops) for node in found}
+    fragments = layouts.fragments
+    ways = {node: problem.known(_way, node, fragments[node.op.src.buffer], fragments[node.op.dst.buffer]) for node in found}
+    tiles = {tile: layout for way in ways.values() for tile, layout in way.tiles.items()}
+    copies = {copy: loop for way in ways.values() for copy, loop in way.copies.items()}
+    values = {node: list(way.copies) for node, way in ways.items()}
     root = spliced(problem.tree.root, values, {})
     tree = replace(problem.tree, root=root, allocations={**problem.tree.allocations, **dict.fromkeys(tiles, {})})
-    memory, loops = {**layouts.memory, **tiles}, {**layouts.loops, **loops}
+    memory, loops = {**layouts.memory, **tiles}, {**layouts.loops, **copies}
     new = replace(layouts, memory=memory, loops=loops, threads_of=problem.with_tree(tree).threads_of)
     return tree, new, values
 
 
-def _copies(
-    node: Operator, layouts: Layouts, threads: int, tiles: dict[Any, Any], loops: dict[Any, LoopLayout]
-) -> list[Parallel]:
-    """The copies that a conversion is; adds the shared tile, if there is one, and how the copies are distributed."""
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How a conversion is carried out.
+
+    Attributes:
+        copies: in order, with how each is distributed.
+        tiles: the shared tile that it needs, with its layout.
+    """
+
+    copies: Mapping[Parallel, LoopLayout]
+    tiles: Mapping[Any, Any] = field(default_factory=dict)
+
+
+def _way(node: Operator, source: FragmentLayout, target: FragmentLayout) -> _Way:
+    """The cheapest way from one layout to another."""
     op = node.op
-    source, target = layouts.fragments[op.src.buffer], layouts.fragments[op.dst.buffer]
     direct = copy_between(op.src, op.dst, node.span)
     loaded, stored = direct.nest.accesses
-    loop = loop_from_fragment(direct.nest, stored, target, threads)
+    loop = loop_from_fragment(direct.nest.axes, stored.indices, target)
     if register_form(loaded.indices, source, loop) is not None:
-        loops[direct] = loop
-        return [direct]
+        return _Way({direct: loop})
     shape, name = list(op.src.buffer.shape), f"{op.dst.buffer.name}_scratch"
     tile = ir.decl_buffer(shape, op.src.dtype, name, scope=SHARED, layout=None)
     fill = copy_between(op.src, Region.whole(tile), node.span)
     drain = copy_between(Region.whole(tile), op.dst, node.span)
-    loops[fill] = loop_from_fragment(fill.nest, fill.nest.accesses[0], source, threads)
-    loops[drain] = loop_from_fragment(drain.nest, drain.nest.accesses[1], target, threads)
-    tiles[tile] = _tile_layout(tile, [(fill.nest.accesses[1], loops[fill]), (drain.nest.accesses[0], loops[drain])])
-    return [fill, drain]
+    filling = loop_from_fragment(fill.nest.axes, fill.nest.accesses[0].indices, source)
+    draining = loop_from_fragment(drain.nest.axes, drain.nest.accesses[1].indices, target)
+    layout = _tile_layout(tile, [(fill.nest.accesses[1], filling), (drain.nest.accesses[0], draining)])
+    return _Way({fill: filling, drain: draining}, {tile: layout})
 
 
 def _tile_layout(tile: Any, uses: list[tuple[Access, LoopLayout]]) -> Any:

@@ -8,7 +8,7 @@ that a request takes, shuffles and exchanges of reductions, and barriers of conv
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -20,10 +20,11 @@ from tilelang.layout.swizzle import conflicts
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
+from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.vectors import element_strides, vectorised
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, form_of, is_memory, mentions
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Repeat, TileTree, inside
+from tilelang.target.cuda.tile.nest import Access, Nest, form_of, is_memory, mentions
+from tilelang.target.cuda.tile.tree import Loop, Operator, Repeat, TileTree, inside
 
 _UNKNOWN_TRIPS = 8
 """Iterations of a loop whose number is known at run time only."""
@@ -39,10 +40,12 @@ _REGISTERS = 128
 """Registers of a thread that one fragment may fill."""
 
 
-def cost(tree: TileTree, layouts: Layouts, facts: Any, conversions: Iterable[Any] = ()) -> float:
-    """Cycles of a kernel; ``conversions`` are nodes that other threads wait for."""
-    weights = trips(tree)
-    total = sum(weights[node] * _nest(node, layouts.loops[node], layouts, facts, tree) for node in layouts.loops)
+def cost(problem: Problem, tree: TileTree, layouts: Layouts, conversions: Iterable[Any] = ()) -> float:
+    """Cycles of a kernel whose conversions are carried out in ``tree``; ``conversions`` are nodes that other threads wait for."""
+    weights, total = trips(tree), 0.0
+    for node, loop in layouts.loops.items():
+        places = tuple(layouts.place_of(access.buffer) for access in node.nest.accesses)
+        total += weights[node] * problem.known(_nest, node.nest, loop, places, problem=problem)
     operators = (node for node in weights if isinstance(node, Operator))
     total += sum(weights[node] * rule_of(node.op).cost(node.op, layouts.fragments) for node in operators)
     total += sum(_spilled(buffer, layout) for buffer, layout in layouts.fragments.items() if buffer not in tree.aliases)
@@ -75,25 +78,28 @@ def _iterations(node: Any) -> int:
     return _UNKNOWN_TRIPS if isinstance(node, Repeat) else 1
 
 
-def _nest(node: Parallel, loop: LoopLayout, layouts: Layouts, facts: Any, tree: TileTree) -> float:
-    width, loop = vectorised(node.nest, loop, layouts.memory, facts, tree.root_of)
+def _nest(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: Problem) -> float:
+    """Cycles of one run of a nest, of which ``places`` are the layouts of what each access is to."""
+    memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
+    width, loop = vectorised(nest, loop, memory, problem.facts, problem.tree.root_of)
     steps = math.prod(mode.extent for dim in loop.dims for mode in dim.modes if mode.unit == REGISTER)
     axis = None if width == 1 else _vector_axis(loop, width)
     requests = 0.0
-    for access in node.nest.accesses:
+    for access, place in zip(nest.accesses, places):
         if is_memory(access.buffer):
-            wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.indices)
-            requests += steps / (width if wide else 1) * (REQUEST + _transfer(access, loop, width if wide else 1, layouts))
-        elif access.buffer in layouts.fragments and _is_addressed(access, layouts.fragments[access.buffer], loop):
+            is_wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.indices)
+            wide = width if is_wide else 1
+            requests += steps / wide * (REQUEST + problem.known(_transfer, access, loop, wide, place))
+        elif isinstance(place, FragmentLayout) and _is_addressed(problem.known, access, place, loop):
             requests += steps * _LOCAL
     return steps + requests
 
 
-def _is_addressed(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
+def _is_addressed(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
     """Whether the number of a register is known at run time only: the fragment then lies in local memory."""
     if layout.registers == 1:
         return False
-    form = register_form(access.indices, layout, loop)
+    form = known(register_form, access.indices, layout, loop, False)
     return form is None or not isinstance(form.offset, int)
 
 
@@ -105,7 +111,7 @@ def _vector_axis(loop: LoopLayout, width: int) -> Any:
 # Requests of a warp ----------------------------------------------------------------------------------------------------
 
 
-def _transfer(access: Access, loop: LoopLayout, width: int, layouts: Layouts) -> float:
+def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> float:
     """Cycles that a request of the first warp takes in memory."""
     size = width * canonical(str(access.buffer.dtype)).bits / 8
     try:
@@ -113,7 +119,7 @@ def _transfer(access: Access, loop: LoopLayout, width: int, layouts: Layouts) ->
     except NotMixedRadix:
         return _GATHER * _SECTOR
     if access.buffer.scope().startswith("shared"):
-        return _PASS * bank_passes(access, loop, layouts.memory.get(access.buffer), width)
+        return _PASS * bank_passes(access, loop, layout, width)
     strides = [stride if isinstance(stride, int) else 1 << 20 for stride in element_strides(access.buffer)]
     starts = [sum(value * stride for value, stride in zip(index, strides)) * size / width for index in zip(*indices)]
     sectors = {place for start in starts for place in range(int(start // 32), int((start + size - 1) // 32) + 1)}

@@ -52,6 +52,10 @@ class Layouts:
     per_thread: Set[Any] = field(default_factory=set)
     conversions: Mapping[Any, LayoutConflictError] = field(default_factory=dict)
 
+    def place_of(self, buffer: Any) -> Any:
+        """Where a fragment or a shared buffer lies; None of a tensor."""
+        return self.fragments.get(buffer) or self.memory.get(buffer)
+
     def frozen(self) -> Layouts:
         """The same table, which nobody can change."""
         tables = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -16,7 +16,7 @@ from typing import Any
 from tilelang.ir.expr import as_int
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_register, on_thread, split_modes
-from tilelang.target.cuda.tile.nest import Access, Nest, form_of
+from tilelang.target.cuda.tile.nest import Axis, form_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,19 +93,19 @@ class LoopLayout:
 # From a fragment to the loop that walks it ---------------------------------------------------------------------------
 
 
-def loop_from_fragment(nest: Nest, access: Access, layout: FragmentLayout, threads: int) -> LoopLayout | None:
+def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLayout) -> LoopLayout | None:
     """The distribution in which each thread runs the iterations whose element of a fragment it holds.
 
-    Axes of the nest that the access does not use are distributed over the fragment's replicas. None where the access is
+    Axes of the nest that the indices do not use are distributed over the fragment's replicas. None where they are
     no plain indexing (each index at most a sum of variables with radix weights, plus a constant).
     """
-    extents = {axis.var: axis.extent for axis in nest.axes}
-    digits = {axis.var: Digit(str(number), axis.extent, REGISTER) for number, axis in enumerate(nest.axes)}
+    extents = {axis.var: axis.extent for axis in axes}
+    digits = {axis.var: Digit(str(number), axis.extent, REGISTER) for number, axis in enumerate(axes)}
     forms = {var: Form.of_digit(digit) for var, digit in digits.items()}
     variables = {digit: var for var, digit in digits.items()}
     found: dict[Any, Dimension] = {}
     hidden: list[Dimension] = []
-    for index, modes, size in zip(access.indices, layout.modes, layout.shape):
+    for index, modes, size in zip(indices, layout.modes, layout.shape):
         try:
             form = form_of(index, forms)
         except NotMixedRadix:
@@ -115,10 +115,10 @@ def loop_from_fragment(nest: Nest, access: Access, layout: FragmentLayout, threa
     if len({id(dim.var) for dim in found.values()}) != len(found):
         return None
     dims, replicas = [], layout.replicas
-    missing = [axis for axis in nest.axes if axis.var not in found]
+    missing = [axis for axis in axes if axis.var not in found]
     for axis in reversed(missing):
         found[axis.var], replicas = _over_replicas(axis, replicas)
-    dims = [found[axis.var] for axis in nest.axes]
+    dims = [found[axis.var] for axis in axes]
     return LoopLayout((*hidden, *dims), replicas)
 
 
@@ -172,7 +172,7 @@ def _over_replicas(axis: Any, replicas: tuple[Mode, ...]) -> tuple[Dimension, tu
 # A loop that no fragment determines ----------------------------------------------------------------------------------
 
 
-def free_loop(axes: Sequence[Any], threads: int, vector: int, order: Sequence[int] | None = None) -> LoopLayout:
+def free_loop(axes: Sequence[Axis], threads: int, vector: int, order: Sequence[int] | None = None) -> LoopLayout:
     """A distribution for coalesced access: neighbouring threads take neighbouring vectors.
 
     Args:
@@ -201,7 +201,7 @@ def free_loop(axes: Sequence[Any], threads: int, vector: int, order: Sequence[in
     return LoopLayout(tuple(dims[place] for place in range(len(axes))), replicas)
 
 
-def private_loop(axes: Sequence[Any], threads: int) -> LoopLayout:
+def private_loop(axes: Sequence[Axis], threads: int) -> LoopLayout:
     """Every thread runs every iteration."""
     dims = tuple(Dimension(axis.var, (on_register(axis.extent, 1),) if axis.extent > 1 else (), axis.extent) for axis in axes)
     return LoopLayout(dims, (on_thread(threads, 1),) if threads > 1 else ())
@@ -241,12 +241,12 @@ def _largest_divisor(number: int, limit: int) -> int:
 # From a loop to the fragments that it touches ------------------------------------------------------------------------
 
 
-def fragment_from_loop(shape: Sequence[int], access: Access, loop: LoopLayout) -> FragmentLayout | None:
+def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopLayout) -> FragmentLayout | None:
     """The layout under which every iteration finds its element of a fragment in its own thread; None where there is none."""
     forms = loop.forms
     used: list[Term] = []
     axes = []
-    for index, extent in zip(access.indices, shape):
+    for index, extent in zip(indices, shape):
         try:
             form = form_of(index, forms)
             terms = form.radix()
@@ -267,14 +267,14 @@ def fragment_from_loop(shape: Sequence[int], access: Access, loop: LoopLayout) -
             unit_stride = term.digit.stride * term.low if term.digit.unit == THREAD else 1
             modes.append(Mode(term.extent, unit_stride, term.digit.unit))
         axes.append(tuple(modes))
-    replicas = [*loop.replicas, *_unused_threads(loop, forms, access)]
+    replicas = [*loop.replicas, *_unused_threads(loop, forms, indices)]
     return FragmentLayout(tuple(shape), tuple(axes), merge_modes(replicas)).compact()
 
 
-def _unused_threads(loop: LoopLayout, forms: Mapping[Any, Form], access: Access) -> list[Mode]:
-    """Thread modes of the loop that the access' index does not depend on."""
+def _unused_threads(loop: LoopLayout, forms: Mapping[Any, Form], indices: Sequence[Any]) -> list[Mode]:
+    """Thread modes of the loop that indices do not depend on."""
     parts: dict[Digit, list[tuple[int, int]]] = {}
-    for index in access.indices:
+    for index in indices:
         for term in form_of(index, forms):
             parts.setdefault(term.digit, []).append((term.low, term.extent))
     found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,20 @@ def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
     return {buffer: list(values) for buffer, values in found.items()}
 
 
+class Memo:
+    """What pure functions gave: the solves of one search ask the same of most nests."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[Any, ...], Any] = {}
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any, **fixed: Any) -> Any:
+        """What a function gives for some arguments; those by name never differ while the others are the same."""
+        key = (function, *arguments)
+        if key not in self._given:
+            self._given[key] = function(*arguments, **fixed)
+        return self._given[key]
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A kernel whose layouts are wanted.
@@ -36,6 +50,7 @@ class Problem:
         swizzle: whether shared tiles may be swizzled against bank conflicts.
         wgmma: whether products may be made by warp groups, where the target has them.
         thread_vars: the variables that name the thread, with their extents.
+        known: what is known of nodes and layouts, whatever kernel they are in.
     """
 
     tree: TileTree
@@ -45,7 +60,7 @@ class Problem:
     swizzle: bool = True
     wgmma: bool = True
     thread_vars: Mapping[Any, int] = field(default_factory=dict)
-    _accesses: dict[Any, tuple[Access, ...]] = field(default_factory=dict)
+    known: Memo = field(default_factory=Memo)
 
     def with_tree(self, tree: TileTree) -> Problem:
         """The same question about a kernel that was rewritten; most of its nodes are the same."""
@@ -82,10 +97,9 @@ class Problem:
         found = {}
         for node in self.threads_of:
             if not isinstance(node, Parallel):
-                if node not in self._accesses:
-                    self._accesses[node] = tuple(a for a in accesses_of(node) if a.buffer.scope() == FRAGMENT)
-                if self._accesses[node]:
-                    found[node] = self._accesses[node]
+                accesses = self.known(_fragment_accesses, node)
+                if accesses:
+                    found[node] = accesses
         return found
 
     @cached_property
@@ -95,14 +109,19 @@ class Problem:
         return [tile for op in ops for tile in rule_of(op).moved_in_bulk(op, self)]
 
     @cached_property
+    def uniformity(self) -> Uniformity:
+        """What its threads agree on."""
+        return Uniformity(self.tree, self.thread_vars)
+
+    @cached_property
     def private(self) -> Mapping[Parallel, bool]:
         """The nests of which every thread runs all iterations, and whether they are its own."""
-        return private_nests(self.tree, self.thread_vars)
+        return private_nests(self.uniformity)
 
     @cached_property
     def divergent(self) -> set[Any]:
         """Nodes that some of their threads may not come to: nothing can be exchanged there."""
-        return Uniformity(self.tree, self.thread_vars).divergent
+        return self.uniformity.divergent
 
     @cached_property
     def aliased(self) -> set[Any]:
@@ -138,6 +157,10 @@ class Problem:
     def is_fragment(self, buffer: Any) -> bool:
         """Whether a buffer is a fragment whose elements have a place each."""
         return buffer.scope() == FRAGMENT and buffer not in self.reducers
+
+
+def _fragment_accesses(node: Any) -> tuple[Access, ...]:
+    return tuple(access for access in accesses_of(node) if access.buffer.scope() == FRAGMENT)
 
 
 def _text(value: Any) -> str:

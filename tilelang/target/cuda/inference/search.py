@@ -97,27 +97,33 @@ def infer(problem: Problem) -> tuple[TileTree, Layouts]:
 def _cheapest(start: _State) -> _State:
     """The best state without conflicts: the cheapest one is looked at first, and its first conflict resolved in every way.
 
-    After a number of states the ways out of the last one go before all others.
+    After a number of states the best one without conflicts is taken; where there is none yet, the ways out of the last state go
+    before all others until there is one.
 
     Raises:
         LayoutConflictError: a conflict without any way out.
     """
-    waiting = [(0, 0.0, 0, start)]
-    number, seen, dead_ends, refused = itertools.count(1), 0, 0, None
-    while waiting and dead_ends < _DEAD_ENDS:
-        _, _, _, state = heapq.heappop(waiting)
-        if not state.conflicts:
-            return state
-        node, found = next(iter(state.conflicts.items()))
-        buffer, error = next(iter(found.items()))
-        refused, seen = refused or error, seen + 1
-        rank = 0 if seen < _STATES else -seen
-        ways = [(rank, way.score, next(number), way) for way in _ways_out(state, node, buffer, error)]
-        ways = [way for way in ways if not math.isinf(way[1])]
+    if not start.conflicts:
+        return start
+    waiting: list[tuple[int, float, int, _State]] = [(0, 0.0, 0, start)]
+    number, dead_ends, best = itertools.count(1), 0, None
+    for seen in itertools.count(1):
+        if not waiting or dead_ends == _DEAD_ENDS or (best is not None and (seen > _STATES or waiting[0][1] >= best.score)):
+            break
+        state = heapq.heappop(waiting)[-1]
+        ways = [way for way in _ways_out(state, *state.first_conflict) if not math.isinf(way.score)]
         dead_ends += not ways
+        best = min((way for way in (*ways, best) if way is not None and not way.conflicts), key=_score, default=None)
         for way in ways:
-            heapq.heappush(waiting, way)
-    raise refused
+            if way.conflicts:
+                heapq.heappush(waiting, (0 if seen < _STATES else -seen, way.score, next(number), way))
+    if best is None:
+        raise start.first_conflict[-1]
+    return best
+
+
+def _score(state: _State) -> float:
+    return state.score
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +154,12 @@ class _State:
         """The statements that these do not suit."""
         return self._solved[1]
 
+    @property
+    def first_conflict(self) -> tuple[Any, Any, LayoutConflictError]:
+        """The first statement that these do not suit, a fragment that it does not find, and why."""
+        node, found = next(iter(self.conflicts.items()))
+        return node, *next(iter(found.items()))
+
     @cached_property
     def score(self) -> float:
         """What the kernel costs, with a low estimate for the fragments of conflicts; infinite where a conversion is one."""
@@ -156,7 +168,7 @@ class _State:
         tree, layouts, copies = carried_out(self.problem, self.layouts)
         through_memory = [copy for group in copies.values() if len(group) > 1 for copy in group]
         through_memory += [node for node in self.conversions if node not in copies]
-        total = cost(tree, layouts, self.problem.facts, through_memory)
+        total = cost(self.problem, tree, layouts, through_memory)
         disputed = {buffer: self.problem.threads_of[node].count for node, found in self.conflicts.items() for buffer in found}
         sizes = (math.prod(map(as_int, buffer.shape)) / threads for buffer, threads in disputed.items())
         return total + sum(_CONFLICT + _ELEMENT * size for size in sizes)
@@ -209,7 +221,7 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
         yield as_conversion(tree, node)
     for section in _sections(state, node, family):
         inner = (inner for top in section.nodes for inner in walk(top))
-        uses = [use for use in inner if any(access.buffer in family for access in touched_by(use))]
+        uses = [use for use in inner if section.is_user(use) and any(access.buffer in family for access in touched_by(use))]
         if any(isinstance(use, Operator) and rule_of(use.op).is_asynchronous(use.op) for use in uses):
             continue
         alone = section.nodes == [node]
@@ -256,17 +268,21 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     """Sections around a statement, the narrowest first.
 
     They are, at each level up to its threads' scope, the statement that contains it, and all statements from the first to the
-    last with a conflict over the same fragment.
+    last with a conflict over the same fragment; those alone where they do not change it, so that a copy for all of them costs no
+    more than one for the statement.
     """
     rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
+    serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
     for parent, place in _ancestry(state.problem.tree.root, node):
         if parent.items[place] in state.problem.divergent:
             continue
-        yield Section(parent, place, place + 1)
         hit = [at for at, item in enumerate(parent.items) if any(inner in rivals for inner in walk(item))]
-        run = range(hit[0], hit[-1] + 1)
-        if len(run) > 1 and not any(item in state.problem.divergent for item in parent.items[run.start : run.stop]):
-            yield Section(parent, run.start, run.stop)
+        alone, run = Section(parent, place, place + 1), Section(parent, hit[0], hit[-1] + 1)
+        sections = [alone]
+        if len(run.nodes) > 1 and not any(item in state.problem.divergent for item in run.nodes):
+            sections = [run] if serves_all and not is_written(run.nodes, family) else [alone, run]
+        for section in sections:
+            yield section if is_written(section.nodes, family) else replace(section, users=frozenset(rivals))
 
 
 def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:

@@ -2,7 +2,8 @@
 
 ``T.gemm`` wants its accumulator in certain threads, ``c[j, i]`` wants each element where the transposed one is: no layout suits
 both. In a section, some statements in a row, a *copy* stands for the fragment. It is converted from the fragment before them and
-back after them, where anybody needs that:
+back after them, where anybody needs that. Where no statement in the section changes the fragment, only those that need the copy
+use it, and the others keep the fragment:
 
                                                 y_converted = convert_layout(y)
     for k in range(n):                          for k in range(n):
@@ -56,16 +57,25 @@ class ConvertLayout(TileOp):
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Statements ``start`` to ``stop`` (exclusive) of a sequence."""
+    """Statements ``start`` to ``stop`` (exclusive) of a sequence.
+
+    Attributes:
+        users: the nodes in it that use the copy; None where all that touch the fragment do.
+    """
 
     parent: Sequence
     start: int
     stop: int
+    users: frozenset[Any] | None = None
 
     @property
     def nodes(self) -> list[Any]:
         """Its statements."""
         return self.parent.items[self.start : self.stop]
+
+    def is_user(self, node: Any) -> bool:
+        """Whether a node in it uses the copy where it touches the fragment."""
+        return self.users is None or node in self.users
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +112,7 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
     """
     family = family_of(tree, buffer) if buffer.scope() == FRAGMENT else [buffer]
     values = {old: _like(old, scope) for old in family}
-    copies = _Copies(values, keep_operators=scope == FRAGMENT)
+    copies = _Copies(values, section, keep_operators=scope == FRAGMENT)
     inner = [copies.of(node) for node in section.nodes]
     alone = buffer.scope() == FRAGMENT and not _is_used_elsewhere(tree, section, set(family))
     keeps = alone or _starts_anew(section, set(family))
@@ -190,8 +200,8 @@ def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
 
 
 def _is_used_elsewhere(tree: TileTree, section: Section, family: set[Any]) -> bool:
-    """Whether a statement outside of a section touches a fragment."""
-    within = {node for top in section.nodes for node in walk(top)}
+    """Whether a statement touches a fragment and keeps it: one outside of a section, or one in it that does not use the copy."""
+    within = {node for top in section.nodes for node in walk(top) if section.is_user(node)}
     others = (node for node in walk(tree.root) if node not in within)
     return any(access.buffer in family for node in others for access in touched_by(node))
 
@@ -254,8 +264,8 @@ class _Copies:
         renewed: old nodes -> new ones, where they differ.
     """
 
-    def __init__(self, values: Mapping[Any, Any], keep_operators: bool):
-        self.values, self.keep_operators = values, keep_operators
+    def __init__(self, values: Mapping[Any, Any], section: Section, keep_operators: bool):
+        self.values, self.section, self.keep_operators = values, section, keep_operators
         self.renewed: dict[Any, Any] = {}
 
     def of(self, node: Any) -> Any:
@@ -263,7 +273,7 @@ class _Copies:
         if not touches(node, self.values):
             return node
         new = _renew(node, self.of) if inside(node) else node
-        if any(access.buffer in self.values for access in touched_by(node)):
+        if self.section.is_user(node) and any(access.buffer in self.values for access in touched_by(node)):
             new = self._renamed(new)
         self.renewed[node] = new
         return new
@@ -274,7 +284,7 @@ class _Copies:
         if isinstance(node, Operator):
             return Operator(_with_buffers(node.op, values), node.span)
         if isinstance(node, Parallel):
-            nest = node.nest.over(substitute(node.nest.body, values))
+            nest = node.nest.renamed(values)
             return Parallel(nest, _with_buffers(node.op, values) if self.keep_operators and node.op is not None else None)
         return Scalar(substitute(node.stmt, values)) if isinstance(node, Scalar) else _with_head(node, values)
 

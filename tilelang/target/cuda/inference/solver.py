@@ -33,14 +33,14 @@ from tilelang.target.cuda.inference.loop_layout import (
     private_loop,
     register_form,
 )
-from tilelang.target.cuda.inference.problem import Problem
+from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.shared_layouts import choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
-from tilelang.target.cuda.tile.nest import Nest, is_memory, mentions
+from tilelang.target.cuda.tile.nest import Access, Axis, Nest, is_memory, mentions
 from tilelang.target.cuda.tile.tree import Operator, Parallel, is_default_swizzle, span_of
 
 WHOLE_BITS = 2048
@@ -193,7 +193,7 @@ class _Solver:
         if nest.layout is not None:
             return self._user_loop(node)
         if node in self.problem.private:
-            return private_loop(nest.axes, scope.count)
+            return self.problem.known(private_loop, nest.axes, scope.count)
         best = None
         for access in nest.accesses:
             layout = self.out.fragments.get(access.buffer)
@@ -201,15 +201,12 @@ class _Solver:
                 continue
             if len(layout.shape) < sum(axis.extent > 1 for axis in nest.axes) or access.inner:
                 continue
-            if not self._uses_all_axes(nest, access):
+            if not self.problem.known(_uses_all_axes, nest.axes, access.indices):
                 continue
-            loop = loop_from_fragment(nest, access, layout, scope.count)
+            loop = self.problem.known(loop_from_fragment, nest.axes, access.indices, layout)
             if loop is not None and (best is None or len(loop.replicas) < len(best.replicas)):
                 best = loop
         return best
-
-    def _uses_all_axes(self, nest: Nest, access: Any) -> bool:
-        return all(axis.extent == 1 or any(mentions(i, {axis.var: 0}) for i in access.indices) for axis in nest.axes)
 
     def _user_loop(self, node: Parallel) -> LoopLayout:
         """The distribution that the user fixed, whose axes of length one need not be those of the loop."""
@@ -228,7 +225,7 @@ class _Solver:
             if not self.problem.is_fragment(buffer) or buffer in self.out.fragments:
                 continue
             shape = [as_int(extent) for extent in buffer.shape]
-            layout = None if access.inner else fragment_from_loop(shape, access, loop)
+            layout = None if access.inner else self.problem.known(fragment_from_loop, tuple(shape), access.indices, loop)
             if layout is not None and not _is_too_much(layout, buffer):
                 self._fix(buffer, layout.spread(self.out.threads_of[node].count), node)
 
@@ -268,7 +265,7 @@ class _Solver:
             layout = self.out.fragments.get(access.buffer)
             if layout is None or access.inner or not self.problem.is_fragment(access.buffer):
                 continue
-            loop = loop_from_fragment(node.nest, access, layout, self.out.threads_of[node].count)
+            loop = self.problem.known(loop_from_fragment, node.nest.axes, access.indices, layout)
             if loop is not None and (best is None or loop.threads > best.threads):
                 best = loop
         return best
@@ -278,13 +275,13 @@ class _Solver:
         if nest.layout is not None:
             return self._user_loop(node)
         if node in self.problem.private or self._starts_reducer(nest):
-            return private_loop(nest.axes, threads)
-        place = contiguous_axis(nest)
+            return self.problem.known(private_loop, nest.axes, threads)
+        place = self.problem.known(contiguous_axis, nest)
         extents = [axis.extent for axis in nest.axes]
         width = vector_width(nest, place, extents[place], self.out.memory, self.facts, self.tree.root_of)
         width = width if self._prefers_wide(node) else shrink_to_threads(width, extents, threads, least_width(nest))
-        order = [place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place)]
-        return free_loop(nest.axes, threads, width, order)
+        order = (place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place))
+        return self.problem.known(free_loop, nest.axes, threads, width, order)
 
     def _starts_reducer(self, nest: Nest) -> bool:
         """Whether the nest gives a reducer its first value, which every thread does for its own copy."""
@@ -333,7 +330,7 @@ class _Solver:
             if not self.problem.is_fragment(access.buffer):
                 continue
             layout = self.out.fragments.get(access.buffer)
-            if layout is None or not _reaches(access, layout, loop):
+            if layout is None or not _reaches(self.problem.known, access, layout, loop):
                 self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
             elif access.kind != READ and loop.replicas and self._is_done_once(node):
                 self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
@@ -351,16 +348,20 @@ class _Solver:
                 self._conflict(node, buffer, "demands another layout than this statement")
 
 
+def _uses_all_axes(axes: Iterable[Axis], indices: Iterable[Any]) -> bool:
+    return all(axis.extent == 1 or any(mentions(index, {axis.var: 0}) for index in indices) for axis in axes)
+
+
 def _is_too_much(layout: FragmentLayout, buffer: Any) -> bool:
     """Whether a thread would hold more copies of other threads' elements than it has registers for."""
     return layout.replicate_size > 1 and layout.registers * canonical(str(buffer.dtype)).bits > _COPIED_BITS
 
 
-def _reaches(access: Any, layout: FragmentLayout, loop: LoopLayout) -> bool:
+def _reaches(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
     """Whether the threads that run a loop hold what they access, and a store reaches every copy of its element."""
     if access.kind == READ and _is_whole(layout, loop.threads):
         return True
-    return register_form(access.indices, layout, loop, access.kind != READ) is not None
+    return known(register_form, access.indices, layout, loop, access.kind != READ) is not None
 
 
 def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> FragmentLayout | None:

@@ -12,7 +12,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.target.cuda.analysis.uniformity import Uniformity, evaluated
+from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.normalise.thread_scopes import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import Parallel, walk
@@ -52,7 +52,7 @@ def _stored_by_each_thread(kernel: Kernel, target: Any) -> set[Any]:
     tree = kernel_tree(kernel, target)
     uniformity = Uniformity(tree, dict(kernel.threads))
     nests = (node.nest for node in walk(tree.root) if isinstance(node, Parallel))
-    return {access.buffer for nest in nests if uniformity.varies(evaluated(nest.body)) for access in nest.accesses}
+    return {access.buffer for nest in nests if uniformity.nest_varies(nest) for access in nest.accesses}
 
 
 def _in_shared_memory(var: Any) -> Any:

@@ -76,7 +76,7 @@ def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Cod
     axes = tuple(Axis(var, extent) for var, extent in zip(variables, extents))
     nest = Nest.build(axes, ir.Evaluate(call), span, "T.print")
     access = next(access for access in nest.accesses if access.buffer == region.buffer)
-    loop = loop_from_fragment(nest, access, layout, e.threads.count)
+    loop = loop_from_fragment(nest.axes, access.indices, layout)
     return emit_nest(e, Parallel(nest), loop)
 
 

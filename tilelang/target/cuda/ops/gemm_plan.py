@@ -65,7 +65,7 @@ def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Prod
     """The way to compute a product with the threads of its scope, where the user fixed the layouts ``memory`` of shared tiles."""
     scope, op = problem.threads_of[node], node.op
     in_groups = problem.wgmma and scope.first % WARP_GROUP == 0 and _allows_panels(op, memory, problem)
-    return _product(op, scope.count, problem.target, in_groups, _may_pair(op, problem))
+    return problem.known(_product, op, scope.count, in_groups, _may_pair(op, problem), target=problem.target)
 
 
 def _may_pair(op: Any, problem: Problem) -> bool:
@@ -93,7 +93,7 @@ def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool
     return True
 
 
-def _product(op: Any, threads: int, target: Any, wgmma: bool, pairs: bool) -> Product:
+def _product(op: Any, threads: int, wgmma: bool, pairs: bool, *, target: Any) -> Product:
     """The way to compute a product.
 
     Args:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -17,8 +18,9 @@ from tilelang.ir.visit import operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.ir.access import ADDRESS, READ, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.intrinsics import intrinsic
+from tilelang.target.cuda.tile.intrinsics import intrinsic, names_threads
 from tilelang.tileop import decode, is_tile_op
+from tilelang.transform.substitute import substitute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +105,30 @@ class Nest:
         """The same nest with another body, or other axes."""
         axes = self.axes if axes is None else axes
         return Nest.build(axes, body, self.span, self.origin, vector=self.vector, layout=self.layout)
+
+    def renamed(self, buffers: Mapping[Any, Any]) -> Nest:
+        """The same nest on other buffers; an index that names none of them stays the same object."""
+        body = substitute(self.body, buffers)
+        if any(buffer in buffers for access in self.accesses for buffer in access.loaded):
+            return self.over(body)
+        changed = (replace(a, buffer=buffers[a.buffer]) if a.buffer in buffers else a for a in self.accesses)
+        return replace(self, body=body, accesses=tuple(changed))
+
+    @cached_property
+    def named(self) -> frozenset[Any]:
+        """The variables, and the buffers, of the expressions that the body evaluates."""
+        return frozenset(part for expr in evaluated(self.body) for part in walk_expr(expr) if isinstance(part, ir.Var))
+
+    @cached_property
+    def names_threads(self) -> bool:
+        """Whether the body has an intrinsic of which each thread may get another value."""
+        return any(names_threads(part) for expr in evaluated(self.body) for part in walk_expr(expr))
+
+
+def evaluated(stmt: Any) -> Iterator[Any]:
+    """Every expression that a statement and those inside it evaluate, without the places that they store to."""
+    for each in walk(stmt):
+        yield from (*each.indices, each.value) if isinstance(each, ir.BufferStore) else statement_exprs(each)
 
 
 def accesses_in(stmt: Any) -> tuple[Access, ...]:
