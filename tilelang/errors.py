@@ -379,7 +379,8 @@ class SimulatorUnavailableError(ExecutionError):
     def __init__(self, path: str, problem: str):
         super().__init__(
             f"the PTX simulator cannot be used: {path}: {problem}",
-            hint="build it: cmake -S src/simulator -B build/simulator -G Ninja && cmake --build build/simulator",
+            hint="build it (for a processor without AVX2 with -DTILELANG_SIMULATOR_ARCH=native):"
+            " cmake -S src/simulator -B build/simulator -G Ninja && cmake --build build/simulator",
         )
 
 

@@ -24,7 +24,8 @@ def linker() -> tuple[str, ...]:
         return (direct,)
     driver = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if driver is None:
-        raise ToolchainError("no linker", "install binutils (ld) or a C compiler (gcc or clang)")
+        without = 'without one, execution_backend="nvrtc" compiles for CUDA, and target="interpret" runs programs as they are'
+        raise ToolchainError("no linker", f"install binutils (ld) or a C compiler (gcc or clang); {without}")
     return (driver,)
 
 
