@@ -23,6 +23,9 @@ class Draw:
         tensors: parameters so far.
         beginning: declarations of the kernel that is being drawn; declared: the tiles.
         results: tensors that kernels before this one have filled, with the tiles that they hold.
+        kept: for a tile of this kernel the tensor that it comes from and goes back to.
+        scalars: integer arguments with their values.
+        padded: that tensors may have elements between their rows.
         dynamic: whether the number of blocks is an argument of the call.
         aim: two constructs, of which the second should be inside of, after, or fed by the first.
         avoid: statements and element types that are not drawn.
@@ -37,6 +40,9 @@ class Draw:
         self.beginning: list[Stmt] = []
         self.declared: list[Tile] = []
         self.results: list[tuple[Tensor, Tile]] = []
+        self.kept: dict[str, Tensor] = {}
+        self.scalars: dict[str, int] = {}
+        self.padded = True
         self.dynamic = self.chance(0.12)
         self.threads = 128
         self._names = 0
@@ -113,12 +119,22 @@ class Draw:
     def declare_result(self, scope: Scope, memory: str) -> None:
         """A tile that begins with what a kernel before this one has stored."""
         tensor, stored = self.pick(self.results)
-        tile = replace(stored, name=self.name({"shared": "s", "fragment": "f"}[memory]), memory=memory)
+        block = self.pick(["bx", "bx", "G - 1 - bx", "(bx + 1) % G"])
+        self._declare_from(scope, tensor, replace(stored, memory=memory), block)
+
+    def declare_kept(self, scope: Scope, tensor: Tensor, memory: str) -> None:
+        """A tile that begins with its block's part of a tensor, and is stored there at the end."""
+        tile = Tile("", memory, tensor.shape[1:], tensor.dtype, tensor.dtype in dtypes.WIDE)
+        self.kept[self._declare_from(scope, tensor, tile, "bx").name] = tensor
+
+    def _declare_from(self, scope: Scope, tensor: Tensor, like: Tile, block: str) -> Tile:
+        tile = replace(like, name=self.name({"shared": "s", "fragment": "f"}[like.memory]))
         scope.tiles.append(tile)
         self.declared.append(tile)
-        allocation = f'{tile.name} = T.alloc_{memory}(({", ".join(tile.shape)},), "{tile.dtype}")'
-        source = f"{tensor.name}[bx{', 0' * len(tile.shape)}]"
+        allocation = f'{tile.name} = T.alloc_{tile.memory}(({", ".join(tile.shape)},), "{tile.dtype}")'
+        source = f"{tensor.name}[{block}{', 0' * len(tile.shape)}]"
         self.beginning.append(Stmt("declare", (allocation, f"T.copy({source}, {tile.name})"), writes=(tile.name,)))
+        return tile
 
     def _first_value(self, tile: Tile) -> Stmt:
         """Allocation and first value, one statement, so that no shrunk program reads what was never written."""
@@ -149,13 +165,18 @@ class Draw:
         same = [t for t in self.tensors if (t.shape, t.dtype, t.role, t.low) == (shape, dtype, "in", low)]
         if same and self.chance(0.5):
             return self.pick(same)
-        self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high))
+        self.tensors.append(Tensor(self.name("A"), shape, dtype, "in", low, high, pad=self._pad(shape, dtype)))
         return self.tensors[-1]
 
     def output(self, shape: Sequence[str], dtype: str) -> Tensor:
         """A new output."""
-        self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out"))
+        self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out", pad=self._pad(shape, dtype)))
         return self.tensors[-1]
+
+    def _pad(self, shape: Sequence[str], dtype: str) -> int:
+        """Elements between the rows of a tensor: of most, none."""
+        fits = self.padded and len(shape) > 1 and dtype not in dtypes.PACKED and "G" not in " ".join(shape[1:])
+        return self.pick([1, 3, 8, 16]) if fits and self.chance(0.05) else 0
 
     # Choices -----------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ import importlib.util
 import sys
 import tempfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,6 +17,9 @@ from testing.fuzz.outcome import CRASH, DIFFERENT, FINDING, INTERNAL, LIMIT, REF
 from testing.fuzz.tree import Program, Tensor
 from tilelang import interpreter
 from tilelang.errors import LayoutProofError, PassFailedError, SharedMemoryError, SimulatorError, TileLangError
+from tilelang.target.info import parse_target
+from tilelang.target.request import CompileRequest
+from tilelang.transform import pipeline
 
 TARGETS = ("cpu", "c", "sm_80", "sm_90a")
 CPU = ("cpu", "c")
@@ -26,37 +28,40 @@ INTERPRETER = "interpret"
 _FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-fuzz-")
 
 
-def load(program: Program) -> ModuleType:
-    """The module of a program; it lies in a file, as kernels need their source."""
+def traced(program: Program) -> Any:
+    """What all targets compile. The program lies in a file, as kernels need their source."""
     text = str(program)
     name = f"program_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     path = Path(_FOLDER.name) / f"{name}.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[name] = module  # while it is traced: ``inspect`` looks there first
     try:
         spec.loader.exec_module(module)
+        return module.build()
     finally:
         del sys.modules[name]
-    return module
 
 
 def arguments(program: Program) -> list[torch.Tensor]:
     """Fresh tensors: the same for every target."""
-    found = []
-    for tensor in program.used:
-        seed = int.from_bytes(hashlib.sha256(f"{program.name} {tensor.name}".encode()).digest()[:4], "big")
-        generator = torch.Generator().manual_seed(seed)
-        shape = program.shape(tensor)
-        if tensor.digits:
-            values = _numbers_of(tensor, shape, generator)
-        elif tensor.role == "in":
-            values = torch.randint(tensor.low, tensor.high + 1, shape, generator=generator)
-        else:
-            values = torch.zeros(shape, dtype=torch.int64)
-        found.append(dtypes.tensor_of(values, tensor.dtype))
-    return found
+    return [_argument(program, tensor) for tensor in program.used]
+
+
+def _argument(program: Program, tensor: Tensor) -> torch.Tensor:
+    seed = int.from_bytes(hashlib.sha256(f"{program.name} {tensor.name}".encode()).digest()[:4], "big")
+    generator = torch.Generator().manual_seed(seed)
+    shape = program.shape(tensor)
+    whole = (*shape[:-1], shape[-1] + tensor.pad)
+    if tensor.digits:
+        values = _numbers_of(tensor, whole, generator)
+    elif tensor.role == "in":
+        values = torch.randint(tensor.low, tensor.high + 1, whole, generator=generator)
+    else:
+        values = torch.zeros(whole, dtype=torch.int64)
+    found = dtypes.tensor_of(values, tensor.dtype)
+    return found[..., : shape[-1]] if tensor.pad else found
 
 
 def _numbers_of(tensor: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
@@ -80,8 +85,8 @@ def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
     """
     try:
         tensors = arguments(program)
-        func = load(program).build()
-        findings = interpreter.run(func, *tensors)
+        func = traced(program)
+        findings = interpreter.run(func, *tensors, *program.scalars.values())
     except TileLangError as error:
         return Outcome(REFUSED, str(error)), None, []
     except Exception as error:
@@ -91,17 +96,33 @@ def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
     return Outcome(RIGHT), func, [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
 
 
+def lowered(program: Program, func: Any, target: str) -> list[tuple[str, Any]]:
+    """The text and the launch of each kernel on a CUDA target; each step's result is checked.
+
+    Raises:
+        TileLangError: where the program is refused.
+        AssertionError: where a step's result is not what the next one takes.
+    """
+    from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
+
+    request = CompileRequest(parse_target(target_of(target)), pass_configs=program.configs)
+    result = pipeline.run(PIPELINE, func, CudaContext(request, options_of(request)), verify=True)
+    return [(kernel.text, kernel.launch) for kernel in result.value.kernels]
+
+
 def run(program: Program, func: Any, target: str) -> list[torch.Tensor]:
-    """The tensors after a run of ``func``, which the program builds, as numbers.
+    """The tensors after a run of ``func``, which the program builds, as numbers; thorough programs check every step, too.
 
     Raises:
         TileLangError: where the program is refused, or the simulator finds a fault.
     """
     tensors = arguments(program)
+    if program.thorough and target not in CPU:
+        lowered(program, func, target)
     options = toolchain.options(target, program.thorough)
     kernel = tilelang.compile(func, target=target_of(target), pass_configs=program.configs or None, **options)
     with tilelang.simulator(strict=True, workers=1):
-        kernel(*tensors)
+        kernel(*tensors, *program.scalars.values())
     return [dtypes.numbers(tensor, of.dtype) for tensor, of in zip(tensors, program.used)]
 
 

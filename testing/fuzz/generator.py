@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import testing.fuzz.statements  # noqa: F401
 from testing.fuzz import dtypes
 from testing.fuzz.draw import Draw
+from testing.fuzz.hosts import Surroundings, surroundings
 from testing.fuzz.registry import draw_body
 from testing.fuzz.scope import Axis, Scope, Tile
 from testing.fuzz.statements.by_hand import SKILLS
 from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.statements.threads import COUNT, thread_code
-from testing.fuzz.tree import Kernel, Program, Stmt
+from testing.fuzz.tree import Kernel, Program, Stmt, Tensor
 
 SIZES = (1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 12, 16, 16, 17, 20, 32, 33)
 LARGE = (16, 32, 64, 64, 64, 80, 96, 128)
 """Sizes that the widest instructions need."""
+PRODUCTS = ("gemm", "matmul", "chain")
+"""Statements that need these."""
 THREADS = (32, 32, 64, 64, 128, 128, 128, 256, 96)
 CONFIGS = (
     "tl.disable_warp_specialized", "tl.disable_tma_lower", "tl.disable_vectorize", "tl.disable_shared_swizzle",
@@ -40,32 +44,54 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
     """The program of a seed, steered to a pair of constructs if one is given."""
     draw = Draw(seed, aim, avoid)
     r = draw.random
-    sizes = LARGE if draw.chance(0.15) else SIZES
+    large = draw.chance(0.25) or not set(aim or ()).isdisjoint(PRODUCTS)
+    sizes = LARGE if large else SIZES
+    if large and aim is None and draw.chance(0.6):
+        draw.aim = draw.pick(PRODUCTS), draw.pick(["parallel", "reduce", "copy", "gemm"])
     for number in range(r.randint(2, 4)):
         draw.sizes[f"D{number}"] = r.choice(sizes)
     if "threads" not in avoid and draw.chance(0.2):
         kernels, configs, needs = _by_hand(draw)
+        kernels += _kernels(draw, 1) if draw.chance(0.1) and not configs else ()
     else:
-        kernels, configs, needs = tuple(_kernel(draw) for _ in range(2 if draw.chance(0.05) else 1)), {}, ""
+        kernels, configs, needs = _kernels(draw, draw.pick([1, 1, 1, 1, 1, 1, 2, 2, 3])), {}, ""
     settings = dict.fromkeys(CONFIGS, True) | SETTINGS
     configs |= {name: value for name, value in settings.items() if draw.chance(0.02)}
     dynamic = frozenset({"G"}) if draw.dynamic else frozenset()
     name = f"seed {seed}" + (f", {aim[0]} and {aim[1]}" if aim else "")
-    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs, needs, seed % THOROUGH == 0)
+    thorough = seed % THOROUGH == 0
+    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs, needs, thorough, draw.scalars)
 
 
-def _kernel(draw: Draw) -> Kernel:
-    """A kernel of statements of the block."""
+def _kernels(draw: Draw, count: int) -> tuple[Kernel, ...]:
+    """Kernels of statements of the block, which may use what those before them, or themselves in another trip, have stored."""
+    around = surroundings(draw, count)
+    kept = _kept(draw) if count > 1 or around[0].trips > 1 else None
+    return tuple(_kernel(draw, place, kept) for place in around)
+
+
+def _kept(draw: Draw) -> Tensor | None:
+    """A tensor that several kernels change."""
+    shape, dtype = a_shape(draw, draw.pick([1, 2])), draw.pick(["float32", "float32", "int32", "float16", "int8"])
+    return draw.output(("G", *shape), dtype) if draw.chance(0.6) else None
+
+
+def _kernel(draw: Draw, around: Surroundings, kept: Tensor | None) -> Kernel:
     draw.threads = draw.pick(THREADS)
     scope = _scope(draw)
+    scope.axes, scope.trips = (*scope.axes, *around.axes), around.trips
+    scope.values += [(value, "int") for value in around.values]
+    if kept is not None and draw.chance(0.8):
+        draw.declare_kept(scope, kept, draw.pick(["shared", "fragment"]))
     body = draw_body(draw, scope, draw.pick([1, 1, 2, 2, 3, 4]))
-    return _finished(draw, body, str(draw.threads))
+    return replace(_finished(draw, body, str(draw.threads)), around=around.lines)
 
 
 def _by_hand(draw: Draw) -> tuple[tuple[Kernel, ...], dict, str]:
     """A kernel that does something by hand, perhaps without barriers but those it has itself; and what it needs."""
     skill = draw.random.choices(SKILLS, [skill.weight for skill in SKILLS])[0]
     draw.threads = draw.sizes[COUNT] = draw.pick(skill.threads)
+    draw.padded = False  # bulk copies and vectors need rows at whole 16 bytes
     if skill.cluster:
         draw.sizes["G"], draw.dynamic = draw.pick([1, 2]) * skill.cluster, False
     scope = _scope(draw)
@@ -103,6 +129,8 @@ def _result(draw: Draw, tile: Tile) -> Stmt:
     dtype = tile.dtype
     if tile.dtype in dtypes.PACKED and (draw.size(tile.shape[-1]) % 2 or draw.chance(0.5)):
         dtype = "float32"
+    if tile.name in draw.kept:
+        return Stmt("result", (f"T.copy({tile.name}, {draw.kept[tile.name].name}[bx{', 0' * len(tile.shape)}])",))
     tensor = draw.output(("G", *tile.shape), dtype)
     draw.results += [(tensor, tile)] if dtype == tile.dtype else []
     return Stmt("result", (f"T.copy({tile.name}, {tensor.name}[bx{', 0' * len(tile.shape)}])",))

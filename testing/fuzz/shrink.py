@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from testing.fuzz.draw import constant
-from testing.fuzz.tree import Expr, Kernel, Program, Stmt
+from testing.fuzz.tree import Expr, Host, Kernel, Program, Stmt
 
 Fails = Callable[[Program], bool]
 
@@ -35,9 +35,14 @@ def candidates(program: Program) -> Iterator[Program]:
     if len(program.kernels) > 1:
         for kernel in program.kernels:
             yield replace(program, kernels=(kernel,))
+        for number in range(len(program.kernels)):
+            yield replace(program, kernels=program.kernels[:number] + program.kernels[number + 1 :])
+    yield from _without_hosts(program)
     yield from _bodies(program, _fewer)
     if program.configs:
         yield replace(program, configs={})
+    if any(tensor.pad for tensor in program.tensors):
+        yield replace(program, tensors=tuple(replace(tensor, pad=0) for tensor in program.tensors))
     if program.dynamic:
         yield replace(program, dynamic=frozenset())
     yield from _bodies(program, _opened)
@@ -47,6 +52,17 @@ def candidates(program: Program) -> Iterator[Program]:
         if kernel.grid != "1":
             yield _with_kernel(program, number, replace(kernel, grid="1"))
     yield from _bodies(program, _simpler)
+
+
+def _without_hosts(program: Program) -> Iterator[Program]:
+    """Without a loop or branch around kernels, or with only a name in its place."""
+    for host in dict.fromkeys(host for kernel in program.kernels for host in kernel.around if host.line != host.without):
+        instead = (Host(host.without, without=host.without),) if host.without else ()
+        kernels = []
+        for kernel in program.kernels:
+            parts = ((instead if other == host else (other,)) for other in kernel.around)
+            kernels.append(replace(kernel, around=tuple(part for found in parts for part in found)))
+        yield replace(program, kernels=tuple(kernels))
 
 
 def _fewer_threads(kernel: Kernel) -> list[str]:

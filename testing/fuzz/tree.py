@@ -109,6 +109,7 @@ class Tensor:
         role: ``"in"`` or ``"out"``.
         low, high: range of an input's values.
         digits: hexadecimal digits that the elements are made of instead.
+        pad: elements in memory between its rows.
     """
 
     name: str
@@ -118,25 +119,82 @@ class Tensor:
     low: int = -4
     high: int = 4
     digits: str = ""
+    pad: int = 0
+
+    def declaration(self) -> str:
+        """The parameter of the program."""
+        shape = f"({', '.join(self.shape)},)"
+        if not self.pad:
+            return f'{self.name}: T.Tensor({shape}, "{self.dtype}")'
+        strides = ["1"]
+        for size in reversed(self.shape[1:]):
+            strides.append(f"({size} + {self.pad})" if strides == ["1"] else f"({size}) * {strides[-1]}")
+        return f'{self.name}: T.StridedTensor({shape}, ({", ".join(reversed(strides))},), "{self.dtype}")'
+
+
+@dataclass(frozen=True)
+class Host:
+    """A line of the program outside of its kernels: a loop, a branch, a value with a name.
+
+    Attributes:
+        line: its text; one that ends in a colon has kernels inside.
+        other: that they are on the other side of the branch.
+        without: what stands for the line when the shrinker takes it away.
+    """
+
+    line: str
+    other: bool = False
+    without: str = ""
+
+    @property
+    def opens(self) -> bool:
+        return self.line.endswith(":")
+
+    def print(self, before: Host | None) -> str:
+        """The line, or the ``else`` of a branch that stands before it."""
+        if not self.other:
+            return self.line
+        return "else:" if before == replace(self, other=False) else f"if not ({self.line[3:-1]}):"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launch: what is declared and filled, what is done, what is stored; ``cluster`` is how many blocks form one, or 0.
+    """One launch: what is declared and filled, what is done, what is stored.
 
     A grid is the text of one size, or of the sizes of two axes, whose blocks are counted along the second one.
+
+    Attributes:
+        cluster: how many blocks form one, or 0.
+        around: lines of the program that the launch is inside of, outermost first.
     """
 
     grid: str
     threads: str
     body: tuple[Stmt, ...] = ()
     cluster: int = 0
+    around: tuple[Host, ...] = ()
 
     def print(self) -> list[str]:
         kind = f"T.ClusterKernel({self.grid}, cluster_dims={self.cluster}" if self.cluster else f"T.Kernel({self.grid}"
         _, several, columns = self.grid.partition(", ")
         names, number = ("(x0, y0)", [INDENT * 3 + f"bx = x0 * {columns} + y0"]) if several else ("bx", [])
         return [INDENT * 2 + f"with {kind}, threads={self.threads}) as {names}:", *number, *_block(self.body, 3)]
+
+
+def launches(kernels: tuple[Kernel, ...]) -> list[str]:
+    """Kernels with the lines around them; neighbours that are inside of the same lines share these."""
+    found: list[str] = []
+    before: tuple[Host, ...] = ()
+    for kernel in kernels:
+        shared = next((n for n, (a, b) in enumerate(zip(before, kernel.around)) if a != b), min(len(before), len(kernel.around)))
+        for place, host in list(enumerate(kernel.around))[shared:]:
+            depth = 2 + sum(outer.opens for outer in kernel.around[:place])
+            twin = before[place] if place == shared and place < len(before) else None
+            found.append(INDENT * depth + host.print(twin))
+        inner = INDENT * sum(host.opens for host in kernel.around)
+        found += [inner + line for line in kernel.print()]
+        before = kernel.around
+    return found
 
 
 @dataclass(frozen=True)
@@ -149,6 +207,7 @@ class Program:
         configs: pass configurations.
         needs: ``"threads"`` for a program that is not for a CPU, ``"sm_90a"`` for one of that architecture alone.
         thorough: that the compilers behind tilelang optimise as for users.
+        scalars: integer arguments after the tensors, with their values.
     """
 
     name: str
@@ -159,11 +218,12 @@ class Program:
     configs: dict = field(default_factory=dict)
     needs: str = ""
     thorough: bool = True
+    scalars: dict[str, int] = field(default_factory=dict)
 
     @property
     def used(self) -> tuple[Tensor, ...]:
         """The tensors that the text of the kernels names."""
-        text = "\n".join([*(line for kernel in self.kernels for line in kernel.print()), *self._macros()])
+        text = "\n".join([*launches(self.kernels), *self._macros()])
         return tuple(tensor for tensor in self.tensors if f"{tensor.name}[" in text)
 
     def __str__(self) -> str:
@@ -173,11 +233,10 @@ class Program:
         lines += ["", "", "def build():"]
         lines += [f'{INDENT}{name} = T.dynamic("{name}")' for name in sorted(self.dynamic)]
         lines += self._macros()
-        parameters = ", ".join(f'{t.name}: T.Tensor(({", ".join(t.shape)},), "{t.dtype}")' for t in self.used)
-        lines += [f"{INDENT}@T.prim_func", f"{INDENT}def main({parameters}):"]
-        for kernel in self.kernels:
-            lines += kernel.print()
-        return "\n".join([*lines, "", f"{INDENT}return main", ""])
+        parameters = [tensor.declaration() for tensor in self.used]
+        parameters += [f"{name}: T.int32" for name in self.scalars]
+        lines += [f"{INDENT}@T.prim_func", f"{INDENT}def main({', '.join(parameters)}):"]
+        return "\n".join([*lines, *launches(self.kernels), "", f"{INDENT}return main", ""])
 
     def _macros(self) -> list[str]:
         """Definitions, those that others call first."""

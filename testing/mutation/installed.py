@@ -6,18 +6,11 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from testing.mutation.modules import path_of
 from testing.mutation.mutators import Mutant, mutated
-
-ROOT = Path(__file__).parents[2]
-
-
-def path_of(module: str) -> Path:
-    """The file of a module."""
-    return ROOT / (module.replace(".", "/") + ".py")
 
 
 class _Loader(importlib.abc.Loader):

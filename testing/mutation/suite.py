@@ -1,8 +1,12 @@
-"""Runs random programs with changed compilers, each in a process of its own."""
+"""What becomes of a change: random programs, then tests, meet the changed compiler in processes of their own.
+
+A program whose code is what it was before needs no run. So each change meets many programs, and runs those that it concerns.
+"""
 
 from __future__ import annotations
 
-import itertools
+import contextlib
+import io
 import multiprocessing
 import os
 import random
@@ -12,93 +16,82 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from testing.mutation.installed import ROOT, install, path_of
-from testing.mutation.lines import Lines
-from testing.mutation.mutators import Mutant, mutants_of
+from testing.mutation.installed import install
+from testing.mutation.mutators import Mutant
+from testing.mutation.pool import Pool, code_of
 
-FOLDERS = ("inference", "schedule", "codegen", "ops", "specialize", "analysis", "normalise", "tile")
-CHECKERS = ("verify", "dump")
-"""Modules that make no code: without a check of theirs nothing is wrong."""
-SURVIVED, UNREACHED = "survived", "not reached"
-TARGETS = ("sm_80", "sm_90a")
-PATIENCE = 200.0
+SURVIVED, SAME, UNREACHED = "survived", "same code", "not reached"
+"""Changed code that is right; no changed code; no program that runs the line."""
+MISSED = (SURVIVED, SAME, UNREACHED)
+PATIENCE = 300.0
 """Seconds after which a changed compiler is taken to loop; that counts as caught."""
-_CONTEXT = multiprocessing.get_context("spawn")
+MOST_RUNS = 12
+"""Programs with changed code that are run for one change."""
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_PRELOADED = ["tilelang.ir.nodes", "testing.fuzz.judge", "testing.fuzz.generator", "pytest"]
+"""What every process has from the beginning: nothing that is changed."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: ``how`` it was caught, or that it survived, or that no program ran its line."""
+    """What became of a mutant.
+
+    Attributes:
+        how: it was caught, or that it was not.
+        met: programs that ran its line.
+        changed: those of them whose code was another one.
+        by: the seed of the program that caught it, or the names of the tests that failed.
+    """
 
     mutant: Mutant
     how: str
-    seed: int | None = None
+    met: int = 0
+    changed: int = 0
+    by: str = ""
 
 
-@dataclass(frozen=True)
-class Programs:
-    """Programs that the compiler as it is gets right.
+def judge_all(mutants: Sequence[Mutant], pool: Pool, most: int, tests: Sequence[str] = ()) -> Iterator[Verdict]:
+    """The verdict on each mutant.
 
-    Attributes:
-        lines: of each seed, the lines of the compiler that its program runs.
-        imported: lines that run whenever the compiler is loaded.
+    Args:
+        mutants: the changes.
+        pool: programs to choose from.
+        most: programs, of those that run its line, that each change meets.
+        tests: files that those changes meet that no program has caught.
     """
-
-    lines: dict[int, frozenset[tuple[str, int]]]
-    imported: frozenset[tuple[str, int]]
-
-    def reaching(self, mutant: Mutant) -> list[int]:
-        """The seeds whose programs run the line of a mutant."""
-        line = str(path_of(mutant.module)), mutant.line
-        return [seed for seed, found in self.lines.items() if line in found or line in self.imported]
-
-
-def modules(folders: Sequence[str] = FOLDERS) -> list[str]:
-    """The modules that are changed: those of ``target/cuda`` that decide on code."""
-    found = []
-    for folder in folders:
-        for path in sorted((ROOT / "tilelang" / "target" / "cuda" / folder).glob("*.py")):
-            if path.stem not in CHECKERS:
-                found.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    return found
-
-
-def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Mutant]:
-    """Changes drawn evenly from all of the modules of some folders."""
-    found = [mutant for module in modules(folders) for mutant in mutants_of(module, path_of(module).read_text())]
-    return random.Random(seed).sample(found, min(count, len(found)))
-
-
-def right_programs(count: int) -> Programs:
-    """The first seeds whose programs are right, and what each runs."""
-    return _in_process(_right, count, patience=None)
-
-
-def judge_all(mutants: Sequence[Mutant], programs: Programs, most: int) -> Iterator[Verdict]:
-    """The verdict on each mutant, from at most so many programs that run its line."""
     for mutant in mutants:
-        seeds = programs.reaching(mutant)[:most]
-        if not seeds:
-            yield Verdict(mutant, UNREACHED)
-            continue
-        try:
-            yield _in_process(_verdict, mutant, seeds, patience=PATIENCE)
-        except TimeoutError:
-            yield Verdict(mutant, "hangs")
-        except EOFError:
-            yield Verdict(mutant, "crash")
+        seeds = pool.reaching(mutant)
+        chosen = random.Random(str(mutant)).sample(seeds, min(most, len(seeds)))
+        code = {seed: pool.code[seed] for seed in chosen}
+        verdict = _guarded(mutant, _by_programs, code) if chosen else Verdict(mutant, UNREACHED)
+        if verdict.how in MISSED and tests:
+            by_tests = _guarded(mutant, _by_tests, tuple(tests))
+            verdict = by_tests if by_tests.how not in MISSED else verdict
+        yield verdict
+
+
+def _guarded(mutant: Mutant, task: Callable[..., Verdict], argument: Any) -> Verdict:
+    try:
+        return in_process(task, mutant, argument, patience=PATIENCE)
+    except TimeoutError:
+        return Verdict(mutant, "hangs")
+    except EOFError:
+        return Verdict(mutant, "crash")
 
 
 # In processes of their own ---------------------------------------------------------------------------------------------
 
 
-def _in_process(task: Callable[..., Any], *arguments: Any, patience: float | None) -> Any:
+def in_process(task: Callable[..., Any], *arguments: Any, patience: float | None) -> Any:
     """What ``task`` gives, in a fresh process.
 
     Raises:
         TimeoutError: it takes longer than ``patience`` seconds.
         EOFError: the process dies.
     """
+    os.environ["TILELANG_DISABLE_CACHE"], os.environ["OMP_NUM_THREADS"] = "1", "1"
+    _CONTEXT.set_forkserver_preload(_PRELOADED)
     ours, theirs = _CONTEXT.Pipe()
     process = _CONTEXT.Process(target=_perform, args=(theirs, task, arguments), daemon=True)
     process.start()
@@ -113,40 +106,60 @@ def _in_process(task: Callable[..., Any], *arguments: Any, patience: float | Non
 
 
 def _perform(connection: Connection, task: Callable[..., Any], arguments: tuple) -> None:
-    os.environ["TILELANG_DISABLE_CACHE"] = "1"
-    os.environ["OMP_NUM_THREADS"] = "1"
     warnings.filterwarnings("ignore")
     connection.send(task(*arguments))
 
 
-def _right(count: int) -> Programs:
-    files = [str(path_of(module)) for module in modules()]
-    with Lines(files) as loading:
-        import tilelang.target.cuda.compile  # noqa: F401
-    found: dict[int, frozenset[tuple[str, int]]] = {}
-    for seed in itertools.count():
-        if len(found) == count:
-            return Programs(found, frozenset(loading.found))
-        with Lines(files) as lines:
-            failure = _failure(seed)
-        if failure is None:
-            found[seed] = frozenset(lines.found)
-
-
-def _verdict(mutant: Mutant, seeds: Sequence[int]) -> Verdict:
+def _by_programs(mutant: Mutant, known: dict[int, dict[str, str]]) -> Verdict:
+    """Runs the programs whose code is not what it was."""
+    changed = 0
     try:
         install(mutant)
-        failures = ((seed, _failure(seed)) for seed in seeds)
-        return next((Verdict(mutant, how, seed) for seed, how in failures if how is not None), Verdict(mutant, SURVIVED))
+        for met, (seed, code) in enumerate(known.items(), start=1):
+            found = _changed(seed, code)
+            changed += bool(found)
+            how = _failure(seed, found) if found else None
+            if how is not None:
+                return Verdict(mutant, how, met, changed, str(seed))
+            if changed == MOST_RUNS:
+                break
     except Exception as error:  # the changed module cannot even be imported
         return Verdict(mutant, f"error: {type(error).__name__}")
+    return Verdict(mutant, SURVIVED if changed else SAME, len(known), changed)
 
 
-def _failure(seed: int) -> str | None:
-    """How the program of a seed fails; nothing of the compiler is imported before this."""
+def _changed(seed: int, code: dict[str, str]) -> dict[str, str]:
+    """The targets for which the program of a seed has other code than it had; and the error, if it has none."""
+    from testing.fuzz.generator import draw_program
+
+    program, found = draw_program(seed), {}
+    for target, known in code.items():
+        try:
+            if code_of(program, target) != known:
+                found[target] = ""
+        except Exception as error:
+            found[target] = type(error).__name__
+    return found
+
+
+def _failure(seed: int, found: dict[str, str]) -> str | None:
+    """How the program of a seed, which was right, fails on targets for which its code has changed."""
     from testing.fuzz.generator import draw_program
     from testing.fuzz.judge import judge
-    from testing.fuzz.outcome import BAD
+    from testing.fuzz.outcome import RIGHT
 
-    found = judge(draw_program(seed), TARGETS)
-    return next((outcome.status for outcome in found.values() if outcome.status in BAD), None)
+    outcomes = judge(draw_program(seed), tuple(found))
+    wrong = next((outcome.status for outcome in outcomes.values() if outcome.status != RIGHT), None)
+    return wrong or next((f"checker: {error}" for error in found.values() if error), None)
+
+
+def _by_tests(mutant: Mutant, tests: tuple[str, ...]) -> Verdict:
+    """Runs tests until one fails."""
+    import pytest
+
+    install(mutant)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests])
+    failed = [line.split(" - ")[0] for line in said.getvalue().splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return Verdict(mutant, "test" if status else SURVIVED, by=" ".join(failed))

@@ -1,57 +1,128 @@
-"""Matrix products."""
+"""Matrix products: of tiles there are, of tiles that a loop loads, of what a product before has given."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from testing.fuzz import dtypes
 from testing.fuzz.draw import Draw
 from testing.fuzz.registry import statement
-from testing.fuzz.scope import Scope
+from testing.fuzz.scope import Scope, Tile
+from testing.fuzz.statements.loops import MOST_TRIPS
 from testing.fuzz.statements.regions import operand
 from testing.fuzz.tree import Stmt
 
-TYPES = {"float16": "float32", "bfloat16": "float32", "float8_e4m3fn": "float32", "int8": "int32", "float32": "float32"}
+TYPES = {
+    "float16": "float32", "bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float32", "int8": "int32",
+    "float32": "float32",
+}  # fmt: skip
 """Type of the operands, and of the sums."""
+_COMMON = ["float16"] * 3 + list(TYPES)
+POLICIES = ("Square", "FullRow", "FullCol")
+
+
+def _sizes(draw: Draw, dtype: str, count: int) -> list[str] | None:
+    """Sizes that tensor cores take, the last one of the axis that is summed over; None if there are none."""
+    sizes = [name for name in draw.sizes if draw.sizes[name] % 16 == 0]
+    deep = [name for name in sizes if draw.sizes[name] % 32 == 0 or dtype not in ("int8", "float8_e4m3fn", "float8_e5m2")]
+    if not deep or draw.threads % 32:
+        return None
+    return [*(draw.pick(sizes) for _ in range(count - 1)), draw.pick(deep)]
+
+
+def _loop(draw: Draw, scope: Scope, body: Sequence[str]) -> tuple[str, ...] | None:
+    """The lines of a loop; ``{k}`` in those of its body stands for the counter."""
+    most = min(4, MOST_TRIPS // scope.trips)
+    if most < 1:
+        return None
+    trips, name = draw.random.randint(1, most), draw.name("k")
+    head = f"for {name} in T.Pipelined({trips}, num_stages={draw.pick([0, 1, 2, 3])}):"
+    return head, *(f"    {line.format(k=name)}" for line in body)
+
+
+def _shape(turned: bool, rows: str, columns: str) -> tuple[str, str]:
+    return (columns, rows) if turned else (rows, columns)
 
 
 @statement("matmul", 1)
 def matmul(draw: Draw, scope: Scope) -> Stmt | None:
-    """A loop that loads both operands and multiplies them."""
-    sizes = [name for name in draw.sizes if draw.sizes[name] % 16 == 0]
-    if not sizes or draw.threads % 32:
+    """A loop that loads both operands, perhaps changes one in registers, and multiplies them."""
+    dtype = draw.pick(_COMMON)
+    sizes = _sizes(draw, dtype, 3)
+    if sizes is None:
         return None
-    m, n, k = (draw.pick(sizes) for _ in range(3))
-    dtype = draw.pick(["float16", "bfloat16", "float32"])
-    c = draw.tile(scope, (m, n), ("float32",), ("fragment",), wide=True)
-    a = draw.tile(scope, (m, k), (dtype,), ("shared",))
-    b = draw.tile(scope, (k, n), (dtype,), ("shared",), apart=(a.name,))
-    trips, name = draw.random.randint(1, 4), draw.name("k")
-    left, right = draw.input((m, f"{trips} * {k}"), dtype), draw.input((f"{trips} * {k}", n), dtype)
-    lines = (
-        f"for {name} in T.Pipelined({trips}, num_stages={draw.pick([0, 1, 2, 3])}):",
-        f"    T.copy({left.name}[0, {name} * {k}], {a.name})",
-        f"    T.copy({right.name}[{name} * {k}, 0], {b.name})",
-        f"    T.gemm({a.name}, {b.name}, {c.name})",
-    )
-    return Stmt("matmul", lines, writes=(a.name, b.name, c.name))
+    m, n, k = sizes
+    ta, tb = draw.chance(0.25), draw.chance(0.4)
+    c = draw.tile(scope, (m, n), (TYPES[dtype],), ("fragment",), wide=True)
+    a = draw.tile(scope, _shape(ta, m, k), (dtype,), ("shared",))
+    b = draw.tile(scope, _shape(tb, k, n), (dtype,), ("shared",), apart=(a.name,))
+    changed = draw.tile(scope, a.shape, (dtype,), ("fragment",)) if not ta and draw.chance(0.3) else None
+    left = _steps(draw, a, "0, {k}" if not ta else "{k}, 0")
+    right = _steps(draw, b, "{k}, 0" if not tb else "0, {k}")
+    lines = [f"T.copy({left}, {a.name})", f"T.copy({right}, {b.name})"]
+    if changed is not None:
+        lines += _changed(draw, a, changed)
+    options = f"transpose_A={ta}, transpose_B={tb}, policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
+    loop = _loop(draw, scope, [*lines, f"T.gemm({(changed or a).name}, {b.name}, {c.name}, {options})"])
+    return loop and Stmt("matmul", loop, writes=tuple(tile.name for tile in (a, b, c, changed) if tile))
+
+
+def _steps(draw: Draw, tile: Tile, at: str) -> str:
+    """A part of an input for each pass of a loop; ``at`` says along which axis these lie."""
+    axis = at.split(", ").index("{k}")
+    shape = tuple(f"4 * {size}" if number == axis else size for number, size in enumerate(tile.shape))
+    place = at.replace("{k}", f"{{k}} * {tile.shape[axis]}")
+    return f"{draw.input(shape, tile.dtype).name}[{place}]"
+
+
+def _changed(draw: Draw, source: Tile, target: Tile) -> list[str]:
+    """A nest that gives another operand."""
+    i, j = draw.name("i"), draw.name("i")
+    values = ["{0}", 'T.cast(T.cast({0}, "float32") * T.float32(0.5), {1})'] if target.dtype != "int8" else ["{0}"]
+    if target.dtype in dtypes.COMPUTED:
+        values += ["T.max({0}, T.cast(0, {1}))", "-{0}"]
+    text = draw.pick(values).format(f"{source.name}[{i}, {j}]", f'"{target.dtype}"')
+    return [f"for {i}, {j} in T.Parallel({', '.join(target.shape)}):", f"    {target.name}[{i}, {j}] = {text}"]
+
+
+@statement("chain", 0.7)
+def chain(draw: Draw, scope: Scope) -> Stmt | None:
+    """A product of products, as in attention: the first one's sums are made small, and multiplied with another operand."""
+    dtype = draw.pick(["float16", "float16", "bfloat16"])
+    sizes = _sizes(draw, dtype, 4)
+    if sizes is None:
+        return None
+    m, n, d, k = sizes
+    first = draw.tile(scope, (m, k), (dtype,), ("shared",))
+    keys = draw.tile(scope, (n, k), (dtype,), ("shared",), apart=(first.name,))
+    others = draw.tile(scope, (n, d), (dtype,), ("shared",), apart=(first.name, keys.name))
+    sums = draw.tile(scope, (m, n), ("float32",), ("fragment",), wide=True)
+    total = draw.tile(scope, (m, d), ("float32",), ("fragment",), wide=True, apart=(sums.name,))
+    small = draw.tile(scope, (m, n), (dtype,), ("fragment", "fragment", "shared"), apart=(first.name, keys.name, others.name))
+    i, j, policy = draw.name("i"), draw.name("i"), f"policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
+    loop = _loop(draw, scope, [
+        f"T.copy({_steps(draw, keys, '{k}, 0')}, {keys.name})",
+        f"T.copy({_steps(draw, others, '{k}, 0')}, {others.name})",
+        f"T.gemm({first.name}, {keys.name}, {sums.name}, transpose_B=True, clear_accum=True, {policy})",
+        f"for {i}, {j} in T.Parallel({m}, {n}):",
+        f'    {small.name}[{i}, {j}] = T.cast(T.clamp({sums.name}[{i}, {j}], -4, 4), "{dtype}")',
+        f"T.gemm({small.name}, {others.name}, {total.name}, {policy})",
+    ])  # fmt: skip
+    return loop and Stmt("chain", loop, writes=tuple(t.name for t in (keys, others, sums, small, total)))
 
 
 @statement("gemm", 2.5)
 def gemm(draw: Draw, scope: Scope) -> Stmt | None:
     """C += A @ B on sizes that tensor cores take."""
-    sizes = [name for name in draw.sizes if draw.sizes[name] % 16 == 0]
-    if not sizes or draw.threads % 32:
+    dtype = draw.pick(_COMMON)
+    sizes = _sizes(draw, dtype, 3)
+    if sizes is None:
         return None
-    dtype = draw.pick(["float16"] * 3 + list(TYPES))
-    m, n, k = (draw.pick(sizes) for _ in range(3))
-    if dtype in ("int8", "float8_e4m3fn"):
-        deep = [size for size in sizes if draw.sizes[size] % 32 == 0]
-        if not deep:
-            return None
-        k = draw.pick(deep)
+    m, n, k = sizes
     ta, tb = draw.chance(0.3), draw.chance(0.4)
     c, of_c = operand(draw, scope, (m, n), (TYPES[dtype],), ("fragment",), wide=True, parts=0)
     memories = ("shared",) if ta else ("shared", "shared", "fragment")
-    a, _ = operand(draw, scope, (k, m) if ta else (m, k), (dtype,), memories, parts=0.2)
-    b, _ = operand(draw, scope, (n, k) if tb else (k, n), (dtype,), ("shared",), parts=0.2)
-    policy = draw.pick(["Square", "FullRow", "FullCol"])
-    options = f"transpose_A={ta}, transpose_B={tb}, clear_accum={draw.chance(0.3)}, policy=T.GemmWarpPolicy.{policy}"
+    a, _ = operand(draw, scope, _shape(ta, m, k), (dtype,), memories, parts=0.2)
+    b, _ = operand(draw, scope, _shape(tb, k, n), (dtype,), ("shared",), parts=0.2)
+    options = f"transpose_A={ta}, transpose_B={tb}, clear_accum={draw.chance(0.3)}, policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
     return Stmt("gemm", (f"T.gemm({a}, {b}, {c}, {options})",), writes=(of_c.name,))

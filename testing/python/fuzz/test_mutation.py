@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
+from testing.mutation.modules import mutants, sample
 from testing.mutation.mutators import mutants_of, mutated
-from testing.mutation.suite import SURVIVED, UNREACHED, judge_all, right_programs, sample
+from testing.mutation.pool import right_programs
+from testing.mutation.suite import MISSED, SAME, in_process, judge_all
 
 SOURCE = """
 def f(a, b):
@@ -29,7 +33,25 @@ def test_a_sample_is_the_same_each_time():
     assert sample(20, 1) == sample(20, 1) != sample(20, 2)
 
 
-def test_a_planted_fault_is_caught():
-    planted = [m for m in sample(10**6, 0) if m.module.endswith("schedule.barriers") and m.text.startswith("negate")]
-    programs = right_programs(6)
-    assert any(verdict.how not in (SURVIVED, UNREACHED) for verdict in judge_all(planted[:3], programs, 6))
+@pytest.fixture(scope="module")
+def pool():
+    return in_process(right_programs, 4, patience=None)
+
+
+def test_a_planted_fault_is_caught(pool):
+    planted = [m for m in mutants(["schedule"]) if m.module.endswith("schedule.barriers") and m.text.startswith("negate")]
+    assert any(verdict.how not in MISSED for verdict in judge_all(planted[:3], pool, 4))
+
+
+def test_a_change_that_no_code_shows_is_told_from_others(pool):
+    planted = next(m for m in mutants(["inference"]) if m.module.endswith("search") and m.text == "13 for 12")
+    (verdict,) = judge_all([planted], pool, 2)
+    assert (verdict.how, verdict.met, verdict.changed) == (SAME, 2, 0)
+
+
+def test_tests_meet_what_programs_do_not_catch(pool, tmp_path):
+    failing = tmp_path / "test_it.py"
+    failing.write_text("def test_one():\n    pass\n\n\ndef test_two():\n    assert False\n")
+    planted = next(m for m in mutants(["inference"]) if m.module.endswith("search") and m.text == "13 for 12")
+    (verdict,) = judge_all([planted], pool, 1, [str(failing)])
+    assert verdict.how == "test" and verdict.by.endswith("test_two")

@@ -1,0 +1,83 @@
+"""What stands around the kernels of a program: loops and branches, integer arguments, values with names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testing.fuzz.draw import Draw
+from testing.fuzz.scope import Axis
+from testing.fuzz.tree import Host
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Of one kernel.
+
+    Attributes:
+        lines: that it is inside of.
+        axes: their variables.
+        values: names of their small numbers.
+        trips: how often the kernel runs at most.
+    """
+
+    lines: tuple[Host, ...] = ()
+    axes: tuple[Axis, ...] = ()
+    values: tuple[str, ...] = ()
+    trips: int = 1
+
+
+def surroundings(draw: Draw, kernels: int) -> list[Surroundings]:
+    """What stands around each of so many kernels: often nothing."""
+    if not draw.chance(0.3):
+        return [Surroundings()] * kernels
+    draw.scalars = {draw.name("n"): draw.random.randint(0, 3) for _ in range(draw.pick([0, 1, 1, 2]))}
+    loop = _loop(draw) if draw.chance(0.65) else Surroundings()
+    first = draw.random.randrange(kernels)
+    found = [loop if number >= first else Surroundings() for number in range(kernels)]
+    if draw.chance(0.6) or not loop.lines:
+        found = _with_branch(draw, found, draw.random.randrange(kernels))
+    return found
+
+
+def _loop(draw: Draw) -> Surroundings:
+    """A loop over a few numbers, some of which are known when the program is called."""
+    name = draw.name("k")
+    bounds = {"T.serial(2)": "2", "range(3)": "3", "range(2, -1, -1)": "3", "T.serial(1, G + 1)": "4", "range(G)": "G"}
+    bounds |= {f"T.serial({scalar})": "4" for scalar in draw.scalars}
+    text = draw.pick(list(bounds))
+    lines = (Host(f"for {name} in {text}:", without=f"{name} = 0"),)
+    if not draw.chance(0.3):
+        return Surroundings(lines, (Axis(name, bounds[text]),), trips=4)
+    value = draw.name("h")
+    line = f"{value} = ({name} + {draw.pick([*draw.scalars, '2'])}) % 4"
+    return Surroundings((*lines, Host(line, without=line)), (Axis(name, bounds[text]),), (value,), 4)
+
+
+def _with_branch(draw: Draw, around: list[Surroundings], number: int) -> list[Surroundings]:
+    """One of the kernels, and perhaps the one after it, on the sides of a branch."""
+    chosen = around[number]
+    branch = Host(f"if {_condition(draw, chosen)}:")
+    found = list(around)
+    found[number] = _inside(chosen, branch)
+    if number + 1 < len(around) and around[number + 1] == chosen and draw.chance(0.6):
+        found[number + 1] = _inside(chosen, Host(branch.line, draw.chance(0.7)))
+    return found
+
+
+def _inside(chosen: Surroundings, branch: Host) -> Surroundings:
+    return Surroundings((*chosen.lines, branch), chosen.axes, chosen.values, chosen.trips)
+
+
+def _condition(draw: Draw, chosen: Surroundings) -> str:
+    """A condition that the host decides, or, over elements of an input, each kernel."""
+    numbers = [*["G"] * draw.dynamic, *draw.scalars, *chosen.values, *(axis.name for axis in chosen.axes)] * 2
+    texts = []
+    for _ in range(draw.pick([1, 1, 2])):
+        number = draw.pick([*numbers, _element(draw)])
+        texts.append(draw.pick(["{} > 1", "{} % 2 == 0", "{} != 2", "{} <= 1", "not {} >= 1"]).format(number))
+    return draw.pick([" and ", " or "]).join(texts)
+
+
+def _element(draw: Draw) -> str:
+    tensor = draw.input(("G",), draw.pick(["int32", "float32"]))
+    return f"{tensor.name}[{draw.pick(['0', 'G - 1'])}]"

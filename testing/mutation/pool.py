@@ -1,0 +1,63 @@
+"""Random programs that the compiler as it is gets right: the lines that each runs, and the code that comes out."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from testing.mutation.lines import Lines
+from testing.mutation.modules import modules, path_of
+from testing.mutation.mutators import Mutant
+
+TARGETS = ("sm_80", "sm_90a")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Programs, by their seeds.
+
+    Attributes:
+        lines: of the compiler, that each program runs.
+        code: for each target a digest of what the compiler makes of the program.
+        imported: lines that run whenever the compiler is loaded.
+    """
+
+    lines: dict[int, frozenset[tuple[str, int]]]
+    code: dict[int, dict[str, str]]
+    imported: frozenset[tuple[str, int]]
+
+    def reaching(self, mutant: Mutant) -> list[int]:
+        """The seeds whose programs run the line of a mutant."""
+        line = str(path_of(mutant.module)), mutant.line
+        return [seed for seed, found in self.lines.items() if line in found or line in self.imported]
+
+
+def right_programs(count: int, first: int = 0) -> Pool:
+    """So many programs that are right on all of their targets, of seeds from ``first`` on."""
+    from testing.fuzz.generator import draw_program
+    from testing.fuzz.judge import judge
+    from testing.fuzz.outcome import RIGHT
+
+    files = [str(path_of(module)) for module in modules()]
+    with Lines(files) as loading:
+        import tilelang.target.cuda.compile  # noqa: F401
+    pool = Pool({}, {}, frozenset(loading.found))
+    for seed in itertools.count(first):
+        if len(pool.lines) == count:
+            return pool
+        program = draw_program(seed)
+        outcomes = judge(program, TARGETS)
+        if any(outcome.status != RIGHT for outcome in outcomes.values()):
+            continue
+        with Lines(files) as lines:
+            pool.code[seed] = {target: code_of(program, target) for target in outcomes}
+        pool.lines[seed] = frozenset(lines.found)
+
+
+def code_of(program: Any, target: str) -> str:
+    """A digest of the code and the launches of a program; what a step says of its result is checked."""
+    from testing.fuzz.execute import lowered, traced
+
+    return sha256(repr(lowered(program, traced(program), target)).encode()).hexdigest()
