@@ -229,6 +229,25 @@ Step run_bmsk(Warp& w, const Instruction& in, LaneMask exec) {
   return Step::kNext;
 }
 
+/// The |offset|-th set bit of the mask, counted from bit `base` upwards (downwards for a negative offset); 0: bit `base` itself.
+uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset) {
+  if (base > 31) return ~0u;
+  if (offset == 0) return mask >> base & 1 ? base : ~0u;
+  int64_t missing = offset < 0 ? -static_cast<int64_t>(offset) : offset;
+  for (int position = static_cast<int>(base); position >= 0 && position < 32; position += offset < 0 ? -1 : 1) {
+    if ((mask >> position & 1) && --missing == 0) return static_cast<uint32_t>(position);
+  }
+  return ~0u;
+}
+
+Step run_fns(Warp& w, const Instruction& in, LaneMask exec) {
+  const uint32_t* mask = w.reg<uint32_t>(in.op[1]);
+  const uint32_t* base = w.reg<uint32_t>(in.op[2]);
+  const int32_t* offset = w.reg<int32_t>(in.op[3]);
+  write_lanes(w.reg<uint32_t>(in.op[0]), exec, [&](int l) { return find_nth_set(mask[l], base[l], offset[l]); });
+  return Step::kNext;
+}
+
 template <bool wrap, bool is_signed>
 Step run_szext(Warp& w, const Instruction& in, LaneMask exec) {
   const uint32_t* a = w.reg<uint32_t>(in.op[1]);
@@ -424,6 +443,13 @@ void decode_bmsk(Decoder& d) {
   d.out.run = wrap ? run_bmsk<true> : run_bmsk<false>;
 }
 
+void decode_fns(Decoder& d) {
+  const TypeInfo* type = d.take_type();
+  if (std::string(type->name) != "b32") d.fail("the type must be .b32");
+  decode_elementwise(d, type, {type, type, find_type("s32")});
+  d.out.run = run_fns;
+}
+
 void decode_szext(Decoder& d) {
   bool wrap = take_wrap(d);
   const TypeInfo* type = d.take_type();
@@ -447,6 +473,7 @@ const std::vector<OpcodeRow>& logic_opcodes() {
       {"bfind", decode_bfind, "logic"},       {"popc", decode_count<Popc>, "logic"},
       {"clz", decode_count<Clz>, "logic"},    {"brev", decode_brev, "logic"},
       {"bmsk", decode_bmsk, "logic"},         {"szext", decode_szext, "logic"},
+      {"fns", decode_fns, "logic"},
   };
   return rows;
 }

@@ -34,7 +34,8 @@ bool defines_first_operand(const std::string& opcode) {
       "selp",     "slct", "and",      "or",    "xor",   "not",   "cnot",  "shl",       "shr",      "shf",
       "lop3",     "prmt", "bfe",      "bfi",   "bfind", "brev",  "popc",  "clz",       "sad",      "sqrt",
       "rsqrt",    "rcp",  "ex2",      "lg2",   "sin",   "cos",   "tanh",  "shfl",      "ldmatrix", "mma",
-      "isspacep", "mapa", "copysign", "testp", "vote",  "match", "redux", "activemask"};
+      "isspacep", "mapa", "copysign", "testp", "vote",  "match", "redux", "activemask",
+      "bmsk",     "szext", "fns"};
   return opcodes.count(opcode) != 0;
 }
 

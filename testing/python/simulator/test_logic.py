@@ -130,10 +130,37 @@ for t, n in (("b32", 32), ("b64", 64)):
         (f"clz.{t} {{d}}, {{a}};", "u32", [t], lambda a, n=n: n - a.bit_length()),
         (f"brev.{t} {{d}}, {{a}};", t, [t], lambda a, n=n: int(f"{a:0{n}b}"[::-1], 2)),
     ]
+
+
+def signed(a, bits):
+    value = a & (1 << bits) - 1
+    return value - (1 << bits) if bits and value >> bits - 1 else value
+
+
+def find_nth_set(mask, base, offset):
+    """PTX leaves a base beyond the word open; here it finds nothing."""
+    if base > 31:
+        return -1
+    positions = range(base, 32) if offset >= 0 else range(base, -1, -1)
+    found = [bit for bit in positions if mask >> bit & 1]
+    if offset == 0:
+        return base if mask >> base & 1 else -1
+    return found[abs(offset) - 1] if abs(offset) <= len(found) else -1
+
+
 CASES += [
     ("bmsk.clamp.b32 {d}, {a}, {b};", "b32", ["b32", "b32"], lambda a, b: (1 << min(b, 32)) - 1 << min(a, 32)),
     ("bmsk.wrap.b32 {d}, {a}, {b};", "b32", ["b32", "b32"], lambda a, b: (1 << (b & 31)) - 1 << (a & 31)),
-]
+    ("szext.clamp.u32 {d}, {a}, {b};", "u32", ["b32", "u32"], lambda a, b: a & (1 << min(b, 32)) - 1),
+    ("szext.wrap.u32 {d}, {a}, {b};", "u32", ["b32", "u32"], lambda a, b: a & (1 << (b & 31)) - 1),
+    ("szext.clamp.s32 {d}, {a}, {b};", "s32", ["b32", "u32"], lambda a, b: signed(a, min(b, 32))),
+    ("szext.wrap.s32 {d}, {a}, {b};", "s32", ["b32", "u32"], lambda a, b: signed(a, b & 31)),
+    ("fns.b32 {d}, {a}, {b}, {c};", "b32", ["b32", "b32", "s32"], find_nth_set),
+    ("and.b32 {c}, {c}, 7; and.b32 {b}, {b}, 31; fns.b32 {d}, {a}, {b}, {c};", "b32", ["b32", "b32", "s32"],
+     lambda a, b, c: find_nth_set(a, b & 31, c & 7)),
+    ("or.b32 {c}, {c}, -8; and.b32 {b}, {b}, 31; fns.b32 {d}, {a}, {b}, {c};", "b32", ["b32", "b32", "s32"],
+     lambda a, b, c: find_nth_set(a, b & 31, c | -8)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text,result,types,model", CASES, ids=[f"{c[0].split(' ')[0]}-{i}" for i, c in enumerate(CASES)])
