@@ -16,7 +16,7 @@ from tilelang.refusals import REFUSED
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 
 
-def test_the_page_says_what_is_so():
+def test_the_page_agrees_with_the_package():
     assert PAGE.read_text() == compatibility.page(), "run python -m testing.python.compatibility > docs/compatibility.md"
 
 
@@ -90,7 +90,7 @@ def doubled(n):
     return main
 
 
-def test_what_a_kernel_has(tmp_path, capsys):
+def test_executed_kernels_have_the_attributes_of_compiled_ones(tmp_path, capsys):
     kernel = doubled(8)
     assert kernel(torch.arange(8.0)).tolist() == [-1, -1, -1, 6, 8, 10, 12, 14]
     assert doubled.func(8).attrs["global_symbol"] == "main" and kernel.run_once().shape == (8,)

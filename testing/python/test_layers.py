@@ -128,7 +128,7 @@ def test_what_a_part_is_provided_with_is_there():
         assert callable(getattr(importlib.import_module(module), function)) and callable(provided(name))
 
 
-def test_the_order_has_no_circle():
+def test_the_order_of_parts_has_no_cycle():
     known: set[str] = set()
     for part, below in BELOW.items():
         assert set(below.split()) <= known, f"{part} stands above what it imports"

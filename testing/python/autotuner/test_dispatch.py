@@ -71,7 +71,7 @@ def test_the_best_schedule_by_size(own_cache):
     assert {row["key"] for row in listed} == winners
 
 
-def test_what_a_search_leaves_for_people(own_cache):
+def test_a_search_writes_a_summary_and_its_programs(own_cache):
     dispatched().tune((64,), inputs)
     (summary,) = (own_cache / "scripts").glob("*/*/summary.txt")
     lines = summary.read_text().splitlines()
@@ -117,7 +117,7 @@ print(len(done))
 """
 
 
-def test_a_killed_search_goes_on(own_cache, tmp_path):
+def test_a_killed_search_resumes(own_cache, tmp_path):
     import subprocess
 
     root = Path(__file__).resolve().parents[3]

@@ -187,7 +187,7 @@ def test_a_terminal_gets_aligned_columns_that_fit(filled):
     assert "4 kernels" in paged and "gemm" not in paged
 
 
-def test_a_mistake_is_one_line(filled, tmp_path):
+def test_a_user_error_is_one_line(filled, tmp_path):
     (tmp_path / "file").write_text("")
     for arguments, message in (
         (("ls", "--root", tmp_path / "nothing"), "there is no kernel cache in"),

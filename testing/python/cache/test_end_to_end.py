@@ -154,7 +154,7 @@ def test_a_kernel_has_the_name_of_its_factory(own_cache):
     assert Catalog(default_cache().disk.index).resolve("add")["key"] == key
 
 
-def test_cached_of_nothing_says_what_it_takes():
+def test_cached_without_arguments_names_its_parameters():
     with pytest.raises(CompileError, match="expected a program traced by @T.prim_func, got NoneType"):
         tilelang.cached()
     assert KernelCache.execution_backend == "auto"

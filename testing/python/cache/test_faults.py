@@ -69,7 +69,7 @@ STEPS = [
 ]
 
 
-def test_the_steps_are_all_there_are(tmp_path):
+def test_the_list_of_steps_is_complete(tmp_path):
     fakes.run_python(PUBLISH, "none", str(tmp_path / "log"))
     assert (tmp_path / "log").read_text().splitlines() == STEPS
 
@@ -251,7 +251,7 @@ def test_a_database_of_a_newer_version_is_left_alone(cache):
         assert connection.execute("select count(*) from from_the_future").fetchone() == (0,)
 
 
-def test_a_clock_that_goes_back(cache, monkeypatch):
+def test_the_system_clock_is_set_back(cache, monkeypatch):
     with monkeypatch.context() as future:
         future.setattr("time.time", lambda: 4_000_000_000.0)
         cache.lookup_or_compile(fakes.key(), fakes.artifact)
@@ -289,7 +289,7 @@ class Hostile:
         return os.mkdir, (self.target,)
 
 
-def test_a_hostile_pickle_does_not_execute(cache, tmp_path):
+def test_a_malicious_pickle_does_not_execute(cache, tmp_path):
     target = tmp_path / "executed"
     for raw in (pickle.dumps(Hostile(str(target))), b"cos\nsystem\n(S'mkdir " + str(target).encode() + b"'\ntR."):
         with pytest.raises(pickle.UnpicklingError, match="not a plain type"):
@@ -391,7 +391,7 @@ def test_a_file_system_without_locks_is_detected(cache, monkeypatch):
     assert not cache.disk.index.path.exists()
 
 
-def test_locks_that_only_pretend_are_detected(cache, monkeypatch):
+def test_locks_without_effect_are_detected(cache, monkeypatch):
     monkeypatch.setattr("fcntl.flock", lambda descriptor, operation: None)
     with pytest.warns(CacheWarning, match="no working locks"):
         assert not cache.disk.has_locks

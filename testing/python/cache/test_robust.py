@@ -117,7 +117,7 @@ PLACES = [
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", WRONG_KINDS)
-def test_something_else_in_the_place_of_a_file(cache, own_cache, place, kind, monkeypatch):
+def test_files_of_the_wrong_kind(cache, own_cache, place, kind, monkeypatch):
     cache.lookup_or_compile(fakes.key(), fakes.artifact, SOURCE)
     cache.disk.index.close()
     cache.disk.release_leases()
@@ -163,7 +163,7 @@ def test_a_manifest_with_wrong_values(cache, field):
 
 
 @pytest.mark.parametrize("raw", [b"[" * 100_000, b"null", b"[]", b'"x"', b"{}", b"NaN"])
-def test_a_manifest_that_is_something_else(cache, raw):
+def test_malformed_manifests_are_misses(cache, raw):
     import hashlib
 
     path = cache.lookup_or_compile(fakes.key(), fakes.artifact).path
@@ -195,7 +195,7 @@ def test_the_directory_is_removed_while_it_is_used(cache, own_cache):
     assert sorted(cache.disk.index.listed()) == sorted((fakes.key().digest, fakes.key("sub").digest))
 
 
-def test_files_that_vanish_before_they_are_loaded(cache):
+def test_files_that_are_deleted_before_they_are_loaded(cache):
     def load(entry):
         return (entry.path / "kernel_lib.so").read_bytes()
 
@@ -214,7 +214,7 @@ def raising(entry):
 
 
 @pytest.mark.parametrize("variables", [{"TILELANG_CACHE_DIR": "relative"}, {"TILELANG_CACHE_SCOPE": "repo"}])
-def test_the_working_directory_vanishes(tmp_path, monkeypatch, variables):
+def test_the_working_directory_is_deleted(tmp_path, monkeypatch, variables):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -226,7 +226,7 @@ def test_the_working_directory_vanishes(tmp_path, monkeypatch, variables):
     assert (entry.path / "kernel_lib.so").is_file()
 
 
-def test_the_scratch_directory_vanishes(cache):
+def test_the_scratch_directory_is_deleted(cache):
     cache.disable()
     for _ in range(2):
         entry = cache.lookup_or_compile(fakes.key(), fakes.artifact)
@@ -304,7 +304,7 @@ def holding(path: Path):
         holder.communicate()
 
 
-def test_a_stopped_holder_is_not_waited_for(cache, own_cache):
+def test_a_suspended_lock_holder_is_not_waited_for(cache, own_cache):
     with holding(cache.root / "locks" / f"{fakes.key().digest}.lock") as holder:
         os.kill(holder.pid, signal.SIGSTOP)
         started = time.monotonic()
@@ -314,7 +314,7 @@ def test_a_stopped_holder_is_not_waited_for(cache, own_cache):
     assert KernelCache().lookup_or_compile(fakes.key(), never).origin == "disk"
 
 
-def test_patience_with_a_holder_that_runs_ends(tmp_path):
+def test_waiting_for_a_live_lock_holder_times_out(tmp_path):
     with holding(tmp_path / "lock"):
         with pytest.raises(lease.NotReleased, match="has not given it back for 0 s"), lease.exclusive(tmp_path / "lock", 0.1):
             raise AssertionError("two holders")
@@ -432,7 +432,7 @@ def test_an_unreadable_layer_is_a_miss(place):
 # -- the whole ------------------------------------------------------------------------------------------------------
 
 
-def test_trouble_is_said_once_and_counted(cache, own_cache):
+def test_a_repeated_problem_warns_once_and_is_counted(cache, own_cache):
     for _ in range(2):
         path = KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).path
         (path / "kernel_lib.so").unlink()
@@ -446,7 +446,7 @@ def test_trouble_is_said_once_and_counted(cache, own_cache):
     assert KernelCache().disk.index.counts()["error"] >= 2
 
 
-def test_an_error_without_a_text_is_described():
+def test_an_exception_without_a_message_is_described():
     assert warn.describe(hostile.Unprintable()) == "Unprintable"
     assert warn.describe(ValueError("one\ntwo")) == "ValueError: one"
 

@@ -85,7 +85,7 @@ def test_source_keys_are_shared(url, hosts):
     assert second.lookup_source(SourceKey("8" * 64)) is None
 
 
-def test_any_database_will_do(monkeypatch, hosts, tmp_path):
+def test_any_sqlalchemy_database_works(monkeypatch, hosts, tmp_path):
     use(monkeypatch, f"sqlite:///{tmp_path / 'shared.db'}")
     first, second = hosts
     first.lookup_or_compile(fakes.key(), fakes.artifact)
@@ -94,7 +94,7 @@ def test_any_database_will_do(monkeypatch, hosts, tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["kernel_lib.so", "params.pkl", "manifest.json"])
-def test_what_arrives_damaged_is_compiled(url, hosts, victim):
+def test_an_entry_that_arrives_damaged_is_compiled_again(url, hosts, victim):
     first, second = hosts
     first.lookup_or_compile(fakes.key(), fakes.artifact)
     sent()
@@ -183,12 +183,12 @@ def compile_without(hosts, limit: float) -> None:
     assert len(messages) == 1 and "is left out for 30 s" in messages[0], messages
 
 
-def test_nobody_listens(monkeypatch, hosts):
+def test_the_server_is_not_running(monkeypatch, hosts):
     use(monkeypatch, f"postgresql+psycopg://tester@127.0.0.1:{postgres.free_port()}/postgres")
     compile_without(hosts, 1.5)
 
 
-def test_the_server_accepts_and_says_nothing(monkeypatch, hosts):
+def test_the_server_accepts_and_does_not_answer(monkeypatch, hosts):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("TILELANG_CACHE_URL_TIMEOUT", "0.3")
         use(monkeypatch, f"postgresql+psycopg://tester@127.0.0.1:{silent.getsockname()[1]}/postgres")

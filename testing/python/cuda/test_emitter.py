@@ -142,7 +142,7 @@ def test_the_layout_of_accumulators_is_what_instructions_leave(n_first):
 
 @pytest.mark.parametrize("matrix", ["A", "B"])
 @pytest.mark.parametrize("near", [1, 2, 4])
-def test_maps_of_operands_are_each_other_s_inverse(matrix, near):
+def test_maps_of_operands_are_inverse_to_each_other(matrix, near):
     places = {operand_element(matrix, near, lane, register) for lane in range(32) for register in range(4 * near)}
     assert len(places) == 16 * 8 * near
     assert all(operand_element(matrix, near, *_held(matrix, near, *place)) == place for place in places)

@@ -27,13 +27,13 @@ def one_compiler(tmp_path, monkeypatch):
         yield
 
 
-def test_no_change_is_missed():
+def test_every_change_is_noticed():
     found, count, answered = adversary.stale(places=1)
     assert not {case.title: wrong for case, wrong in found.items()}
     assert count > 700 and answered > count / 2
 
 
-def test_no_change_is_missed_without_the_compiled_helper(tmp_path, monkeypatch):
+def test_every_change_is_noticed_without_the_compiled_helper(tmp_path, monkeypatch):
     monkeypatch.setattr(source_key, "Watch", watch.PythonWatch)
     monkeypatch.setattr(source_key, "Recall", watch.PythonRecall)
     chosen = [case for case in PLAIN if case.change not in (adversary.NEW_PROCESS, adversary.RELOAD)][::4]

@@ -550,7 +550,7 @@ def test_a_tensor_has_a_stride_for_each_axis():
         T.StridedTensor((4, 4), (1,), "float32")
 
 
-def test_a_kernel_that_nobody_opens():
+def test_t_kernel_outside_of_a_with_statement():
     with error_at_mark(CompileError, "T.Kernel without `with` opens no kernel"):
 
         @T.prim_func
@@ -558,7 +558,7 @@ def test_a_kernel_that_nobody_opens():
             T.Kernel(5)  # <- error
 
 
-def test_a_loop_that_nobody_goes_through():
+def test_a_loop_outside_of_a_for_statement():
     with error_at_mark(CompileError, "a loop that no `for` statement goes through"):
 
         @T.prim_func

@@ -85,7 +85,7 @@ def test_errors_show_the_line_of_the_text():
     assert "  --> <string>:13\n  13 |                     B[i] = A[i] + oops\n" in str(failed.value)
 
 
-def test_a_text_that_nobody_holds():
+def test_exec_of_bytes_has_no_source():
     pieces = ADDING.replace("NUMBER", "11").encode()
     names: dict = {}
     exec(pieces, names)

@@ -39,7 +39,7 @@ def test_all_kinds_of_statements_are_drawn():
     assert not BLOCK.keys() - kinds
 
 
-def test_what_is_avoided_is_not_drawn():
+def test_avoided_constructs_are_not_drawn():
     for seed in range(60):
         program = draw_program(seed, avoid=("parallel", "int4", "threads"))
         assert "parallel" not in {statement.kind for statement in program.statements()}

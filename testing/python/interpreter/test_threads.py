@@ -10,7 +10,7 @@ from .support import kinds, run
 X = torch.randn(128, generator=torch.Generator().manual_seed(0))
 
 
-def test_whose_statement_it_is():
+def test_statements_run_once_a_block_or_once_a_thread():
     """What mentions no thread happens once; below a condition on the thread everything is the thread's."""
 
     @T.prim_func
@@ -91,7 +91,7 @@ def test_branches_for_different_threads_run_side_by_side(synchronised, found):
 
 
 @pytest.mark.parametrize("by_threads", [True, False])
-def test_who_has_read_an_element_is_remembered_when_another_reads_it_too(by_threads):
+def test_all_readers_of_an_element_are_recorded(by_threads):
     """The writer reads the element itself, after the threads of the other branch."""
 
     @T.prim_func

@@ -41,7 +41,7 @@ def test_single_uses_are_exact(make):
 
 
 @pytest.mark.parametrize("make", SAFE)
-def test_anything_else_is_safe(make):
+def test_intervals_of_inexact_expressions_are_conservative(make):
     low, high = interval_of(make(X, Y), RANGES)
     assert not is_exact(make(X, Y))
     assert all((low is None or low <= value) and (high is None or value <= high) for value in evaluated(make))

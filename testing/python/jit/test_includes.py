@@ -50,7 +50,7 @@ def test_the_closure_of_includes_counts_by_content(folder, source, flags, variab
     assert digests(*arguments) != before
 
 
-def test_what_cannot_be_followed_is_told(folder):
+def test_dependencies_that_cannot_be_followed_are_reported(folder):
     assert "names no file" in user_files("#include NAME", [], {}).problem
     (folder / "flags.txt").write_text("-DA")
     assert "file of flags" in user_files("", [f"@{folder}/flags.txt"], {}).problem

@@ -48,7 +48,7 @@ def test_the_only_block_index_may_be_unpacked():
     assert torch.equal(run(main, out_idx=-1), torch.arange(8, dtype=torch.int32))
 
 
-def test_errors_are_what_python_calls_them():
+def test_errors_derive_from_pythons_errors():
     with pytest.raises(ValueError, match="unknown dtype"):
         T.cast(1, "float33")
     assert issubclass(CompileError, ValueError) and issubclass(ArgumentError, RuntimeError)

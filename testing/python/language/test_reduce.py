@@ -387,7 +387,7 @@ def test_right_uses_of_a_reducer(body, dtype):
     _misused("sum", body, dtype)
 
 
-def test_a_maximum_may_go_on_from_a_result():
+def test_a_maximum_accumulates_into_a_used_fragment():
     @T.macro
     def body(A, B, r, result):
         T.copy(B, r)

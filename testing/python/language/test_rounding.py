@@ -79,7 +79,7 @@ def is_root(root: float, square: Fraction, mode: str) -> bool:
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
-def test_an_operation_is_never_contracted(target):
+def test_operations_are_never_contracted(target):
     @T.prim_func
     def main(A: T.Tensor((16,), "float32"), B: T.Tensor((16,), "float32"), C: T.Tensor((3, 16), "float32")):
         with T.Kernel(1, threads=16):

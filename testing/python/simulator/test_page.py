@@ -99,7 +99,7 @@ def test_the_page_shows_heat_occupancy_roofline_memory_and_layouts(tmp_path):
     assert "0:0</td>" in document
 
 
-def test_a_text_cannot_leave_its_place(race, tmp_path):
+def test_text_of_reports_is_escaped_in_pages(race, tmp_path):
     hostile = "</script><script>document.title='owned'</script>"
     text = page([type(race).from_json(race.json().replace("overwritten_kernel", hostile.replace("'", "_")))])
     assert "<script>document.title" not in text

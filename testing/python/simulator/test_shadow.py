@@ -108,7 +108,7 @@ def test_a_narrow_write_races_with_a_wide_read():
     assert races("parts", 3, 1) > 0
 
 
-def test_words_of_a_piece_that_was_read_as_a_whole_are_kept_apart():
+def test_words_of_a_vector_load_race_separately():
     assert races("neighbours", 1, 0) == 0
     assert races("neighbours", 0, 0) > 0
 

@@ -63,7 +63,7 @@ def test_warps_of_one_scheduler_share_its_slots():
     assert clocks(work, blocks=8) == 203
 
 
-def test_units_are_queues():
+def test_each_unit_serves_instructions_in_order():
     assert clocks([step("ld.shared.b32 %r1, [%r0];", "load", passes=32)] * 4) == 4 * 32 + 30
     assert clocks([step("ld.global.b32 %r1, [%rd0];", "load", moved=128)] * 4) == 4 * 2 + 200
     product = step("mma.sync {%f1}, {%r1}, {%r2}, {%f1};", "tensor core", macs=2048)

@@ -180,7 +180,7 @@ def test_the_profiler_takes_the_device(gpu):
     assert all(tensor.is_cuda for tensor in profiler.inputs())
 
 
-def test_torch_is_as_it_was_afterwards():
+def test_torch_is_restored_afterwards():
     before = {name: getattr(torch.cuda, name) for name in dir(torch.cuda)}
     others = torch.Generator, torch.compile, torch.version.cuda
     with virtual_device():

@@ -54,7 +54,7 @@ def test_shared_elements_step_by_step(target):
 
 
 @every_target
-def test_the_value_before_an_atomic_update_is_for_the_whole_block(target):
+def test_the_previous_value_of_an_atomic_update_is_uniform_over_the_block(target):
     @T.prim_func
     def main(X: T.Tensor((8, 32), "float32"), tickets: T.Tensor((1,), "int32"), order: T.Tensor((8,), "int32"),
              total: T.Tensor((32,), "float32")):  # fmt: skip

@@ -176,7 +176,7 @@ def test_views_of_an_array_are_the_iterations_own_too():
 
 
 @pytest.mark.parametrize("target", EVERY.values(), ids=EVERY)
-def test_what_is_left_in_a_view_is_refused(target):
+def test_values_left_in_a_view_are_refused(target):
     @T.prim_func
     def main(Y: T.Tensor((50,), "uint32")):
         with T.Kernel(1, threads=32):
@@ -318,7 +318,7 @@ def test_elements_go_on(body):
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_sides_of_a_branch_hold_their_own(wide):
+def test_arrays_in_both_sides_of_a_branch_on_the_thread(wide):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((64,), "float32")):
         with T.Kernel(1, threads=64):

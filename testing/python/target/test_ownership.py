@@ -29,7 +29,7 @@ def test_a_statement_below_warp_groups_is_each_threads():
     assert counts(main) == [128, 1, 1, 128, 3, 1, 0, 0]
 
 
-def test_names_decide_and_not_whether_threads_agree():
+def test_thread_index_names_decide_even_where_all_threads_agree():
     @T.prim_func
     def main(C: T.Tensor((8,), "int32")):
         with T.Kernel(1, threads=32) as bx:

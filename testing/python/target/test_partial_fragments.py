@@ -64,7 +64,7 @@ def test_a_reduction_into_a_part_of_a_fragment():
     check_meaning(main, torch.tensor([[1.0, -3], [2, 1]]), torch.zeros(4))
 
 
-def test_a_diagonal_decides_no_layout():
+def test_a_diagonal_access_does_not_determine_a_layout():
     @T.prim_func
     def main(
         X: T.Tensor((4, 2), "int16"), W: T.Tensor((8, 8), "float32"), Y: T.Tensor((1,), "float32"), Z: T.Tensor((8,), "float32")

@@ -75,7 +75,7 @@ STORES = (_two_tiles, _two_fragments, _tile_and_fragment, _fragment_and_tile, _a
 
 @every_target
 @pytest.mark.parametrize("act", STORES, ids=lambda act: act.__name__)
-def test_the_last_store_stays(act, target):
+def test_the_last_store_is_kept(act, target):
     a, b = (torch.randint(-4, 4, (N, N)).half() for _ in range(2))
     assert torch.equal(run(_kernel(act), target, a, b), b)
 

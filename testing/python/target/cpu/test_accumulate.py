@@ -109,7 +109,7 @@ def used_otherwise(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["read first", "under a condition", "part", "left", "copied twice", "result is read"])
-def test_as_the_interpreter(kind):
+def test_results_equal_those_of_the_interpreter(kind):
     torch.manual_seed(2)
     a, b = matrix("int8", M, K), matrix("int8", K, N)
     results = []
@@ -121,7 +121,7 @@ def test_as_the_interpreter(kind):
     assert torch.equal(results[0][1], results[1][1])
 
 
-def test_a_loop_without_turns_leaves_zeros():
+def test_a_loop_without_iterations_leaves_zeros():
     @T.prim_func
     def main(A: T.Tensor((M, K), "float32"), C: T.Tensor((M, M), "float32"), turns: T.int32):
         with T.Kernel(1, threads=128):

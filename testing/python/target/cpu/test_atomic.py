@@ -34,7 +34,7 @@ def updates(dtype: str, operations: tuple[str, ...], scope: str):
 
 @on_both
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint32", "int64"])
-def test_one_meaning(dtype, target):
+def test_shared_global_and_interpreted_updates_agree(dtype, target):
     torch.manual_seed(5)
     operations = ("add", "max", "min")
     x = torch.randint(0, 9, (64,)).to(getattr(torch, dtype))

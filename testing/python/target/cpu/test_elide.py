@@ -108,7 +108,7 @@ def product(between="", transpose_a=False, dtype=F32, M=64, N=64, K=64, bk=32):
         ("atomic", {"a", "b"}),
     ],
 )
-def test_which_tiles_are_left(between, left):
+def test_tiles_that_are_kept(between, left):
     assert kept(product(between)) - {"c", "shift"} == left
 
 

@@ -69,13 +69,13 @@ def deviation(rows, length, block):
 
 @pytest.mark.parametrize("length", [1, 40, 311, 512])
 @pytest.mark.parametrize(("rows", "block"), [(6, 3), (5, 2)])
-def test_as_the_interpreter(rows, block, length):
+def test_results_equal_those_of_the_interpreter(rows, block, length):
     torch.manual_seed(5)
     x = torch.randn(rows, length)
     same_as_interpreter(deviation(rows, length, block), x, torch.zeros(rows, 2), torch.zeros(rows, length))
 
 
-def test_what_is_fused():
+def test_loops_that_are_fused():
     assert fused(deviation(6, 256, 1)) == 2
     assert fused(deviation(6, 256, 3)) == 2
     # The copy of a tile that may end past the tensor asks for its edge as a whole.
@@ -140,7 +140,7 @@ FUSED = {"reversed": 1, "view": 1, "result": 0, "shorter": 0, "exchanged": 0, "t
 
 
 @pytest.mark.parametrize("kind", FUSED)
-def test_what_is_not(kind):
+def test_loops_that_are_not_fused(kind):
     func = apart(kind)
     assert fused(func) == FUSED[kind]
     torch.manual_seed(7)

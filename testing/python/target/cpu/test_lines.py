@@ -45,7 +45,7 @@ _ALWAYS = ("abssum", "absmax")
 
 
 @pytest.mark.parametrize(("dtype", "clear"), [*((dtype, True) for dtype in KINDS), ("float32", False)])
-def test_as_the_interpreter(dtype, clear):
+def test_results_equal_those_of_the_interpreter(dtype, clear):
     torch.manual_seed(3)
     for length in LENGTHS:
         x = torch.randint(0 if dtype.startswith("u") else -50, 50, (5, length)).to(getattr(torch, dtype))

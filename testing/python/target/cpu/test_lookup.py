@@ -150,7 +150,7 @@ def varied(kind):
 
 
 @pytest.mark.parametrize("kind", ["more than four bits", "another operand", "two operands", "falling", "outside", "bytes"])
-def test_what_is_not_looked_up(kind):
+def test_decodings_that_do_not_become_table_lookups(kind):
     func = varied(kind)
     assert "tl_look_up" not in lowered(func)
     torch.manual_seed(23)
@@ -158,7 +158,7 @@ def test_what_is_not_looked_up(kind):
     same_as_interpreter(func, codes, torch.randn(64), torch.zeros(4, 64))
 
 
-def test_machines_without_the_permutation():
+def test_targets_without_the_permutation_instruction():
     func = unpacked("x & 15", "bfloat16")
     for text in (lowered(func, ("avx512f",)), lowered(func, ("avx2",)), lowered(func, kind="c")):
         assert "tl_look_up" not in text

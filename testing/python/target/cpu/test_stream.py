@@ -55,7 +55,7 @@ def offset(x: torch.Tensor, elements: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("copies", [True, False])
 @pytest.mark.parametrize(("rows", "length", "block"), [(2048, 2048, 1), (4200, 1004, 2), (1, 1 << 22, 1)])
-def test_rows_hold_what_they_should(rows, length, block, copies):
+def test_rows_hold_the_expected_elements(rows, length, block, copies):
     func = scaled(rows, length, block, copies)
     assert "tl_stream_16" in lowered(func)
     kernel = build(func)

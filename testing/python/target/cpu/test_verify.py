@@ -40,11 +40,11 @@ def compiled(target, steps=COMMON):
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
-def test_steps_keep_their_promises(target):
+def test_postconditions_of_all_steps_hold(target):
     compiled(target)
 
 
-def test_a_broken_promise_names_the_step():
+def test_a_failed_postcondition_names_the_step():
     def nothing(func, context):
         return func
 

@@ -54,5 +54,5 @@ def test_copies_are_one_instruction(vector, dtype, size):
     assert f"cp_async_{size}_zfill(" in source(gather(20, 64, vector, dtype))
 
 
-def test_what_is_no_such_copy_stays():
+def test_other_copies_are_not_made_asynchronous():
     assert "cp_async_1" not in source(gather(20, 60, 15)) and "cp_async_1" not in source(gather(20, 63, 1))

@@ -73,6 +73,6 @@ def test_a_name_must_be_defined_in_the_braces_around_its_use():
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("make", [program, lambda: matmul(1000, 1000, 1000, (128, 128, 32), stages=3, transpose_b=True)])
-def test_every_step_of_a_product_gives_what_it_promises(make, arch):
+def test_postconditions_of_every_step_hold_for_a_product(make, arch):
     request = CompileRequest(parse_target(cuda(arch)))
     run(PIPELINE, make(), CudaContext(request, options_of(request)), verify=True)

@@ -85,7 +85,7 @@ def test_a_prelude_names_only_the_families_in_use() -> None:
     ("tl::mma_m16n8k32_f32_e4m3_e5m2(f, i, i + 4); tl::mma_m16n8k8_f16_f16(i, i + 4, i + 8);", "sm_89"),
     ("tl::stmatrix_x4_trans(f, i);", "sm_90a"),
 ])  # fmt: skip
-def test_functions_compile_for_the_types_they_promise(body: str, arch: str) -> None:
+def test_functions_compile_for_their_declared_types(body: str, arch: str) -> None:
     kernel = (
         'extern "C" __global__ void k(half* h, nv_bfloat16* b, float* f, double* d, int* i, signed char* i8, int64_t* l)'
         " { half v[4]; v[0] = v[1] = v[2] = v[3] = h[5]; " + body + " h[9] = v[0]; }"
@@ -153,7 +153,7 @@ def test_wgmma_forms_that_do_not_exist_are_refused(arguments: tuple) -> None:
         Wgmma(*arguments)
 
 
-def test_the_reference_kernel_keeps_tensor_cores_fed() -> None:
+def test_the_reference_kernel_overlaps_loads_and_products() -> None:
     """The hand-written producer/consumer GEMM: one TMA load a panel, eight products a step, no spill, a lean loop."""
     source = (KERNELS / "hopper_gemm.cu").read_text()
     binary = compile_device(with_prelude(source), "sm_90a")

@@ -195,7 +195,7 @@ def test_every_schedule_is_right_or_refused():
         ([0, 1], [0, 1], "for ko", "the body has 3 statements"),
     ],
 )
-def test_what_cannot_be_is_refused(order, stage, said, line):
+def test_invalid_schedules_are_refused(order, stage, said, line):
     with pytest.raises(PipelineScheduleError) as caught:
         source(_product(order, stage))
     text = str(caught.value)

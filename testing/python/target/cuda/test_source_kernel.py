@@ -48,7 +48,7 @@ def test_source_of_a_file(tmp_path):
     torch.testing.assert_close(b, a * 2 + 1)
 
 
-def test_what_cannot_be_launched(tmp_path):
+def test_errors_of_source_kernels(tmp_path):
     with pytest.raises(CompileError, match="Available entries: scaled"):
         program(entry="main_kernel")
     with pytest.raises(CompileError, match="cannot read"):

@@ -64,7 +64,7 @@ def test_part_of_a_tile(at):
 
 
 @pytest.mark.parametrize("n, at", [(8, (0, 0)), (24, (0, 0)), (32, (0, 4))], ids=["one tile", "odd tiles", "chunks not aligned"])
-def test_what_has_no_pairs_of_aligned_tiles_is_stored_element_by_element(n, at):
+def test_fragments_without_pairs_of_aligned_tiles_are_stored_element_by_element(n, at):
     program = epilogue(64, n, "float16", at=at)
     assert "stmatrix" not in source(program, "sm_90a")
     check(program, 64, n, 32, "float16")

@@ -76,7 +76,7 @@ def test_threads_append_what_they_choose_to_a_list(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_a_block_repeats_while_its_tile_says_so(arch):
+def test_a_while_loop_on_an_element_of_a_tile(arch):
     @T.prim_func
     def main(X: T.Tensor((64,), "float32"), Y: T.Tensor((65,), "float32")):
         with T.Kernel(1, threads=64):

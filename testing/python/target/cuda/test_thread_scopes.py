@@ -203,7 +203,7 @@ def test_two_warp_groups_may_each_have_a_copy_of_a_fragment() -> None:
     assert torch.equal(a, b)
 
 
-def test_a_product_of_what_other_threads_copied_is_behind_a_proxy_fence() -> None:
+def test_a_product_of_operands_copied_by_other_threads_follows_a_proxy_fence() -> None:
     """A ring by hand: threads copy by cp.async and arrive on mbarriers, a warp group multiplies."""
 
     @T.prim_func

@@ -108,7 +108,7 @@ def test_registers_are_moved_to_the_consumers(threads: int, consumer: int) -> No
     assert consumer * threads + 24 * 128 <= 65536
 
 
-def test_the_users_wishes_about_registers() -> None:
+def test_register_limits_set_by_the_user() -> None:
     @T.macro
     def keep(*_: Any) -> None:
         T.no_set_max_nreg()
@@ -175,7 +175,7 @@ def source_is_written(A, B, A_shared, B_shared, C_local, ko):
     A[0, 0] = T.float16(0)
 
 
-def test_a_tile_that_threads_write_too_is_not_fed() -> None:
+def test_a_tile_that_threads_also_write_is_not_loaded_by_tma() -> None:
     rings = find_rings(kernel_of(gemm(extra=T.macro(written_by_hand))).body, Facts())
     assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
 
@@ -200,7 +200,7 @@ def test_a_row_stride_that_is_not_certain_keeps_the_threads_copy() -> None:
     assert [buffer.name for ring in rings for buffer in ring.buffers] == ["B_shared"]
 
 
-def test_a_tile_whose_rows_are_shorter_than_a_unit_of_the_accelerator_is_not_fed() -> None:
+def test_a_tile_with_rows_below_16_bytes_is_not_loaded_by_tma() -> None:
     @T.prim_func
     def main(A: T.Tensor((64, 64), "uint16"), B: T.Tensor((64, 64), "uint16"), C: T.Tensor((64, 4), "uint16")):
         with T.Kernel(1, threads=128):
@@ -250,7 +250,7 @@ def test_both_roles_leave_an_iteration_around_a_ring(leave: str) -> None:
     assert torch.equal(c[done], (a.float() @ a.float()).sum(1)[done]) and not c[2].any()
 
 
-def test_a_way_out_that_only_the_consumers_know_keeps_a_kernel_whole() -> None:
+def test_an_early_exit_known_only_to_the_consumers_prevents_warp_specialisation() -> None:
     @T.prim_func
     def main(A: T.Tensor((4, 3, 64, 64), "float16"), C: T.Tensor((4, 64, 64), "float32")):
         with T.Kernel(1, threads=128):
