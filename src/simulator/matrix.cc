@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "halves.h"
+#include "warp_product.h"
 
 namespace tilelang {
 namespace simulator {
@@ -255,8 +256,19 @@ bool load_dense_a(const Mma& mma, const uint32_t* const* registers, const uint32
 // ---------------------------------------------------------------------------------------------
 // Families
 
+/// m16n8 of dense 16-bit floats with f32 sums, by the widest vectors there are; false for others.
+bool run_half_products(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
+                       uint32_t* const* d) {
+  static const WarpProductFunction widest = warp_product_avx512() ? warp_product_avx512() : warp_product_avx2();
+  const bool halves = mma.a == Format::kF16 || mma.a == Format::kBF16;
+  if (!widest || !halves || mma.sparse || mma.c != Format::kF32 || mma.m != kMaxRows) return false;
+  widest({a, b, c, d, mma.k, mma.a == Format::kBF16});
+  return true;
+}
+
 bool run_floats(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
                 uint32_t* const* d, const uint32_t* metadata) {
+  if (run_half_products(mma, a, b, c, d)) return true;
   float left[kMaxRows * kMaxDepth], right[kMaxDepth * kColumns], sum[kMaxRows * kColumns];
   const bool valid = load_dense_a(mma, a, metadata, left);
   load_b(mma.b, mma.k, b, right);

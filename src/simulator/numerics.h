@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "canonical_nan.h"
+
 namespace tilelang {
 namespace simulator {
 
@@ -168,8 +170,6 @@ inline float tf32_operand(uint32_t bits) { return float_from_bits(bits & 0xffffe
 // Tables of 256 floats.
 const float* e4m3_table();
 const float* e5m2_table();
-
-constexpr uint32_t kCanonicalNaN = 0x7fffffffu;
 
 inline uint32_t canonical_f32(float value) {
   return std::isnan(value) ? kCanonicalNaN : bits_from_float(value);

@@ -13,6 +13,7 @@
 #include "ldmatrix.h"
 #include "matrix.h"
 #include "numerics.h"
+#include "warp_product.h"
 
 namespace tilelang {
 namespace simulator {
@@ -154,6 +155,23 @@ void export_fragment_to_matrix(bool transpose, TensorView lanes, TensorView rows
   fragment_to_matrix(data<uint32_t>(lanes), transpose, *data<MatrixRows>(rows));
 }
 
+/// The m16n8 product by vectors of that many bits; false where this machine has none. Registers lie one after the other.
+bool export_warp_product(int64_t bits, bool brain, TensorView a, TensorView b, TensorView c, TensorView d) {
+  const WarpProductFunction product = bits == 512 ? warp_product_avx512() : warp_product_avx2();
+  if (!product) return false;
+  std::vector<const uint32_t*> registers[3];
+  const TensorView* operands[] = {&a, &b, &c};
+  for (int i = 0; i < 3; ++i) {
+    for (int64_t r = 0; r < operands[i]->numel(); r += kLanes) registers[i].push_back(data<uint32_t>(*operands[i]) + r);
+  }
+  std::vector<uint32_t*> results;
+  for (int64_t r = 0; r < d.numel(); r += kLanes) results.push_back(data<uint32_t>(d) + r);
+  if (registers[0].size() != 2 * registers[1].size()) TVM_FFI_THROW(ValueError) << "A has two registers for each of B";
+  const int depth = static_cast<int>(registers[1].size()) * 8;
+  product({registers[0].data(), registers[1].data(), registers[2].data(), results.data(), depth, brain});
+  return true;
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   tvm::ffi::reflection::GlobalDef()
       .def("tilelang.simulator.testing.convert", export_convert)
@@ -166,7 +184,8 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tilelang.simulator.testing.f32_arithmetic", export_f32_arithmetic)
       .def("tilelang.simulator.testing.f64_arithmetic", export_f64_arithmetic)
       .def("tilelang.simulator.testing.matrix_to_fragment", export_matrix_to_fragment)
-      .def("tilelang.simulator.testing.fragment_to_matrix", export_fragment_to_matrix);
+      .def("tilelang.simulator.testing.fragment_to_matrix", export_fragment_to_matrix)
+      .def("tilelang.simulator.testing.warp_product", export_warp_product);
 }
 
 }  // namespace

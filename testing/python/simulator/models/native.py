@@ -6,10 +6,10 @@ import tvm_ffi
 from tilelang.simulator import native
 
 
-def call(name: str, *arguments) -> None:
-    """Calls `tilelang.simulator.testing.<name>`; arrays are not copied, outputs are written in place."""
+def call(name: str, *arguments) -> object:
+    """What `tilelang.simulator.testing.<name>` returns; arrays are not copied, outputs are written in place."""
     function = native.function("testing." + name)
-    function(*[_tensor(a) if isinstance(a, np.ndarray) else a for a in arguments])
+    return function(*[_tensor(a) if isinstance(a, np.ndarray) else a for a in arguments])
 
 
 def _tensor(array: np.ndarray):
