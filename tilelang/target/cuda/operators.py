@@ -195,12 +195,13 @@ def implements(*operators: type) -> Callable[[type[OperatorRule]], type[Operator
 
 @functools.cache
 def _load_family(declared_in: str) -> None:
-    """Reads the rules of a family of operators: what ``tileop/<family>.py`` declares, ``ops/<family>.py`` implements.
+    """Reads the rules of a family of operators: what ``tileop/<family>.py`` declares, or ``tile/<family>.py`` where only the
+    compiler makes one, ``ops/<family>.py`` implements.
 
     They are above this interface, which every step below them asks; a kernel needs those of its own operators only.
     """
     package, _, family = declared_in.rpartition(".")
-    if package == "tilelang.tileop":
+    if package in ("tilelang.tileop", "tilelang.target.cuda.tile"):
         importlib.import_module(f"tilelang.target.cuda.ops.{family}")
 
 

@@ -189,14 +189,17 @@ class Generator:
                 hint="let the condition depend on the thread's number alone, so that its threads can share the work",
             )
 
+    def _refuse_divergent_conversion(self, node: Any) -> None:
+        if self.divergent and node in self.emitter.layouts.conversions:
+            raise self.emitter.layouts.conversions[node]
+
     # Nests -------------------------------------------------------------------------------------------------------------
 
     def _parallel(self, node: Parallel) -> list[Code]:
         e = self.emitter
         if node not in e.layouts.per_thread and _is_shared_out(node, e.layouts.loops[node]):
             self._refuse_divergence()
-        if self.divergent and node in e.layouts.conversions:
-            raise e.layouts.conversions[node]
+        self._refuse_divergent_conversion(node)
         return self.nest(node) if node.op is None else rule_of(node.op).lower_nest(node, self)
 
     def nest(self, node: Parallel, filled: Region | None = None, asynchronous: bool = False) -> list[Code]:
@@ -233,6 +236,7 @@ class Generator:
 
     def _operator(self, node: Operator) -> list[Code]:
         rule = rule_of(node.op)
+        self._refuse_divergent_conversion(node)
         if rule.collective:
             self._refuse_divergence()
         return rule.lower(node, self)

@@ -1,7 +1,8 @@
 """``convert_layout``: a fragment's elements brought to the threads and registers of another layout.
 
-The operator exists during layout inference only. Each is carried out in the cheapest way that its two layouts allow: by moves
-between registers where every thread already holds what it needs, else by way of a tile in shared memory.
+Each is carried out in the cheapest way that its two layouts allow: by moves between registers where every thread already holds
+what it needs; by shuffles where a lane of its warp does (:mod:`tilelang.target.cuda.inference.exchange`); by way of a tile in
+shared memory. The operator stays in the tree where shuffles are the way, and becomes copies where they are not.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.fragment import FragmentLayout
-from tilelang.target.cuda.inference.cost import bank_passes
+from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.inference.cost import BARRIER, bank_passes, nest_cost
+from tilelang.target.cuda.inference.exchange import Exchange, exchange
+from tilelang.target.cuda.inference.hoisting import hoisted
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, loop_from_fragment, register_form
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.sections import SHARED, ConvertLayout, spliced
+from tilelang.target.cuda.inference.sections import SHARED, spliced
+from tilelang.target.cuda.ir.cpp_types import is_packed
+from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.nest import Access
 from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree, copy_between
 
@@ -28,17 +34,21 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
     """The kernel with its conversions as copies.
 
     Returns:
-        The tree, the layouts with those of the copies, and what each conversion became: one copy, or two through shared memory.
+        The tree, the layouts with those of the copies, and what each conversion became: itself, one copy, or two through shared
+        memory.
     """
     found = [node for node in problem.operators if isinstance(node.op, ConvertLayout)]
     if not found:
         return problem.tree, layouts, {}
     fragments = layouts.fragments
-    ways = {node: problem.known(_way, node, fragments[node.op.src.buffer], fragments[node.op.dst.buffer]) for node in found}
+    ways = {
+        node: problem.known(_way, node, fragments[node.op.src.buffer], fragments[node.op.dst.buffer], problem=problem)
+        for node in found
+    }
     tiles = {tile: layout for way in ways.values() for tile, layout in way.tiles.items()}
     copies = {copy: loop for way in ways.values() for copy, loop in way.copies.items()}
-    values = {node: list(way.copies) for node, way in ways.items()}
-    root = spliced(problem.tree.root, values, {})
+    values = {node: list(way.copies) or [node] for node, way in ways.items()}
+    root = spliced(hoisted(problem.tree, found).root, values, {})
     tree = replace(problem.tree, root=root, allocations={**problem.tree.allocations, **dict.fromkeys(tiles, {})})
     memory, loops = {**layouts.memory, **tiles}, {**layouts.loops, **copies}
     new = replace(layouts, memory=memory, loops=loops, threads_of=problem.with_tree(tree).threads_of)
@@ -50,7 +60,7 @@ class _Way:
     """How a conversion is carried out.
 
     Attributes:
-        copies: in order, with how each is distributed.
+        copies: in order, with how each is distributed; none where lanes exchange the elements.
         tiles: the shared tile that it needs, with its layout.
     """
 
@@ -58,7 +68,7 @@ class _Way:
     tiles: Mapping[Any, Any] = field(default_factory=dict)
 
 
-def _way(node: Operator, source: FragmentLayout, target: FragmentLayout) -> _Way:
+def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, problem: Problem) -> _Way:
     """The cheapest way from one layout to another."""
     op = node.op
     direct = copy_between(op.src, op.dst, node.span)
@@ -73,7 +83,19 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout) -> _Way
     filling = loop_from_fragment(fill.nest.axes, fill.nest.accesses[0].indices, source)
     draining = loop_from_fragment(drain.nest.axes, drain.nest.accesses[1].indices, target)
     layout = _tile_layout(tile, [(fill.nest.accesses[1], filling), (drain.nest.accesses[0], draining)])
+    by_lanes = _exchange(node, source, target, problem)
+    by_memory = nest_cost(fill.nest, filling, (source, layout), problem=problem) + 2 * BARRIER
+    by_memory += nest_cost(drain.nest, draining, (layout, target), problem=problem)
+    if by_lanes is not None and by_lanes.cost < by_memory:
+        return _Way({})
     return _Way({fill: filling, drain: draining}, {tile: layout})
+
+
+def _exchange(node: Operator, source: FragmentLayout, target: FragmentLayout, problem: Problem) -> Exchange | None:
+    """The exchange by shuffles, where whole warps run the conversion and an element has bytes of its own."""
+    scope = problem.threads_of[node]
+    in_warps = scope.first % WARP == 0 and scope.count % WARP == 0
+    return exchange(source, target) if in_warps and not is_packed(node.op.src.dtype) else None
 
 
 def _tile_layout(tile: Any, uses: list[tuple[Access, LoopLayout]]) -> Any:

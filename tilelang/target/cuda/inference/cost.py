@@ -45,7 +45,7 @@ def cost(problem: Problem, tree: TileTree, layouts: Layouts, conversions: Iterab
     weights, total = trips(tree), 0.0
     for node, loop in layouts.loops.items():
         places = tuple(layouts.place_of(access.buffer) for access in node.nest.accesses)
-        total += weights[node] * problem.known(_nest, node.nest, loop, places, problem=problem)
+        total += weights[node] * problem.known(nest_cost, node.nest, loop, places, problem=problem)
     operators = (node for node in weights if isinstance(node, Operator))
     total += sum(weights[node] * rule_of(node.op).cost(node.op, layouts.fragments) for node in operators)
     total += sum(_spilled(buffer, layout) for buffer, layout in layouts.fragments.items() if buffer not in tree.aliases)
@@ -78,7 +78,7 @@ def _iterations(node: Any) -> int:
     return _UNKNOWN_TRIPS if isinstance(node, Repeat) else 1
 
 
-def _nest(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: Problem) -> float:
+def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: Problem) -> float:
     """Cycles of one run of a nest, of which ``places`` are the layouts of what each access is to."""
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     width, loop = vectorised(nest, loop, memory, problem.facts, problem.tree.root_of)

@@ -24,6 +24,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.target.cuda.ir.access import WRITE
 from tilelang.target.cuda.operators import rule_of
+from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.tree import (
     FRAGMENT,
     Branch,
@@ -41,18 +42,9 @@ from tilelang.target.cuda.tile.tree import (
     touched_by,
     walk,
 )
-from tilelang.tileop.base import TileOp, reads, writes
 from tilelang.transform.substitute import substitute
 
 SHARED = "shared.dyn"
-
-
-@dataclass(frozen=True, eq=False)
-class ConvertLayout(TileOp):
-    """``dst = src``, whole fragments of one shape and type in different layouts; an operator of layout inference alone."""
-
-    src: Region = reads()
-    dst: Region = writes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,13 +214,14 @@ def partly_written(tree: TileTree, conversions: Iterable[Any]) -> set[Any]:
 
 def _begins_whole(node: Any, family: set[Any]) -> bool:
     """Whether the first statement inside of a node that touches a fragment is certainly run, and overwrites all of it."""
-    if isinstance(node, (Sequence, Scope)) or (isinstance(node, Loop) and _is_certainly_run(node.stmt.extent)):
+    if isinstance(node, (Sequence, Scope)) or (isinstance(node, Loop) and is_certainly_run(node.stmt.extent)):
         first = next((each for each in inside(node) if touches(each, family)), None)
         return first is not None and _begins_whole(first, family)
     return overwrites(node, family)
 
 
-def _is_certainly_run(extent: Any) -> bool:
+def is_certainly_run(extent: Any) -> bool:
+    """Whether a loop of so many iterations has one."""
     count = as_int(extent)
     return isinstance(count, int) and count > 0
 

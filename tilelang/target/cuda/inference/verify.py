@@ -132,7 +132,7 @@ def holds(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
         if thread.divmod(layout.threads)[0].terms:
             return False
         return all(
-            _same_values(thread.between(mode.stride, mode.extent), digit)
+            same_values(thread.between(mode.stride, mode.extent), digit)
             for index, modes in zip(access.indices, layout.modes)
             for mode, digit in _thread_digits(index, modes, loop)
         )
@@ -169,7 +169,7 @@ def _is_same(a: Any, b: Any) -> bool:
     return a == b if isinstance(a, int) or isinstance(b, int) else a.same_as(b)
 
 
-def _same_values(a: Form, b: Form) -> bool:
+def same_values(a: Form, b: Form) -> bool:
     """Whether two sums of digits are always equal."""
     return isinstance(b.offset, int) and a.offset == b.offset and _normal(a) == _normal(b)
 

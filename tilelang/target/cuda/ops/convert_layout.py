@@ -1,0 +1,92 @@
+"""Conversions of fragments whose elements the lanes of a warp exchange by shuffles; inference makes copies of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilelang.layout.digits import Digit, Term
+from tilelang.layout.fragment import REGISTER, FragmentLayout
+from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.codegen.nest_loops import thread_digit
+from tilelang.target.cuda.inference.exchange import Exchange, brings_each_element, exchange
+from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
+from tilelang.target.cuda.ir.instructions import Assign, Define
+from tilelang.target.cuda.ir.values import Array, Call, Name, Select, Value, total
+from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.tile.convert_layout import ConvertLayout
+
+
+@implements(ConvertLayout)
+class ConvertLayoutRule(OperatorRule):
+    """``convert_layout`` inside of warps."""
+
+    in_warps = True
+
+    def proofs(self, op: Any, fragments: Mapping[Any, FragmentLayout], threads: int) -> Iterator[tuple[bool, Any, str]]:
+        source, target = (fragments[region.buffer] for region in (op.src, op.dst))
+        found = exchange(source, target)
+        proved = found is not None and threads % WARP == 0 and brings_each_element(found, source, target)
+        yield proved, op.dst.buffer, "a conversion does not bring every element to its threads"
+
+    def cost(self, op: Any, fragments: Mapping[Any, FragmentLayout]) -> float:
+        found = exchange(*(fragments[region.buffer] for region in (op.src, op.dst)))
+        return 0 if found is None else found.cost
+
+    def lower(self, node: Any, generator: Any) -> list[Code]:
+        e, op = generator.emitter, node.op
+        found = exchange(*(e.layouts.fragments[region.buffer] for region in (op.src, op.dst)))
+        with e.names.block():
+            code = _Exchanger(e, found).code(e.array(op.src.buffer), e.array(op.dst.buffer), op.dst.dtype)
+        return [leaf(code)]
+
+
+class _Exchanger:
+    """The code of an exchange.
+
+    Attributes:
+        loops: over the registers under the new layout.
+    """
+
+    def __init__(self, emitter: Any, found: Exchange):
+        self.e, self.found = emitter, found
+        self.loops: list[tuple[Name, int]] = []
+        self.values = {digit: self._digit(digit) for digit in found.digits}
+
+    def _digit(self, digit: Digit) -> Value:
+        if digit.unit != REGISTER:
+            return thread_digit(self.e.thread, digit.extent, digit.stride, self.e.threads.count)
+        name = self.e.names.take("r")
+        self.loops.append((name, digit.extent))
+        return name
+
+    def _part(self, term: Term) -> Value:
+        part = self.values[term.digit] // term.low
+        return part % term.extent if term.low * term.extent < term.digit.extent else part
+
+    def code(self, source: Array, target: Array, dtype: str) -> list[Code]:
+        """The loops, and in them the shuffles for one element. All lanes make all of them."""
+        found, e = self.found, self.e
+        own = total(self._part(term) * term.weight for term in found.register if term not in found.choices)
+        lane = total(self._part(term) * term.weight for term in found.lane)
+        definitions, parts = [], []
+        for offset in found.offsets():
+            value: Value = source.at(own + offset)
+            if found.moves:
+                value = Call("tl::shfl_idx", (value, lane))
+            parts.append(e.names.take("part"))
+            definitions.append(Define(parts[-1], dtype, value))
+        place = target.at(total(self.values[digit] * stride for digit, stride in found.places))
+        body = [*definitions, Assign(place, self._chosen(parts))]
+        return nested(self.loops, body) if self.loops else [Block(body, scoped=True)]
+
+    def _chosen(self, parts: list[Name]) -> Value:
+        """The part that this thread's number tells."""
+        number, weight = [], 1
+        for term in self.found.choices:
+            number.append(self._part(term) * weight)
+            weight *= term.extent
+        chosen: Value = parts[-1]
+        for place, part in reversed(list(enumerate(parts[:-1]))):
+            chosen = Select(total(number).is_("==", place), part, chosen)
+        return chosen

@@ -1,0 +1,16 @@
+"""``convert_layout``: the operator that brings a fragment's elements to the threads and registers of another layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilelang.ir.region import Region
+from tilelang.tileop.base import TileOp, reads, writes
+
+
+@dataclass(frozen=True, eq=False)
+class ConvertLayout(TileOp):
+    """``dst = src``, whole fragments of one shape and type in different layouts; only layout inference makes one."""
+
+    src: Region = reads()
+    dst: Region = writes()
