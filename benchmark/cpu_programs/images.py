@@ -11,8 +11,11 @@ import tilelang.language as T
 from cpu_programs.case import Case, nbytes
 
 
-def convolution(N: int, H: int, W: int, C: int, F: int, kernel: int = 3, block_M: int = 64, block_K: int = 64) -> Any:
-    """Stride 1, same size, channels last: a product whose left operand is gathered from the image."""
+def convolution(N: int, H: int, W: int, C: int, F: int, kernel: int = 3, block_M: int = 64, block_K: int = 576) -> Any:
+    """Stride 1, same size, channels last: a product whose left operand is gathered from the image.
+
+    ``block_K`` columns of it at a time: all filter positions of 64 channels.
+    """
 
     @T.prim_func
     def main(

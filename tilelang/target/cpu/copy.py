@@ -115,13 +115,15 @@ def typed(value: Any, dtype: str) -> Any:
 def lower_im2col(record: Im2Col, scope: Scope) -> Any:
     """``col[m, k]`` from the pixel that filter position ``k`` of output position ``m`` falls on.
 
-    Where the columns of the tile are channels of one filter position, it is asked once a row which pixel that is, if any.
+    Where the columns of the tile are channels of one filter position, or of several, it is asked once a row and position which
+    pixel that is, if any.
     """
     img, col = record.img, record.col
     channels = as_int(img.buffer.shape[-1])
     rows, columns = col.extents[-2:]
     first = constant(record.c_step) * columns
-    one_tap = isinstance(channels, int) and isinstance(columns, int) and channels % columns == 0
+    known = isinstance(channels, int) and isinstance(columns, int)
+    run = min(channels, columns) if known and 0 in (channels % columns, columns % channels) else 0
 
     def store(offsets: list[Any], value: Any) -> Any:
         target = [low + offset for low, offset in zip(col.mins[-2:], offsets)]
@@ -135,12 +137,13 @@ def lower_im2col(record: Im2Col, scope: Scope) -> Any:
         inside, place = pixel(offsets[0], first + offsets[1])
         return store(offsets, if_then_else(inside, ir.BufferLoad(img.buffer, place), zero(img.dtype)))
 
-    def line(at: list[Any]) -> Any:
-        inside, (*place, channel) = pixel(at[0], first)
-        copied = nest([columns], lambda j: store([*at, *j], ir.BufferLoad(img.buffer, [*place, channel + j[0]])), "j")
-        return ir.IfThenElse(inside, copied, nest([columns], lambda j: store([*at, *j], zero(img.dtype)), "j"))
+    def channels_of_one(at: list[Any]) -> Any:
+        row, start = at[0], at[1] * run
+        inside, (*place, channel) = pixel(row, first + start)
+        copied = nest([run], lambda j: store([row, start + j[0]], ir.BufferLoad(img.buffer, [*place, channel + j[0]])), "j")
+        return ir.IfThenElse(inside, copied, nest([run], lambda j: store([row, start + j[0]], zero(img.dtype)), "j"))
 
-    return nest([rows], line) if one_tap else nest([rows, columns], element)
+    return nest([rows, columns // run], channels_of_one) if run else nest([rows, columns], element)
 
 
 def _pixel(record: Im2Col, m: Any, tap: Any) -> tuple[Any, list[Any]]:

@@ -1,8 +1,8 @@
 """How a product reads B: from panels as wide as the register tile, or where it lies.
 
 A packed panel is read in order, and once for each row of tiles. Packing is for nothing where the product has one row of tiles
-only, and where B is small enough that the first-level cache holds it as it lies; B is then read in place, as far as its elements
-need no more than widening.
+only, where B is small enough that the first-level cache holds it as it lies, and where it lies as one panel already; B is then
+read in place, as far as its elements need no more than widening.
 """
 
 from __future__ import annotations
@@ -71,13 +71,19 @@ def _lies_well(record: Gemm, way: Way, tile: Tile) -> bool:
     if record.transpose_b or way.depth > 1 or len(b.buffer.strides) or b.dtype not in (way.operand, "bfloat16"):
         return False
     once = isinstance(m, int) and m <= tile.rows
-    return once and (tile.rows <= 4 or _is_near(b)) or _is_near(b) and b.dtype == way.operand
+    kept = _is_near(b) or _is_panel(b, tile)
+    return once and (tile.rows <= 4 or _is_near(b)) or kept and b.dtype == way.operand
 
 
 def _is_near(b: Region) -> bool:
     """Whether the first-level cache holds all of B and what lies between its rows."""
     row, rows = as_int(b.buffer.shape[-1]), as_int(b.extents[-2])
     return isinstance(row, int) and isinstance(rows, int) and row * rows * canonical(str(b.buffer.dtype)).bytes <= _NEAR
+
+
+def _is_panel(b: Region, tile: Tile) -> bool:
+    """Whether the rows of the tensor are as wide as a panel, so that a packed one would be the same."""
+    return as_int(b.buffer.shape[-1]) == tile.columns
 
 
 def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
@@ -102,8 +108,8 @@ def _vector(dtype: str, lanes: int) -> str:
 
 
 def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
-    """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache."""
-    if b.scope not in ("", "global") or _is_near(b):
+    """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache that is read once."""
+    if b.scope not in ("", "global") or _is_near(b) or _is_panel(b, tile) or tile.rows > 4:
         return None
     size = canonical(str(b.buffer.dtype)).bytes
     rows = max(1, _DISTANCE // (tile.columns * size))

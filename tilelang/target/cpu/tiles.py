@@ -82,7 +82,10 @@ class Matrices:
 
 
 def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
-    """The tile for products of an accumulator type: wide enough to hide latency, and dividing M where one does."""
+    """The tile for products of an accumulator type: wide enough to hide latency, and dividing M where one does.
+
+    Four registers wide where that is all of N: each element of A is then loaded once, and B is one panel.
+    """
     lanes = unit.lanes(canonical(dtype).bits)
     if isinstance(n, int):
         while lanes > 4 and lanes // 2 >= n:
@@ -91,8 +94,8 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
     if isinstance(m, int) and m <= 4:
         wide = (16 if many else 8) // m
         return Tile(m, min(wide, n // lanes or 1) if isinstance(n, int) else min(wide, 2), lanes)
-    vectors = 1 if isinstance(n, int) and n <= lanes else 2
-    most = 8 if many else (6 if vectors == 2 else 8)
+    vectors = 1 if isinstance(n, int) and n <= lanes else 4 if many and n == 4 * lanes else 2
+    most = {1: 8, 2: 8 if many else 6, 4: 6}[vectors]
     if not isinstance(m, int):
         return Tile(min(most, 4), vectors, lanes)
     candidates = list(range(min(most, m), 0, -1))

@@ -28,7 +28,7 @@ def program(images, height, width, channels, columns, kernel, stride, dilation, 
 
 
 @on_both
-@pytest.mark.parametrize("columns", [4, 8, 12])
+@pytest.mark.parametrize("columns", [4, 8, 12, 16, 24])
 @pytest.mark.parametrize("form", [(3, 1, 1, 1), (3, 2, 2, 2), (1, 1, 1, 0)], ids=str)
 def test_results_equal_those_of_the_interpreter(form, columns, target):
     torch.manual_seed(0)
