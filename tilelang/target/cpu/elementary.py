@@ -25,14 +25,16 @@ _LOG = (
 _TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
 _ERF_SMALL = (-5.9640873e-4, 4.9879714e-3, -2.6763102e-2, 1.12817205e-1, -3.76124859e-1, 1.28379151e-1)
 _LOG2_ERFC = (3.0768049e-4, -4.6297777e-3, 3.29965986e-2, -1.5181981e-1, -9.1717821e-1, 3.7190682e-1)
+_POWER = (1.5353258640e-4, 1.3399003074e-3, 9.6184387803e-3, 5.5503319949e-2, 2.4022647738e-1, 6.9314718246e-1, 1.0)
+"""Coefficients of ``2**r`` for ``abs(r) <= 0.5``, with an error of 2**-28 of it."""
 _EXP2 = (1.32647273e-3, 9.67151299e-3, 5.55073358e-2, 2.40222424e-1, 6.93147004e-1, 1.0)
 _ERF_ONE = 3.925
 """Where the error function is 1 to within half a unit, and stays so."""
 
 
 def _clamp(x: Any, low: float, high: float) -> Any:
-    """Keeps a NaN."""
-    return select(x < f32(low), f32(low), select(x > f32(high), f32(high), x))
+    """Keeps a NaN; each comparison chooses one of its operands, which is one instruction."""
+    return let(select(x > f32(high), f32(high), x), lambda y: select(y < f32(low), f32(low), y), "c")
 
 
 def _power_of_two(n: Any) -> Any:
@@ -80,10 +82,13 @@ def _bounded_exp(x: Any, scale: Any) -> Any:
 
 @scalar_function("tl_exp2f", ("float32",), "float32", scales=True)
 def _exp2(x: Any, scale: Any = scale_in_steps) -> Any:
-    def reduce(y: Any, n: Any) -> Any:
-        return (y - n) * f32(math.log(2.0))
+    def whole(y: Any, n: Any) -> Any:
+        return let(y - ir.Cast("float32", n), lambda r: scale(horner(r, _POWER), n), "r")
 
-    return let(_clamp(x, -151.0, 129.0), lambda y: _exponential(y, 1.0, reduce, scale), "y")
+    def bounded(y: Any) -> Any:
+        return let(bits(y + f32(_ROUND)) - i32(_ROUND_BITS), lambda n: whole(y, n), "n")
+
+    return let(_clamp(x, -151.0, 129.0), bounded, "y")
 
 
 @scalar_function("tl_exp10f", ("float32",), "float32", scales=True)
