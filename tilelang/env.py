@@ -229,3 +229,10 @@ def warn_unknown() -> None:
             near = difflib.get_close_matches(name, VARIABLES, n=1)
             suggestion = f"; did you mean {near[0]}?" if near else ""
             warnings.warn(f"unknown environment variable {name}{suggestion}", stacklevel=3)
+
+
+def __getattr__(name: str) -> Any:
+    """``tilelang.env.TILELANG_CACHE_DIR`` is the variable's value, as of :data:`env`."""
+    if name not in VARIABLES or not name.startswith("TILELANG_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return get(name)

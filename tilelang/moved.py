@@ -27,6 +27,8 @@ MOVED = {
     "tilelang.cuda.intrinsics.macro.mma_macro_generator": _EMITTER,
     "tilelang.cuda.language": "tilelang.language",
     "tilelang.cuda.language.intrinsics": _INTRINSICS,
+    "tilelang.backend": "tilelang.utils",
+    "tilelang.backend.target": "tilelang.utils.target",
     "tilelang.jit.adapter": "tilelang.jit",
     "tilelang.jit.adapter.base": "tilelang.jit.adapter_base",
 }

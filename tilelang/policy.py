@@ -11,3 +11,10 @@ class GemmWarpPolicy(enum.IntEnum):
     Square = 0
     FullRow = 1
     FullCol = 2
+
+    @classmethod
+    def from_warp_partition(cls, m_warp: int, n_warp: int) -> GemmWarpPolicy:
+        """The policy under which so many warps share rows and columns: bands where one of the two is 1, else near-square."""
+        if (m_warp == 1) == (n_warp == 1):
+            return cls.Square
+        return cls.FullRow if n_warp == 1 else cls.FullCol

@@ -22,6 +22,9 @@ def __getattr__(name: str) -> Any:
     import tvm
     import tvm.testing
 
+    from tilelang import tvm_moved
+
+    tvm_moved.add(tvm)
     return tvm if name == "tvm" else tvm.DataType
 
 
@@ -60,6 +63,8 @@ def _negation(of_signed: Callable[[Any], Any], tirx: ModuleType) -> Callable[[An
         kind = str(getattr(x, "ty", ""))
         if kind == "bool":
             return 0 - x
+        if isinstance(x, tirx.FloatImm):  # arithmetic in a narrow type may not keep infinity
+            return tirx.FloatImm(kind, -x.value)
         if not kind.startswith("uint"):
             return of_signed(x)
         if isinstance(x, tirx.IntImm):

@@ -39,22 +39,52 @@ def test_a_refused_name_is_an_error_where_it_is_used():
 
 
 def test_programs_import_from_everywhere():
+    from tilelang.backend.target import determine_target
+
     from tilelang.autotuner.param import AutotuneResult, KernelParam  # noqa: F401
     from tilelang.engine import lower  # noqa: F401
+    from tilelang.engine.lower import lower as function
     from tilelang.engine.param import KernelParam as Param  # noqa: F401
     from tilelang.env import env
     from tilelang.jit import JITImpl, JITKernel
     from tilelang.profiler.bench import suppress_stdout_stderr  # noqa: F401
     from tilelang.transform import simplify_prim_func  # noqa: F401
     from tilelang.utils.device import get_available_cpu_count, get_current_device  # noqa: F401
-    from tilelang.utils.target import determine_target
 
+    assert tilelang.engine.lower is sys.modules["tilelang.engine.lower"] and function is tilelang.lower
+    assert T.GemmWarpPolicy.from_warp_partition(4, 1) is T.GemmWarpPolicy.FullRow
+    assert tilelang.env.TILELANG_VERBOSE is env.TILELANG_VERBOSE
     assert get_available_cpu_count() >= 1 and JITKernel[int, str] is JITKernel and JITImpl[int] is JITImpl
     assert determine_target({"kind": "cuda", "arch": "sm_80"}) == {"kind": "cuda", "arch": "sm_80"}
     assert determine_target("cpu", return_object=True).kind.name == "llvm"
     assert env.TILELANG_DISABLE_CACHE in (True, False)
     with pytest.raises(AttributeError, match="did you mean TILELANG_CACHE_DIR"):
         _ = env.TILELANG_CACHE_DRI
+
+
+def test_variables_and_expressions_have_types():
+    variable = T.Var("x")
+    assert isinstance(variable, T.Var) and isinstance(variable, T.PrimExpr) and not isinstance(3, T.PrimExpr)
+    assert isinstance(T.dynamic("n"), T.Var) and isinstance(variable + 1, T.PrimExpr) and not isinstance(variable + 1, T.Var)
+
+
+def test_names_of_tvm_that_moved():
+    from tilelang import tvm
+
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=32):
+            for i in T.serial(n):
+                A[i] = T.exp(A[i])
+
+    found = []
+    tvm.tirx.stmt_functor.post_order_visit(main.body, found.append)
+    assert [node.op.name for node in found if isinstance(node, tvm.tirx.Call)] == ["tirx.exp"]
+    x = tvm.tirx.SizeVar("x", "int32")
+    doubled = tvm.tirx.stmt_functor.substitute(x + 1, {x: x * 2})
+    assert tvm.ir.structural_equal(tvm.arith.Analyzer().simplify(doubled - 1), x * 2)
+    with pytest.raises(tvm.TVMError):
+        T.copy(1, 2)
 
 
 def test_the_settings_object_sets_the_environment(monkeypatch):

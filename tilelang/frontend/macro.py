@@ -55,8 +55,9 @@ class Macro:
     def _passed(self, builder: Any, name: str, value: Any) -> Any:
         from tilelang.frontend.bindings import settled
         from tilelang.ir import nodes as ir
+        from tilelang.language.expressions import Var
 
-        if self.signature.parameters[name].annotation in (Ref, ir.Var, "T.Ref", "T.Var"):
+        if self.signature.parameters[name].annotation in (Ref, Var, ir.Var, "T.Ref", "T.Var"):
             return _reference(builder, name, value)
         is_barrier = isinstance(value, ir.TensorLoad) and value.source.scope().endswith("barrier")
         return value if is_barrier else settled(builder, name, value)

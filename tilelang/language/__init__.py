@@ -29,7 +29,7 @@ from tilelang.policy import GemmWarpPolicy
 _MODULES: dict[str, str] = {
     # module -> the names that it gives
     "tilelang.frontend.program": "prim_func",
-    "tilelang.ir.nodes": "Var PrimExpr",
+    "tilelang.language.expressions": "Var PrimExpr",
     "tilelang.language.kernel": (
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"

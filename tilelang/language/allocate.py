@@ -141,6 +141,9 @@ def alloc_cluster_barrier(arrive_count: int | list[int]) -> Any:
 def _barriers(builder: Builder, what: str, arrive_count: int | list[int], scope: str) -> Any:
     counts = list(arrive_count) if isinstance(arrive_count, (list, tuple)) else [arrive_count]
     counts = [as_int(as_expr(count)) for count in counts]
+    for count in counts:
+        if count is None or not 0 < count < 1 << 20:
+            raise CompileError(f"{what}: a phase takes between 1 and {(1 << 20) - 1} arrivals, got {arrive_count!r}")
     return _buffer(builder, what, (len(counts),), "uint64", scope, "barrier", {"tl.arrive_counts": counts})
 
 

@@ -43,6 +43,12 @@ TL_MAKE_FP8(e5m2)
 #undef TL_MAKE_FP8
 
 namespace tl {
+// A float8_e5m2 by its bits: infinity and NaN, which conversions do not give.
+TL_DEVICE __nv_fp8_e5m2 e5m2_of_bits(unsigned char bits) {
+  __nv_fp8_e5m2 result;
+  result.__x = bits;
+  return result;
+}
 // float8 as half, which holds all of its values. Devices before sm_89 have no instruction for it, and what CUDA's header does
 // instead is a loop for subnormals: too long where many conversions are unrolled.
 TL_DEVICE half to_half(__nv_fp8_e4m3 x) {

@@ -171,3 +171,13 @@ def test_block_and_thread_questions():
             A[0] = T.get_block_binding(0) + T.get_block_bindings()[1]
 
     assert "blockIdx.y" in main.script()
+
+
+@pytest.mark.parametrize("arrivals", [0, -1, [1, 0], 1 << 20])
+def test_a_phase_takes_arrivals(arrivals):
+    with pytest.raises(CompileError, match="a phase takes between 1 and 1048575 arrivals"):
+
+        @T.prim_func
+        def main():
+            with T.Kernel(1, threads=32):
+                T.alloc_barrier(arrivals)

@@ -202,6 +202,24 @@ def test_infinity():
         T.infinity("float8_e4m3")
 
 
+@pytest.mark.parametrize("target", ["cpu", {"kind": "cuda", "arch": "sm_90a"}])
+def test_infinity_of_float8_is_stored(target):
+    @tilelang.jit(target=target, out_idx=[-2, -1])
+    def infinities():
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float8_e5m2"), B: T.Tensor((8,), "float8_e5m2")):
+            with T.Kernel(1, threads=32):
+                T.fill(A, T.infinity("float8_e5m2"))
+                for i in T.Parallel(8):
+                    B[i] = -T.infinity("float8_e5m2")
+
+        return main
+
+    with tilelang.simulator():
+        high, low = infinities()()
+    assert high.float().tolist() == [math.inf] * 8 and low.float().tolist() == [-math.inf] * 8
+
+
 INTEGERS = {
     "floordiv": lambda a, b: a // b,
     "floormod": lambda a, b: a % b,

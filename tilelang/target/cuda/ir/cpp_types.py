@@ -77,6 +77,8 @@ def float_literal(value: float, dtype: DType) -> str:
         if math.isfinite(value):
             return _with_point(repr(value))
         return f"__longlong_as_double({_special_bits(value, 0x7FF0000000000000, 0x7FF8000000000000, 63)}ll)"
+    if dtype == "float8_e5m2" and not math.isfinite(value):  # a conversion saturates
+        return f"tl::e5m2_of_bits({_special_bits(value, 0x7C, 0x7F, 7)})"
     if math.isfinite(value):
         single = _with_point(f"{value:.9g}") + "f"
     else:

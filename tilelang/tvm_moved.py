@@ -1,0 +1,61 @@
+"""Names of TVM that programs reach through ``tilelang.tvm``, where the TVM of this package has them elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+_HOMES = {
+    # path below tvm -> module, or module:name
+    "arith": "tvm.sym",
+    "ffi": "tvm_ffi",
+    "get_global_func": "tvm_ffi:get_global_func",
+    "ir.structural_equal": "tvm_ffi:structural_equal",
+    "ir.structural_hash": "tvm_ffi:structural_hash",
+    "tirx.Call": "tvm.ir:Call",
+    "tirx.SizeVar": "tvm.ir:Var",
+    "tirx.stmt_functor": "tilelang.tvm_moved",
+    "TVMError": "tilelang.errors:TileLangError",
+}
+
+
+def add(tvm: ModuleType) -> None:
+    """Adds those that ``tvm`` lacks."""
+    for path, home in _HOMES.items():
+        place, _, name = path.rpartition(".")
+        parent = importlib.import_module(f"{tvm.__name__}.{place}") if place else tvm
+        if not hasattr(parent, name):
+            module, _, attribute = home.partition(":")
+            found = importlib.import_module(module)
+            setattr(parent, name, getattr(found, attribute) if attribute else found)
+
+
+def post_order_visit(node: Any, visit: Callable[[Any], None]) -> None:
+    """Calls ``visit`` on a statement's or expression's parts, then on itself."""
+    import tvm_ffi
+
+    def call(part: Any) -> None:
+        visit(part)
+
+    tvm_ffi.structural_walk(node, [(tvm_ffi.Object, call)])
+
+
+def pre_order_visit(node: Any, visit: Callable[[Any], bool | None]) -> None:
+    """Calls ``visit`` on a statement or expression, then on its parts unless the answer was False."""
+    import tvm_ffi
+
+    def call(part: Any) -> Any:
+        return tvm_ffi.WalkResult.SKIP if visit(part) is False else tvm_ffi.WalkResult.ADVANCE
+
+    tvm_ffi.structural_walk(node, [(tvm_ffi.Object, call)], order="pre")
+
+
+def substitute(node: Any, values: Mapping[Any, Any]) -> Any:
+    """A statement or expression with variables replaced."""
+    import tvm_ffi
+
+    from tilelang.ir import nodes as ir
+
+    return tvm_ffi.structural_map(node, [(ir.Var, lambda var: values.get(var, var))])
