@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilelang.artifact import Dim, KernelParam, dim_names, evaluate_dim
-from tilelang.storage import storage_shape
+from tilelang.storage import PACKED_DTYPES, storage_shape, storage_strides
 
 AXIS = ""
 """Stands in :attr:`Binding.value` for the size of the axis itself."""
@@ -41,7 +41,7 @@ class Binding:
 
 def stored_dims(param: KernelParam) -> tuple[Dim, ...]:
     """Sizes and declared strides of the tensor that holds ``param``, in the order of :attr:`Binding.axis`."""
-    return (*storage_shape(param), *(param.strides or ()))
+    return (*storage_shape(param), *(storage_strides(param) or ()))
 
 
 def bindings(params: Iterable[KernelParam], known: Iterable[str]) -> tuple[Binding, ...]:
@@ -51,10 +51,10 @@ def bindings(params: Iterable[KernelParam], known: Iterable[str]) -> tuple[Bindi
         params: parameters that a caller passes.
         known: sizes that are given otherwise.
     """
-    axes = [(param.name, axis, dim) for param in params if param.kind == "tensor" for axis, dim in enumerate(stored_dims(param))]
+    axes = [axis for param in params if param.kind == "tensor" for axis in _axes(param)]
     found: dict[str, Binding] = {}
-    for tensor, axis, dim in axes:
-        if isinstance(dim, str) and dim not in known:
+    for tensor, axis, dim, size in axes:
+        if isinstance(dim, str) and size == AXIS and dim not in known:
             found.setdefault(dim, Binding(dim, tensor, axis))
     have = {*known, *found}
     while (step := next(_solvable(axes, have), None)) is not None:
@@ -63,23 +63,40 @@ def bindings(params: Iterable[KernelParam], known: Iterable[str]) -> tuple[Bindi
     return tuple(found.values())
 
 
-def _solvable(axes: Iterable[tuple[str, int, Dim]], known: set[str]) -> Iterator[Binding]:
-    for tensor, axis, dim in axes:
-        step = inverse(dim, known)
+def _axes(param: KernelParam) -> Iterator[tuple[str, int, Dim, Dim]]:
+    """The axes of a tensor and its declared strides: tensor, axis as stored, declared size, and that size over :data:`AXIS`.
+
+    Where two elements share a byte, a row of ``n`` bytes has ``2 * n``, and strides count bytes but for the last.
+    """
+    rank, dims = len(param.shape), (*param.shape, *(param.strides or ()))
+    packed = range(rank - 1, 2 * rank - 1) if param.dtype in PACKED_DTYPES else ()
+    for axis, dim in enumerate(dims):
+        yield param.name, axis, dim, ("mul", AXIS, 2) if axis in packed else AXIS
+
+
+def _solvable(axes: Iterable[tuple[str, int, Dim, Dim]], known: set[str]) -> Iterator[Binding]:
+    for tensor, axis, dim, size in axes:
+        step = inverse(dim, known, size)
         if step is not None:
             yield Binding(step[0], tensor, axis, step[1])
 
 
-def inverse(dim: Dim, known: Iterable[str]) -> tuple[str, Dim] | None:
+def inverse(dim: Dim, known: Iterable[str], size: Dim = AXIS) -> tuple[str, Dim] | None:
     """The only unknown variable of ``dim``, and its value as a size over the known ones and :data:`AXIS`.
 
-    None where ``dim`` has no unknown variable or several, or uses it otherwise than in sums, differences and products. A
-    product is turned around by a division that rounds down: the caller compares ``dim`` with the axis afterwards.
+    Args:
+        dim: a declared size.
+        known: the known variables.
+        size: what ``dim`` is.
+
+    Returns:
+        None where ``dim`` has no unknown variable or several, or uses it otherwise than in sums, differences and products. A
+        product is turned around by a division that rounds down: the caller compares ``dim`` with the axis afterwards.
     """
     unknown = [name for name in dim_names((dim,)) if name not in known]
     if len(unknown) != 1:
         return None
-    value: Dim | None = AXIS
+    value: Dim | None = size
     while isinstance(dim, tuple) and value is not None:
         name, left, right = dim
         on_left = unknown[0] in dim_names((left,))
@@ -117,11 +134,24 @@ def solved(dim: Dim, size: int, known: Mapping[str, int]) -> tuple[str, int] | N
         None as :func:`inverse`, or where no value of the variable gives ``size``.
     """
     found = inverse(dim, known.keys())
-    if found is None:
-        return None
-    name, value = found
+    number = None if found is None else solution(Binding(found[0], "", 0, found[1]), dim, size, known)
+    return None if found is None or number is None else (found[0], number)
+
+
+def solution(binding: Binding, dim: Dim, size: int, known: Mapping[str, int]) -> int | None:
+    """The value that an axis gives to a size.
+
+    Args:
+        binding: how.
+        dim: the declared size of the axis, as it is stored.
+        size: how many elements the axis has.
+        known: values of the other variables.
+
+    Returns:
+        None where no value gives ``size``.
+    """
     try:
-        number = evaluate_dim(value, {**known, AXIS: size})
+        number = evaluate_dim(binding.value, {**known, AXIS: size})
     except ZeroDivisionError:
         return None
-    return (name, number) if number >= 0 and evaluate_dim(dim, {**known, name: number}) == size else None
+    return number if number >= 0 and evaluate_dim(dim, {**known, binding.name: number}) == size else None

@@ -44,6 +44,13 @@ def storage_shape(param: KernelParam) -> tuple[Dim, ...]:
     return param.shape
 
 
+def storage_strides(param: KernelParam) -> tuple[Dim, ...] | None:
+    """The declared strides of the torch tensor that holds ``param``, of which all but the last count bytes of 4-bit types."""
+    if param.dtype in PACKED_DTYPES and param.strides:
+        return (*map(_halved, param.strides[:-1]), param.strides[-1])
+    return param.strides
+
+
 def _halved(size: Dim) -> Dim:
     """How many bytes hold ``size`` elements of half a byte."""
     if isinstance(size, int):
@@ -51,6 +58,13 @@ def _halved(size: Dim) -> Dim:
     if isinstance(size, tuple) and size[0] == "mul" and isinstance(size[2], int) and size[2] % 2 == 0:
         return size[1] if size[2] == 2 else ("mul", size[1], size[2] // 2)
     return ("ceildiv", size, 2)
+
+
+def logical_strides(dtype: str, strides: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a parameter whose torch tensor has ``strides``; see :func:`storage_strides`."""
+    if dtype not in PACKED_DTYPES or not strides:
+        return tuple(strides)
+    return (*(stride * 2 for stride in strides[:-1]), strides[-1])
 
 
 def logical_shape(dtype: str, shape: Sequence[int]) -> tuple[int, ...]:

@@ -16,8 +16,8 @@ from tilelang.artifact import KernelParam, dim_names, evaluate_dim
 from tilelang.dtypes import canonical
 from tilelang.errors import ON_THE_SIMULATOR, ArgumentCountError, ArgumentError, ArgumentValueError
 from tilelang.execution.signature import CallSignature, torch_dtypes
-from tilelang.sizes import Binding, solved, stored_dims
-from tilelang.storage import storage_shape
+from tilelang.sizes import Binding, solution, stored_dims
+from tilelang.storage import storage_shape, storage_strides
 
 
 def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -124,7 +124,8 @@ def _stand_in(signature: CallSignature, param: KernelParam, known: Mapping[str, 
             )
     sizes = {**dict.fromkeys(needed, 0), **known}
     shape = [evaluate_dim(dim, sizes) for dim in storage_shape(param)]
-    strides = [evaluate_dim(dim, sizes) for dim in param.strides] if param.strides else _compact_strides(shape)
+    declared = storage_strides(param)
+    strides = [evaluate_dim(dim, sizes) for dim in declared] if declared else _compact_strides(shape)
     return torch.empty_strided(shape, strides, dtype=torch_dtypes(param)[0], device=device)
 
 
@@ -180,7 +181,7 @@ def _check_shape(place: _Place, value: Any) -> None:
 
 
 def _check_strides(place: _Place, value: Any) -> None:
-    strides = place.param.strides
+    strides = storage_strides(place.param)
     if strides is None:
         if not value.is_contiguous():
             raise place.error(
@@ -285,7 +286,7 @@ def known_sizes(signature: CallSignature, values: Sequence[Any]) -> dict[str, in
     for param, position, value in tensors:
         place = _Place(signature, param, position)
         _compare(place, "shape", storage_shape(param), value.shape, known, origin)
-        _compare(place, "strides", param.strides or (), value.stride(), known, origin)
+        _compare(place, "strides", storage_strides(param) or (), value.stride(), known, origin)
         if value.device != tensors[0][2].device:
             raise place.error("device", f"{tensors[0][2].device}, as {tensors[0][0].name}", str(value.device))
     return known
@@ -300,13 +301,13 @@ def _given_size(signature: CallSignature, binding: Binding, given: Mapping[str, 
     position = list(given).index(binding.tensor)
     place = _Place(signature, signature.params[signature.inputs[position]], position)
     declared = stored_dims(place.param)[binding.axis]
-    found = solved(declared, size, known)
+    found = solution(binding, declared, size, known)
     if found is None:
         raise place.error(
             "shape", _dims_text(storage_shape(place.param)),
             f"{_shape_text(tensor.shape)} (no {binding.name} makes {dim_text(declared)} = {size})",
         )  # fmt: skip
-    return found[1]
+    return found
 
 
 def _compare(

@@ -11,7 +11,7 @@ from tilelang.artifact import Dim, KernelArtifact, KernelParam
 from tilelang.execution.arguments import dim_text
 from tilelang.execution.entry import entry_kinds, entry_name
 from tilelang.execution.native import is_device_artifact
-from tilelang.storage import storage_dtypes, storage_shape
+from tilelang.storage import storage_dtypes, storage_shape, storage_strides
 
 _TYPES = {"pointer": "void*", "integer": "int64_t", "float": "double"}
 
@@ -107,7 +107,8 @@ def _meaning(param: KernelParam, place: str) -> str:
     if param.kind == "pointer":
         return f"{place}, of {param.dtype}"
     held = "" if storage_shape(param) == param.shape else f", held by {_sizes(storage_shape(param))} {storage_dtypes(param)[0]}"
-    lies = "row-major and compact" if param.strides is None else f"strides {_sizes(param.strides)}"
+    strides = storage_strides(param)
+    lies = "row-major and compact" if strides is None else f"strides {_sizes(strides)}"
     return f"{place}, {param.dtype} {_sizes(param.shape)}, {lies}{held}"
 
 

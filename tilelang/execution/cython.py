@@ -20,7 +20,7 @@ from tilelang.execution.entry import FILE, entry_kinds, entry_name, failure_text
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.execution.wrapper import PLAIN, Surroundings, give_up, slow_path
 from tilelang.sizes import AXIS
-from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
+from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape, storage_strides
 
 if TYPE_CHECKING:
     from tilelang.execution.device import Place
@@ -207,7 +207,8 @@ def _input(param: KernelParam, target: int, slot: int) -> tuple[int, int, int, i
 
 def _tensor(param: KernelParam, signature: CallSignature, slots: _Slots) -> tuple[Any, ...]:
     shape = [slots.size(dim) for dim in storage_shape(param)]
-    strides = None if param.strides is None else [slots.size(dim) for dim in param.strides]
+    declared = storage_strides(param)
+    strides = None if declared is None else [slots.size(dim) for dim in declared]
     alignment = max(signature.alignment.get(param.name, 1), canonical(param.dtype).bytes)
     return [DLPACK_TYPES[name] for name in storage_dtypes(param)], shape, strides, alignment
 

@@ -22,7 +22,7 @@ from tilelang.errors import ExecutionError, KernelFailedError
 from tilelang.execution.arguments import as_float, as_integer, integer_range, prepare
 from tilelang.execution.signature import CallSignature, torch_dtypes
 from tilelang.sizes import AXIS, Binding
-from tilelang.storage import storage_shape
+from tilelang.storage import storage_shape, storage_strides
 
 
 class Refused(Exception):
@@ -277,7 +277,7 @@ class _Text:
         for index in self._inputs("tensor"):
             param = self.signature.params[index]
             at = 0
-            for attribute, dims in (("shape", storage_shape(param)), ("stride()", param.strides or ())):
+            for attribute, dims in (("shape", storage_shape(param)), ("stride()", storage_strides(param) or ())):
                 locals_ = [f"s{index}_{at + axis}" for axis in range(len(dims))]
                 of = [places.get((param.name, at + axis)) for axis in range(len(dims))]
                 at += len(dims)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilelang.artifact import Dim, evaluate_dim
 from tilelang.errors import ArgumentError
 from tilelang.sizes import solved
-from tilelang.storage import logical_shape
+from tilelang.storage import logical_shape, logical_strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class EagerSignature:
             shape = logical_shape(param.dtype, shapes[param.name])
             if len(shape) != len(param.shape):
                 raise ArgumentError(f"{param.name}: expected {len(param.shape)} axes, got shape {tuple(shape)}")
-            actual = [*shape, *(strides.get(param.name, ()) if param.strides else ())]
+            actual = [*shape, *(logical_strides(param.dtype, strides.get(param.name, ())) if param.strides else ())]
             for axis, (dim, size) in enumerate(zip([*param.shape, *(param.strides or ())], actual)):
                 yield param.name, axis, dim, size
 
@@ -93,4 +93,9 @@ class EagerSignature:
             except KeyError:
                 continue
             if want != size:
-                raise ArgumentError(f"{param}: axis {axis} is {size}, expected {want}")
+                raise ArgumentError(f"{param}: {self._place(param, axis)} is {size}, expected {want}")
+
+    def _place(self, name: str, axis: int) -> str:
+        """What a number of :meth:`_axes` counts."""
+        rank = next(len(param.shape) for param in self.params if param.name == name)
+        return f"axis {axis}" if axis < rank else f"the stride of axis {axis - rank}"

@@ -57,25 +57,25 @@ def strided(shape: tuple[Any, ...], dtype: DType, strides: tuple[Any, ...] | Non
         What a parameter of a program is annotated with.
 
     Raises:
-        CompileError: more or fewer strides than axes, or strides of elements that share a byte.
+        CompileError: more or fewer strides than axes, or strides under which rows of 4-bit elements begin within a byte.
     """
     if strides is not None and len(strides) != len(shape):
         raise CompileError(f"a tensor of {len(shape)} axes has {len(strides)} strides", hint="give one stride an axis")
-    if dtype.bits < 8 and strides is not None:
-        if not _is_compact(shape, strides):
-            raise _packed_strides(str(dtype))
-        strides = None
+    if dtype.bits == 4 and strides is not None:
+        strides = None if _is_compact(shape, strides) else _whole_bytes(strides, str(dtype))
     return TensorSpec(shape, dtype, strides, scope)
 
 
-def _packed_strides(dtype: str) -> CompileError:
-    """The error of strides of elements that share a byte: those of the torch tensor that holds them count bytes."""
+def _whole_bytes(strides: tuple[Any, ...], dtype: str) -> tuple[Any, ...]:
+    """Strides of elements of which two share a byte, if rows begin with a byte."""
     from tilelang.ir.span import user_location
 
-    return CompileError(
-        f"a strided tensor of {dtype}, of which two elements share a byte",
+    if (type(strides[-1]) is int and strides[-1] == 1) and not any(type(each) is int and each % 2 for each in strides[:-1]):
+        return strides
+    raise CompileError(
+        f"a tensor of {dtype}, of which two elements share a byte, with the strides {strides}",
         user_location(),
-        "pass it contiguous, declared T.Tensor, or as a strided tensor of uint8",
+        "the last stride must be 1 and the others even; they count elements, twice what the torch tensor of bytes has",
     )
 
 

@@ -10,7 +10,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.artifact import KernelParam
-from tilelang.errors import ArgumentError
+from tilelang.errors import ArgumentError, CompileError
 from tilelang.execution import supported
 from tilelang.sizes import AXIS, Binding, bindings, solved
 
@@ -142,3 +142,61 @@ def test_a_size_that_divides_is_not_solved():
 )
 def test_solved(dim, size, value):
     assert solved(dim, size, {"m": 3, "k": 0}) == (None if value is None else ("n", value))
+
+
+@everywhere
+def test_a_row_of_half_bytes_gives_its_length(place):
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def program(A: T.Tensor((2, n), "uint4"), B: T.Tensor((2, n), "uint8")):
+        with T.Kernel(2, threads=32) as b:
+            for i in T.Parallel(n):
+                B[b, i] = T.cast(A[b, i], "uint8")
+
+    with kernel(place, program, out_idx=[1]) as call:
+        assert call(torch.tensor([[0x21, 0x43], [0x65, 0x87]], dtype=torch.uint8)).tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+@everywhere
+@pytest.mark.parametrize("fixed", [True, False])
+def test_strides_of_half_bytes(place, fixed):
+    """They count elements; the torch tensors hold bytes, of which other rows' ends stay as they are."""
+    m, n, s, r = (4, 16, 24, 32) if fixed else T.dynamic("m, n, s, r")
+
+    @T.prim_func
+    def program(A: T.StridedTensor((m, n), (s, 1), "uint4"), B: T.StridedTensor((m, n), (r, 1), "uint4")):
+        with T.Kernel(m, threads=32) as b:
+            for i in T.Parallel(n):
+                B[b, i] = A[b, n - 1 - i]
+
+    rows = torch.arange(48, dtype=torch.uint8).view(4, 12)
+    result = torch.full((4, 16), 0x5A, dtype=torch.uint8)
+    want = result.clone()
+    want[:, 4:12] = rows[:, 1:9].flip(1) >> 4 | rows[:, 1:9].flip(1) << 4
+    with kernel(place, program) as call:
+        call(rows[:, 1:9], result[:, 4:12])
+        assert torch.equal(result, want)
+        with pytest.raises(ArgumentError):
+            call(rows[:, :8:2], result[:, 4:12])
+
+
+@everywhere
+def test_a_stride_gives_a_size_inside_arithmetic(place):
+    m, n, s = T.dynamic("m, n, s")
+
+    @T.prim_func
+    def program(A: T.StridedTensor((m, n + 1), (s * 2, 1), "float32"), B: T.Tensor((m, n + 1), "float32")):
+        with T.Kernel(m, threads=32) as b:
+            for i in T.Parallel(n + 1):
+                B[b, i] = A[b, i]
+
+    rows = torch.randn(4, 12)[:, 1:6]
+    with kernel(place, program, out_idx=[1]) as call:
+        assert torch.equal(call(rows), rows)
+
+
+@pytest.mark.parametrize("strides", [(15, 1), (16, 2), (T.dynamic("s"), T.dynamic("t"))], ids=str)
+def test_rows_of_half_bytes_begin_with_a_byte(strides):
+    with pytest.raises(CompileError, match="the last stride must be 1 and the others even"):
+        T.StridedTensor((4, 8), strides, "int4")

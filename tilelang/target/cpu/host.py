@@ -51,7 +51,8 @@ def _as_bytes(param: Any) -> Any:
     """A tensor of less than a byte an element, as the tensor of bytes that callers hand over."""
     if not ir.is_buffer_var(param) or canonical(str(param.dtype)).bits >= 8:
         return param
-    return ir.decl_buffer(packed.memory_shape(param), "uint8", name=param.name, layout=None, data_alignment=1)
+    shape, strides = packed.memory_shape(param), packed.memory_strides(param)
+    return ir.decl_buffer(shape, "uint8", name=param.name, strides=strides, layout=None, data_alignment=1)
 
 
 def _passed(param: Any) -> Any:

@@ -34,16 +34,27 @@ def solve_sizes(func: Any, params: list[Any], variables: Mapping[str, Any]) -> t
 def _with_own_sizes(param: Any, axes: dict[tuple[str, int], Any]) -> Any:
     """A tensor whose sizes are numbers, bare variables, or variables of their own, which are noted in ``axes``."""
 
-    def own(axis: int, size: Any) -> Any:
+    rank, strides = len(param.shape), list(param.strides)
+    # TVM reads strides as numbers of the widest type of the sizes.
+    narrow = any(isinstance(stride, ir.Var) and str(stride.ty) == "int32" for stride in strides)
+
+    def own(axis: int, size: Any, dtype: str) -> Any:
         if isinstance(size, (ir.Var, ir.IntImm, int)):
             return size
-        return axes.setdefault((str(param.name), axis), ir.Var(f"{param.name}_{axis}", "int64"))
+        found = ir.Var(f"{param.name}_{axis}", dtype)
+        axes[str(param.name), axis] = found if dtype == "int64" else ir.Cast("int64", found)
+        return found
 
-    rank = len(param.shape)
-    shape = [own(axis, size) for axis, size in enumerate(param.shape)]
-    strides = [own(rank + axis, stride) for axis, stride in enumerate(param.strides)] or None
+    shape = [own(axis, size, "int32" if narrow else "int64") for axis, size in enumerate(param.shape)]
+    kind = "int64" if any(str(size.ty) == "int64" for size in shape) else "int32"
+    strides = [_as_type(own(rank + axis, stride, kind), kind) for axis, stride in enumerate(strides)] or None
     alignment = param.data_alignment
     return ir.decl_buffer(shape, str(param.dtype), name=param.name, strides=strides, layout=None, data_alignment=alignment)
+
+
+def _as_type(stride: Any, dtype: str) -> Any:
+    """A number as one of a type."""
+    return ir.IntImm(dtype, int(stride)) if isinstance(stride, (ir.IntImm, int)) else stride
 
 
 def _bound(

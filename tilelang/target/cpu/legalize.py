@@ -96,7 +96,7 @@ class Legalizer(StmtRewriter):
                 [self.expr(size) for size in packed.memory_shape(buffer)],
                 formats.STORAGE.get(dtype, dtype),
                 name=buffer.name,
-                strides=[self.expr(stride) for stride in buffer.strides] or None,
+                strides=[self.expr(stride) for stride in packed.memory_strides(buffer) or ()] or None,
                 elem_offset=buffer.elem_offset,
                 layout=None,
                 data_alignment=buffer.data_alignment,

@@ -38,6 +38,14 @@ def memory_shape(buffer: Any) -> list[Any]:
     return [*shape[:-1], constant((last + 1) // 2)]
 
 
+def memory_strides(buffer: Any) -> list[Any] | None:
+    """The strides of the bytes that hold ``buffer``; None where it is compact."""
+    strides = list(buffer.strides)
+    if str(buffer.dtype) not in PACKED or not strides:
+        return strides or None
+    return [*(constant(as_int(stride) // 2) for stride in strides[:-1]), strides[-1]]
+
+
 def place(indices: list[Any]) -> tuple[list[Any], Any]:
     """Where an element lies: the indices of its byte, and by how many bits it is shifted there (uint8)."""
     *outer, last = indices

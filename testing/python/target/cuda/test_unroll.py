@@ -77,3 +77,16 @@ def test_a_loop_around_one_with_a_schedule_stays(arch):
     a, b, c = torch.randint(-4, 4, (4, 16, 64)).float(), torch.randint(-4, 4, (2, 64)).float(), torch.empty(16, 64)
     simulate(main, a, b, c, arch=arch)
     assert torch.equal(c, a.sum(0).flip(0) * b.sum(0))
+
+
+@pytest.mark.parametrize(("function", "limit"), [(T.sin, " 4"), (T.exp, "")], ids=["sin", "exp"])
+def test_long_functions_are_written_out_a_few_times(function, limit):
+    """256 sines a thread took the device compiler 6 s of processor time."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 128), "float32"), B: T.Tensor((64, 128), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(64, 128):
+                B[i, j] = function(A[i, j])
+
+    assert f"#pragma unroll{limit}\n  for (int i_0 = 0; i_0 < 64; ++i_0)" in source(main, "sm_90a")

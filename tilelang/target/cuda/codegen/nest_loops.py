@@ -13,6 +13,7 @@ from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.codegen.written_out import iterations_written_out
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vectorised
 from tilelang.target.cuda.ir.access import ThreadMap
@@ -20,9 +21,6 @@ from tilelang.target.cuda.ir.code import Block, nested, partly_unrolled, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
 from tilelang.target.cuda.tile.nest import Nest, is_memory
-
-_WRITTEN_OUT = 64
-"""Iterations of a nest on memory alone that are written out: more of them cost time to compile and instruction cache."""
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
@@ -62,7 +60,9 @@ class NestLoops:
         code = [*self.definitions, *under(both(self.guards), body)]
         if not self.loops:
             return [Block(code, scoped=True)]
-        return nested(self.loops, code) if self._counts_registers() else partly_unrolled(self.loops, code, _WRITTEN_OUT)
+        if self._counts_registers():
+            return nested(self.loops, code)
+        return partly_unrolled(self.loops, code, iterations_written_out(self.nest.body, self.width))
 
     def _counts_registers(self) -> bool:
         """Whether iterations name registers, which must be known when the kernel is compiled."""
