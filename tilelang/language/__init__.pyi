@@ -51,6 +51,8 @@ from tilelang.language.debug import device_assert_with_msg as device_assert_with
 from tilelang.language.debug import print as print
 from tilelang.language.eager import const as const
 from tilelang.language.eager import empty as empty
+from tilelang.language.expressions import PrimExpr as PrimExpr
+from tilelang.language.expressions import Var as Var
 from tilelang.language.fastmath import fma as fma
 from tilelang.language.fastmath import fmul as fmul
 from tilelang.language.foreign import CUDASourceCodeKernel as CUDASourceCodeKernel
@@ -194,8 +196,6 @@ from tilelang.layout import Fragment as Fragment
 from tilelang.layout import Layout as Layout
 from tilelang.layout import make_swizzled_layout as make_swizzled_layout
 from tilelang.policy import GemmWarpPolicy as GemmWarpPolicy
-from tvm.ir.expr import Expr as PrimExpr
-from tvm.ir.expr import Var as Var
 from typing import Any
 import builtins
 
