@@ -180,26 +180,27 @@ std::vector<uint32_t> Allocator::run(uint32_t first_offset, uint32_t* end_offset
   std::stable_sort(by_start.begin(), by_start.end(),
                    [&](uint32_t a, uint32_t b) { return intervals_[a].first < intervals_[b].first; });
   std::vector<uint32_t> slots(intervals_.size(), 0);
-  std::map<uint32_t, std::vector<uint32_t>> free;     // slot bytes -> offsets
+  // Bytes of a lane -> offsets. Registers of one type only share a slot: what a lane writes into it is its own part then,
+  // while lanes that are elsewhere may still need theirs. (A predicate has a bit of each lane in its first bytes.)
+  std::map<uint32_t, std::vector<uint32_t>> free;
   std::vector<std::pair<uint32_t, uint32_t>> active;  // min-heap of (last, register)
   auto later = [](const std::pair<uint32_t, uint32_t>& a, const std::pair<uint32_t, uint32_t>& b) { return a > b; };
-  auto bytes_of = [&](uint32_t reg) { return std::max<uint32_t>(function_.registers[reg].type->bytes * kLanes, 64); };
+  auto lane_bytes = [&](uint32_t reg) { return function_.registers[reg].type->bytes; };
   uint64_t end = first_offset;
   for (uint32_t reg : by_start) {
     while (!active.empty() && active.front().first < intervals_[reg].first) {
       uint32_t done = active.front().second;
       std::pop_heap(active.begin(), active.end(), later);
       active.pop_back();
-      free[bytes_of(done)].push_back(slots[done]);
+      free[lane_bytes(done)].push_back(slots[done]);
     }
-    uint32_t bytes = bytes_of(reg);
-    auto& pool = free[bytes];
+    auto& pool = free[lane_bytes(reg)];
     if (!pool.empty()) {
       slots[reg] = pool.back();
       pool.pop_back();
     } else {
       slots[reg] = static_cast<uint32_t>(end);
-      end += bytes;
+      end += std::max<uint32_t>(lane_bytes(reg) * kLanes, 64);
       if (end > (1u << 30)) throw ProgramError(function_.line, function_.name + " needs too many registers");
     }
     if (intervals_[reg].pinned) continue;

@@ -267,3 +267,12 @@ def is_symbolic(value: Any) -> bool:
 
     value = as_operand(value)
     return isinstance(value, ir.PrimExpr) and not isinstance(value, (ir.IntImm, ir.FloatImm, ir.StringImm))
+
+
+def is_typed_constant(value: Any) -> bool:
+    """Whether ``value`` is a number of a type of the language, such as ``T.int8(3)``."""
+    if isinstance(value, (int, float)):
+        return False
+    from tilelang.ir import nodes as ir
+
+    return isinstance(value, (ir.IntImm, ir.FloatImm))

@@ -8,8 +8,7 @@ from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.floats import is_float
-from tilelang.ir.visit import walk_expr
+from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
 
 
 @cache
@@ -18,14 +17,14 @@ def _analyzer() -> Any:
     return ir.Analyzer()
 
 
-def involves_floats(expr: Any) -> bool:
-    """Whether an expression computes with floats anywhere, which TVM's analyzer takes for real numbers."""
-    return any(isinstance(node, ir.PrimExpr) and is_float(getattr(node, "ty", "")) for node in walk_expr(expr))
-
-
 def simplify(expr: Any) -> Any:
-    """``expr`` in its simplest form without assumptions about its variables; as it is where floats take part."""
-    return expr if isinstance(expr, int) or involves_floats(expr) else _analyzer().simplify(expr)
+    """``expr`` in its simplest form without assumptions about its variables."""
+    if isinstance(expr, int) or is_misjudged(expr):
+        return expr
+    stand_ins = StandIns()
+    seen = hidden(expr, stand_ins.variable)
+    found = _analyzer().simplify(seen)
+    return found if seen is expr else restored(found, stand_ins.parts)
 
 
 def as_int(value: Any) -> Any:

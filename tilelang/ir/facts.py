@@ -1,6 +1,6 @@
 """Facts about expressions at a place of a program: integer ranges, divisibility, conditions that hold there.
 
-Nothing is concluded from floats, which TVM's analyzer takes for real numbers (``x != x`` would be false, and prove anything).
+Positions are TVM's analyzer's; of floats and of integers that wrap around it is told an interval (:mod:`tilelang.ir.misjudged`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant, involves_floats
+from tilelang.ir.expr import constant
+from tilelang.ir.interval import Interval, interval_of
+from tilelang.ir.misjudged import StandIns, hidden, is_misjudged, restored
 from tilelang.ir.visit import walk_expr
 
 _InternalError = ir.tvm.error.InternalError
 """The analyzer raises it for some quotients, which it folds before it looks at the divisor."""
+
+
+_LEAST, _MOST = -(2**63) + 1, 2**63 - 1
+"""What the analyzer says of a value without a known end."""
 
 
 class Facts:
@@ -23,6 +29,7 @@ class Facts:
 
     def __init__(self) -> None:
         self._analyzer = ir.Analyzer()
+        self._stand_ins = StandIns()
 
     def bind_range(self, var: Any, extent: Any, low: Any = 0) -> None:
         """Adds ``low <= var < low + extent``; a later, tighter range replaces an earlier one.
@@ -35,9 +42,9 @@ class Facts:
         self._analyzer.bind(var, ir.Range.from_min_extent(_typed(low, var), _typed(extent, var)), allow_override=True)
 
     def bind_value(self, var: Any, value: Any) -> None:
-        """``var == value``, unless floats decide the value."""
-        if not involves_floats(value):
-            self._analyzer.bind(var, value)
+        """``var == value``; nothing is kept of values that the analyzer misjudges."""
+        if not is_misjudged(value):
+            self._analyzer.bind(var, self._seen(value))
 
     @contextmanager
     def assuming(self, condition: Any, holds: bool = True) -> Iterator[None]:
@@ -48,7 +55,7 @@ class Facts:
         with ExitStack() as stack:
             for fact in _conjuncts(condition, holds):
                 with suppress(_InternalError):
-                    stack.enter_context(self._analyzer.constraint_scope(fact))
+                    stack.enter_context(self._analyzer.constraint_scope(self._seen(fact)))
             yield
 
     def simplify(self, expr: Any) -> Any:
@@ -57,15 +64,44 @@ class Facts:
             return expr
         if isinstance(expr, (ir.Var, ir.IntImm)):
             return int(expr.value) if isinstance(expr, ir.IntImm) else expr
-        found = expr if involves_floats(expr) else self._analyzer.simplify(expr)
+        found = expr if is_misjudged(expr) else self._simplified(expr)
         return int(found.value) if isinstance(found, ir.IntImm) else found
+
+    def _simplified(self, expr: Any) -> Any:
+        seen = self._seen(expr)
+        found = self._analyzer.simplify(seen)
+        return found if seen is expr else restored(found, self._stand_ins.parts)
 
     def bounds(self, expr: Any) -> tuple[int, int]:
         """The least and largest value, as far as known."""
         if isinstance(expr, int):
             return expr, expr
-        found = self._analyzer.const_int_bound(expr)
+        if is_misjudged(expr):
+            low, high = interval_of(expr, self)
+            return _LEAST if low is None else low, _MOST if high is None else high
+        found = self._analyzer.const_int_bound(self._seen(expr))
         return int(found.min_value), int(found.max_value)
+
+    def get(self, var: Any, default: Interval) -> Interval:
+        """The interval of a variable, as :func:`interval_of` asks for it; ``default`` for a float."""
+        if not isinstance(var, ir.PrimExpr) or str(var.ty).startswith(("float", "bfloat")):
+            return default
+        low, high = self._analyzer.const_int_bound(var).min_value, self._analyzer.const_int_bound(var).max_value
+        return None if low <= _LEAST else int(low), None if high >= _MOST else int(high)
+
+    def _seen(self, expr: Any) -> Any:
+        """An expression as the analyzer gets it."""
+        return hidden(expr, self._stand_in)
+
+    def _stand_in(self, part: Any) -> Any:
+        """A number where the part has one value, else a variable of the part's interval at this place."""
+        low, high = interval_of(part, self)
+        if low is not None and low == high:
+            return ir.IntImm(part.ty, low)
+        var = self._stand_ins.variable(part)
+        if low is not None and high is not None and high < _MOST and str(part.ty) in ("int32", "int64"):
+            self.bind_range(var, high - low + 1, low)
+        return var
 
     def non_negative(self, expr: Any) -> bool:
         """Whether the value is certainly at least 0."""
@@ -76,7 +112,7 @@ class Facts:
         if isinstance(condition, bool):
             return condition
         try:
-            return not involves_floats(condition) and self._analyzer.can_prove(condition)
+            return self._analyzer.can_prove(self._seen(condition))
         except _InternalError:
             return False
 
@@ -84,7 +120,9 @@ class Facts:
         """The largest number that certainly divides the value; 0 where the value is 0."""
         if isinstance(expr, int):
             return abs(expr)
-        found = self._analyzer.modular_set(expr)
+        if is_misjudged(expr):
+            return 1
+        found = self._analyzer.modular_set(self._seen(expr))
         return math.gcd(int(found.coeff), int(found.base))
 
     def divisible(self, expr: Any, by: int) -> bool:
@@ -103,5 +141,5 @@ def _conjuncts(condition: Any, holds: bool) -> Iterator[Any]:
     elif isinstance(condition, ir.And if holds else ir.Or):
         yield from _conjuncts(condition.a, holds)
         yield from _conjuncts(condition.b, holds)
-    elif not involves_floats(condition) and not any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(condition)):
+    elif not any(isinstance(node, (ir.TensorLoad, ir.Call)) for node in walk_expr(condition)):
         yield condition if holds else ir.Not(condition)

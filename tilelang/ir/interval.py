@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 
 Interval = tuple[int | None, int | None]
@@ -18,20 +19,62 @@ _UNKNOWN: Interval = (None, None)
 
 
 def interval_of(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
-    """The interval of an integer expression; ``ranges`` gives those of variables."""
+    """The interval of an integer expression.
+
+    int32 and int64 are taken not to overflow, as positions do not; what may wrap around in another type is any value of it.
+
+    Args:
+        expr: the expression, or a number.
+        ranges: intervals of variables.
+    """
     if isinstance(expr, int):
         return expr, expr
+    found = _computed(expr, ranges)
+    if str(expr.ty) in _UNBOUNDED:
+        return found if _is_trusted(expr, found) else _UNKNOWN
+    own = _type_range(expr)
+    return found if own == _UNKNOWN or _contains(own, found) else own
+
+
+def _computed(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
+    """The interval in mathematical numbers."""
     if isinstance(expr, ir.IntImm):
         return int(expr.value), int(expr.value)
     if isinstance(expr, ir.Var):
-        found = ranges.get(expr, _UNKNOWN)
-    elif isinstance(expr, ir.Cast):
-        found = interval_of(expr.value, ranges) if "int" in str(expr.value.ty) else _UNKNOWN
-    elif type(expr) in _RULES:
-        found = _RULES[type(expr)](interval_of(expr.a, ranges), interval_of(expr.b, ranges))
-    else:
-        found = _UNKNOWN
-    return (0, found[1]) if found[0] is None and str(expr.ty).startswith("uint") else found
+        return ranges.get(expr, _UNKNOWN)
+    if isinstance(expr, ir.Cast):
+        return interval_of(expr.value, ranges) if _is_integer(expr.value) else _UNKNOWN
+    if type(expr) in _RULES:
+        return _RULES[type(expr)](interval_of(expr.a, ranges), interval_of(expr.b, ranges))
+    return _UNKNOWN
+
+
+_UNBOUNDED = ("int32", "int64")
+"""Types of positions."""
+
+
+def _is_trusted(expr: Any, found: Interval) -> bool:
+    """Whether a position has the computed interval: a conversion to int32 or int64 may have lost bits."""
+    return not isinstance(expr, ir.Cast) or all(end is None or _contains(_type_range(expr), (end, end)) for end in found)
+
+
+def _is_integer(expr: Any) -> bool:
+    return str(expr.ty) == "bool" or canonical(str(expr.ty)).is_integer
+
+
+def _type_range(expr: Any) -> Interval:
+    """The values of an integer's type."""
+    if str(expr.ty) == "bool":
+        return 0, 1
+    dtype = canonical(str(expr.ty))
+    if not dtype.is_integer or dtype.lanes > 1:
+        return _UNKNOWN
+    return (0, 2**dtype.bits - 1) if dtype.startswith("uint") else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+
+
+def _contains(outer: Interval, inner: Interval) -> bool:
+    low, high = inner
+    return low is not None and high is not None and outer[0] <= low and high <= outer[1]
 
 
 def is_within(index: Any, size: Any, ranges: Mapping[Any, Interval]) -> bool:
@@ -126,6 +169,24 @@ def _max(left: Interval, right: Interval) -> Interval:
     return max(known, default=None), None if high is None or most is None else max(high, most)
 
 
+def _less(left: Interval, right: Interval) -> Interval:
+    """Of a comparison, as a bool."""
+    if left[1] is not None and right[0] is not None and left[1] < right[0]:
+        return 1, 1
+    return (0, 0) if left[0] is not None and right[1] is not None and left[0] >= right[1] else (0, 1)
+
+
+def _not(found: Interval) -> Interval:
+    return 1 - found[1], 1 - found[0]
+
+
+def _equal(left: Interval, right: Interval) -> Interval:
+    if _less(left, right) == (1, 1) or _less(right, left) == (1, 1):
+        return 0, 0
+    single = left == right and left[0] is not None and left[0] == left[1]
+    return (1, 1) if single else (0, 1)
+
+
 _RULES: Mapping[type, Callable[[Interval, Interval], Interval]] = {
     ir.Add: _add,
     ir.Sub: _sub,
@@ -134,4 +195,10 @@ _RULES: Mapping[type, Callable[[Interval, Interval], Interval]] = {
     ir.FloorMod: _floor_mod,
     ir.Min: _min,
     ir.Max: _max,
+    ir.LT: _less,
+    ir.GT: lambda left, right: _less(right, left),
+    ir.GE: lambda left, right: _not(_less(left, right)),
+    ir.LE: lambda left, right: _not(_less(right, left)),
+    ir.EQ: _equal,
+    ir.NE: lambda left, right: _not(_equal(left, right)),
 }

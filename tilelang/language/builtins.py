@@ -10,22 +10,27 @@ from typing import Any
 from tilelang.frontend.builder import is_tracing
 from tilelang.frontend.loops import LoopSpec, span_of_range
 from tilelang.frontend.operators import and_, or_
-from tilelang.frontend.values import Text, is_symbolic
+from tilelang.frontend.values import Text, is_symbolic, is_typed_constant
 from tilelang.language import casts, debug, math
 from tilelang.language.calls import is_tile
 
 
-def _either(name: str, extended: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's builtin ``name``, or ``extended`` where an argument is an expression."""
+def _either(name: str, extended: Callable[..., Any], concerns: Callable[[Any], bool] = is_symbolic) -> Callable[..., Any]:
+    """Python's builtin ``name``, or ``extended`` where it ``concerns`` an argument: an expression."""
     python = getattr(builtins, name)
 
     @functools.wraps(python, assigned=("__name__", "__doc__"))
     def function(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs and any(is_symbolic(arg) for arg in args):
+        if not kwargs and any(concerns(arg) for arg in args):
             return extended(*args)
         return python(*args, **kwargs)
 
     return function
+
+
+def _is_typed(value: Any) -> bool:
+    """Whether a value is an expression or a typed constant (``T.int8(-3)``), which Python's arithmetic does not know."""
+    return is_symbolic(value) or is_typed_constant(value)
 
 
 def _extremum(name: str) -> Callable[..., Any]:
@@ -90,8 +95,8 @@ def _round(value: Any, *digits: Any) -> Any:
 EXTENDED: Mapping[str, Callable[..., Any]] = {
     "min": _extremum("min"),
     "max": _extremum("max"),
-    "abs": _either("abs", math.abs),
-    "round": _either("round", _round),
+    "abs": _either("abs", math.abs, _is_typed),
+    "round": _either("round", _round, _is_typed),
     "pow": _either("pow", math.pow),
     "int": _either("int", lambda value: casts.cast(value, "int32")),
     "float": _either("float", lambda value: casts.cast(value, "float32")),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from testing.python.target.cuda.support import source
 from tilelang import language as T
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import simplify
 from tilelang.ir.facts import Facts
 
 
@@ -26,3 +29,38 @@ def test_a_loop_whose_length_a_bound_value_gives():
                     A[T.get_thread_binding(), j * size] = 0
 
     assert "for (int j" in source(main)
+
+
+POSITION, U, F = ir.Var("i", "int32"), ir.Var("u", "uint32"), ir.Var("f", "float32")
+
+
+@pytest.mark.parametrize(
+    ("condition", "known"),
+    [
+        (ir.Cast("int32", U) >= 0, False),
+        (ir.Cast("int32", ir.Cast("uint8", POSITION + 200)) >= 200, False),
+        (ir.Cast("int32", ir.Cast("uint8", POSITION + 190)) >= 190, True),
+        (U + ir.IntImm("uint32", 1) > U, False),
+        (ir.EQ(ir.Cast("uint32", POSITION) - ir.IntImm("uint32", 1), ir.IntImm("uint32", 0)), False),
+        (ir.Cast("uint32", POSITION) < ir.IntImm("uint32", 64), True),
+        (ir.EQ(F, F), False),
+        (ir.EQ(ir.Cast("int32", F) + POSITION - ir.Cast("int32", F), POSITION), True),
+    ],
+    ids=str,
+)
+def test_floats_and_integers_that_wrap_around_prove_what_their_types_allow(condition, known):
+    facts = Facts()
+    facts.bind_range(POSITION, 64)
+    assert facts.holds(condition) == known
+
+
+def test_a_quotient_by_data_may_be_zero():
+    facts, data = Facts(), ir.decl_buffer((4,), "int32", "data")
+    facts.bind_range(POSITION, 2)
+    assert facts.bounds((POSITION + 100) // (ir.BufferLoad(data, [POSITION]) % 2))[0] <= 0
+
+
+def test_positions_beside_what_is_hidden_are_simplified():
+    part = ir.Cast("int32", U + ir.IntImm("uint32", 7))
+    assert simplify(part * 4 + POSITION - part * 4 - POSITION + 3).value == 3
+    assert str(Facts().simplify(part + POSITION - POSITION)) == str(part)

@@ -54,5 +54,25 @@ def test_extrema_of_half_known_operands():
 
 
 def test_an_unsigned_value_is_not_negative():
-    assert interval_of(U, {}) == (0, None)
-    assert interval_of(ir.Cast("int32", U), {}) == (0, None)
+    assert interval_of(U, {}) == (0, 2**32 - 1)
+    assert interval_of(ir.Cast("int64", U), {}) == (0, 2**32 - 1)
+
+
+WRAPPING = {
+    "a conversion that keeps the value": (lambda: ir.Cast("uint8", Y), (2, 4)),
+    "a conversion that may not": (lambda: ir.Cast("uint8", X), (0, 255)),
+    "one to a position": (lambda: ir.Cast("int32", U), (None, None)),
+    "one through a narrow type": (lambda: ir.Cast("int32", ir.Cast("int8", Y * 100)), (-128, 127)),
+    "a sum": (lambda: ir.Cast("uint16", Y) + ir.IntImm("uint16", 9), (11, 13)),
+    "a sum beyond the type": (lambda: U + ir.IntImm("uint32", 1), (0, 2**32 - 1)),
+    "a difference below zero": (lambda: ir.Cast("uint32", Y) - ir.IntImm("uint32", 3), (0, 2**32 - 1)),
+    "a comparison": (lambda: ir.Cast("uint8", Y) < ir.IntImm("uint8", 5), (1, 1)),
+    "one that is not certain": (lambda: ir.Cast("uint8", X) < ir.IntImm("uint8", 6), (0, 1)),
+    "equal numbers": (lambda: ir.NE(ir.Cast("uint8", Y), ir.IntImm("uint8", 9)), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPING)
+def test_values_that_may_wrap_around_are_any_of_their_type(name):
+    make, expected = WRAPPING[name]
+    assert interval_of(make(), RANGES) == expected

@@ -157,6 +157,19 @@ def test_compile_time_python():
     assert a[:, 0].tolist() == [3, 3, 6, 18, 72] and a[:, 1].tolist() == [30, 30, 30, 33, 33]
 
 
+def test_builtins_of_typed_constants():
+    @T.prim_func
+    def main(B: T.Tensor((3,), "float32")):
+        with T.Kernel(1):
+            B[0] = abs(T.int8(-3))
+            B[1] = abs(T.float32(-0.5))
+            B[2] = round(T.float32(2.5))
+
+    b = torch.zeros(3)
+    tilelang.compile(main, target="cpu")(b)
+    assert b.tolist() == [3, 0.5, 2]
+
+
 def test_builtins_of_run_time_values():
     @T.prim_func
     def main(A: T.Tensor((4,), "float32"), B: T.Tensor((12,), "float32")):

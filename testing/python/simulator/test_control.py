@@ -251,3 +251,21 @@ def test_lanes_that_jump_ahead_keep_what_they_defined():
     out = np.zeros(32, np.uint16)
     kernels.clean(kernels.launch(body, "k", [out], 32))
     assert list(out) == [3 if t % 8 < 3 else 50 if t % 8 == 3 else 60 for t in range(32)]
+
+
+def test_a_predicate_outlives_halves_of_lanes_elsewhere():
+    """Lane 0 writes a register of 16 bits while the others wait with a predicate that the text reads before it."""
+    body = """
+.visible .entry k(.param .u64 o) {
+  .reg .b32 %t, %x; .reg .b64 %p, %w; .reg .b16 %h, %g; .reg .pred %odd, %rest;
+  mov.u32 %t, %tid.x; ld.param.u64 %p, [o]; mul.wide.u32 %w, %t, 4; add.u64 %p, %p, %w;
+  and.b32 %x, %t, 1; setp.ne.s32 %odd, %x, 0; setp.ne.s32 %rest, %t, 0;
+  mov.u32 %x, 1;
+  @%rest bra B; bra.uni A;
+  B: @%odd bra C; mov.u32 %x, 2; bra.uni C;
+  A: mov.u16 %h, 254; shr.u16 %g, %h, 1; cvt.u32.u16 %x, %g;
+  C: st.global.u32 [%p], %x; ret;
+}"""
+    out = np.zeros(32, np.int32)
+    kernels.clean(kernels.launch(body, "k", [out], 32))
+    assert list(out) == [127, *(1 if t % 2 else 2 for t in range(1, 32))]

@@ -10,6 +10,7 @@ import torch
 
 import tilelang.language as T
 from testing.python.target.test_every_target import TARGETS, run
+from tilelang import interpreter
 
 LANGUAGES = ("cpu", "c", "sm_80")
 each_language = pytest.mark.parametrize("target", [TARGETS[name] for name in LANGUAGES], ids=LANGUAGES)
@@ -117,3 +118,33 @@ def test_negation_wraps(dtype, target):
     a = tensor(values, dtype)
     got = run(program, target, a, a).tolist()
     assert got == [[wrapped(-v, dtype) for v in values], [0] * len(values), [wrapped(-3, dtype)] * len(values)]
+
+
+MISJUDGED = {
+    "low bits of an unsigned number, divided": lambda i, x: T.int32(T.uint32(x)) // 7,
+    "a narrow type between wider ones": lambda i, x: T.int32(T.int16(T.uint32(x))) % 5,
+    "a divisor that wraps around to zero": lambda i, x: i // T.int32(T.uint8(i + 200)),
+    "a sum that wraps around to zero": lambda i, x: T.int32(T.uint16(x) % (T.uint16(x) + T.uint16(1))),
+    "a difference below zero": lambda i, x: T.if_then_else(T.uint32(i) - T.uint32(1) < T.uint32(99), 1, 0),
+    "a shift by what wraps around": lambda i, x: x >> T.int32(T.uint8(i + 250)),
+    "a divisor that data may make zero": lambda i, x: T.if_then_else((i + 100) // (x % 2) >= 1, 1, 0),
+    "an index that wraps around": lambda i, x: i + T.int32(T.int8(i + 100)),
+}
+
+
+@each_language
+@pytest.mark.parametrize("name", MISJUDGED)
+def test_nothing_is_concluded_from_numbers_that_wrap_around(name, target):
+    make = MISJUDGED[name]
+
+    @T.prim_func
+    def main(X: T.Tensor((64,), "int32"), Y: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(64):
+                Y[i] = make(i, X[i])
+
+    x = torch.arange(-32, 32, dtype=torch.int32) * 40503
+    x[0] = -1
+    wanted = torch.zeros(64, dtype=torch.int32)
+    assert interpreter.run(main, x, wanted) == []
+    assert torch.equal(run(main, target, x), wanted)

@@ -1,0 +1,83 @@
+"""Parts of expressions that TVM's analyzer misjudges, and how to keep them from it.
+
+The analyzer calculates with mathematical numbers: floats are real numbers to it (``x != x`` would be false), integers have no
+ends (``uint8(i + 200)`` would be at least 200), and no divisor is zero (which gives zero here). It is asked about positions,
+which are int32 and int64 and do not overflow; whatever else takes part is a variable to it, of which an interval is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tvm_ffi
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import operands, reads_memory, rebuilt, walk_expr
+
+_TYPES = ("float", "bfloat", "tfloat", "uint", "int4", "int8", "int16")
+_QUOTIENTS = (ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod)
+
+
+def is_misjudged(expr: Any) -> bool:
+    """Whether a value is a float, or of an integer type in which arithmetic wraps around."""
+    return isinstance(expr, ir.PrimExpr) and str(getattr(expr, "ty", "")).startswith(_TYPES)
+
+
+def is_narrowed(expr: Any) -> bool:
+    """Whether an expression gives the low bits of data, of which nothing says that they are the whole number."""
+    return type(expr) is ir.Cast and str(expr.ty) == "int32" and str(expr.value.ty) == "int64" and reads_memory(expr.value)
+
+
+def hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
+    """An expression for the analyzer.
+
+    Args:
+        expr: the program's expression.
+        stand_in: gives the expression that takes the place of a part which the analyzer misjudges, of the part's type.
+
+    Returns:
+        ``expr`` itself where it has no such part.
+    """
+    return _hidden(expr, stand_in) if any(map(_is_hidden, walk_expr(expr))) else expr
+
+
+def _is_hidden(expr: Any) -> bool:
+    return is_misjudged(expr) or is_narrowed(expr) or (type(expr) in _QUOTIENTS and reads_memory(expr.b))
+
+
+def _hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
+    if isinstance(expr, ir.TensorLoad):
+        return rebuilt(expr, lambda index: _hidden(index, stand_in)) if not is_misjudged(expr) else stand_in(expr)
+    if _is_hidden(expr) or any(map(is_misjudged, operands(expr))):
+        return stand_in(expr)
+    if isinstance(expr, ir.Call) and any(map(_is_hidden, walk_expr(expr))):
+        return stand_in(expr)
+    return rebuilt(expr, lambda part: _hidden(part, stand_in)) if operands(expr) else expr
+
+
+class StandIns:
+    """Variables for parts of expressions: one for all parts of one structure.
+
+    Attributes:
+        parts: what each variable stands for.
+    """
+
+    def __init__(self) -> None:
+        self.parts: dict[Any, Any] = {}
+        self._known: dict[int, list[tuple[Any, Any]]] = {}
+
+    def variable(self, part: Any) -> Any:
+        """The variable of a part."""
+        alike = self._known.setdefault(tvm_ffi.structural_hash(part), [])
+        found = next((var for other, var in alike if tvm_ffi.structural_equal(part, other)), None)
+        if found is None:
+            found = ir.Var(f"part_{len(self.parts)}", part.ty)
+            alike.append((part, found))
+            self.parts[found] = part
+        return found
+
+
+def restored(expr: Any, parts: Mapping[Any, Any]) -> Any:
+    """An expression with the parts in place of their variables."""
+    return tvm_ffi.structural_map(expr, [(ir.Var, lambda var: parts.get(var, var))]) if parts else expr
