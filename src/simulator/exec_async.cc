@@ -4,6 +4,7 @@
 #include <string>
 
 #include "exec_async.h"
+#include "lanes.h"
 #include "memory.h"
 #include "memory_operands.h"
 #include "operands.h"
@@ -70,20 +71,26 @@ void issue_copy(Warp& warp, const Instruction& instruction, CopyBatch& batch, co
 
 void issue_copies(Warp& warp, const Instruction& instruction, CopyBatch& batch, const CopyAddresses& addresses,
                   LaneMask lanes) {
-  LaneMask whole = 0;  // lanes that read as much as they write
-  for_lanes(lanes, [&](int lane) {
-    batch.agents[lane] = async_agent(warp, lane, AsyncDomain::kCopyGroup);
-    if (batch.source_bytes[lane]) batch.sourced |= 1u << lane;
-    if (batch.source_bytes[lane] == batch.bytes) whole |= 1u << lane;
-  });
+  if (warp.cluster().race)
+    for_lanes(lanes, [&](int lane) { batch.agents[lane] = async_agent(warp, lane, AsyncDomain::kCopyGroup); });
+  batch.sourced = lanes & mask_lanes([&](int lane) { return batch.source_bytes[lane] != 0; });
+  // Lanes that read as much as they write.
+  const LaneMask whole = lanes & mask_lanes([&](int lane) { return batch.source_bytes[lane] == batch.bytes; });
   uint8_t* sources[kLanes];
   LaneMask read = whole ? access_clean_lanes(warp, instruction, Space::kGlobal, addresses.source, whole, batch.bytes,
                                              AccessKind::kRead, sources, batch.agents)
                         : 0;
   LaneMask written = access_clean_lanes(warp, instruction, Space::kShared, addresses.target, lanes, batch.bytes,
                                         AccessKind::kWrite, batch.targets, batch.agents);
-  for_lanes(read, [&](int lane) { batch.sources[lane] = sources[lane]; });
-  for_lanes(written, [&](int lane) { std::memset(batch.targets[lane], kPoison, batch.bytes); });
+  for_lanes(read, [&](int lane) {
+    batch.sources[lane] = sources[lane];
+    __builtin_prefetch(sources[lane]);  // read when the copy lands
+  });
+  if (batch.bytes == 16) {
+    for_lanes(written, [&](int lane) { std::memset(batch.targets[lane], kPoison, 16); });
+  } else {
+    for_lanes(written, [&](int lane) { std::memset(batch.targets[lane], kPoison, batch.bytes); });
+  }
   for_lanes(lanes & ~((read | ~batch.sourced) & written), [&](int lane) {
     issue_copy(warp, instruction, batch, addresses, lane, (batch.sourced & ~read) >> lane & 1, ~written >> lane & 1);
   });
@@ -102,14 +109,20 @@ Step execute_copy(Warp& warp, const Instruction& instruction, LaneMask exec) {
   CopyAddresses addresses;
   lane_addresses(warp, decoded.source, addresses.source);
   lane_addresses(warp, decoded.target, addresses.target);
-  for_lanes(exec, [&](int lane) {
-    batch->source_bytes[lane] = static_cast<uint8_t>(source_bytes(warp, instruction, decoded, lane));
-  });
+  if (decoded.has_ignore || decoded.has_source_size) {
+    for_lanes(exec, [&](int lane) {
+      batch->source_bytes[lane] = static_cast<uint8_t>(source_bytes(warp, instruction, decoded, lane));
+    });
+  } else {
+    std::memset(batch->source_bytes, decoded.bytes, sizeof batch->source_bytes);
+  }
   issue_copies(warp, instruction, *batch, addresses, exec);
   if (warp.counting) count_copy(warp, instruction, addresses, decoded.bytes, exec);
   std::vector<std::shared_ptr<CopyBatch>>& copies = warp_async(warp).copies;
-  const auto landed = [](const std::shared_ptr<CopyBatch>& old) { return old->pending() == 0; };
-  copies.erase(std::remove_if(copies.begin(), copies.end(), landed), copies.end());
+  if (copies.size() == copies.capacity()) {
+    const auto landed = [](const std::shared_ptr<CopyBatch>& old) { return old->pending() == 0; };
+    copies.erase(std::remove_if(copies.begin(), copies.end(), landed), copies.end());
+  }
   copies.push_back(batch);
   warp.copy_groups.add(std::make_unique<CopyOperation>(std::move(batch)), exec);
   return Step::kNext;

@@ -6,6 +6,7 @@
 #include "lanes.h"
 #include "memory.h"
 #include "memory_operands.h"
+#include "prefetcher.h"
 #include "race.h"
 
 namespace tilelang {
@@ -24,14 +25,6 @@ struct MemorySpec {
   uint8_t width = 4;    // register bytes
   bool sign = false;    // sign-extend into wider registers
 };
-
-/// Whether all lanes access memory one after the other.
-bool contiguous(uint8_t* const* pointers, LaneMask lanes, uint32_t bytes) {
-  if (lanes != kAllLanes || pointers[kLanes - 1] != pointers[0] + (kLanes - 1) * bytes) return false;
-  uint64_t differences = 0;
-  for (uint32_t l = 0; l < kLanes; ++l) differences |= static_cast<uint64_t>(pointers[l] - pointers[0]) ^ l * bytes;
-  return differences == 0;
-}
 
 template <class R, class E, uint32_t kCount>
 void load_run(Warp& w, const Instruction& in, const uint8_t* memory) {
@@ -54,6 +47,17 @@ void store_run(Warp& w, const Instruction& in, uint8_t* memory) {
   std::memcpy(memory, values, sizeof values);
 }
 
+/// Moves what the lanes have one after the other in memory; of up to four elements a lane.
+template <class R, class E>
+void load_runs(Warp& w, const Instruction& in, uint8_t* memory, uint32_t count) {
+  (count == 1 ? load_run<R, E, 1> : count == 2 ? load_run<R, E, 2> : load_run<R, E, 4>)(w, in, memory);
+}
+
+template <class R, class E>
+void store_runs(Warp& w, const Instruction& in, uint8_t* memory, uint32_t count) {
+  (count == 1 ? store_run<R, E, 1> : count == 2 ? store_run<R, E, 2> : store_run<R, E, 4>)(w, in, memory);
+}
+
 /// for_lanes, with a loop of known length where it can.
 template <class F>
 void for_many_lanes(LaneMask lanes, F&& f) {
@@ -63,10 +67,6 @@ void for_many_lanes(LaneMask lanes, F&& f) {
 
 template <class R, class E>
 void load_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, LaneMask lanes, uint32_t count) {
-  if (count != 8 && contiguous(pointers, lanes, count * sizeof(E))) {
-    (count == 1 ? load_run<R, E, 1> : count == 2 ? load_run<R, E, 2> : load_run<R, E, 4>)(w, in, pointers[0]);
-    return;
-  }
   for (uint32_t e = 0; e < count; ++e) {
     R* d = w.reg<R>(in.list[e]);
     for_many_lanes(lanes, [&](int l) {
@@ -79,10 +79,6 @@ void load_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, Lan
 
 template <class R, class E>
 void store_elements(Warp& w, const Instruction& in, uint8_t* const* pointers, LaneMask lanes, uint32_t count) {
-  if (count != 8 && contiguous(pointers, lanes, count * sizeof(E))) {
-    (count == 1 ? store_run<R, E, 1> : count == 2 ? store_run<R, E, 2> : store_run<R, E, 4>)(w, in, pointers[0]);
-    return;
-  }
   for (uint32_t e = 0; e < count; ++e) {
     const R* s = w.reg<R>(in.list[e]);
     for_many_lanes(lanes, [&](int l) {
@@ -96,54 +92,63 @@ struct Wide {
   uint64_t low, high;
 };
 
-using ElementMover = void (*)(Warp&, const Instruction&, uint8_t* const*, LaneMask, uint32_t);
+/// How an access moves its elements between memory and registers.
+struct ElementMover {
+  void (*lanes)(Warp&, const Instruction&, uint8_t* const*, LaneMask, uint32_t) = nullptr;
+  void (*run)(Warp&, const Instruction&, uint8_t*, uint32_t) = nullptr;
+};
+
+template <class R, class E>
+constexpr ElementMover kLoader = {load_elements<R, E>, load_runs<R, E>};
+template <class R, class E>
+constexpr ElementMover kStorer = {store_elements<R, E>, store_runs<R, E>};
 
 /// Mover for element bytes, register bytes and signedness.
 ElementMover find_loader(const MemorySpec& s) {
   switch (s.element) {
     case 1:
-      if (s.width == 1) return load_elements<uint8_t, uint8_t>;
-      if (s.width == 2) return s.sign ? load_elements<int16_t, int8_t> : load_elements<uint16_t, uint8_t>;
-      if (s.width == 4) return s.sign ? load_elements<int32_t, int8_t> : load_elements<uint32_t, uint8_t>;
-      return s.sign ? load_elements<int64_t, int8_t> : load_elements<uint64_t, uint8_t>;
+      if (s.width == 1) return kLoader<uint8_t, uint8_t>;
+      if (s.width == 2) return s.sign ? kLoader<int16_t, int8_t> : kLoader<uint16_t, uint8_t>;
+      if (s.width == 4) return s.sign ? kLoader<int32_t, int8_t> : kLoader<uint32_t, uint8_t>;
+      return s.sign ? kLoader<int64_t, int8_t> : kLoader<uint64_t, uint8_t>;
     case 2:
-      if (s.width == 2) return load_elements<uint16_t, uint16_t>;
-      if (s.width == 4) return s.sign ? load_elements<int32_t, int16_t> : load_elements<uint32_t, uint16_t>;
-      return s.sign ? load_elements<int64_t, int16_t> : load_elements<uint64_t, uint16_t>;
+      if (s.width == 2) return kLoader<uint16_t, uint16_t>;
+      if (s.width == 4) return s.sign ? kLoader<int32_t, int16_t> : kLoader<uint32_t, uint16_t>;
+      return s.sign ? kLoader<int64_t, int16_t> : kLoader<uint64_t, uint16_t>;
     case 4:
-      if (s.width == 4) return load_elements<uint32_t, uint32_t>;
-      return s.sign ? load_elements<int64_t, int32_t> : load_elements<uint64_t, uint32_t>;
+      if (s.width == 4) return kLoader<uint32_t, uint32_t>;
+      return s.sign ? kLoader<int64_t, int32_t> : kLoader<uint64_t, uint32_t>;
     case 8:
-      return load_elements<uint64_t, uint64_t>;
+      return kLoader<uint64_t, uint64_t>;
     default:
-      return load_elements<Wide, Wide>;
+      return kLoader<Wide, Wide>;
   }
 }
 
 ElementMover find_storer(const MemorySpec& s) {
   switch (s.element) {
     case 1:
-      if (s.width == 1) return store_elements<uint8_t, uint8_t>;
-      if (s.width == 2) return store_elements<uint16_t, uint8_t>;
-      if (s.width == 4) return store_elements<uint32_t, uint8_t>;
-      return store_elements<uint64_t, uint8_t>;
+      if (s.width == 1) return kStorer<uint8_t, uint8_t>;
+      if (s.width == 2) return kStorer<uint16_t, uint8_t>;
+      if (s.width == 4) return kStorer<uint32_t, uint8_t>;
+      return kStorer<uint64_t, uint8_t>;
     case 2:
-      if (s.width == 2) return store_elements<uint16_t, uint16_t>;
-      if (s.width == 4) return store_elements<uint32_t, uint16_t>;
-      return store_elements<uint64_t, uint16_t>;
+      if (s.width == 2) return kStorer<uint16_t, uint16_t>;
+      if (s.width == 4) return kStorer<uint32_t, uint16_t>;
+      return kStorer<uint64_t, uint16_t>;
     case 4:
-      if (s.width == 4) return store_elements<uint32_t, uint32_t>;
-      return store_elements<uint64_t, uint32_t>;
+      if (s.width == 4) return kStorer<uint32_t, uint32_t>;
+      return kStorer<uint64_t, uint32_t>;
     case 8:
-      return store_elements<uint64_t, uint64_t>;
+      return kStorer<uint64_t, uint64_t>;
     default:
-      return store_elements<Wide, Wide>;
+      return kStorer<Wide, Wide>;
   }
 }
 
 struct Access {
   MemorySpec spec;
-  ElementMover move = nullptr;
+  ElementMover move;
 };
 
 void poison_lanes(Warp& w, const Instruction& in, const MemorySpec& s, LaneMask lanes) {
@@ -161,6 +166,17 @@ Poll poll_of(Warp& w, const Instruction& in, const uint64_t* addresses, LaneMask
   return poll;
 }
 
+/// Host memory of a plain access by all lanes to consecutive memory; null for others, which are made lane by lane.
+uint8_t* find_run(Warp& w, const Instruction& in, const MemorySpec& s, const uint64_t* addresses, LaneMask exec,
+                  AccessKind kind) {
+  constexpr uint8_t kMostElements = 4;
+  const uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
+  if (exec != kAllLanes || s.order.strong || s.count > kMostElements || !is_run(addresses, bytes)) return nullptr;
+  uint8_t* memory = access_run(w, in, s.space, addresses[0], bytes, kind);
+  if (memory && s.space != Space::kShared) w.prefetcher->accessed(in.pc, w.index, memory, bytes * kLanes);
+  return memory;
+}
+
 Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& access = *static_cast<const Access*>(in.extra);
   const MemorySpec& s = access.spec;
@@ -169,9 +185,14 @@ Step run_load(Warp& w, const Instruction& in, LaneMask exec) {
   lane_addresses(w, s.address, addresses);
   uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
   AccessKind kind = s.order.strong ? AccessKind::kStrongRead : AccessKind::kRead;
+  if (uint8_t* memory = find_run(w, in, s, addresses, exec, kind)) {
+    if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, false);
+    access.move.run(w, in, memory, s.count);
+    return Step::kNext;
+  }
   LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
   if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, false);
-  access.move(w, in, pointers, good, s.count);
+  access.move.lanes(w, in, pointers, good, s.count);
   // After the data: another worker's release may come in between, and must not be missed when its data was seen.
   if (s.order.strong) synchronise(w, s.space, addresses, good, s.order, true, false);
   if (good != exec) poison_lanes(w, in, s, exec & ~good);
@@ -198,7 +219,7 @@ Step run_load_partly(Warp& w, const Instruction& in, LaneMask exec) {
     pointers[l] = values[l];
     good |= 1u << l;
   });
-  access.move(w, in, pointers, good, s.count);
+  access.move.lanes(w, in, pointers, good, s.count);
   if (good != exec) poison_lanes(w, in, s, exec & ~good);
   return Step::kNext;
 }
@@ -211,16 +232,16 @@ void store_checked(Warp& w, const Instruction& in, const Access& access, const u
   uint32_t bytes = static_cast<uint32_t>(s.element) * s.count;
   uint8_t* pointers[kLanes];
   const LaneMask clean = access_clean_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
-  access.move(w, in, pointers, clean, s.count);
+  access.move.lanes(w, in, pointers, clean, s.count);
   for_lanes(exec & ~clean, [&](int l) {
     alignas(16) uint8_t value[kWidest];
     pointers[l] = value;
-    access.move(w, in, pointers, 1u << l, s.count);
+    access.move.lanes(w, in, pointers, 1u << l, s.count);
     const uint8_t* present = peek(w, s.space, addresses[l], bytes);
     w.same_value = present && std::memcmp(present, value, bytes) == 0;
     LaneMask good = access_lanes(w, in, s.space, addresses, 1u << l, bytes, kind, pointers);
     w.same_value = false;
-    if (good) access.move(w, in, pointers, good, s.count);
+    if (good) access.move.lanes(w, in, pointers, good, s.count);
   });
 }
 
@@ -234,23 +255,42 @@ Step run_store(Warp& w, const Instruction& in, LaneMask exec) {
   AccessKind kind = s.order.strong ? AccessKind::kStrongWrite : AccessKind::kWrite;
   ++w.cluster().progress;
   if (w.counting) count_access(w, in, s.space, addresses, exec, bytes, true);
+  if (uint8_t* memory = find_run(w, in, s, addresses, exec, kind)) {
+    access.move.run(w, in, memory, s.count);
+    return Step::kNext;
+  }
   if (s.order.strong) synchronise(w, s.space, addresses, exec, s.order, false, true);
   if (w.cluster().race) {
     store_checked(w, in, access, addresses, exec, kind);
     return Step::kNext;
   }
   LaneMask good = access_lanes(w, in, s.space, addresses, exec, bytes, kind, pointers);
-  access.move(w, in, pointers, good, s.count);
+  access.move.lanes(w, in, pointers, good, s.count);
   return Step::kNext;
+}
+
+template <class T>
+void spread_lane(Warp& w, uint32_t offset, int lane, LaneMask exec) {
+  T* registers = w.reg<T>(offset);
+  const T value = registers[lane];
+  write_lanes(registers, exec, [&](int) { return value; });
 }
 
 /// Kernel parameters: one value for all lanes at a known place.
 Step run_load_param(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& access = *static_cast<const Access*>(in.extra);
+  const MemorySpec& s = access.spec;
+  const int lane = __builtin_ctz(exec);
   uint8_t* pointers[kLanes];
-  uint8_t* base = const_cast<uint8_t*>(w.launch().parameters.data()) + in.immediate;
-  for (auto& pointer : pointers) pointer = base;
-  access.move(w, in, pointers, exec, access.spec.count);
+  pointers[lane] = const_cast<uint8_t*>(w.launch().parameters.data()) + in.immediate;
+  access.move.lanes(w, in, pointers, 1u << lane, s.count);
+  for (uint32_t e = 0; e < s.count; ++e) {
+    (s.width == 8   ? spread_lane<uint64_t>
+     : s.width == 4 ? spread_lane<uint32_t>
+     : s.width == 2 ? spread_lane<uint16_t>
+     : s.width == 1 ? spread_lane<uint8_t>
+                    : spread_lane<Wide>)(w, in.list[e], lane, exec);
+  }
   return Step::kNext;
 }
 
@@ -260,7 +300,7 @@ Step run_area(Warp& w, const Instruction& in, LaneMask exec) {
   const auto& access = *static_cast<const Access*>(in.extra);
   uint8_t* pointers[kLanes];
   for (uint32_t l = 0; l < kLanes; ++l) pointers[l] = w.frame + in.op[5] + l * in.target + in.immediate;
-  access.move(w, in, pointers, exec, access.spec.count);
+  access.move.lanes(w, in, pointers, exec, access.spec.count);
   return Step::kNext;
 }
 

@@ -94,6 +94,10 @@ uint64_t special_value(const Warp& warp, const Frame& frame, const SpecialSlot& 
 
 /// %tid of each lane in one dimension: lane after lane, without a division for each.
 void thread_indices(const Warp& warp, const Launch& launch, uint32_t dim, uint64_t* values) {
+  if (launch.block[1] * launch.block[2] == 1) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) values[lane] = dim == 0 ? warp.index * kLanes + lane : 0;
+    return;
+  }
   std::array<uint32_t, 3> thread = unlinear(warp.index * kLanes, launch.block);
   for (int lane = 0; lane < kLanes; ++lane) {
     values[lane] = thread[dim];
@@ -111,13 +115,22 @@ void special_values(const Warp& warp, const Frame& frame, const SpecialSlot& slo
   for (int lane = 0; lane < kLanes; ++lane) values[lane] = special_value(warp, frame, slot, lane);
 }
 
+template <class T>
+void store_values(uint8_t* slot, const uint64_t* values) {
+  for (int lane = 0; lane < kLanes; ++lane) reinterpret_cast<T*>(slot)[lane] = static_cast<T>(values[lane]);
+}
+
 void fill_specials(Warp& warp, const Frame& frame, const DecodedFunction& function) {
   uint8_t* base = warp.registers + frame.base;
   uint64_t values[kLanes];
   for (const SpecialSlot& slot : function.specials) {
     special_values(warp, frame, slot, values);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      std::memcpy(base + slot.offset + static_cast<uint32_t>(lane) * slot.bytes, &values[lane], slot.bytes);
+    if (slot.bytes == sizeof(uint32_t)) {
+      store_values<uint32_t>(base + slot.offset, values);
+    } else if (slot.bytes == sizeof(uint64_t)) {
+      store_values<uint64_t>(base + slot.offset, values);
+    } else {
+      store_values<uint16_t>(base + slot.offset, values);
     }
   }
 }

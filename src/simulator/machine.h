@@ -28,6 +28,7 @@ struct Cluster;
 struct Block;
 class RaceChecker;
 class AllocationMap;
+class Prefetcher;
 
 /// Switchable checkers. Out-of-bounds, misaligned and deadlock findings are always on.
 enum Check : uint32_t {
@@ -105,7 +106,8 @@ struct alignas(64) Warp {
   GroupQueue wgmma_groups;                              // wgmma.mma_async
   void* wgmma_state = nullptr;                          // free for exec_matrix.cc; lives as long as wgmma_owner
   std::shared_ptr<void> wgmma_owner;
-  Counters* counters = nullptr;  // of the worker that runs this block
+  Counters* counters = nullptr;      // of the worker that runs this block
+  Prefetcher* prefetcher = nullptr;  // likewise
   uint32_t checks = 0;           // Launch::checks
   bool counting = false;         // Launch::count
   uint64_t instructions = 0;

@@ -36,8 +36,19 @@ struct Request {
 
 constexpr uint8_t kWritten = 0xff;  // all bits of a byte
 
+template <class T>
+bool all_bits(const uint8_t* flags) {
+  T bits;
+  std::memcpy(&bits, flags, sizeof bits);
+  return bits == static_cast<T>(~T{0});
+}
+
 bool is_written(const uint8_t* flags, uint32_t bytes) {
-  return std::all_of(flags, flags + bytes, [](uint8_t flag) { return flag == kWritten; });
+  if (bytes == 16) return all_bits<uint64_t>(flags) && all_bits<uint64_t>(flags + 8);
+  if (bytes == 4) return all_bits<uint32_t>(flags);
+  uint8_t all = kWritten;
+  for (uint32_t i = 0; i < bytes; ++i) all &= flags[i];
+  return all == kWritten;
 }
 
 bool aligned(const Request& r, Space space, uint64_t address) {
@@ -178,26 +189,26 @@ Space common_space(const uint64_t* addresses, LaneMask exec) {
   return classify(any, &unused);
 }
 
+/// Lowest and highest address, and the bits that some address has. Compared as signed numbers, which vectors can: where some
+/// addresses are negative as such, the ends are far apart and lie in no memory.
 struct Extent {
-  uint64_t low = ~0ull, high = 0, bits = 0;
+  uint64_t low, high, bits;
 };
 
 Extent extent_of(const uint64_t* addresses, LaneMask exec) {
-  Extent e;
+  const auto* values = reinterpret_cast<const int64_t*>(addresses);
+  int64_t low = values[__builtin_ctz(exec)], high = low, bits = 0;
+  const auto add = [&](int lane) {
+    low = std::min(low, values[lane]);
+    high = std::max(high, values[lane]);
+    bits |= values[lane];
+  };
   if (exec == kAllLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      e.low = std::min(e.low, addresses[lane]);
-      e.high = std::max(e.high, addresses[lane]);
-      e.bits |= addresses[lane];
-    }
-    return e;
+    for (int lane = 0; lane < kLanes; ++lane) add(lane);
+  } else {
+    for_lanes(exec, add);
   }
-  for_lanes(exec, [&](int lane) {
-    e.low = std::min(e.low, addresses[lane]);
-    e.high = std::max(e.high, addresses[lane]);
-    e.bits |= addresses[lane];
-  });
-  return e;
+  return {static_cast<uint64_t>(low), static_cast<uint64_t>(high), static_cast<uint64_t>(bits)};
 }
 
 /// One instruction's access by all its lanes.
@@ -247,6 +258,34 @@ LaneMask initialised_lanes(const WarpRequest& r, uint8_t* flags, uint64_t base) 
     lanes |= 1u << lane;
   }
   return lanes;
+}
+
+uint8_t* global_run(Warp& w, const Instruction& in, uint64_t address, uint32_t bytes, AccessKind kind) {
+  const AllocationMap& map = *w.launch().allocations;
+  const int index = map.find(address, uint64_t{bytes} * kLanes, w.allocation_hint);
+  if (index < 0) return nullptr;
+  const Allocation& allocation = map[static_cast<size_t>(index)];
+  if (writes(kind) && allocation.read_only) return nullptr;
+  w.allocation_hint = static_cast<uint32_t>(index);
+  RaceChecker* race = w.cluster().race.get();
+  if (race && !allocation.read_only) {
+    const WarpAccess access{w, in.pc, nullptr, bytes, kind, nullptr};
+    if (!race->global_run(access, static_cast<uint32_t>(index), address - allocation.base)) return nullptr;
+  }
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+uint8_t* shared_run(Warp& w, uint32_t address, uint32_t bytes, AccessKind kind) {
+  Block& block = *w.block;
+  const uint64_t offset = uint64_t{address} - (block.rank << kSharedRankShift) - kSharedBase;
+  const uint32_t total = bytes * kLanes;
+  if (w.cluster().race || offset > block.shared_bytes || offset + total > block.shared_bytes) return nullptr;
+  if (!block.shared_initialised.empty()) {
+    uint8_t* flags = block.shared_initialised.data() + offset;
+    if (reads(kind) && !is_written(flags, total)) return nullptr;
+    if (writes(kind)) std::memset(flags, kWritten, total);
+  }
+  return block.shared + offset;
 }
 
 LaneMask clean_shared(const WarpRequest& r, const Extent& e) {
@@ -384,6 +423,22 @@ void define_bits(Cluster& cluster, const uint8_t* p, const uint8_t* bits, uint32
     uint8_t* written = block->shared_initialised.data() + (p - block->shared);
     for (uint32_t i = 0; i < bytes; ++i) written[i] |= bits[i];
   }
+}
+
+bool is_run(const uint64_t* addresses, uint32_t bytes) {
+  if (addresses[kLanes - 1] - addresses[0] != (kLanes - 1) * bytes) return false;
+  uint64_t differences = 0;
+  for (uint32_t l = 0; l < kLanes; ++l) differences |= (addresses[l] - addresses[0]) ^ uint64_t{l} * bytes;
+  return differences == 0;
+}
+
+uint8_t* access_run(Warp& warp, const Instruction& instruction, Space space, uint64_t address, uint32_t bytes,
+                    AccessKind kind) {
+  if (space == Space::kGeneric) space = classify(address, &address);
+  if (address & (bytes - 1)) return nullptr;
+  if (space == Space::kGlobal) return global_run(warp, instruction, address, bytes, kind);
+  return space == Space::kShared && address >> 32 == 0 ? shared_run(warp, static_cast<uint32_t>(address), bytes, kind)
+                                                       : nullptr;
 }
 
 LaneMask access_clean_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses,

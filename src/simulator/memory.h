@@ -52,6 +52,14 @@ LaneMask access_clean_lanes(Warp& warp, const Instruction& instruction, Space sp
                             LaneMask exec, uint32_t bytes, AccessKind kind, uint8_t** pointers,
                             const Agent* agents = nullptr);
 
+/// Whether the lanes' addresses follow each other, `bytes` apart.
+bool is_run(const uint64_t* addresses, uint32_t bytes);
+
+/// Host memory of an access by all lanes of a warp to consecutive memory of one space that starts at `address`, `bytes` for each.
+/// Null, with nothing checked or recorded, where lanes need a look of their own.
+uint8_t* access_run(Warp& warp, const Instruction& instruction, Space space, uint64_t address, uint32_t bytes,
+                    AccessKind kind);
+
 /// Rank and offset of a shared address; false when it names no block of the cluster.
 bool split_shared(Warp& warp, uint32_t address, Block** block, uint32_t* offset);
 

@@ -45,6 +45,10 @@ RaceChecker::~RaceChecker() {
     std::lock_guard<SpinLock> guard(global_->lock(touched.allocation, touched.page * ShadowMemory::kPageBytes));
     global_->of(touched.allocation).summarise(touched.page, summary);
   }
+  for (const GlobalRun& item : runs_) {
+    std::lock_guard<SpinLock> guard(global_->lock(item.allocation, item.run.page * ShadowMemory::kPageBytes));
+    global_->of(item.allocation).dissolve(item.run, summary);
+  }
 }
 
 uint32_t RaceChecker::thread_of(const Warp& warp, int lane) const {
@@ -161,10 +165,14 @@ void RaceChecker::copy_readers(ShadowCell& cell) {
   reader_lists_.push_back(std::move(readers));
 }
 
+/// Whether nothing that matters is lost when a cell remembers this reader in place of its latest.
+inline bool RaceChecker::replaces_reader(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster) const {
+  return cell.read.stamp == 0 || cell.read_cluster != cluster || cell.read.id == access.agent.id ||
+         ordered(access, cell.read);
+}
+
 void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster) {
-  bool replace = cell.read.stamp == 0 || cell.read_cluster != cluster || cell.read.id == access.agent.id ||
-                 ordered(access, cell.read);
-  if (!replace) {
+  if (!replaces_reader(cell, access, cluster)) {
     // Readers that do not know each other: one entry per warp (or asynchronous engine) beside the latest.
     if (!cell.readers) {
       cell.readers = static_cast<uint32_t>(reader_lists_.size());
@@ -290,6 +298,50 @@ LaneMask RaceChecker::global_lanes(const WarpAccess& access, LaneMask lanes, uin
     shadow.visit(offset, access.bytes, cluster, own, GlobalEvents{*this, allocation, cluster});
     return true;
   });
+}
+
+/// Whether no lane conflicts with what is known of the pages, and each lane's record can stand for what it replaces.
+bool RaceChecker::is_clean_run(const ShadowSpan& before, const RaceAccess& first, uint32_t cluster) const {
+  RaceAccess access = first;
+  ShadowCell other;
+  const bool by_lanes = before.run != nullptr;
+  for (uint32_t lane = 0; lane < (by_lanes ? kLanes : 1); ++lane) {
+    const ShadowCell cell = by_lanes ? before.run->at(uint64_t{lane} << before.run->lane_shift) : before.cell;
+    set_thread(access, first.thread + lane);
+    access.agent = thread_agent(access.thread);
+    if (conflicts(cell, access, cluster, &other)) return false;
+    if (!writes(access.kind) && !replaces_reader(cell, access, cluster)) return false;
+    // Where this lane itself was the last, or another cluster, the others are like it.
+    const auto is_alike = [&](const Agent& agent, uint32_t by) {
+      return agent.stamp == 0 || by != cluster || agent.id == access.thread;
+    };
+    if (is_alike(cell.write, cell.write_cluster) && is_alike(cell.read, cell.read_cluster)) return true;
+  }
+  return true;
+}
+
+bool RaceChecker::global_run(const WarpAccess& warp_access, uint32_t allocation, uint64_t offset) {
+  const uint64_t bytes = uint64_t{warp_access.bytes} * kLanes;
+  if ((offset | bytes) % ShadowMemory::kPageBytes || offset + bytes > GlobalShadow::lock_end(offset)) return false;
+  RaceAccess access = access_of(warp_access.warp, 0, nullptr, warp_access.kind, warp_access.pc);
+  const uint32_t* stamps = stamps_.data() + access.thread;
+  if (!std::all_of(stamps, stamps + kLanes, [&](uint32_t stamp) { return stamp == stamps[0]; })) return false;
+  const uint32_t cluster = static_cast<uint32_t>(cluster_.index) + 1;
+  const auto lane_shift = static_cast<uint32_t>(__builtin_ctz(warp_access.bytes));
+  const uint64_t page = offset / ShadowMemory::kPageBytes, pages = bytes / ShadowMemory::kPageBytes;
+  ShadowMemory& shadow = global_->of(allocation);
+  std::lock_guard<SpinLock> guard(global_->lock(allocation, offset));
+  const ShadowSpan before = shadow.span(page, pages);
+  if (!before.alike || (before.run && before.run->lane_shift != lane_shift)) return false;
+  if (!is_clean_run(before, access, cluster)) return false;
+  if (before.run && before.run->cluster == cluster) {
+    record(before.run->cell, access, cluster);
+    return true;
+  }
+  runs_.push_back({{before.run ? before.run->cell : before.cell, cluster, lane_shift, page, pages}, allocation});
+  record(runs_.back().run.cell, access, cluster);
+  shadow.place(runs_.back().run);
+  return true;
 }
 
 /// cp.async writes through the generic proxy, bulk copies and wgmma access memory through the async proxy.

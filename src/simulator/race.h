@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -113,6 +114,9 @@ class RaceChecker {
   /// lane that conflicts. Returns the lanes before it; nothing of the others' is recorded that matters to them.
   LaneMask shared_lanes(const WarpAccess& access, LaneMask lanes, uint32_t rank, uint64_t base);
   LaneMask global_lanes(const WarpAccess& access, LaneMask lanes, uint32_t allocation, uint64_t base);
+  /// The same for plain accesses by all lanes to consecutive memory, at once. False, with nothing recorded, where lanes need a look
+  /// of their own.
+  bool global_run(const WarpAccess& access, uint32_t allocation, uint64_t offset);
 
   // Synchronisation.
   /// All threads of the block have met.
@@ -143,6 +147,8 @@ class RaceChecker {
   template <class Visit>
   LaneMask clean_lanes(const WarpAccess& warp_access, LaneMask lanes, uint32_t cluster, Visit&& visit);
   bool check_foreign(const ShadowCell& cell, const RaceAccess& access) const;
+  bool is_clean_run(const ShadowSpan& before, const RaceAccess& access, uint32_t cluster) const;
+  bool replaces_reader(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster) const;
   void note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster);
   bool readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const;
   void join(VectorClock& into, const VectorClock& from) const;
@@ -195,6 +201,11 @@ class RaceChecker {
     uint64_t page;
   };
   std::vector<TouchedPage> touched_;  // of global memory, some more than once
+  struct GlobalRun {
+    ShadowRun run;
+    uint32_t allocation;
+  };
+  std::deque<GlobalRun> runs_;  // of global memory; pages point there
   std::unordered_map<uint64_t, VectorClock> shared_released_;
   // Between clusters (global memory), at the granularity of clusters.
   std::unordered_map<uint32_t, uint32_t> clusters_known_;

@@ -46,10 +46,10 @@ std::unique_ptr<Block> make_block(Cluster& cluster, uint32_t rank, Counters* cou
   if (launch.checks & kCheckInit) block->shared_initialised.assign(launch.shared_bytes, 0);
   uint32_t threads = launch.threads_per_block();
   block->live_threads = threads;
+  block->warps.reserve((threads + kLanes - 1) / kLanes);
   for (uint32_t first = 0; first < threads; first += kLanes) {
-    auto warp = std::make_unique<Warp>();
+    std::unique_ptr<Warp> warp = memory.take_warp();
     warp->block = block.get();
-    memory.give_registers_to(*warp);
     warp->index = first / kLanes;
     warp->counters = counters;
     warp->checks = launch.checks;
@@ -175,8 +175,8 @@ uint32_t run_round(Cluster& cluster, std::vector<Warp*>& order, CallerWatch* cal
     uint64_t before = warp->instructions;
     run_warp(*warp, 16u << cluster.random.below(8));
     cluster.instructions += warp->instructions - before;
-    if (caller) caller->look();
   }
+  if (caller) caller->look();
   return static_cast<uint32_t>(order.size());
 }
 
@@ -208,16 +208,27 @@ void check_progress(Cluster& cluster) {
 void BlockMemory::give(Cluster& cluster) {
   for (auto& block : cluster.blocks) {
     shared_.push_back(std::move(block->shared_storage));
-    for (auto& warp : block->warps) registers_.push_back(std::move(warp->register_storage));
+    for (auto& warp : block->warps) warps_.push_back(std::move(warp));
   }
 }
 
-void BlockMemory::give_registers_to(Warp& warp) {
-  if (registers_.empty()) return;
-  warp.register_storage = std::move(registers_.back());
-  registers_.pop_back();
-  std::fill(warp.register_storage.begin(), warp.register_storage.end(), kPoison);
-  warp.registers = first_register(warp.register_storage);
+std::unique_ptr<Warp> BlockMemory::take_warp() {
+  std::unique_ptr<Warp> warp;
+  if (warps_.empty()) {
+    warp = std::make_unique<Warp>();
+  } else {
+    warp = std::move(warps_.back());
+    warps_.pop_back();
+    Warp fresh;
+    fresh.register_storage = std::move(warp->register_storage);
+    fresh.fragments = std::move(warp->fragments);
+    *warp = std::move(fresh);
+    warp->fragments.clear();
+    std::fill(warp->register_storage.begin(), warp->register_storage.end(), kPoison);
+    warp->registers = first_register(warp->register_storage);
+  }
+  warp->prefetcher = &prefetcher_;
+  return warp;
 }
 
 std::unique_ptr<uint8_t[]> BlockMemory::take_shared(size_t bytes) {

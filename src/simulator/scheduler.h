@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "machine.h"
+#include "prefetcher.h"
 
 namespace tilelang {
 namespace simulator {
@@ -19,16 +20,17 @@ enum class ClusterResult : uint8_t {
   kIdle,    // waits for other blocks
 };
 
-/// Registers and shared memory of ended blocks, for the next ones of the same launch and worker.
+/// Warps and shared memory of ended blocks, for the next ones of the same launch and worker; and what the worker's loads were.
 class BlockMemory {
  public:
   void give(Cluster& cluster);
-  void give_registers_to(Warp& warp);
+  std::unique_ptr<Warp> take_warp();
   std::unique_ptr<uint8_t[]> take_shared(size_t bytes);
 
  private:
-  std::vector<std::vector<uint8_t>> registers_;
+  std::vector<std::unique_ptr<Warp>> warps_;
   std::vector<std::unique_ptr<uint8_t[]>> shared_;
+  Prefetcher prefetcher_;
 };
 
 /// Builds the blocks and warps of cluster `index`, ready to run.

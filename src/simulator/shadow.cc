@@ -82,7 +82,7 @@ uint32_t ShadowSummary::number(ShadowSummaries& summaries, const ShadowCell& cel
 ShadowMemory::~ShadowMemory() {
   if (!words_) return;
   for (uint64_t page = 0; page < pages_; ++page) {
-    if (words_[page] != 0 && !is_summary(words_[page])) discard(page_of(words_[page]));
+    if (is_page(words_[page])) discard(page_of(words_[page]));
   }
 }
 
@@ -106,16 +106,23 @@ ShadowMemory::Page* ShadowMemory::make(uint32_t shift) {
 void ShadowMemory::discard(Page* page) { PageStore::give(page->shift, page); }
 
 ShadowMemory::Page* ShadowMemory::fill(uint64_t number, uint32_t shift) {
-  Page* page = make(shift);
   const uint64_t word = words_[number];
-  if (word != 0) std::fill_n(page->cells(), page->count(), summaries_->cell(static_cast<uint32_t>(word >> 1)));
+  if (is_run(word)) shift = std::min(shift, run_of(word).cell_shift());
+  Page* page = make(shift);
+  if (is_run(word)) {
+    const ShadowRun& run = run_of(word);
+    const uint64_t start = (number - run.page) * kPageBytes;
+    for (uint32_t i = 0; i < page->count(); ++i) page->cells()[i] = run.at(start + (i << shift));
+  } else if (word != 0) {
+    std::fill_n(page->cells(), page->count(), summaries_->cell(static_cast<uint32_t>(word >> 1)));
+  }
   words_[number] = reinterpret_cast<uint64_t>(page);
   return page;
 }
 
 void ShadowMemory::summarise(uint64_t number, ShadowSummary& summary) {
   const uint64_t word = words_[number];
-  if (summaries_ == nullptr || word == 0 || is_summary(word)) return;
+  if (summaries_ == nullptr || !is_page(word)) return;
   Page* page = page_of(word);
   const ShadowCell* cells = page->cells();
   const uint64_t bytes = std::min<uint64_t>(kPageBytes, bytes_ - number * kPageBytes);
@@ -126,8 +133,42 @@ void ShadowMemory::summarise(uint64_t number, ShadowSummary& summary) {
     if (!is_own(cells[i].write_cluster) || !is_own(cells[i].read_cluster)) return;
     if (i > 0 && summary.seen_by_others(cells[i]).common() != first.common()) return;
   }
-  words_[number] = uint64_t{summary.number(*summaries_, first)} << 1 | 1;
+  words_[number] = word_of_summary(summary.number(*summaries_, first));
   discard(page);
+}
+
+ShadowSpan ShadowMemory::span(uint64_t first, uint64_t pages) const {
+  ShadowSpan result;
+  const uint64_t word = words_[first];
+  for (uint64_t i = 1; i < pages; ++i) {
+    if (words_[first + i] != word) return result;
+  }
+  if (is_run(word)) {
+    const ShadowRun& run = run_of(word);
+    result.alike = run.page == first && run.pages == pages;
+    result.run = const_cast<ShadowRun*>(&run);
+  } else if (!is_page(word)) {
+    result.alike = true;
+    if (word != 0) result.cell = summaries_->cell(static_cast<uint32_t>(word >> 1));
+  }
+  return result;
+}
+
+void ShadowMemory::place(const ShadowRun& run) {
+  std::fill_n(words_.get() + run.page, run.pages, word_of(run));
+}
+
+void ShadowMemory::dissolve(const ShadowRun& run, ShadowSummary& summary) {
+  const auto is_own = [&](uint32_t other) { return other == 0 || other == summary.cluster; };
+  const bool own = is_own(run.cell.write_cluster) && is_own(run.cell.read_cluster);
+  const uint64_t word = own ? word_of_summary(summary.number(*summaries_, summary.seen_by_others(run.cell))) : 0;
+  for (uint64_t page = run.page; page < run.page + run.pages; ++page) {
+    if (words_[page] != word_of(run)) continue;
+    if (own)
+      words_[page] = word;
+    else
+      fill(page, run.cell_shift());
+  }
 }
 
 }  // namespace simulator

@@ -1,8 +1,8 @@
 // Shadow memory of the race checker: what is known of the accesses to each piece of memory.
 //
 // Memory is cut in pages of 64 bytes. A page is empty, or open (a cell for every 16 bytes, or for every 4 or every one where
-// narrower accesses have been), or summarised: all its cells are alike, and what they have in common is an entry of a table. A page
-// is summarised when the cluster that touched it last has ended, so that the shadow of a tensor takes an eighth of it.
+// narrower accesses have been), or part of a run: the lanes of one warp accessed several pages one after the other; or summarised: all
+// its cells are alike, and what they have in common is an entry of a table. A page is summarised when the cluster that touched it last has ended, so that the shadow of a tensor takes an eighth of it.
 #ifndef TILELANG_SIMULATOR_SHADOW_H_
 #define TILELANG_SIMULATOR_SHADOW_H_
 
@@ -76,6 +76,31 @@ class ShadowSummary {
   size_t next_ = 0;
 };
 
+/// What the lanes of a warp, one after the other, did to whole pages that follow each other: one cell for all of them.
+struct ShadowRun {
+  ShadowCell cell;  // of the first lane; the agents of the others have the numbers after its agents'
+  uint32_t cluster = 0;
+  uint32_t lane_shift = 0;  // log2 of the bytes of each lane
+  uint64_t page = 0;        // the first
+  uint64_t pages = 0;
+  /// log2 of the bytes of the largest cells that do not mix lanes.
+  uint32_t cell_shift() const { return lane_shift >= 4 ? 4 : lane_shift >= 2 ? 2 : 0; }
+  /// What is known of the granule so many bytes behind the start.
+  ShadowCell at(uint64_t offset) const {
+    ShadowCell result = cell;
+    result.write.id += static_cast<uint32_t>(offset >> lane_shift);
+    result.read.id += static_cast<uint32_t>(offset >> lane_shift);
+    return result;
+  }
+};
+
+/// What is known of pages that are alike: nothing, a summary, or a run that covers exactly them.
+struct ShadowSpan {
+  bool alike = false;
+  ShadowRun* run = nullptr;  // null: `cell` holds for each granule
+  ShadowCell cell;
+};
+
 class ShadowMemory {
  public:
   static constexpr uint32_t kPageBytes = 64;
@@ -89,8 +114,14 @@ class ShadowMemory {
   /// that another cluster than this one touched last, and events.copied(cell) for each cell that is a copy of a coarser one.
   template <class F, class Events>
   void visit(uint64_t offset, uint32_t bytes, uint32_t cluster, F&& f, const Events& events);
+  /// What is known of these pages, if they are alike.
+  ShadowSpan span(uint64_t page, uint64_t pages) const;
+  /// What is known of its pages is this from now on. The run must stay until it has been dissolved.
+  void place(const ShadowRun& run);
   /// Summarises a page if no other cluster has to do with it.
   void summarise(uint64_t page, ShadowSummary& summary);
+  /// Summarises the pages that are still of this run, or makes them pages of cells.
+  void dissolve(const ShadowRun& run, ShadowSummary& summary);
 
  private:
   struct Page {
@@ -103,7 +134,12 @@ class ShadowMemory {
     void operator()(uint64_t* words) const { std::free(words); }
   };
   static bool is_summary(uint64_t word) { return (word & 1) != 0; }
+  static bool is_run(uint64_t word) { return (word & 3) == 2; }
+  static bool is_page(uint64_t word) { return word != 0 && (word & 3) == 0; }
   static Page* page_of(uint64_t word) { return reinterpret_cast<Page*>(word); }
+  static uint64_t word_of(const ShadowRun& run) { return reinterpret_cast<uint64_t>(&run) | 2; }
+  static const ShadowRun& run_of(uint64_t word) { return *reinterpret_cast<const ShadowRun*>(word & ~uint64_t{3}); }
+  static uint64_t word_of_summary(uint32_t number) { return uint64_t{number} << 1 | 1; }
   static Page* make(uint32_t shift);
   static void discard(Page* page);
   /// log2 of the bytes of the largest cells whose borders an access keeps to.
@@ -118,7 +154,7 @@ class ShadowMemory {
   uint64_t bytes_ = 0;
   uint64_t pages_ = 0;
   ShadowSummaries* summaries_ = nullptr;
-  // Of each page: 0 while it is empty, its address, or the number of its summary times two plus one. Zero pages of the
+  // Of each page: 0 while it is empty, its address, that of its run plus two, or the number of its summary times two plus one. Zero pages of the
   // operating system where they are many, which cost nothing until they are touched.
   std::unique_ptr<uint64_t[], Free> words_;
 };
@@ -126,7 +162,7 @@ class ShadowMemory {
 template <class Events>
 ShadowMemory::Page* ShadowMemory::open(uint64_t number, uint32_t shift, const Events& events) {
   const uint64_t word = words_[number];
-  if (word == 0 || is_summary(word)) return fill(number, shift);
+  if (!is_page(word)) return fill(number, shift);
   Page* coarse = page_of(word);
   Page* page = make(shift);
   page->cluster = coarse->cluster;
@@ -148,7 +184,7 @@ void ShadowMemory::visit(uint64_t offset, uint32_t bytes, uint32_t cluster, F&& 
     const uint64_t number = offset / kPageBytes;
     if (number >= pages_) return;
     const uint64_t word = words_[number];
-    const bool ready = word != 0 && !is_summary(word) && page_of(word)->shift <= shift;
+    const bool ready = is_page(word) && page_of(word)->shift <= shift;
     Page* page = ready ? page_of(word) : open(number, shift, events);
     if (page->cluster != cluster) {
       page->cluster = cluster;

@@ -64,6 +64,18 @@ extern "C" __global__ void neighbours(int* data, int word, int length) {
   }
   data[blockIdx.x * 64 + t] = sum;
 }
+extern "C" __global__ void regroup(int* data, int sync, int length) {
+  int t = threadIdx.x;
+  ((int4*)data)[t] = make_int4(t, t, t, t);
+  if (sync) __syncthreads();
+  data[1024 + t] = data[t + length];
+}
+extern "C" __global__ void exchange(int* data, int sync, int length) {
+  int t = threadIdx.x;
+  data[t] = t;
+  if (sync) __syncthreads();
+  data[t ^ length] += 1;
+}
 extern "C" __global__ void sum(float* out, const float* a, const float* b) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = a[i] + b[i];
@@ -111,6 +123,19 @@ def test_a_narrow_write_races_with_a_wide_read():
 def test_words_of_a_vector_load_race_separately():
     assert races("neighbours", 1, 0) == 0
     assert races("neighbours", 0, 0) > 0
+
+
+@pytest.mark.parametrize("name, length", [("regroup", 0), ("regroup", 16), ("regroup", 7), ("exchange", 32), ("exchange", 33)])
+def test_what_a_whole_warp_wrote_races_with_other_threads_until_they_have_met(name, length):
+    for synchronised in (0, 1):
+        data = torch.zeros(4096, dtype=torch.int32)
+        report = cuda.function(SOURCE, name, "sm_80").launch(1, 64, [data, synchronised, length], checks="race")
+        assert bool(report.findings) == (not synchronised)
+
+
+def test_a_thread_does_not_race_with_itself():
+    data = torch.zeros(4096, dtype=torch.int32)
+    assert not cuda.function(SOURCE, "exchange", "sm_80").launch(1, 64, [data, 0, 0], checks="race").findings
 
 
 MEMORY = """
