@@ -18,7 +18,7 @@ PACKAGE = ROOT / "tilelang"
 FOR_USERS = ("autotuner", "cuda", "jit", "language", "layout", "profiler", "testing", "tools", "utils", "cache/kernel_cache.py")
 """Parts of the package whose functions users call."""
 
-UNDOCUMENTED = {"target/cpu": 39, "target/cuda": 132}
+UNDOCUMENTED = {"target/cuda": 129}
 """Part of the package -> how many of its functions may lack documentation; may only shrink."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -67,7 +67,14 @@ class Library:
 
 @lru_cache(maxsize=8)
 def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int) -> Any:
-    """TVM's target of a CPU, with the widest vectors that it has."""
+    """TVM's target of a CPU, with the widest vectors that it has.
+
+    Args:
+        arch: LLVM's name of the processor.
+        triple: LLVM's target triple.
+        features: names of the instruction set extensions that the code may use.
+        level: LLVM's optimisation level, 0 to 3.
+    """
     attributes = [f"+{feature}" for feature in features]
     if "avx512f" in features:
         attributes.append("-prefer-256-bit")
@@ -149,7 +156,13 @@ def _build(module: Any, context: Any, level: int) -> Any:
 
 
 def object_code(module: Any, context: Any, level: int) -> bytes:
-    """The machine code of a lowered module."""
+    """The object file of a lowered module.
+
+    Args:
+        module: TVM's module, after :func:`lower_host`.
+        context: the context of the pipeline.
+        level: LLVM's optimisation level, 0 to 3.
+    """
     return _object(_build(module, context, level))
 
 

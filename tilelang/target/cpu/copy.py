@@ -30,7 +30,13 @@ def box_condition(region: Region, scope: Scope) -> Any:
 
 
 def element_condition(region: Region, indices: Sequence[Any], scope: Scope) -> Any:
-    """The condition that one element of ``region`` lies in its buffer; axes that the whole region cannot leave are left out."""
+    """The condition that one element of ``region`` lies in its buffer; axes that the whole region cannot leave are left out.
+
+    Args:
+        region: the region that is accessed.
+        indices: the element, as indices into the region's buffer.
+        scope: what is known of the program here.
+    """
     if region.scope not in ("", "global"):
         return None
     parts = []
@@ -44,7 +50,14 @@ def element_condition(region: Region, indices: Sequence[Any], scope: Scope) -> A
 
 
 def element_loop(src: Region, dst: Region, scope: Scope, permute: Any = None) -> Any:
-    """``dst[...] = src[...]`` over all elements, ``permute`` giving the source's offsets from the destination's."""
+    """``dst[...] = src[...]`` over all elements, ``permute`` giving the source's offsets from the destination's.
+
+    Args:
+        src: the source.
+        dst: the destination; the loops run over its axes.
+        scope: what is known of the program here.
+        permute: gives the source's offsets for those in the destination; None where they are the same.
+    """
 
     def plain(offsets: list[Any]) -> Any:
         return copied(src, dst, offsets, permute)
@@ -65,7 +78,13 @@ def element_loop(src: Region, dst: Region, scope: Scope, permute: Any = None) ->
 
 
 def copied(src: Region, dst: Region, offsets: Sequence[Any], permute: Any = None) -> Any:
-    """The copy of one element, at ``offsets`` in the destination."""
+    """The copy of one element, at ``offsets`` in the destination.
+
+    Args:
+        src, dst: the regions.
+        offsets: of the element, counted from the first of the destination.
+        permute: as for :func:`element_loop`.
+    """
     source = src.index(permute(offsets) if permute else offsets)
     return ir.BufferStore(dst.buffer, cast(ir.BufferLoad(src.buffer, source), dst.dtype), dst.index(offsets))
 

@@ -60,7 +60,13 @@ class Way:
         return joined
 
     def multiply_add(self, accumulator: Any, a: Any, b: Any, lanes: int) -> Any:
-        """``accumulator`` plus the products of one step."""
+        """``accumulator`` plus the products of one step.
+
+        Args:
+            accumulator: the sums, of the accumulator type, one a lane.
+            a, b: panel elements of both operands, one a lane.
+            lanes: how many there are.
+        """
         if not self.helper:
             return accumulator + a * b
         if f"{self.helper}_{lanes}" not in helpers.HELPERS:
@@ -103,6 +109,11 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
 
     Floating-point sums are kept in float32 at least, integer sums in C's type. Where the machine sums products of 8 bits by fours
     or of 16 bits by pairs (AVX512-VNNI), integers are multiplied so: exact, as the sums wrap around like int32.
+
+    Args:
+        a, b, c: element types of the operands and of the accumulator.
+        k: extent of the summed axis; an expression where it is not known.
+        context: the context of the pipeline, for the machine's instructions.
     """
     left, right, target = canonical(a), canonical(b), canonical(c)
 

@@ -40,6 +40,12 @@ class Elementwise:
         """The ``count`` iterations of the line at ``outer`` from ``first`` on, as a loop that is not lowered yet.
 
         Where ``into`` is given, a buffer of so many elements, the only store goes there.
+
+        Args:
+            outer: values of the outer loop variables.
+            first: the first iteration.
+            count: how many iterations.
+            into: a buffer of ``count`` elements for the results, in place of the nest's own destination.
         """
         inner = ir.Var("l", self.variables[-1].ty)
         stores = [substitute(store, self._values(outer, first + inner)) for store in self.stores]
@@ -62,6 +68,11 @@ def elementwise(stmt: Any, scope: Scope, own: frozenset[int] = frozenset()) -> E
     """A statement as a loop nest that stores elements; None for any other.
 
     Where iterations store to buffers (by hash) of ``own`` alone, which have no other name, they may also name values.
+
+    Args:
+        stmt: the statement.
+        scope: what is known of the program here.
+        own: buffers (by hash) of the block that have no other name.
     """
     record = record_of(stmt)
     if isinstance(record, Copy):
@@ -70,7 +81,13 @@ def elementwise(stmt: Any, scope: Scope, own: frozenset[int] = frozenset()) -> E
 
 
 def runs_along(indices: Sequence[Any], inner: Any, scope: Scope) -> bool:
-    """Whether neighbouring values of ``inner`` give neighbouring elements of a row."""
+    """Whether neighbouring values of ``inner`` give neighbouring elements of a row.
+
+    Args:
+        indices: of an access.
+        inner: the innermost loop variable.
+        scope: what is known of the program here.
+    """
     *outer, last = indices
     along = as_int(scope.facts.simplify(substitute(last, {inner: inner + 1}) - last)) == 1
     return along and not any(var.same_as(inner) for index in outer for var in variables(constant(index)))

@@ -42,7 +42,13 @@ def is_no_op(stmt: Any) -> bool:
 
 
 def loop(name: str, extent: Any, body: Body) -> Any:
-    """``for name in range(extent): body(name)``; no loop at all where the extent is 1, nothing where it is 0."""
+    """``for name in range(extent): body(name)``; no loop at all where the extent is 1, nothing where it is 0.
+
+    Args:
+        name: of the loop variable.
+        extent: the number of iterations; a number or an expression.
+        body: the statement for a value of the variable.
+    """
     extent = as_int(extent)
     if extent == 1:
         return body(0)
@@ -54,7 +60,13 @@ def loop(name: str, extent: Any, body: Body) -> Any:
 
 
 def nest(extents: Sequence[Any], body: Callable[[list[Any]], Any], names: str = "ijklmn") -> Any:
-    """A perfect nest of loops over ``extents``, the last one innermost; ``body`` gets the list of indices."""
+    """A perfect nest of loops over ``extents``, the last one innermost; ``body`` gets the list of indices.
+
+    Args:
+        extents: the numbers of iterations, outermost first.
+        body: the statement for a list of indices.
+        names: one letter for each loop variable; further ones are numbered.
+    """
 
     def level(axis: int, indices: list[Any]) -> Any:
         if axis == len(extents):
@@ -66,7 +78,12 @@ def nest(extents: Sequence[Any], body: Callable[[list[Any]], Any], names: str = 
 
 
 def when(condition: Any, then: Any, otherwise: Any = None) -> Any:
-    """``if condition: then``; a condition of None is always true."""
+    """``if condition: then``; a condition of None is always true.
+
+    Args:
+        condition: a bool, an expression, or None.
+        then, otherwise: statements; ``otherwise`` may be None.
+    """
     if condition is None or as_int(condition) is True:
         return then
     return ir.IfThenElse(condition, then, otherwise)
@@ -82,7 +99,13 @@ def conjunction(conditions: Iterable[Any]) -> Any:
 
 
 def local(name: str, shape: Sequence[Any], dtype: str) -> Any:
-    """A buffer for the body of one block."""
+    """A buffer for the body of one block.
+
+    Args:
+        name: of the buffer.
+        shape: its extents; where the last one is not 1 it is aligned to a cache line.
+        dtype: the element type.
+    """
     align = 64 if as_int(shape[-1]) != 1 else 8
     return ir.decl_buffer(tuple(map(constant, shape)), dtype, name=name, layout=None, scope="local", data_alignment=align)
 

@@ -36,7 +36,14 @@ FUNCTIONS: dict[str, ScalarFunction] = {}
 
 
 def scalar_function(name: str, arguments: Sequence[str], result: str, scales: bool = False) -> Callable[[Callable], Callable]:
-    """Decorator: makes a row of :data:`FUNCTIONS`."""
+    """Decorator: makes a row of :data:`FUNCTIONS`.
+
+    Args:
+        name: the function's name in C.
+        arguments: types of its parameters.
+        result: type of its value.
+        scales: whether the decorated function takes ``scale``.
+    """
 
     def register(build: Callable) -> Callable:
         FUNCTIONS[name] = ScalarFunction(name, tuple(arguments), result, build, scales)
@@ -46,7 +53,13 @@ def scalar_function(name: str, arguments: Sequence[str], result: str, scales: bo
 
 
 def inline(name: str, arguments: Sequence[Any], scale: Any = None) -> Any:
-    """The function's expression over ``arguments``, each evaluated once; ``scale`` as in :class:`ScalarFunction`."""
+    """The function's expression over ``arguments``, each evaluated once; ``scale`` as in :class:`ScalarFunction`.
+
+    Args:
+        name: of a row of :data:`FUNCTIONS`.
+        arguments: expressions of the parameters' types.
+        scale: a factor of the argument, for functions that can include it (:class:`ScalarFunction`).
+    """
     function = FUNCTIONS[name]
     bound, variables = [], []
     for position, (argument, dtype) in enumerate(zip(arguments, function.arguments)):
@@ -63,7 +76,13 @@ def inline(name: str, arguments: Sequence[Any], scale: Any = None) -> Any:
 
 
 def let(value: Any, body: Callable[[Any], Any], name: str = "t") -> Any:
-    """``body(variable)`` where the variable holds ``value``."""
+    """``body(variable)`` where the variable holds ``value``.
+
+    Args:
+        value: the expression, evaluated once.
+        body: the expression that uses it.
+        name: of the variable.
+    """
     variable = ir.Var(name, value.ty)
     return ir.Let(variable, value, body(variable))
 
@@ -99,6 +118,12 @@ def unary(name: str, value: Any) -> Any:
 
 
 def select(condition: Any, then: Any, otherwise: Any) -> Any:
+    """``then if condition else otherwise``; both values are evaluated.
+
+    Args:
+        condition: a bool, or a vector of them.
+        then, otherwise: values of one type.
+    """
     return ir.Select(condition, then, otherwise)
 
 

@@ -75,5 +75,10 @@ class Guards:
 
 
 def if_then_else(condition: Any, then: Any, otherwise: Any) -> Any:
-    """``then if condition else otherwise``, evaluating only the branch taken."""
+    """``then if condition else otherwise``, evaluating only the branch taken.
+
+    Args:
+        condition: a bool.
+        then, otherwise: values of one type.
+    """
     return ir.Call(ir.Op.get("prim.if_then_else"), [condition, then, otherwise], ret_ty=then.ty)

@@ -29,7 +29,13 @@ HELPERS: dict[str, Helper] = {}
 
 
 def register(name: str, llvm: str = "", c: str = "") -> None:
-    """Adds a row."""
+    """Adds a helper function to :data:`HELPERS`.
+
+    Args:
+        name: the function's name.
+        llvm: its definition in LLVM assembly; empty for none.
+        c: its definition in C; empty for none.
+    """
     HELPERS[name] = Helper(name, llvm, c)
 
 

@@ -36,7 +36,13 @@ def plain_part(func: Any) -> Any:
 
 
 def packed_entry(func: Any, name: str, failed: Any) -> Any:
-    """The checked entry: calls ``<name>_call``; ``failed(code)`` are the statements that report its return code."""
+    """The checked entry: calls ``<name>_call``; ``failed(code)`` are the statements that report its return code.
+
+    Args:
+        func: the program with the parameters that the user wrote.
+        name: of the entry.
+        failed: gives the statements that report a return code (0: success).
+    """
     sizes = _dynamic_vars(func)
     params, solve = solve_sizes(func, [_as_bytes(param) for param in func.params], sizes)
     arguments = [ir.StringImm(f"{name}_call"), *map(_passed, params)]

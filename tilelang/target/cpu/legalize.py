@@ -185,7 +185,14 @@ class Legalizer(StmtRewriter):
         return extern_call(name, arguments, FUNCTIONS[name].result)
 
     def helper(self, name: str, arguments: list[Any], result: str, pure: bool = False) -> Any:
-        """A call to a helper function that the generated code carries."""
+        """A call to a helper function that the generated code carries.
+
+        Args:
+            name: of the helper function.
+            arguments: legalised expressions.
+            result: type of the value.
+            pure: whether the call may be removed or repeated.
+        """
         self.helpers[name] = None
         return extern_call(name, arguments, result, pure)
 
@@ -352,7 +359,14 @@ def _is_legal(buffer: Any) -> bool:
 
 
 def extern_call(name: str, arguments: Any, result: str, pure: bool = True) -> Any:
-    """A call to a C function."""
+    """A call to a C function.
+
+    Args:
+        name: of the function.
+        arguments: expressions.
+        result: type of the value.
+        pure: whether the call may be removed or repeated.
+    """
     op = "tirx.call_pure_extern" if pure else "tirx.call_extern"
     return ir.Call(ir.Op.get(op), [ir.StringImm(name), *arguments], ret_ty=result)
 

@@ -126,7 +126,13 @@ class _Registers:
 
 
 def fold(kind: str, register: Any, lanes: int) -> Any:
-    """The value that the lanes of a register combine to."""
+    """The reduction of the lanes of a register to one value.
+
+    Args:
+        kind: the reduction, as in ``T.reduce_<kind>``.
+        register: the vector.
+        lanes: how many it has.
+    """
     if lanes == 1:
         return register
     dtype = canonical(str(register.ty)).base

@@ -18,7 +18,13 @@ from tilelang.target.cpu import helpers
 
 
 def low_bits(value: Any, mask: int, used: dict[str, None]) -> Any:
-    """``value & mask``, where ``mask`` is a power of two less one; ``used`` gets the names of helper functions."""
+    """``value & mask``, where ``mask`` is a power of two less one; ``used`` gets the names of helper functions.
+
+    Args:
+        value: an integer.
+        mask: a power of two less one.
+        used: where the names of helper functions go.
+    """
     dtype = canonical(str(value.ty))
     if dtype.lanes > 1:
         return value & ir.IntImm(value.ty, mask)
@@ -35,13 +41,25 @@ def is_low_mask(value: Any) -> bool:
 
 
 def stays_below(value: Any, bound: int, ranges: dict[Any, Interval]) -> bool:
-    """Whether an integer is certainly one of the numbers from 0 to ``bound`` - 1."""
+    """Whether an integer is certainly one of the numbers from 0 to ``bound`` - 1.
+
+    Args:
+        value: an integer expression.
+        bound: exclusive.
+        ranges: intervals of the variables.
+    """
     low, high = interval_of(value, ranges)
     return low is not None and high is not None and 0 <= low and high < bound
 
 
 def narrowed(node: Any, value: Any, used: dict[str, None]) -> Any:
-    """A cast of an integer that is computed (of one that is loaded nothing is known anyway) to a narrower integer."""
+    """A cast of an integer that is computed (of one that is loaded nothing is known anyway) to a narrower integer.
+
+    Args:
+        node: the cast.
+        value: its operand, legalised.
+        used: where the names of helper functions go.
+    """
     source, target = canonical(str(value.ty)), canonical(str(node.ty))
     computed = source.is_integer and target.is_integer and 1 < target.bits < source.bits and source.lanes == 1
     if computed and not any(isinstance(part, ir.TensorLoad) for part in walk_expr(node.value)):

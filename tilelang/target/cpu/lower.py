@@ -223,7 +223,13 @@ class TileLowering(StmtRewriter):
 
 
 def grid_loop(axes: list[tuple[Any, Any]], body: Any, span: Any) -> Any:
-    """One parallel loop over all blocks, x fastest; axes of extent 1 take no arithmetic."""
+    """One parallel loop over all blocks, x fastest; axes of extent 1 take no arithmetic.
+
+    Args:
+        axes: variable and extent of each axis of the grid, x first.
+        body: the statement of one block.
+        span: the source location of ``T.Kernel``.
+    """
     total: Any = 1
     binds = []
     block = ir.Var("block", "int32")

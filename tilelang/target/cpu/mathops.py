@@ -19,7 +19,13 @@ Entry = Callable[[Any, Any], Any]
 
 
 def extern_call(name: str, arguments: Any, result: str) -> Any:
-    """A call to a pure C function."""
+    """A call to a pure C function.
+
+    Args:
+        name: of the function.
+        arguments: expressions.
+        result: type of the value.
+    """
     return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), *arguments], ret_ty=result)
 
 

@@ -59,7 +59,13 @@ def code_at(byte: Any, shift: Any) -> Any:
 
 
 def replaced(old: Any, shift: Any, code: Any) -> Any:
-    """The byte ``old`` with an element set."""
+    """The byte ``old`` with one of its packed elements replaced.
+
+    Args:
+        old: the byte.
+        shift: the element's position, in bits.
+        code: the element's bits, in the low bits.
+    """
     return (old & kept(shift)) | (code << shift)
 
 

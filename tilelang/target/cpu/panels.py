@@ -47,12 +47,28 @@ class Before:
 
 
 def columns_of(record: Gemm, way: Way, tile: Tile, steps: Any, before: Before) -> Columns:
-    """How the micro-kernel reads B."""
-    return _in_place(record, way, tile, before) if _lies_well(record, way, tile) else _packed(record, way, tile, steps, before)
+    """How the micro-kernel reads B: in place where packing does not pay, else from packed panels.
+
+    Args:
+        record: the product.
+        way: how products are formed.
+        tile: the register tile.
+        steps: extent of K in steps of ``way``.
+        before: takes the statements that run before the product.
+    """
+    if _needs_no_packing(record, way, tile):
+        return _in_place(record, way, tile, before)
+    return _packed(record, way, tile, steps, before)
 
 
 def element(region: Region, row: Any, column: Any, lanes: int = 1) -> Any:
-    """The load of an element of a matrix region, or of consecutive ones of a row, its leading axes fixed."""
+    """The load of an element of a matrix region, or of consecutive ones of a row, its leading axes fixed.
+
+    Args:
+        region: the matrix; its last two axes are rows and columns.
+        row, column: of the element, or of the first one.
+        lanes: how many elements of the row.
+    """
     indices = [*region.mins[:-2], region.mins[-2] + row, span(region.mins[-1] + column, lanes)]
     return ir.BufferLoad(region.buffer, indices)
 
@@ -66,7 +82,8 @@ def bound(region: Region, axis: int) -> Any:
 # In place
 
 
-def _lies_well(record: Gemm, way: Way, tile: Tile) -> bool:
+def _needs_no_packing(record: Gemm, way: Way, tile: Tile) -> bool:
+    """Whether rows of B can be loaded as vectors where they are, and are used too seldom, or are too near, to be copied first."""
     b, m = record.b, as_int(record.m)
     if record.transpose_b or way.depth > 1 or len(b.buffer.strides) or b.dtype not in (way.operand, "bfloat16"):
         return False

@@ -95,6 +95,8 @@ def lower_reduce(record: Reduce, scope: Scope, make: Make | None = None) -> Any:
     """Each element of the destination from one line of the source; see the module's text.
 
     Args:
+        record: the reduction.
+        scope: what is known of the program here.
         make: ``(outer indices, first, count)`` -> the statement that makes so many elements of a line; only for lines that are
             reduced in registers.
     """

@@ -26,7 +26,13 @@ _SUMS = 8
 
 
 def dot_products(x: Matrices, b: Elements, unit: VectorUnit) -> Any:
-    """All of C; ``b`` gives the elements of a row of B, as :attr:`Matrices.a` those of A."""
+    """All of C; ``b`` gives the elements of a row of B, as :attr:`Matrices.a` those of A.
+
+    Args:
+        x: the product with its A and C.
+        b: gives the elements of a row of B, as :attr:`Matrices.a` those of A.
+        unit: the machine's vector unit.
+    """
     group = _SUMS // x.m
     full, rest = divmod(x.n, group)
     parts = [loop("g", full, lambda g: _group(x, b, g * group, group, unit))]

@@ -76,7 +76,12 @@ class Matrices:
     excess: Callable[[Any], Any] | None = None
 
     def element(self, row: Any, column: Any, lanes: int = 1) -> Any:
-        """The load of elements of C."""
+        """The load of elements of C.
+
+        Args:
+            row, column: of the element of C, or of the first one.
+            lanes: how many elements of the row.
+        """
         indices = [*self.c_prefix, self.c_row + row, span(self.c_column + column, lanes)]
         return ir.BufferLoad(self.c, indices)
 
@@ -85,6 +90,11 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
     """The tile for products of an accumulator type: wide enough to hide latency, and dividing M where one does.
 
     Four registers wide where that is all of N: each element of A is then loaded once, and B is one panel.
+
+    Args:
+        unit: the machine's vector unit.
+        dtype: the accumulator type.
+        m, n: extents of C; expressions where they are not known.
     """
     lanes = unit.lanes(canonical(dtype).bits)
     if isinstance(n, int):
@@ -104,7 +114,13 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
 
 
 def multiply(x: Matrices, b: Columns, tile: Tile) -> Any:
-    """All of C: full panels, then what is left of N in narrower registers."""
+    """All of C: full panels, then what is left of N in narrower registers.
+
+    Args:
+        x: the product with its A and C.
+        b: how B is read.
+        tile: the register tile.
+    """
     full = whole(x.n, tile.columns)
     parts = [loop("p", full, lambda p: _panel(x, b, tile, p, p * tile.columns, 0))]
     if not isinstance(x.n, int):
