@@ -55,7 +55,13 @@ class OperatorRule:
         return [reader.operator(op, span)]
 
     def hint(self, op: Any, span: Any, hints: Any) -> bool:
-        """Whether the operator is a remark about the kernel; if so it is noted in ``hints``."""
+        """Whether the operator is a remark about the kernel; if so it is noted in ``hints``.
+
+        Args:
+            op: the operator.
+            span: its source location.
+            hints: the hints of the kernel so far.
+        """
         return False
 
     def destination(self, op: Any) -> Any:
@@ -82,7 +88,16 @@ class OperatorRule:
         return False
 
     def loaded(self, op: Any, target: Any, barrier: Any) -> Any:
-        """The operator that starts such a copy to another tile, which is complete when ``barrier`` says so."""
+        """The operator that starts such a copy to another tile, which is complete when ``barrier`` says so.
+
+        Args:
+            op: the operator, one that may be loaded.
+            target: the shared tile to load.
+            barrier: the mbarrier that completes the copy.
+
+        Raises:
+            NotImplementedError: the operator cannot be loaded.
+        """
         raise NotImplementedError
 
     def is_asynchronous(self, op: Any) -> bool:
@@ -123,6 +138,7 @@ class OperatorRule:
         """How the threads of its scope do the operator, where there is a choice that layouts depend on.
 
         Args:
+            node: the operator in the tree.
             problem: the kernel (:class:`~tilelang.target.cuda.inference.problem.Problem`).
             memory: the layouts of shared tiles that the user fixed.
         """
@@ -145,11 +161,23 @@ class OperatorRule:
         return None
 
     def misfits(self, op: Any, plan: Any, fragments: Mapping[Any, Any]) -> Iterable[tuple[Any, str]]:
-        """The fragments that do not lie as the operator needs them, demands aside, and why."""
+        """The fragments that do not lie as the operator needs them, demands aside, and why.
+
+        Args:
+            op: the operator.
+            plan: as :meth:`plan` gave it.
+            fragments: the layouts of fragments that are known.
+        """
         return ()
 
     def proofs(self, op: Any, fragments: Mapping[Any, Any], threads: int) -> Iterable[tuple[bool, Any, str]]:
-        """What must hold of the final layouts: whether it does, of which buffer, and the fault where it does not."""
+        """What must hold of the final layouts: whether it does, of which buffer, and the fault where it does not.
+
+        Args:
+            op: the operator.
+            fragments: the layout of every fragment.
+            threads: how many run the operator.
+        """
         return ()
 
     def cost(self, op: Any, fragments: Mapping[Any, Any]) -> float:

@@ -89,7 +89,13 @@ def _size(extent: Any) -> int:
 
 
 def growth(index: Any, var: Any, facts: Facts) -> int | None:
-    """By how much an index grows while a variable grows by one; None where that is not known."""
+    """By how much an index grows while a variable grows by one; None where that is not known.
+
+    Args:
+        index: the index, over ``var``.
+        var: an integer variable.
+        facts: what is known of the other variables.
+    """
     found = 0 if isinstance(index, int) else facts.simplify(substitute(index, {var: var + 1}) - index)
     return found if isinstance(found, int) else None
 
@@ -98,6 +104,11 @@ def share_out_iterations(one: Access, other: Access, var: Any, facts: Facts) -> 
     """Whether two regions certainly have no element in common in different iterations of a loop over ``var``.
 
     Along some axis they then start at one index, which grows by at least their extents.
+
+    Args:
+        one, other: the regions, accessed below the loop.
+        var: the loop's variable.
+        facts: what is known of the other variables.
     """
     if one.extents is None or other.extents is None or len(one.extents) != len(other.extents):
         return False
@@ -117,6 +128,7 @@ def communicating_tensors(tree: TileTree, root: Any, iterations: Iterations) -> 
     """Tensors whose accesses barriers must order: changed and read, or changed in several places that may be the same.
 
     Args:
+        tree: the kernel.
         root: the buffer whose memory a buffer is a view of.
         iterations: the loops of the kernel.
     """

@@ -11,7 +11,12 @@ NATIVE = frozenset({"float64", "float32", "int64", "int32", "int16", "int8", "ui
 
 
 def converted(value: Value, source: str, target: str) -> Value:
-    """A value of one type as one of another; types that only know float pass through it."""
+    """A value of one type as one of another; types that only know float pass through it.
+
+    Args:
+        value: the value.
+        source, target: its element type, and the one wanted.
+    """
     source, target = canonical(source), canonical(target)
     if target.base in ("int4", "uint4"):
         return Call(f"tl::wrap_nibble_{'s' if target.kind == 'int' else 'u'}", (converted(value, source, "int32"),))

@@ -206,6 +206,7 @@ class Generator:
         """The code of a nest that each thread runs its share of.
 
         Args:
+            node: the nest, whose distribution was inferred.
             filled: what it overwrites as a whole.
             asynchronous: whether it is a copy that may be made by cp.async.
         """
@@ -225,7 +226,13 @@ class Generator:
         return found
 
     def shared_scratch(self, shape: list[int], dtype: str, name: str) -> Any:
-        """A shared buffer that the program does not know of."""
+        """A shared buffer for the generated code, which is not in the program.
+
+        Args:
+            shape: its extents.
+            dtype: the element type.
+            name: of the array in the text, numbered where it is taken.
+        """
         e = self.emitter
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
         e.names.arrays[buffer] = e.names.declare(name).text

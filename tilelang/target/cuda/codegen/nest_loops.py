@@ -24,7 +24,13 @@ from tilelang.target.cuda.tile.nest import Nest, is_memory
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
-    """``(thread // stride) % extent`` in a scope of ``threads``."""
+    """``(thread // stride) % extent`` in a scope of ``threads``.
+
+    Args:
+        thread: the thread's number in its scope.
+        extent, stride: of the mode of the thread number.
+        threads: how many the scope has.
+    """
     digit = thread
     if stride > 1:
         digit = digit >> stride.bit_length() - 1 if _is_power(stride) else digit // stride

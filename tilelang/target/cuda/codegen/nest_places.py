@@ -101,7 +101,13 @@ class NestPlaces(Places):
             return self.vectors.get(self.vector_key(kind, buffer, indices))
 
     def vector_key(self, kind: str, buffer: Any, indices: list[Any]) -> VectorKey:
-        """An access by vectors, named by what it is at the base of the vector."""
+        """A key for a vector access: its kind and the place of the first element.
+
+        Args:
+            kind: whether it reads or writes.
+            buffer: the accessed buffer.
+            indices: of the first element.
+        """
         return kind, self.e.array(buffer).at(self.offset(buffer, indices))
 
 
@@ -111,7 +117,13 @@ _INT32_LIMIT = 2**31
 
 
 def stepped_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value:
-    """The address of an element of memory in the iteration that a thread is at."""
+    """The address of an element of memory in the iteration that a thread is at.
+
+    Args:
+        loops: the loops over a thread's share of the nest.
+        buffer: the buffer in memory.
+        indices: of the element, over the nest's variables.
+    """
     e, steps = loops.e, []
     starts, alone = {}, {}  # a variable in the first step: where loops count it; where it depends on the thread alone
     for number, dim in enumerate(loops.layout.dims):

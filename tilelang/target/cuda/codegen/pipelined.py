@@ -23,7 +23,13 @@ from tilelang.target.cuda.tile.tree import Loop
 
 
 def emit_pipeline(generator: Any, loop: Loop, schedule: Schedule) -> list[Code]:
-    """The code of a scheduled loop."""
+    """The code of a scheduled loop.
+
+    Args:
+        generator: of the kernel.
+        loop: the loop.
+        schedule: which statement runs in which stage.
+    """
     return _Pipeline(generator, loop, schedule).emit()
 
 

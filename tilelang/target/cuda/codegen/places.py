@@ -37,7 +37,13 @@ class Places:
         return self.or_missing(buffer, self.place(buffer, indices), self.bounds_guard(buffer, indices))
 
     def or_missing(self, buffer: Any, place: Value, exists: Value | None) -> Value:
-        """The value of an element at ``place``, which is there under a condition."""
+        """The element at ``place``, or the value of missing elements (:meth:`missing`) where a condition does not hold.
+
+        Args:
+            buffer: the accessed buffer.
+            place: the element.
+            exists: the condition; None where the element is always there.
+        """
         return place if exists is None else Select(exists, place, self.missing(buffer))
 
     def place(self, buffer: Any, indices: list[Any]) -> Value:
@@ -48,7 +54,13 @@ class Places:
         return array.at(self.offset(buffer, indices))
 
     def address(self, buffer: Any, indices: list[Any], kind: str = ADDRESS) -> Value:
-        """The address of an element; ``kind`` is what is done there."""
+        """The address of an element; ``kind`` is what is done there.
+
+        Args:
+            buffer: the buffer.
+            indices: of the element.
+            kind: what is done there: a kind of :mod:`~tilelang.target.cuda.ir.access`.
+        """
         array = self.e.array(buffer)
         if buffer.scope() == "local.var":
             return Pointer(array, of_variable=True)

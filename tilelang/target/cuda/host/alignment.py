@@ -26,7 +26,13 @@ _REGISTER = re.compile(r"%rd\d+")
 
 
 def tensor_alignment(ptx: bytes | str, params: Sequence[KernelParam], launches: Sequence[KernelLaunch]) -> dict[str, int]:
-    """Bytes that the address of each tensor parameter must be a multiple of, where that is more than an element."""
+    """Bytes that the address of each tensor parameter must be a multiple of, where that is more than an element.
+
+    Args:
+        ptx: the text of all kernels.
+        params: the program's parameters.
+        launches: which arguments each kernel gets, and which tensor maps.
+    """
     text = ptx.decode(errors="replace") if isinstance(ptx, bytes) else ptx
     tensors = {param.name: canonical(param.dtype).bytes for param in params if param.kind == "tensor"}
     arguments = {launch.symbol: [name for _, name in launch.args] for launch in launches}

@@ -45,6 +45,13 @@ def host_files(
     ``tvm_ffi`` gets ``executable.so``, ``nvrtc`` gets ``kernel.py``, the others ``kernel_lib.so``; all but ``nvrtc`` come with
     their text in ``host_kernel.cu``.
 
+    Args:
+        name: the program's name.
+        params: its parameters.
+        out_idx: which of them a call allocates.
+        launches: its kernels, in order.
+        backend: the execution backend.
+
     Raises:
         ToolchainError: the system's C compiler is missing or fails.
         CompileError: a scalar argument has a type that no launch passes.

@@ -41,7 +41,14 @@ _REGISTERS = 128
 
 
 def cost(problem: Problem, tree: TileTree, layouts: Layouts, conversions: Iterable[Any] = ()) -> float:
-    """Cycles of a kernel whose conversions are carried out in ``tree``; ``conversions`` are nodes that other threads wait for."""
+    """Cycles of a kernel whose conversions are carried out in ``tree``; ``conversions`` are nodes that other threads wait for.
+
+    Args:
+        problem: the kernel, with what was computed for it before.
+        tree: its statements, conversions included.
+        layouts: where its tiles lie, and how its nests are distributed.
+        conversions: nodes of the tree that other threads wait for.
+    """
     weights, total = trips(tree), 0.0
     for node, loop in layouts.loops.items():
         places = tuple(layouts.place_of(access.buffer) for access in node.nest.accesses)
@@ -79,7 +86,14 @@ def _iterations(node: Any) -> int:
 
 
 def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: Problem) -> float:
-    """Cycles of one run of a nest, of which ``places`` are the layouts of what each access is to."""
+    """Cycles of one run of a nest, of which ``places`` are the layouts of what each access is to.
+
+    Args:
+        nest: the nest.
+        loop: its distribution.
+        places: of each access, the layout of its buffer.
+        problem: the kernel.
+    """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     width, loop = vectorised(nest, loop, memory, problem.facts, problem.tree.root_of)
     steps = math.prod(mode.extent for dim in loop.dims for mode in dim.modes if mode.unit == REGISTER)
@@ -127,7 +141,14 @@ def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> floa
 
 
 def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> int:
-    """How often the banks serve a request of the first warp for ``width`` elements of a shared tile each."""
+    """How often the banks serve a request of the first warp for ``width`` elements of a shared tile each.
+
+    Args:
+        access: the access of a shared tile.
+        loop: the distribution of its nest.
+        layout: of the tile.
+        width: elements of a vector.
+    """
     try:
         indices = [_lane_values(form_of(index, loop.forms)) for index in access.indices]
     except NotMixedRadix:

@@ -110,6 +110,10 @@ def brings_each_element(found: Exchange, source: FragmentLayout, target: Fragmen
     """Whether each thread gets the elements that the new layout says, by evaluating the sums for every index.
 
     The sums add up what each axis contributes, so that one axis at a time is enough, and the replicas by themselves.
+
+    Args:
+        found: the exchange.
+        source, target: the layouts before and after.
     """
     copies = set(source.owners([0] * len(source.shape)))
     if any(_sender(found, values) not in copies for values in _all_values(_replicas(found.thread))):

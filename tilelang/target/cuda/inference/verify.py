@@ -124,7 +124,13 @@ def running_thread(loop: LoopLayout) -> Form:
 
 
 def holds(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
-    """Whether the thread of every iteration of a nest holds the element that the iteration accesses."""
+    """Whether the thread of every iteration of a nest holds the element that the iteration accesses.
+
+    Args:
+        access: the access of a fragment.
+        layout: of the fragment.
+        loop: the distribution of the nest.
+    """
     if is_whole(layout, loop.threads):
         return True
     thread = running_thread(loop)

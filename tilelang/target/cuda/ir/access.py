@@ -100,6 +100,7 @@ def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any, 
     """Two accesses, one of each collection, that different threads must not make in another order.
 
     Args:
+        left, right: the accesses before and after a place.
         overlap: whether two storages share bytes.
         group: the threads of an aligned group of so many are taken to be in order.
     """
@@ -115,6 +116,7 @@ def meets_copies(accesses: Iterable[Access], copies: Iterable[Access], overlap: 
     """Whether accesses need asynchronous copies to be complete: they touch what one writes, or write what one reads.
 
     Args:
+        accesses: those of the statement at hand.
         copies: the accesses of copies that are not complete.
         overlap: whether two storages share bytes.
     """

@@ -164,7 +164,13 @@ class Printer:
     # Code --------------------------------------------------------------------------------------------------------------
 
     def lines(self, code: Any, indent: int = 1, barrier: Statement = "__syncthreads();") -> Iterator[str]:
-        """The lines of some code; ``barrier`` is that of the threads that run it."""
+        """The lines of some code; ``barrier`` is that of the threads that run it.
+
+        Args:
+            code: a node of the device IR.
+            indent: levels of indentation.
+            barrier: the text of a barrier of the threads that run it.
+        """
         pad = _INDENT * indent
         structure = _STRUCTURE.get(type(code))
         if structure is not None:

@@ -306,6 +306,7 @@ def value_accesses(value: Value, kind: str | None = None, unit: Unit | None = No
     """What evaluating a value touches of the memory that barriers guard.
 
     Args:
+        value: the value.
         kind, unit: what is done at the place that the value is or points to, and by whom, where that is known.
     """
     if isinstance(value, Element):

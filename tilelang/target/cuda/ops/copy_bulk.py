@@ -67,7 +67,13 @@ class TmaPlan:
 
 
 def is_candidate(source: Region, target: Region, facts: Facts, layout: Any = None) -> bool:
-    """Whether a copy can use the accelerator if the shared buffer gets ``layout``, by default its natural one."""
+    """Whether a copy can use the accelerator if the shared buffer gets ``layout``, by default its natural one.
+
+    Args:
+        source, target: the regions.
+        facts: what is known of sizes and variables.
+        layout: of the shared buffer; its natural one by default.
+    """
     sides = _sides(source, target)
     if sides is None or source.dtype != target.dtype:
         return False
@@ -110,7 +116,9 @@ def plan_copy(
     """The plan of a copy, or None where the accelerator cannot do it.
 
     Args:
+        source, target: the regions, one global and one shared.
         layout: of the shared buffer.
+        facts: what is known of sizes and variables.
         name: kernel parameter that will hold the descriptor.
         reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
     """
@@ -250,18 +258,26 @@ def loads(
     """The instructions that start a load; one thread runs them.
 
     Args:
+        plan: of the copy.
         tile: the shared buffer.
         barrier: a pointer to the barrier.
         lower: gives the value of an expression.
         multicast: mask of the blocks of the cluster that receive the boxes.
-        policy: ``"evict_first"`` …
+        policy: the eviction policy of the lines in L2, as ``"evict_first"``; None leaves it to the hardware.
     """
     name = Name(plan.spec.name)
     return [BulkLoad(name, place, barrier, at, multicast, policy) for place, at in _operations(plan, tile, lower)]
 
 
 def stores(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value], reduction: str | None = None) -> list[Any]:
-    """The instructions that start a store (or a reduction) and close its group; one thread runs them."""
+    """The instructions that start a store (or a reduction) and close its group; one thread runs them.
+
+    Args:
+        plan: of the copy.
+        tile: the shared buffer.
+        lower: gives the value of an expression.
+        reduction: ``"add"``, ``"max"`` or ``"min"`` to combine with what is there; None stores.
+    """
     name = Name(plan.spec.name)
     return [*(BulkStore(name, place, at, reduction) for place, at in _operations(plan, tile, lower)), CommitBulk()]
 
@@ -278,7 +294,13 @@ def _operations(plan: TmaPlan, tile: Array, lower: Callable[[Any], Value]) -> It
 
 
 def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPlan | None:
-    """The plan of a copy with the layout that its shared tile got."""
+    """The plan of a copy with the layout that its shared tile got.
+
+    Args:
+        emitter: of the kernel.
+        op: the copy or atomic operator.
+        reduction: as for :func:`plan_copy`.
+    """
     inner = op.dst if emitter.is_shared(op.dst.buffer) else op.src
     if not emitter.is_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
@@ -346,6 +368,8 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     """The code of a copy from shared to global memory by the accelerator; None where threads must do it.
 
     Args:
+        generator: of the kernel.
+        node: the copy or atomic operator in the tree.
         reduction: what combines the tile with what is there: ``"add"``, ``"max"`` or ``"min"``.
     """
     emitter, op = generator.emitter, node.op

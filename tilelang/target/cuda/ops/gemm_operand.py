@@ -65,7 +65,13 @@ class Operand:
 
 
 def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -> list[Any]:
-    """The indices of an element of the matrix that a region is, of its transpose where it is stored so."""
+    """The indices of an element of an operand in the buffer that holds it.
+
+    Args:
+        region: the operand; its last two axes are those of the matrix.
+        row, column: of the element in the product's operand.
+        transposed: whether the buffer holds the operand transposed.
+    """
     row, column = (column, row) if transposed else (row, column)
     indices = [*region.mins[:-2], region.mins[-2] + row, region.mins[-1] + column]
     return [ir.IntImm("int32", index) if isinstance(index, int) else index for index in indices]

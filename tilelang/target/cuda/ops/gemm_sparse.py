@@ -82,6 +82,11 @@ def expansion_nest(op: Any, dense: Any, span: Any) -> Nest:
 
     Four bits of metadata a group, groups from the low bits of a word up. A group of four keeps two, whose positions are two bits
     each, the lower one first; a group of two 32-bit elements keeps one, and the positions are those of its 16-bit halves.
+
+    Args:
+        op: the sparse product.
+        dense: the tile that receives the operand.
+        span: the source location of the product.
     """
     row, column = ir.Var("i", "int32"), ir.Var("j", "int32")
     words, size = canonical(op.e.dtype).bits // 4, op.group

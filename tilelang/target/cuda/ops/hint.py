@@ -36,7 +36,13 @@ class Remark(OperatorRule):
         return True
 
     def note(self, op: Any, span: Any, hints: Any) -> None:
-        """Adds the remark to ``hints``."""
+        """Adds the remark to ``hints``.
+
+        Args:
+            op: the operator.
+            span: its source location.
+            hints: the hints of the kernel so far.
+        """
 
 
 @implements(AnnotateLayout)

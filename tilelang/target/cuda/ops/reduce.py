@@ -125,7 +125,14 @@ def split_lanes(modes: Sequence[Mode]) -> tuple[list[Mode], list[Mode]]:
 
 
 def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: FragmentLayout) -> list[Code]:
-    """``dst = kind(src over dim)``, where ``target`` is the source's layout without the axis."""
+    """``dst = kind(src over dim)``, where ``target`` is the source's layout without the axis.
+
+    Args:
+        emitter: of the kernel.
+        op: the reduction.
+        source: the layout of ``op.src``.
+        target: the layout of ``op.dst``.
+    """
     reduction = Reduction(op.kind, op.dst.dtype, op.nan_propagate)
     outer = [mode for axis, modes in enumerate(source.modes) if axis != op.dim for mode in modes if mode.unit != THREAD]
     kept_axes = [axis for axis in range(len(source.modes)) if axis != op.dim]
@@ -273,7 +280,13 @@ def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:
 
 
 def emit_finalize(emitter: Emitter, op: Any, layout: FragmentLayout) -> list[Code]:
-    """Combines what all threads of the scope hold of a reducer."""
+    """Combines what all threads of the scope hold of a reducer.
+
+    Args:
+        emitter: of the kernel.
+        op: the operator, which names the reducer.
+        layout: of the reducer.
+    """
     whole = [mode for modes in layout.modes for mode in modes]
     view = _Finalized(op.buffer, op.op)
     reducer = _Reducer(emitter, Reduction(op.op, op.buffer.dtype), view)
@@ -379,7 +392,12 @@ def result_layout(op: Any, fragments: Mapping[Any, FragmentLayout]) -> tuple[Any
 
 
 def reduces_to(op: Any, source: FragmentLayout, target: FragmentLayout) -> bool:
-    """Whether a reduction leaves its result where ``target`` has it; registers may be numbered differently."""
+    """Whether a reduction leaves its result where ``target`` has it; registers may be numbered differently.
+
+    Args:
+        op: the reduction.
+        source, target: the layouts of its operands.
+    """
     expected = source.project(op.dim, len(target.shape) == len(source.shape))
     counts = ([[m.extent for m in axis if m.unit == REGISTER] for axis in layout.modes] for layout in (expected, target))
     alike = expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)
@@ -404,14 +422,25 @@ def reduction_cost(op: Any, fragments: Mapping[Any, FragmentLayout]) -> float:
 
 
 def proofs(op: Any, fragments: Mapping[Any, FragmentLayout], threads: int) -> Iterator[tuple[bool, Any, str]]:
-    """What must hold of the layouts of a reduction by so many threads."""
+    """What must hold of the layouts of a reduction by so many threads.
+
+    Args:
+        op: the reduction.
+        fragments: the layout of every fragment.
+        threads: how many run it.
+    """
     source, target = fragments[op.src.buffer], fragments[op.dst.buffer]
     yield source.threads <= threads, op.src.buffer, "more threads hold it than reduce it"
     yield stays_in_rows(source, target, op.dim), op.dst.buffer, "it is not where its sums are"
 
 
 def stays_in_rows(source: FragmentLayout, target: FragmentLayout, dim: int) -> bool:
-    """Whether each element of ``source`` reduced over ``dim`` is in all threads that hold a part of it, and in no other."""
+    """Whether each element of ``source`` reduced over ``dim`` is in all threads that hold a part of it, and in no other.
+
+    Args:
+        source, target: the layouts before and after the reduction.
+        dim: the reduced axis.
+    """
     kept = [axis for axis in range(len(source.shape)) if axis != dim]
     axes = [axis for axis, extent in enumerate(target.shape) if len(target.shape) <= len(kept) or axis != dim]
     if kept and (len(kept) != len(axes) or any(source.axis_threads(a) != target.axis_threads(b) for a, b in zip(kept, axes))):

@@ -26,7 +26,13 @@ class ScanRule(OperatorRule):
     in_warps = True
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
-        """A scan works in shared memory; fragments and global tiles go through a shared one."""
+        """The scan as a node of the tree. It works in shared memory: other operands are copied to a shared tile and back.
+
+        Args:
+            op: the scan.
+            span: its source location.
+            reader: of the kernel, which makes tiles and copies.
+        """
         if op.src.scope in SHARED and op.dst.scope in SHARED and op.is_aligned:
             return [reader.operator(op, span)]
         if op.dst.scope in SHARED and op.is_aligned:

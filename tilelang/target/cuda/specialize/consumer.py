@@ -84,11 +84,23 @@ class ConsumerPart:
         return block([loop_over(loop, loop.loop_var, [*body, *counter.step()]), *after])
 
     def awaited(self, ring: Ring, at: int, place: Place) -> list[Any]:
-        """Waits for what a statement is the first to use."""
+        """Waits for the loads that a statement is the first to use.
+
+        Args:
+            ring: the pipelined loop.
+            at: the statement's position in its body.
+            place: the iteration's slot and phase.
+        """
         return [self.slots[feed].await_full(place) for feed in ring.feeds if feed.first_use == at]
 
     def completed(self, ring: Ring, products: Iterable[int], pending: int = 0) -> list[Any]:
-        """Waits for products in flight, the newest ``pending`` aside."""
+        """Waits for products in flight, except the newest ``pending``.
+
+        Args:
+            ring: the pipelined loop.
+            products: positions of the products in its body.
+            pending: how many may stay in flight.
+        """
         start = Place(ir.IntImm("int32", 0), ir.IntImm("int32", 0), ring.stages)
         return [self.versioned(awaited(ring.body[at], pending), ring, start) for at in sorted(products)]
 
@@ -103,7 +115,13 @@ class ConsumerPart:
         return isinstance(extent, int) and extent > 0
 
     def versioned(self, stmt: Any, ring: Ring, place: Place) -> Any:
-        """``stmt`` over this iteration's version of the ring's buffers."""
+        """``stmt`` over this iteration's version of the ring's buffers.
+
+        Args:
+            stmt: a statement of the loop's body.
+            ring: the pipelined loop.
+            place: the iteration's slot and phase.
+        """
         versions: dict[Any, Any] = {}
         for feed in ring.feeds:
             versions.update(self.slots[feed].versions)

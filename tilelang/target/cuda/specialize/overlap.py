@@ -55,6 +55,7 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
     """The parts of a ring's body; None where nothing can, or need, start early.
 
     Args:
+        ring: the pipelined loop.
         threads: of the consumers.
         registers: that a consumer thread may use.
     """

@@ -98,7 +98,13 @@ def value(variable: Any) -> Any:
 
 
 def versioned_region(region: Region, buffer: Any, stage: Any) -> Region:
-    """A region of a tile in one slot of its ring."""
+    """A region of a tile in one slot of its ring.
+
+    Args:
+        region: a region of the tile.
+        buffer: all slots of the tile, along its first axis.
+        stage: the slot.
+    """
     return Region(buffer, (stage, *region.mins), (1, *region.extents))
 
 
@@ -116,7 +122,15 @@ def substituted(stmt: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def loop_over(loop: Any, var: Any, body: list[Any], keep: bool = False, extent: Any = None) -> Any:
-    """The loop with another variable, body and number of iterations; ``keep`` its annotations."""
+    """The loop with another variable, body and number of iterations; ``keep`` its annotations.
+
+    Args:
+        loop: the loop whose bounds, kind and source location are kept.
+        var: the new variable.
+        body: the new statements.
+        keep: whether its annotations are kept.
+        extent: the new number of iterations; None for the same.
+    """
     notes = {} if not keep else dict(loop.annotations)
     return ir.For(
         var, loop.min, loop.extent if extent is None else extent, loop.kind, block(body), annotations=notes, span=loop.span

@@ -44,6 +44,7 @@ def specialize(kernel: Kernel, facts: Facts, wgmma: bool = True) -> Kernel:
     """The kernel with a producer warp group, or the same kernel where that does not apply.
 
     Args:
+        kernel: the kernel.
         facts: bounds of the kernel's variables.
         wgmma: whether products may use warp group instructions.
     """

@@ -98,7 +98,15 @@ class Nest:
 
     @staticmethod
     def build(axes: tuple[Axis, ...], body: Any, span: Any, origin: str, **more: Any) -> Nest:
-        """A nest with the accesses of its body."""
+        """A nest with the accesses of its body.
+
+        Args:
+            axes: the loops, outermost first.
+            body: the statement of one iteration.
+            span: the source location.
+            origin: the name of the operator that it comes from, for messages.
+            more: further fields of the nest.
+        """
         return Nest(axes, body, span, origin, accesses=accesses_in(body), **more)
 
     def over(self, body: Any, axes: tuple[Axis, ...] | None = None) -> Nest:
@@ -261,6 +269,8 @@ def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
     """Whether an access may be made ahead of the body: its index is then the same.
 
     Args:
+        access: an access of the nest.
+        nest: the nest.
         root: gives the buffer whose memory a buffer names.
     """
     changed = {root(other.buffer) for other in nest.accesses if other.kind != READ}

@@ -38,6 +38,11 @@ def version() -> str:
 def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
     """Compiles CUDA C++ for ``arch`` (``"sm_90a"``).
 
+    Args:
+        source: the text of ``device_kernel.cu``.
+        arch: the architecture, as ``"sm_90a"``.
+        flags: further options of nvcc.
+
     Raises:
         DeviceCompileError: the source does not compile; the message is the compiler's first error.
         ToolchainMissingError: nvcc is not installed.

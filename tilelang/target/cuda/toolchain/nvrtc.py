@@ -73,6 +73,11 @@ def version() -> str:
 def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceBinary:
     """Compiles CUDA C++ for ``arch`` (``"sm_90a"``); ``flags`` are nvcc's.
 
+    Args:
+        source: the text of ``device_kernel.cu``.
+        arch: the architecture, as ``"sm_90a"``.
+        flags: further options, in nvcc's spelling.
+
     Raises:
         DeviceCompileError: the source does not compile; the message is the compiler's first error.
         ToolchainMissingError: NVRTC is not installed.

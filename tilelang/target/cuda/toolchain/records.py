@@ -82,6 +82,11 @@ def compile_script(binary: DeviceBinary, arch: str, flags: tuple[str, ...] = ())
     """A shell script that rebuilds ``kernel.cubin`` and ``kernel.ptx`` from ``device_kernel.cu`` beside it.
 
     It names no absolute path, so that an entry can be moved to another machine.
+
+    Args:
+        binary: what the device compiler gave.
+        arch: the architecture, as ``"sm_90a"``.
+        flags: the user's options, in nvcc's spelling.
     """
     compiler = binary.compiler.partition(" ")[0]
     options = "".join(f" --flag={shlex.quote(flag)}" for flag in flags)
