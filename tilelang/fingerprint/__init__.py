@@ -9,7 +9,7 @@ Watch(describer.records).holds()    whether that is still so in this process, in
 
 from __future__ import annotations
 
-from tilelang.fingerprint import classes, functions, objects  # noqa: F401  (they add what they describe)
+from tilelang.fingerprint import cached, classes, functions, objects  # noqa: F401  (they add what they describe)
 from tilelang.fingerprint.walk import Describer, Unfaithful
 from tilelang.fingerprint.watch import Watch
 

@@ -1,9 +1,12 @@
-"""State of the process that code can read without its being in any of its values: the environment, and levels of loggers."""
+"""State of the process that code can read without its being in any of its values: the environment, levels of loggers, which
+warnings are errors, and what numpy does on errors and when it prints."""
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
+import warnings
 from types import FunctionType
 from typing import Any
 
@@ -68,3 +71,38 @@ def limit_loggers(describer: Describer) -> None:
 
 def _logger_state(value: logging.Logger) -> tuple:
     return value.name, value.level, value.getEffectiveLevel(), value.disabled, value.manager.disable, sorted(value.__dict__)
+
+
+def filters_of_warnings(describer: Describer) -> None:
+    """Feeds which warnings are raised, and what shows them; what was warned of depends on earlier calls, and is limited."""
+    describer.limit("the warnings that were shown", frozenset(("record=",)))
+    if describer.is_first("warnings"):
+        describer.record_probe(_filters, _filters())
+        describer.record(watch.ITEM, vars(warnings), "showwarning", warnings.showwarning)
+        describer.text(f"warnings {_filters()}")
+        describer.value(warnings.showwarning)
+
+
+def _filters() -> list[tuple]:
+    """The filters of warnings, if one of them makes errors."""
+    found = warnings.filters
+    if not any(action == "error" for action, *_ in found):
+        return []
+    return [(action, *map(_pattern, (text, module)), str(kind), line) for action, text, kind, module, line in found]
+
+
+def _pattern(pattern: Any) -> Any:
+    return getattr(pattern, "pattern", pattern)
+
+
+def numpy_state(describer: Describer) -> None:
+    """Feeds what numpy does on errors of arithmetic, warnings among them, and how it prints."""
+    if describer.is_first("numpy"):
+        describer.record_probe(_numpy_state, _numpy_state())
+        describer.text(f"numpy {_numpy_state()!r}")
+        filters_of_warnings(describer)
+
+
+def _numpy_state() -> tuple:
+    numpy = sys.modules["numpy"]
+    return numpy.geterr(), numpy.get_printoptions()

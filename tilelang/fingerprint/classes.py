@@ -5,21 +5,18 @@ from __future__ import annotations
 import _abc  # pyright: ignore[reportMissingImports] - compiled, without a stub
 import abc
 import dataclasses
-import gc
 import types
 import typing
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from tilelang.fingerprint import genuine, libraries, watch
+from tilelang.fingerprint.containers import pairs
 from tilelang.fingerprint.functions import labelled
+from tilelang.fingerprint.library_state import BOOKKEEPING, class_state, namespace_of
 from tilelang.fingerprint.modules import reference
 from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 
-_BOOKKEEPING = frozenset(
-    # What Python keeps for itself; code that reads it is refused by name.
-    "__dict__ __weakref__ __static_attributes__ __firstlineno__ __annotations_cache__ _abc_impl __abstractmethods__".split()
-)
 _NAME = type.__dict__["__name__"].__get__  # a metaclass may have a `__name__` of its own
 _MRO = type.__dict__["__mro__"].__get__
 _DICT = type.__dict__["__dict__"].__get__
@@ -34,13 +31,14 @@ def describe_class(describer: Describer, value: Any) -> bool:
     if not issubclass(type(value), type):
         return False
     if labelled(describer, value):
-        _watch_library_class(describer, value)
+        _library_class(describer, value)
         return True
     name = _NAME(value)
     if libraries.is_large_name(_DICT(value).get("__module__")) and not _carries_nothing(value):
         raise describer.refuse(f"{_DICT(value)['__module__']}.{name} is not known to give the same result at every call")
     describer.text(f"class {name}")
     describer.record(watch.MRO, value, None, _MRO(value))
+    describer.record(watch.TYPE, value, None, type(value))
     with describer.at(f"class {name}"):
         describer.record_probe(lambda: (_NAME(value), value.__qualname__), (name, value.__qualname__))
         describer.text(value.__qualname__)
@@ -57,12 +55,12 @@ OTHERWISE.append(describe_class)
 
 def _carries_nothing(kind: type) -> bool:
     """Whether a class only gives a name to its bases, as ``abc.ABC`` does."""
-    return all(name in _BOOKKEEPING or name in ("__module__", "__doc__", "__slots__", "__qualname__") for name in _DICT(kind))
+    return all(name in BOOKKEEPING or name in ("__module__", "__doc__", "__slots__", "__qualname__") for name in _DICT(kind))
 
 
-def _watch_library_class(describer: Describer, kind: type) -> None:
-    if kind.__flags__ & genuine.HEAP_TYPE:
-        describer.record_dict(namespace_of(kind))
+def _library_class(describer: Describer, kind: type) -> None:
+    describer.record(watch.TYPE, kind, None, type(kind))
+    class_state(describer, kind)
     _subclasses(describer, kind)
 
 
@@ -73,7 +71,7 @@ def _subclasses(describer: Describer, kind: type) -> None:
     describer.record_probe(abc.get_cache_token, abc.get_cache_token())
     found = {registered() for base in _below(kind) for registered in _abc._get_dump(base)[0]} - {None}
     for registered in found:
-        if registered.__flags__ & genuine.HEAP_TYPE and not _is_of_library(registered):
+        if not genuine.is_immutable(registered) and not _is_of_library(registered):
             raise describer.refuse(f"the class {registered.__qualname__} was registered with {kind.__qualname__}")
     describer.text(f"registered {sorted(f'{each.__module__}.{each.__qualname__}' for each in found)}")
 
@@ -92,17 +90,11 @@ def _is_of_library(kind: type) -> bool:
         return True
 
 
-def namespace_of(kind: type) -> dict[str, Any]:
-    """The dictionary of a class itself, and not the view that Python gives of it."""
-    (found,) = (table for table in gc.get_referents(_DICT(kind)) if type(table) is dict)
-    return found
-
-
 def _namespace(describer: Describer, kind: type) -> None:
     namespace = namespace_of(kind)
     describer.record_dict(namespace)
     for name, item in namespace.items():
-        if name in _BOOKKEEPING:
+        if name in BOOKKEEPING:
             continue
         describer.text(f"attribute {name}")
         with describer.at(f"attribute {name!r}"):
@@ -179,6 +171,8 @@ def _mark(describer: Describer, value: Any) -> None:
 @describes(typing.TypeVar)
 def _type_variable(describer: Describer, value: typing.TypeVar) -> None:
     describer.text(f"variable {value.__name__} {value.__covariant__} {value.__contravariant__}")
+    describer.record_dict(vars(value))
+    pairs(describer, "attributes", {name: item for name, item in vars(value).items() if not name.startswith("__")})
     reference(describer, value.__bound__)
     for constraint in value.__constraints__:
         reference(describer, constraint)

@@ -148,4 +148,4 @@ def _pattern(describer: Describer, value: re.Pattern) -> None:
 def _namespace(describer: Describer, value: SimpleNamespace) -> None:
     describer.text("SimpleNamespace")
     describer.record(watch.OWN_DICT, value, None, value.__dict__)
-    describer.value(value.__dict__)
+    describer.attributes(value.__dict__)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tilelang.fingerprint import genuine
+from tilelang.fingerprint import ambient, genuine
 from tilelang.fingerprint.walk import Describer, describes
 
 MAX_ARRAY_BYTES = 1 << 20
@@ -34,6 +34,7 @@ def describer_of(kind: type) -> Callable[[Describer, Any], None] | None:
 
 
 def _numpy_scalar(describer: Describer, value: Any) -> None:
+    ambient.numpy_state(describer)
     _dtype(describer, value.dtype)
     describer.text(f"numpy scalar {value.tobytes().hex()}")
 
@@ -41,6 +42,7 @@ def _numpy_scalar(describer: Describer, value: Any) -> None:
 def _numpy_array(describer: Describer, value: Any) -> None:
     if value.nbytes > MAX_ARRAY_BYTES:
         raise describer.refuse(f"a numpy array of {value.nbytes} bytes")
+    ambient.numpy_state(describer)
     found = _array_content(value)
     describer.record_probe(lambda: _array_content(value), found)
     describer.limit("a numpy array", _ARRAY_NAMES)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from tilelang.fingerprint.reads import code_tree
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the class was made while the program ran
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _STANDARD_LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 _FROZEN = "<frozen "
 
@@ -82,23 +83,35 @@ def _codes_of(file: str) -> frozenset[CodeType]:
     return frozenset(code_tree(whole)) if whole is not None else frozenset()
 
 
+@functools.lru_cache(maxsize=256)
+def names_in_class(file: str, name: str) -> frozenset[str]:
+    """The names in the text of the class ``name`` of a file, apart from those in its functions."""
+    return frozenset(each for code in _codes_of(file) if code.co_name == name for each in code.co_names)
+
+
 def is_genuine_class(kind: type, home: Home) -> bool:
     """Whether all functions in the class are from the library's file, and there is one."""
-    codes = [item.__code__ for item in map(_function_in, vars(kind).values()) if item is not None]
+    codes = [item.__code__ for item in map(function_in, vars(kind).values()) if item is not None]
     return bool(codes) and all(is_genuine_code(code, home) for code in codes)
 
 
 def class_home(kind: type, packages: Iterable[str]) -> Home | None:
     """The library that the functions of a class say they are from; None where they do not agree, or there are none."""
-    homes = {home_of(item.__code__, packages) for item in map(_function_in, vars(kind).values()) if item is not None}
+    homes = {home_of(item.__code__, packages) for item in map(function_in, vars(kind).values()) if item is not None}
     return homes.pop() if len(homes) == 1 else None
 
 
-def _function_in(item: Any) -> FunctionType | None:
+def function_in(item: Any) -> FunctionType | None:
+    """The function behind a method, static method or property; None for anything else."""
     if isinstance(item, property):
         item = item.fget
     item = getattr(item, "__func__", item) if type(item) in (staticmethod, classmethod) else item
     return item if type(item) is FunctionType else None
+
+
+def is_immutable(kind: type) -> bool:
+    """Whether a class is of compiled code, also where it was made while the program ran: nobody can put anything into it."""
+    return not kind.__flags__ & HEAP_TYPE or bool(kind.__flags__ & _IMMUTABLE)
 
 
 def is_compiled(value: Any) -> bool:

@@ -39,7 +39,7 @@ TRUSTED_NAMES = {
     "posixpath": frozenset("basename commonpath commonprefix dirname isabs join normpath split splitext".split()),
     "posix": frozenset(("fspath",)),
     "argparse": frozenset(("Namespace",)),
-    "logging": frozenset("getLogger getLevelName debug info warning error critical exception log".split()),
+    "logging": frozenset("getLogger debug info warning error critical exception log".split()),
     "torch": frozenset("finfo iinfo Size dtype".split()),
     "numpy": frozenset(
         "abs absolute all any arange argmax argmin argsort array asarray bool_ ceil clip concatenate cumprod cumsum"
@@ -196,7 +196,7 @@ def _is_of_package(package: str, name: str, value: Any) -> bool:
     if isinstance(value, type):
         return (
             genuine.is_compiled(value)
-            and value.__name__ in (name, name.rstrip("_"), "bool", "float64", "int64")
+            and value.__name__ in (name, name.rstrip("_"))
             or bool((home := genuine.class_home(value, (package,))) and genuine.is_genuine_class(value, home))
         )
     if kind is FunctionType:
@@ -206,7 +206,7 @@ def _is_of_package(package: str, name: str, value: Any) -> bool:
         owner = value.__self__
         return value.__name__ == name and (owner is None or getattr(owner, "__name__", "").partition(".")[0] == package)
     if kind.__name__ == "ufunc" and genuine.is_compiled(kind):
-        return value.types != ["O->O"]  # that is what numpy.frompyfunc makes of a Python function
+        return any("O" not in types for types in value.types)  # numpy.frompyfunc makes one for objects alone
     inner = getattr(value, "_implementation", None)
     return genuine.is_compiled(kind) and (type(inner) is not FunctionType or _is_of_package(package, name, inner))
 
@@ -245,12 +245,17 @@ def is_own_name(module: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES
 
 
+def is_large_package(module: str) -> bool:
+    """Whether a dotted module name is in one of the packages that are too large to be searched."""
+    return module.partition(".")[0] in LARGE
+
+
 def is_large_name(module: Any) -> bool:
     """Whether a dotted module name is that of a package which is not searched; only ever a reason to refuse."""
     if not isinstance(module, str) or module == "__main__":
         return False
     first = module.partition(".")[0]
-    return first in LARGE or first in sys.stdlib_module_names
+    return is_large_package(first) or first in sys.stdlib_module_names
 
 
 @functools.cache

@@ -13,10 +13,10 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from tilelang import env
-from tilelang.fingerprint import ambient, genuine, libraries, watch
+from tilelang.fingerprint import ambient, attributes, genuine, libraries, library_state, watch
 from tilelang.fingerprint.containers import members
 from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.reads import ANNOTATION, FREE, MEMBERSHIP, PRESENCE, Import, Read
+from tilelang.fingerprint.reads import ANNOTATION, ATTRIBUTE_READERS, FREE, GLOBAL, MEMBERSHIP, PRESENCE, Import, Read
 from tilelang.fingerprint.walk import Describer
 
 _DTYPES = "tilelang.dtypes"
@@ -58,10 +58,19 @@ def read(describer: Describer, wanted: Read, scope: Scope) -> None:
 
 def reference(describer: Describer, value: Any) -> None:
     """Feeds an annotation: a class of a library may stand there for its name, since it is not called."""
-    if isinstance(value, type) and libraries.is_large_name(type.__getattribute__(value, "__module__")):
+    if isinstance(value, type) and _is_library_class(value):
         describer.text(f"the class {value.__module__}.{value.__qualname__}")
+        if not libraries.is_large_package(value.__module__):
+            library_state.class_state(describer, value)
         return
     describer.value(value)
+
+
+def _is_library_class(kind: type) -> bool:
+    """Whether a library has a class under the name that the class gives of itself."""
+    home = type.__getattribute__(kind, "__module__")
+    loaded = sys.modules.get(home) if libraries.is_large_name(home) else None
+    return isinstance(loaded, ModuleType) and vars(loaded).get(kind.__name__) is kind
 
 
 def is_builtin_hash(wanted: Read, scope: Scope) -> bool:
@@ -154,6 +163,8 @@ def _chain(describer: Describer, value: Any, wanted: Read) -> None:
         module, name = value, chain.pop(0)
         value = _attribute(describer, module, name)
         if libraries.is_own_name(module.__name__) and _is_pristine(describer, module, name, value):
+            if chain and value is not MISSING:
+                library_state.attribute_of_ours(describer, value, chain[0])
             return
     if wanted.use == PRESENCE:
         if value is MISSING:
@@ -168,11 +179,14 @@ def _chain(describer: Describer, value: Any, wanted: Read) -> None:
         members(describer, value)
     elif wanted.use == ANNOTATION:
         reference(describer, value)
+    elif wanted.root == GLOBAL and wanted.name in ATTRIBUTE_READERS and any(value is reader for reader in attributes.READERS):
+        describer.text(f"the builtin {wanted.name}")  # what it is asked for is among the names that the code reads
     else:
         describer.value(value)
 
 
 def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:
+    describer.record(watch.TYPE, module, None, type(module))
     if type(module) is not ModuleType and not libraries.is_large_name(module.__name__):
         raise describer.refuse(f"the module {module.__name__} is of a special kind")
     content = _item(describer, module.__dict__, name)
@@ -236,14 +250,22 @@ def _is_ours(value: Any) -> bool:
 
 
 def _whole_module(describer: Describer, module: ModuleType) -> None:
-    """Feeds a module of ours that is passed around: every name in it must be its own."""
+    """Feeds a module of ours that is passed around: every name in it must be its own, or counts by content."""
     if module.__name__ != "tilelang.language" or sys.modules.get(module.__name__) is not module:
         raise describer.refuse(f"the module {module.__name__} is used as a whole, so that any part of it may be read")
     describer.record_dict(module.__dict__)
-    for name, value in module.__dict__.items():
-        if _home_of_name(module, name) is not None and not _is_pristine(describer, module, name, value):
-            raise describer.refuse(f"{module.__name__}.{name} was replaced")
     describer.text(f"module {module.__name__}")
+    written = genuine.names_in_class(module.__file__ or "", "<module>")
+    for name, value in module.__dict__.items():
+        home = _home_of_name(module, name)
+        is_submodule = isinstance(value, ModuleType) and sys.modules.get(f"{module.__name__}.{name}") is value
+        if is_submodule or attributes.is_special(name) or home is not None and value is _made_on_demand(module, name, home):
+            continue
+        if name not in written:
+            with describer.at(f"`{name}`"):
+                describer.value(value)
+        elif _is_ours(value):
+            describer.text(f"{name} {library_state.identity(value)}")
 
 
 def torch_default_dtype(describer: Describer) -> None:

@@ -13,7 +13,9 @@ from tilelang.fingerprint.classes import layout_is_known
 from tilelang.fingerprint.walk import OTHERWISE, Describer
 
 PROTOCOL = "__tilelang_fingerprint__"
-"""In a class of ours: the names of the attributes that stand for an object, where it keeps others for speed."""
+"""In a class of ours: the names of the attributes that an object keeps for speed, and that stand for nothing."""
+_OF_FUNCTION = frozenset("__module__ __doc__ __annotations__ __annotate__ __wrapped__ __type_params__".split())
+"""What ``functools.update_wrapper`` repeats of a function."""
 
 _BASES: dict[type, Callable[[Any], Any]] = {
     # builtin that a class may extend -> its part of an object
@@ -54,7 +56,7 @@ def describe_object(describer: Describer, value: Any) -> bool:
     attributes = own_dict(value)
     if attributes is not None:
         describer.record(watch.OWN_DICT, value, None, attributes)
-        describer.contents(attributes)
+        describer.attributes(attributes)
     for base in reversed(bases):
         _slots(describer, value, base)
     return True
@@ -64,14 +66,19 @@ OTHERWISE.append(describe_object)
 
 
 def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
-    names = getattr(kind, PROTOCOL, None)
-    if names is None or not _is_ours(kind):
+    for_speed = getattr(kind, PROTOCOL, None)
+    if for_speed is None or not _is_ours(kind):
         return False
     describer.text("instance")
     describer.value(kind)
-    for name in names:
-        describer.text(name)
-        describer.value(_watched_attribute(describer, value, name))
+    attributes = own_dict(value) or {}
+    names = list(attributes)
+    describer.record_probe(lambda: list(attributes) == names, True)
+    slots = [name for base in kind.__mro__ for name, item in base.__dict__.items() if type(item) is MemberDescriptorType]
+    for name in (*names, *slots):
+        if name not in for_speed and name not in _OF_FUNCTION:
+            describer.text(name)
+            describer.value(_watched_attribute(describer, value, name))
     return True
 
 

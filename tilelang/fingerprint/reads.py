@@ -55,7 +55,7 @@ class CodeReads(NamedTuple):
 
     Attributes:
         reads: each once, in order.
-        names: attributes that are read from any value.
+        names: attributes that are read from any value, and ``name=`` for each keyword of a call.
         texts: strings among the constants.
         makes_sets: whether it makes sets while it runs, other than for ``in``.
         computes_names: whether attributes are read by ``getattr`` under names that are not written out there.
@@ -191,6 +191,8 @@ class _Part:
                 yield step.argument
             elif step.kind is opcodes.CLASS_PATTERN:
                 yield from self._texts_in_tuples()
+            elif step.kind is opcodes.CALL_BY_KEYWORD:
+                yield from map("{}=".format, self._texts_in_tuples())
             elif self._reads_attribute(step):
                 name = self._written_name(position)
                 if name is not None:

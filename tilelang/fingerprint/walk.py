@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
-from tilelang.fingerprint import watch
+from tilelang.fingerprint import attributes, watch
 from tilelang.fingerprint.canonical import canonical
 
 MAX_VALUES = 50_000
@@ -47,6 +47,8 @@ class Describer:
         codes: the user's functions, as far as they have source text.
         covered: all code objects of the user that were described.
         names: attributes that the described code reads.
+        texts: strings that it has.
+        computes_names: whether it reads attributes under names that are not written out there.
         environment: names of the environment variables that count.
         cached: functions with a cache of results, and the digest of what computes them.
         in_progress: identities of the cached functions that are being described.
@@ -70,6 +72,7 @@ class Describer:
         self.environment: set[str] = set()
         self.local = ""
         self.in_progress: frozenset[int] = frozenset()
+        self._once: set[str] = set()
         self.cached: list[tuple[Any, str]] = []
 
     def digest(self) -> str:
@@ -88,6 +91,8 @@ class Describer:
         kind = type(value)
         if kind in _SCALARS:
             self.text(canonical(value))
+            if kind is str:
+                self.texts.add(value)
         elif kind is tuple or not self._seen(value):
             self.contents(value)
 
@@ -99,6 +104,18 @@ class Describer:
             describe(self, value)
         elif not any(otherwise(self, value) for otherwise in OTHERWISE):
             raise self.refuse(f"an object of type {type_name(value)}, whose state cannot be read")
+
+    def attributes(self, table: dict[str, Any]) -> None:
+        """Feeds the attributes in a dictionary; unlike the keys of other dictionaries, their names are not values."""
+        if self._seen(table):
+            return
+        self._alive.append(table)
+        self.record_dict(table)
+        self.text(f"attributes {len(table)}")
+        for name, item in table.items():
+            with self.at(f"attribute {name!r}"):
+                self.text(canonical(name))
+                self.value(item)
 
     def text(self, text: str) -> None:
         """Feeds a text."""
@@ -121,28 +138,50 @@ class Describer:
         """Notes that ``what`` is described only as far as none of the attributes ``names`` is read."""
         self._limits[what] = self._limits.get(what, frozenset()) | names
 
+    def is_first(self, what: str) -> bool:
+        """Whether ``what``, some state of the process, was not fed before."""
+        is_first = what not in self._once
+        self._once.add(what)
+        return is_first
+
     def only_here(self, reason: str) -> None:
         """Notes that the digest holds in this process alone."""
         self.local = self.local or reason
 
-    def finish(self, code: Describer | None = None) -> None:
-        """Checks the limits against the attributes that the described code reads.
+    def finish(self, other: Describer | None = None) -> None:
+        """Checks the limits, and what is read under names that are values, against all code that was described.
 
         Args:
-            code: describes the code that reads; by default this one.
+            other: describes more of the same program: its arguments, for instance.
 
         Raises:
             Unfaithful: an attribute is read that was not described.
         """
-        reader = code or self
         if self.trusting:
             return
-        for what, names in self._limits.items():
-            found = sorted(names & reader.names)
+        parts = [self] if other is None else [self, other]
+        names = set().union(*(part.names for part in parts))
+        texts = set().union(*(part.texts for part in parts))
+        computes_names = any(part.computes_names for part in parts)
+        if names & attributes.FORMATTERS:
+            fields, are_hidden = attributes.formatted(texts)
+            if are_hidden:
+                raise self.refuse("a format text is put together from parts, which may name any attribute")
+            names = names | fields
+        self._check_hidden(names, texts, computes_names)
+        for what, limited in self._limits.items():
+            found = sorted(limited & (names | {f"{text}=" for text in texts}))
             if found:
-                raise self.refuse(f"{what}: its attribute {found[0]!r} depends on more than its value")
-            if reader.computes_names:
+                raise self.refuse(f"{what}: {found[0]!r} depends on more than its value")
+            if computes_names:
                 raise self.refuse(f"{what}: its attributes are read under names that are not written out there")
+
+    def _check_hidden(self, names: set[str], texts: set[str], computes_names: bool) -> None:
+        hidden = next(filter(attributes.is_hidden, sorted(names)), None)
+        if hidden is None and (computes_names or names & attributes.READER_NAMES):
+            hidden = attributes.hidden_part(texts, computes_names)
+        if hidden is not None:
+            raise self.refuse(f"an attribute may be read by the name {hidden!r}, which is not part of a value")
 
     # -- records ----------------------------------------------------------------------------------------------------
 

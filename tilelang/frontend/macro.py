@@ -24,10 +24,11 @@ class Ref:
 class Macro:
     """A function whose body is traced where it is called."""
 
-    __tilelang_fingerprint__ = ("function",)
+    __tilelang_fingerprint__ = ("_signature",)
 
     def __init__(self, function: Callable[..., Any]):
         self.function = function
+        self._signature: inspect.Signature | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -47,10 +48,12 @@ class Macro:
         with builder.inlining():
             return rewrite(self.function, HOOKS)(*bound.args, **bound.kwargs)
 
-    @functools.cached_property
+    @property
     def signature(self) -> inspect.Signature:
         """The parameters of the function."""
-        return inspect.signature(self.function)
+        if self._signature is None:
+            self._signature = inspect.signature(self.function)
+        return self._signature
 
     def _passed(self, builder: Any, name: str, value: Any) -> Any:
         from tilelang.frontend.bindings import settled

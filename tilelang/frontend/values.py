@@ -172,7 +172,7 @@ class DynamicSize(ExprLike):
     """
 
     __slots__ = ("name", "dtype", "_var")
-    __tilelang_fingerprint__ = ("name", "dtype")
+    __tilelang_fingerprint__ = ("_var",)
 
     def __init__(self, name: str, dtype: DType):
         self.name = name

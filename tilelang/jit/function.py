@@ -47,7 +47,7 @@ class JitFunction:
         self._eager: EagerFunction | None = EagerFunction(self._lookup) if self.is_eager else None
         self._repeat: Callable[[tuple[Any, ...], dict[Any, Any]], JITKernel | None] | None = None
 
-    __tilelang_fingerprint__ = ("function", "options")
+    __tilelang_fingerprint__ = ("_lookup", "_eager", "_repeat")
 
     def __reduce__(self) -> str:
         from tilelang.jit.portable import by_name

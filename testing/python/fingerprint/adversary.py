@@ -10,17 +10,12 @@ cached run gives must be what the other gave. Needs nothing but Python.
 from __future__ import annotations
 
 import argparse
-import builtins
 import contextlib
-import decimal
 import functools
 import importlib
 import json
 import linecache
-import logging
-import math
 import os
-import random
 import subprocess
 import sys
 import tempfile
@@ -34,6 +29,8 @@ from tilelang.cache.keys import source_key
 from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 
+from .hidden_ways import HIDDEN_WAYS
+from .process_state import preserved
 from .uses import USES, program
 from .ways import AFTER, BEFORE, WAYS, Way
 
@@ -65,7 +62,7 @@ def cases(places: int) -> list[Case]:
     """The combinations of each way and change with some of the places."""
     names = list(USES)
     found = []
-    for position, (way, change) in enumerate((each, change) for each in WAYS for change in _changes(each)):
+    for position, (way, change) in enumerate((each, change) for each in (*WAYS, *HIDDEN_WAYS) for change in _changes(each)):
         chosen = [names[(position * 7 + step * 5) % len(names)] for step in range(places)]
         found += [Case(position * len(names) + names.index(use), way, change, use) for use in chosen]
     return found
@@ -106,50 +103,15 @@ def _environment(case: Case, value: str | None) -> None:
 @contextlib.contextmanager
 def loaded(folder: Path, case: Case) -> Iterator[tuple[ModuleType, ModuleType]]:
     """(prog, lib) of the case, freshly imported; afterwards the process is what it was."""
-    kept = _process_state()
     linecache.clearcache()
     importlib.invalidate_caches()
     try:
-        prog = importlib.import_module(f"{case.package}.prog")
-        yield prog, importlib.import_module(f"{case.package}.lib")
+        with preserved():
+            prog = importlib.import_module(f"{case.package}.prog")
+            yield prog, importlib.import_module(f"{case.package}.lib")
     finally:
-        _restore(kept)
         for name in [name for name in sys.modules if name.split(".")[0] == case.package]:
             del sys.modules[name]
-
-
-def _process_state() -> tuple:
-    import fractions
-
-    import tilelang.dtypes
-    import tilelang.math
-
-    modules = [
-        (module.__dict__, dict(module.__dict__)) for module in (builtins, math, tilelang.dtypes, tilelang.math, os, logging)
-    ]
-    code = tilelang.math.cdiv, tilelang.math.cdiv.__code__
-    return modules, code, os.environ, dict(os.environ), os.getcwd(), fractions.Fraction, fractions.Fraction.limit_denominator
-
-
-def _restore(kept: tuple) -> None:
-    modules, (function, code), environ, variables, place, kind, method = kept
-    for table, before in modules:
-        for name in set(table) - set(before):
-            del table[name]
-        table.update(before)
-    function.__code__ = code
-    os.environ = environ  # noqa: B003 - a case replaces it
-    for name in set(environ) - set(variables):
-        del environ[name]
-    environ.update(variables)
-    os.chdir(place)
-    kind.limit_denominator = method
-    decimal.getcontext().prec = 28
-    logging.disable(logging.NOTSET)
-    sys.setrecursionlimit(1000)
-    random.seed(1)
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("case")]:
-        del logging.root.manager.loggerDict[name]
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

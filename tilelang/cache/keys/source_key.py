@@ -21,8 +21,8 @@ from tilelang.cache.keys.fingerprint import Fingerprint, compiler_fingerprint
 from tilelang.cache.locks import forks
 from tilelang.cache.places import location
 from tilelang.fingerprint import Describer, Unfaithful, source_text, watch
+from tilelang.fingerprint.cached import results_are_current
 from tilelang.fingerprint.canonical import canonical, digest
-from tilelang.fingerprint.functions import results_are_current
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.plain import NotPlain
 from tilelang.fingerprint.watch import Recall, Watch

@@ -1,0 +1,73 @@
+"""What cases change outside of their own package, put back after each."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import contextlib
+import decimal
+import fractions
+import heapq
+import logging
+import math
+import os
+import random
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator
+
+import tilelang.dtypes
+import tilelang.math
+
+_MODULES = (builtins, math, tilelang.dtypes, tilelang.math, os, logging, warnings)
+_CLASSES = (fractions.Fraction, collections.UserDict)
+_FUNCTIONS = (tilelang.math.cdiv, textwrap.dedent, textwrap.wrap, heapq.merge)
+_IN_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
+
+
+@contextlib.contextmanager
+def preserved() -> Iterator[None]:
+    """Afterwards the process is what it was before."""
+    tables = [(module.__dict__, dict(module.__dict__)) for module in _MODULES]
+    tables += [(function.__dict__, dict(function.__dict__)) for function in _FUNCTIONS]
+    classes = [(kind, dict(vars(kind))) for kind in _CLASSES]
+    functions = [(function, name, getattr(function, name)) for function in _FUNCTIONS for name in _IN_FUNCTIONS]
+    environ, variables, place, filters = os.environ, dict(os.environ), os.getcwd(), list(warnings.filters)
+    try:
+        yield
+    finally:
+        for table, before in tables:
+            _restore_table(table, before)
+        for kind, before in classes:
+            _restore_class(kind, before)
+        for function, name, value in functions:
+            setattr(function, name, value)
+        _restore_table(environ, variables)
+        os.chdir(place)
+        warnings.filters[:] = filters  # type: ignore[index]
+        _restore_rest()
+
+
+def _restore_table(table: dict, before: dict) -> None:
+    for name in set(table) - set(before):
+        del table[name]
+    table.update(before)
+
+
+def _restore_class(kind: type, before: dict) -> None:
+    for name in set(vars(kind)) - set(before):
+        delattr(kind, name)
+    for name, value in before.items():
+        if vars(kind)[name] is not value:
+            setattr(kind, name, value)
+
+
+def _restore_rest() -> None:
+    decimal.getcontext().prec = 28
+    logging.disable(logging.NOTSET)
+    logging.addLevelName(20, "INFO")
+    sys.setrecursionlimit(1000)
+    random.seed(1)
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("case")]:
+        del logging.root.manager.loggerDict[name]

@@ -1,0 +1,96 @@
+"""What a program puts into libraries, into numpy's settings and into our own objects is part of a fingerprint."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+import tilelang
+import tilelang.language as T
+from tilelang.fingerprint import Describer, Unfaithful, Watch
+from tilelang.layout import Layout
+
+np = pytest.importorskip("numpy")
+
+
+@T.macro
+def macro(x):
+    return x
+
+
+@tilelang.jit
+def factory():
+    return None
+
+
+def described(function):
+    describer = Describer()
+    describer.value(function)
+    describer.finish()
+    return describer.digest(), Watch(describer.records)
+
+
+def numpy_divides():
+    return np.divide(1.0, 3.0)
+
+
+def numpy_prints():
+    return str(np.array([1 / 3]))
+
+
+READS = {
+    # name -> (what reads, what holds the attribute, the attribute, its new value)
+    "a macro's attribute": (lambda: macro.tile, macro, "tile", 5),
+    "a factory's attribute": (lambda: factory.tile, factory, "tile", 5),
+    "a function of the language's": (lambda: T.ceildiv.tile, T.ceildiv, "tile", 5),
+    "a dtype's attribute": (lambda: T.float32.tile, type(T.float32), "tile", 5),
+    "a dtype's property": (lambda: T.float32.bits, type(T.float32), "bits", property(lambda dtype: 5)),
+    "our function's attribute": (lambda: Layout.tile, Layout, "tile", 5),
+    "numpy's ufunc by another": (lambda: np.minimum(3, 5), np, "minimum", np.maximum),
+    "numpy's ufunc by the user's": (lambda: np.maximum(3, 5), np, "maximum", np.frompyfunc(lambda a, b: 5, 2, 1)),
+    "numpy's function by another": (lambda: np.prod([3, 5]), np, "prod", np.sum),
+    "numpy's dtype by another": (lambda: np.float32(1 / 3), np, "float32", np.float64),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_an_attribute_that_was_set_counts(name, monkeypatch):
+    reads, holder, attribute, value = READS[name]
+    before, watch = described(reads)
+    monkeypatch.setattr(holder, attribute, value, raising=False)
+    assert not watch.holds()
+    with contextlib.suppress(Unfaithful):
+        assert described(reads)[0] != before
+
+
+SETTINGS = [(numpy_divides, np.errstate(all="raise")), (numpy_prints, np.printoptions(precision=3))]
+
+
+@pytest.mark.parametrize("function, changed", SETTINGS)
+def test_settings_of_numpy_count(function, changed):
+    before, watch = described(function)
+    with changed:
+        assert not watch.holds()
+        assert described(function)[0] != before
+    assert described(function)[0] == before
+
+
+def test_what_nobody_touched_is_the_same_before_and_after_it_is_loaded():
+    def reads():
+        return T.float32.bits, T.ceildiv(4, 3), T.GemmWarpPolicy.Square.value
+
+    before, _ = described(reads)
+    reads()
+    assert described(reads)[0] == before
+
+
+def test_the_language_as_a_value_keeps_its_names(monkeypatch):
+    name = "float32"
+
+    def reads():
+        return getattr(T, name)
+
+    before, _ = described(reads)
+    monkeypatch.setattr(T, "float32", T.float64)
+    assert described(reads)[0] != before

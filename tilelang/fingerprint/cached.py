@@ -1,0 +1,99 @@
+"""Functions with a cache of results (``functools.cache``): what they hold must come from the function as it is."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+from typing import Any, NamedTuple
+
+from tilelang.fingerprint import watch
+from tilelang.fingerprint.walk import Describer, Unfaithful, describes
+
+_KIND = type(functools.cache(len))
+_LINK = "_lru_list_elem"  # the type of the links of a bounded cache, which has no other name
+
+
+class _Known(NamedTuple):
+    """The results of a cached function, when they were last known to be right.
+
+    Attributes:
+        digest: of the function that computed them.
+        held: the objects in the cache: keys and results.
+        content: their digest.
+    """
+
+    digest: str
+    held: list[Any]
+    content: str
+
+
+_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+
+
+@describes(_KIND)
+def _cached_function(describer: Describer, value: Any) -> None:
+    if id(value) in describer.in_progress:
+        describer.text("again")
+        return
+    inner = value.__wrapped__
+    alone = Describer(describer.trusting)
+    alone.in_progress = describer.in_progress | {id(value)}
+    with describer.at(f"the cached {getattr(inner, '__qualname__', 'function')}()"):
+        alone.value(inner)
+        _results(describer, value, alone.digest())
+        describer.text(f"cached {value.cache_info().maxsize}")
+        describer.record(watch.OWN_DICT, value, None, value.__dict__)
+        describer.attributes(value.__dict__)
+        describer.value(inner)
+    describer.cached.append((value, alone.digest()))
+
+
+def _results(describer: Describer, value: Any, digest: str) -> None:
+    """Notices results that another function has computed, or that were changed since: a call gives them to the program.
+
+    The digest does not depend on what is held, so that a process with an empty cache has the same.
+    """
+    held = _held(value)
+    describer.record_probe(lambda: _same(_held(value), held), True)
+    if not held:
+        return
+    known = _known.get(value)
+    if known is None or known.digest != digest or not _same(held, known.held):
+        raise describer.refuse("it holds results that may be from before a change")
+    content = _content(known.held)
+    if content.digest() != known.content:
+        raise describer.refuse("a result that it holds was changed")
+    describer.records += content.records
+
+
+def _held(value: Any) -> list[Any]:
+    """The keys and results in a cache, in any order."""
+    mark, own = object(), (value.__wrapped__, value.__dict__, _KIND, type(value.cache_info()))
+    found: list[Any] = []
+    for part in gc.get_referents(value):
+        if any(part is each for each in own) or type(part) is type(mark) or getattr(part, "__name__", "") == _LINK:
+            continue
+        found += [item for pair in part.items() for item in pair] if type(part) is dict else [part]
+    return [part for part in found if type(part).__name__ != _LINK]
+
+
+def _same(now: list[Any], then: list[Any]) -> bool:
+    return len(now) == len(then) and sorted(map(id, now)) == sorted(map(id, then))
+
+
+def _content(held: list[Any]) -> Describer:
+    content = Describer()
+    for part in held:
+        content.value(part)
+    return content
+
+
+def results_are_current(cached: list[tuple[Any, str]]) -> None:
+    """Notes that whatever these cached functions hold was computed by the functions with these digests."""
+    for function, digest in cached:
+        held = _held(function)
+        try:
+            _known[function] = _Known(digest, held, _content(held).digest())
+        except Unfaithful:
+            _known.pop(function, None)

@@ -1,0 +1,132 @@
+"""What a program can put into a library's functions and classes: defaults, attributes, other methods.
+
+Library code counts by name and version; this is the part of it that the name does not tell.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
+from typing import Any
+
+from tilelang.fingerprint import genuine, watch
+from tilelang.fingerprint.canonical import NotCanonical, canonical
+from tilelang.fingerprint.missing import MISSING
+from tilelang.fingerprint.walk import Describer
+
+BOOKKEEPING = frozenset(
+    # What Python keeps for itself; code that reads it is refused by name.
+    "__dict__ __weakref__ __static_attributes__ __firstlineno__ __annotations_cache__ _abc_impl __abstractmethods__".split()
+)
+_CHANGING = (dict, list, set)  # caches of the library, for instance
+_MRO = type.__dict__["__mro__"].__get__
+_DICT = type.__dict__["__dict__"].__get__
+
+
+def namespace_of(kind: type) -> dict[str, Any]:
+    """The dictionary of a class itself, and not the view that Python gives of it."""
+    (found,) = (table for table in gc.get_referents(_DICT(kind)) if type(table) is dict)
+    return found
+
+
+def function_state(describer: Describer, value: FunctionType) -> None:
+    """Feeds the defaults and attributes of a library's function."""
+    with describer.at(f"{value.__qualname__}()"):
+        describer.value(value.__defaults__)
+        describer.value(value.__kwdefaults__)
+        describer.attributes(value.__dict__)
+
+
+def class_state(describer: Describer, kind: type) -> None:
+    """Feeds what is in a library's class and its bases, as far as Python code can put something there."""
+    for base in _MRO(kind):
+        if _is_open(base):
+            namespace = namespace_of(base)
+            describer.record_dict(namespace)
+            describer.text(_brief_table(namespace))
+
+
+def callable_state(describer: Describer, value: Any) -> None:
+    """Feeds what a function of ours, or a listed object of compiled code (one of numpy's for instance), is and has."""
+    inner = getattr(value, "_implementation", value)
+    if type(inner) is FunctionType:
+        describer.record(watch.FUNCTION_CODE, inner, None, (inner.__code__, inner.__defaults__, inner.__kwdefaults__))
+    describer.text(f"{getattr(value, '__name__', '')} {_brief(inner)}")
+    own = getattr(value, "__dict__", None)
+    if type(own) is dict:
+        describer.record_dict(own)
+        describer.text(_brief_table(own))
+
+
+def attribute_of_ours(describer: Describer, value: Any, name: str) -> None:
+    """Feeds an attribute that a program put into one of our functions or classes, or into the class of an object of ours; nothing
+    where it did not, so that a module that is not loaded yet is the same.
+
+    Args:
+        describer: what is fed.
+        value: ours, as it is; it counts by name.
+        name: of the attribute that is read.
+    """
+    if type(value) is FunctionType:
+        _note(describer, value.__dict__, name, True)
+        return
+    for base in _MRO(value if isinstance(value, type) else type(value)):
+        namespace = namespace_of(base) if _is_open(base) else {}
+        _note(describer, namespace, name, name in namespace and _is_put_there(base, name, namespace[name]))
+        if name in namespace:
+            return
+
+
+def _note(describer: Describer, table: dict[str, Any], name: str, counts: bool) -> None:
+    """Watches an attribute, and feeds it where it is there and counts."""
+    describer.record(watch.ITEM, table, name, table.get(name, MISSING))
+    if counts and name in table:
+        describer.text(f"{name} {_brief(table[name])}")
+
+
+def _is_put_there(kind: type, name: str, item: Any) -> bool:
+    """Whether an attribute of a class of ours is not from the class's own text."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    function = genuine.function_in(item)
+    if function is not None:
+        return not genuine.is_genuine_code(function.__code__, genuine.Home("", file))
+    is_slot = isinstance(item, (MemberDescriptorType, GetSetDescriptorType))
+    return not is_slot and name not in genuine.names_in_class(file, kind.__name__)
+
+
+def _is_open(kind: type) -> bool:
+    return not genuine.is_immutable(kind)
+
+
+def identity(value: Any) -> str:
+    """A text that tells our functions and classes from one another."""
+    return f"{getattr(value, '__module__', '')} {_brief(value)} {getattr(value, '__qualname__', '')}"
+
+
+def _brief_table(table: dict[str, Any]) -> str:
+    return " ".join(f"{name}={_brief(item)}" for name, item in sorted(table.items()) if name not in BOOKKEEPING)
+
+
+def _brief(item: Any) -> str:
+    """A short text that another item in the place of a library's own has not."""
+    if isinstance(item, (staticmethod, classmethod)):
+        item = item.__func__
+    if isinstance(item, property):
+        return " ".join(_brief(part) for part in (item.fget, item.fset, item.fdel))
+    if type(item) is FunctionType:
+        code = item.__code__
+        return f"{code.co_name}:{code.co_firstlineno} {_plain(item.__defaults__)} {_plain(item.__kwdefaults__)}"
+    if isinstance(item, re.Pattern):
+        return f"{item.pattern!r} {item.flags}"
+    return _plain(item)
+
+
+def _plain(item: Any) -> str:
+    if type(item) not in _CHANGING:
+        try:
+            return canonical(item)
+        except NotCanonical:
+            pass
+    return type(item).__qualname__
