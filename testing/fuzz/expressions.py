@@ -48,6 +48,12 @@ _FLOATS = {
     "ieee_sub": 'T.fmul(T.ieee_sub(T.cast({0}, "float32"), T.cast({1}, "float32"), "rd"), T.float32(0.5))',
 }  # fmt: skip
 """Functions whose result here is exact on every target."""
+_FLOATS |= {
+    f"{name}_{dtype}": f'T.cast(T.{name}(T.cast({{0}}, "{dtype}") * T.cast(0.5, "{dtype}")), "float32")'
+    for name in ("floor", "trunc", "ceil")
+    for dtype in ("float64", "float16", "bfloat16")
+}
+_FLOATS["sqrt_float64"] = 'T.cast(T.sqrt(T.cast({0}, "float64") * T.cast({0}, "float64")), "float32")'
 
 
 def small(draw: Draw, scope: Scope, kind: str, depth: int = 2) -> Expr:

@@ -46,8 +46,8 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
     r = draw.random
     large = draw.chance(0.25) or not set(aim or ()).isdisjoint(PRODUCTS)
     sizes = LARGE if large else SIZES
-    if large and aim is None and draw.chance(0.6):
-        draw.aim = draw.pick(PRODUCTS), draw.pick(["parallel", "reduce", "copy", "gemm"])
+    if large and aim is None and draw.chance(0.8):
+        draw.aim = draw.pick([*PRODUCTS, "reduce"]), draw.pick(["parallel", "reduce", "copy", "gemm", "reducer"])
     for number in range(r.randint(2, 4)):
         draw.sizes[f"D{number}"] = r.choice(sizes)
     if "threads" not in avoid and draw.chance(0.2):

@@ -79,5 +79,5 @@ def _condition(draw: Draw, chosen: Surroundings) -> str:
 
 
 def _element(draw: Draw) -> str:
-    tensor = draw.input(("G",), draw.pick(["int32", "float32"]))
+    tensor = draw.input(("G",), draw.pick(["int32", "int32", "int8"]))
     return f"{tensor.name}[{draw.pick(['0', 'G - 1'])}]"

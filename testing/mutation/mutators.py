@@ -21,12 +21,14 @@ class Mutant:
         number: of the change among those of the module.
         line: where it is.
         text: what it does.
+        statement: first and last line of the statement that it changes, without the body of that.
     """
 
     module: str
     number: int
     line: int
     text: str
+    statement: tuple[int, int] = (0, 0)
 
 
 Change = Callable[[], None]
@@ -34,7 +36,10 @@ Change = Callable[[], None]
 
 def mutants_of(module: str, source: str) -> list[Mutant]:
     """All changes of a module."""
-    return [Mutant(module, number, line, text) for number, (line, text, _) in enumerate(_changes(ast.parse(source)))]
+    tree = ast.parse(source)
+    heads = _heads(tree)
+    found = enumerate(_changes(tree))
+    return [Mutant(module, number, getattr(node, "lineno", 0), text, heads[node]) for number, (node, text, _) in found]
 
 
 def mutated(source: str, number: int) -> ast.Module:
@@ -47,13 +52,24 @@ def mutated(source: str, number: int) -> ast.Module:
     raise IndexError(number)
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[int, str, Change]]:
+def _heads(tree: ast.Module) -> dict[ast.AST, tuple[int, int]]:
+    """For each node the lines of the innermost statement around it: a line inside of an expression may run no code of its own."""
+    found: dict[ast.AST, tuple[int, int]] = {tree: (0, 0)}
+    for statement in ast.walk(tree):  # outer ones first
+        if isinstance(statement, ast.stmt):
+            body = getattr(statement, "body", None)
+            last = max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno
+            found.update(dict.fromkeys(ast.walk(statement), (statement.lineno, last)))
+    return found
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.AST, str, Change]]:
     for node in list(ast.walk(tree)):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             node.returns = None
         for rule in (_condition, _comparison, _arithmetic, _call, _constant, _logic, _statements):
             for text, change in rule(node):
-                yield getattr(node, "lineno", 0), text, change
+                yield node, text, change
 
 
 def _condition(node: ast.AST) -> Iterator[tuple[str, Change]]:

@@ -29,9 +29,10 @@ class Pool:
     imported: frozenset[tuple[str, int]]
 
     def reaching(self, mutant: Mutant) -> list[int]:
-        """The seeds whose programs run the line of a mutant."""
-        line = str(path_of(mutant.module)), mutant.line
-        return [seed for seed, found in self.lines.items() if line in found or line in self.imported]
+        """The seeds whose programs run the statement of a mutant."""
+        first, last = mutant.statement
+        statement = {(str(path_of(mutant.module)), line) for line in range(first, last + 1)}
+        return [seed for seed, found in self.lines.items() if statement & found or statement & self.imported]
 
 
 def right_programs(count: int, first: int = 0) -> Pool:

@@ -108,7 +108,11 @@ def chain(draw: Draw, scope: Scope) -> Stmt | None:
         f'    {small.name}[{i}, {j}] = T.cast(T.clamp({sums.name}[{i}, {j}], -4, 4), "{dtype}")',
         f"T.gemm({small.name}, {others.name}, {total.name}, {policy})",
     ])  # fmt: skip
-    return loop and Stmt("chain", loop, writes=tuple(t.name for t in (keys, others, sums, small, total)))
+    if loop is None:
+        return None
+    kept = draw.tile(scope, (m, n), (dtype,), ("shared",), apart=(first.name, keys.name, others.name, small.name))
+    after = (f"T.copy({small.name}, {kept.name})",) if draw.chance(0.5) else ()
+    return Stmt("chain", (*loop, *after), writes=tuple(t.name for t in (keys, others, sums, small, total, kept)))
 
 
 @statement("gemm", 2.5)
@@ -122,7 +126,7 @@ def gemm(draw: Draw, scope: Scope) -> Stmt | None:
     ta, tb = draw.chance(0.3), draw.chance(0.4)
     c, of_c = operand(draw, scope, (m, n), (TYPES[dtype],), ("fragment",), wide=True, parts=0)
     memories = ("shared",) if ta else ("shared", "shared", "fragment")
-    a, _ = operand(draw, scope, _shape(ta, m, k), (dtype,), memories, parts=0.2)
-    b, _ = operand(draw, scope, _shape(tb, k, n), (dtype,), ("shared",), parts=0.2)
+    a, _ = operand(draw, scope, _shape(ta, m, k), (dtype,), memories, parts=0.35)
+    b, _ = operand(draw, scope, _shape(tb, k, n), (dtype,), ("shared",), parts=0.35)
     options = f"transpose_A={ta}, transpose_B={tb}, clear_accum={draw.chance(0.3)}, policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
     return Stmt("gemm", (f"T.gemm({a}, {b}, {c}, {options})",), writes=(of_c.name,))

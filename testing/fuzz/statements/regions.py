@@ -57,7 +57,8 @@ def _row(draw, scope, shape, types, memories, wide, apart) -> tuple[str, Tile] |
 def _slice(draw, scope, shape, types, memories, wide, apart) -> tuple[str, Tile] | None:
     """Neighbouring rows or columns of a larger tile."""
     axis = draw.random.randrange(len(shape))
-    more, start = draw.pick([(2, 0), (2, 2), (3, 1), (8, 8), (4, 2)])
+    whole = draw.size(shape[axis]) % 16 == 0  # then the widest instructions may take a part, too
+    more, start = draw.pick([(16, 16), (64, 64), (64, 0)] * whole + [(2, 0), (2, 2), (3, 1), (8, 8), (4, 2)])
     larger = tuple(f"{size} + {more}" if n == axis else size for n, size in enumerate(shape))
     if draw.elements(larger) > LARGEST:
         return None

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
 from tilelang import simulator
 from tilelang.dtypes import canonical
 from tilelang.ir.region import Region
@@ -180,3 +182,23 @@ def test_an_accumulator_is_the_left_operand_of_the_next_product() -> None:
     first = wgmma.plan_gemm(product(128, 64, 32, "float16", "float32"), 128)
     second = wgmma.plan_gemm(product(128, 32, 64, "float16", "float32", a_scope="local.fragment"), 128)
     assert second.a_layout == first.c_layout == accumulator_layout(128, 64, 1, 1)
+
+
+@pytest.mark.parametrize("row, column", [(0, 64), (64, 0), (64, 64)])
+def test_product_of_parts_of_tiles(row, column):
+    """Descriptors begin at the first element of a part."""
+
+    @T.prim_func
+    def program(A: T.Tensor((128, 128), "float16"), B: T.Tensor((2, 64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((128, 128), "float16"), T.alloc_shared((2, 64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a[row : row + 64, column : column + 64], b[1, :, :], c, clear_accum=True)
+            T.copy(c, C)
+
+    a, b, c = values((128, 128), "float16"), values((2, 64, 64), "float16"), torch.zeros(64, 64)
+    simulate(program, a, b, c, arch="sm_90a")
+    assert torch.equal(c, a[row : row + 64, column : column + 64].float() @ b[1].float())
+    assert "wgmma_desc" in source(program, "sm_90a")
