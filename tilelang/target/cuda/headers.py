@@ -64,13 +64,13 @@ def names_in(text: str) -> set[str]:
 
 def headers_of(names: Iterable[str]) -> list[str]:
     """The headers of some device functions (``tl::…``) and types, in an order in which they may be included."""
-    needed: set[str | None] = {"common.h"}
+    needed = {"common.h"}
     for name in names:
         if name.startswith("tl::"):
-            needed.add(header_of(name.split("::")[1]))
+            header = header_of(name.split("::")[1])
+            needed |= {header} if header is not None else set()
         elif _TYPE.fullmatch(name):
             needed.add(_type_header(name))
-    needed.discard(None)
     return [name for name in _ORDER if name in needed] + sorted(needed.difference(_ORDER))
 
 

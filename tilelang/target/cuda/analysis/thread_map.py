@@ -153,8 +153,9 @@ class ThreadMaps:
 
     def _with_constant(self, expr: Any, axes: Mapping[Any, Index]) -> Index:
         """A product, quotient or remainder with a constant."""
-        if isinstance(expr, ir.Mul) and _constant(expr.a) is not None:
-            return self._index(expr.b, axes).scaled(_constant(expr.a))
+        factor = _constant(expr.a) if isinstance(expr, ir.Mul) else None
+        if factor is not None:
+            return self._index(expr.b, axes).scaled(factor)
         constant = _constant(expr.b) if isinstance(expr, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
         if constant is None or constant < 0:
             return UNKNOWN

@@ -267,7 +267,9 @@ class Uniformity:
             return {self.tree.root_of(buffer) for buffer in operands(node) if _is_local(buffer)}
         if isinstance(node, Parallel):
             return {self.tree.root_of(access.buffer) for access in node.nest.accesses if _is_local(access.buffer)}
-        stmt = getattr(node, "stmt", None)
+        if not hasattr(node, "stmt"):
+            return set()
+        stmt = node.stmt
         stored = [stmt.buffer] if isinstance(stmt, ir.BufferStore) else []
         return {local for expr in (*stored, *statement_exprs(stmt)) for local in self._locals(expr)}
 

@@ -128,7 +128,9 @@ def constant_argument(call: Any, at: int) -> int:
     """
     value = as_int(call.args[at])
     if not isinstance(value, int):
-        raise CompileError(f"{INTRINSICS[intrinsic_name(call)].spelling} needs an argument that is known at compile time")
+        name = intrinsic_name(call)
+        assert name is not None
+        raise CompileError(f"{INTRINSICS[name].spelling} needs an argument that is known at compile time")
     return value
 
 

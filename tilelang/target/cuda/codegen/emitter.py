@@ -210,6 +210,12 @@ class Emitter:
         self.names.values[var] = name
         return name
 
+    def name_of(self, var: Any) -> Name:
+        """The name that a variable of the program has."""
+        name = self.names.values[var]
+        assert isinstance(name, Name), var
+        return name
+
     def keep(self, value: Value, wanted: str) -> Name:
         """The name of an integer that each thread computes once, from its own number only."""
         if value not in self.output.kept:
@@ -262,9 +268,10 @@ class Emitter:
         for storage, found in touched.items():
             operations = {commuting(access.operation) for access in found}
             placed = [None if is_packed(str(access.buffer.dtype)) else maps(access) for access in found]
-            known = None if None in placed else frozenset(placed)
+            known = [each for each in placed if each is not None]
+            places = frozenset(known) if len(known) == len(placed) else None
             operation = operations.pop() if len(operations) == 1 else ""
-            leaf.accesses = tuple(dict.fromkeys(_with(access, storage, operation, known) for access in leaf.accesses))
+            leaf.accesses = tuple(dict.fromkeys(_with(access, storage, operation, places) for access in leaf.accesses))
         return leaf
 
     def is_by_thread(self, node: Any) -> bool:

@@ -130,6 +130,12 @@ class Declarations:
     barriers: Mapping[Any, int]
     moves_registers: bool
 
+    def name_of(self, variable: Any) -> str:
+        """The name of a variable of the program that is defined around the code."""
+        value = self.values[variable]
+        assert isinstance(value, Name), variable
+        return value.text
+
 
 @dataclass(frozen=True, eq=False)
 class KernelCode(KernelLayouts):

@@ -165,8 +165,8 @@ class NamedBarriers:
 def _barriers_of_program(root: Sequence) -> set[int]:
     """Numbers of the named barriers that the program uses itself."""
     found = set()
-    for node in walk(root):
-        call = node.stmt.value if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate) else None
+    calls = (node.stmt.value for node in walk(root) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate))
+    for call in calls:
         if intrinsic_name(call) in ("sync_threads", "named_barrier_arrive") and call.args:
             found.add(as_int(call.args[0]))
     return {number for number in found if isinstance(number, int)}

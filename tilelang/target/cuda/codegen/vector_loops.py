@@ -31,9 +31,10 @@ def vector_loop(generator: Any, node: Loop) -> LoopCode | None:
     loop = loop_of(e, node.stmt)
     ((name, _),) = loop.counters
     loop.advance, loop.unroll, loop.span = ((name, name + width),), 0, node.stmt.span
-    starts = [e.array(buffer).to(e.places.offset(buffer, list(indices))) for buffer, indices in _ends(target, source)]
+    end = e.array(target.buffer).to(e.places.offset(target.buffer, list(target.indices)))
+    start = e.array(source.source).to(e.places.offset(source.source, list(source.indices)))
     exists = e.places.bounds_guard(source.source, list(source.indices))
-    code = leaf(under(e.places.bounds_guard(target.buffer, list(target.indices)), [Move(size, *starts, exists)]))
+    code = leaf(under(e.places.bounds_guard(target.buffer, list(target.indices)), [Move(size, end, start, exists)]))
     loop.body = Block([e.annotated(code, accesses_of(copy), generator.map_of_threads)])
     return loop
 
@@ -48,10 +49,6 @@ def _copied(node: Loop) -> Scalar | None:
         return None
     same = str(store.buffer.dtype) == str(store.value.source.dtype) and not store.buffer.same_as(store.value.source)
     return items[0] if same and not is_packed(str(store.buffer.dtype)) else None
-
-
-def _ends(store: Any, load: Any) -> list[tuple[Any, Any]]:
-    return [(store.buffer, store.indices), (load.source, load.indices)]
 
 
 def _width(e: Any, loop: Any, store: Any) -> int:

@@ -54,7 +54,7 @@ def defined_names(stage: KernelCode) -> set[str]:
     variables = [param for param in kernel.func.params if not ir.is_buffer_var(param)]
     variables += dimension_variables(kernel.func)
     variables += [var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads)]
-    names = {known.values[var].text for var in variables} | {spec.name for spec in known.tensor_maps}
+    names = {known.name_of(var) for var in variables} | {spec.name for spec in known.tensor_maps}
     return names | {*known.arrays.values(), *(name.text for name in known.kept.values()), *BUILTINS}
 
 
@@ -132,7 +132,7 @@ class _Writer:
             (kernel.cluster, lambda axis: printer.called(f"tl::cluster_block_{axis}")),
             (kernel.threads, lambda axis: f"threadIdx.{axis}"),
         ):
-            names = ((self.known.values[var].text, axis) for (var, _), axis in zip(axes, "xyz"))
+            names = ((self.known.name_of(var), axis) for (var, _), axis in zip(axes, "xyz"))
             lines += [f"  const int {name} = {text(axis)};" for name, axis in names if name in printer.names]
         if WARP_GROUP_NUMBER.text in printer.names:
             lines.append(f"  const int {WARP_GROUP_NUMBER.text} = {printer.called('tl::warp_group')};")
@@ -203,17 +203,17 @@ class _Writer:
                 if name in used:
                     const, restrict = "" if param in written else "const ", "" if param.name in aliased else " __restrict__"
                     yield f"{const}{self.printer.type(str(param.dtype))}*{restrict} {name}", ("tensor", str(param.name)), "handle"
-            elif self.known.values[param].text in used:
+            elif self.known.name_of(param) in used:
                 pointer = isinstance(param.ty, ir.ir.PointerType)
                 dtype = canonical(str(param.ty.element_type if pointer else param.ty))
-                text = f"{self.printer.type(dtype)}{'*' if pointer else ''} {self.known.values[param].text}"
+                text = f"{self.printer.type(dtype)}{'*' if pointer else ''} {self.known.name_of(param)}"
                 yield text, ("scalar", str(param.name)), "handle" if pointer else str(dtype)
 
     def _sizes(self) -> Iterator[tuple[str, tuple[str, str], str]]:
         func = self.kernel.func
         scalars = {param for param in func.params if not ir.is_buffer_var(param)}
         for var in (*dimension_variables(func), *(var for var, _ in self.kernel.loops)):
-            name = self.known.values[var].text
+            name = self.known.name_of(var)
             if var not in scalars and name in self.printer.names:
                 yield f"{self.printer.type(str(var.ty))} {name}", ("dim", str(var.name)), str(canonical(str(var.ty)))
 

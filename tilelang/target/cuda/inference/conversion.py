@@ -21,7 +21,7 @@ from tilelang.target.cuda.inference.cost import BARRIER, bank_passes, nest_cost
 from tilelang.target.cuda.inference.exchange import Exchange, exchange
 from tilelang.target.cuda.inference.hoisting import hoisted
 from tilelang.target.cuda.inference.layouts import Layouts
-from tilelang.target.cuda.inference.loop_layout import LoopLayout, loop_from_fragment, register_form
+from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import SHARED, spliced
 from tilelang.target.cuda.ir.cpp_types import is_packed
@@ -73,15 +73,15 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
     op = node.op
     direct = copy_between(op.src, op.dst, node.span)
     loaded, stored = direct.nest.accesses
-    loop = loop_from_fragment(direct.nest.axes, stored.indices, target)
+    loop = whole_loop(direct.nest.axes, stored.indices, target)
     if register_form(loaded.indices, source, loop) is not None:
         return _Way({direct: loop})
     shape, name = list(op.src.buffer.shape), f"{op.dst.buffer.name}_scratch"
     tile = ir.decl_buffer(shape, op.src.dtype, name, scope=SHARED, layout=None)
     fill = copy_between(op.src, Region.whole(tile), node.span)
     drain = copy_between(Region.whole(tile), op.dst, node.span)
-    filling = loop_from_fragment(fill.nest.axes, fill.nest.accesses[0].indices, source)
-    draining = loop_from_fragment(drain.nest.axes, drain.nest.accesses[1].indices, target)
+    filling = whole_loop(fill.nest.axes, fill.nest.accesses[0].indices, source)
+    draining = whole_loop(drain.nest.axes, drain.nest.accesses[1].indices, target)
     layout = _tile_layout(tile, [(fill.nest.accesses[1], filling), (drain.nest.accesses[0], draining)])
     by_lanes = _exchange(node, source, target, problem)
     by_memory = nest_cost(fill.nest, filling, (source, layout), problem=problem) + 2 * BARRIER

@@ -122,6 +122,13 @@ def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: Fra
     return LoopLayout((*hidden, *dims), replicas)
 
 
+def whole_loop(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLayout) -> LoopLayout:
+    """The same for a nest whose axes are the indices, so that there certainly is one."""
+    loop = loop_from_fragment(axes, indices, layout)
+    assert loop is not None
+    return loop
+
+
 def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
     """Turns one index of the access into dimensions; False where it is too complicated."""
     if not form.terms:
@@ -210,17 +217,13 @@ def private_loop(axes: Sequence[Axis], threads: int) -> LoopLayout:
 def _thread_shares(extents: Sequence[int], threads: int) -> list[int]:
     """How many threads lie along each extent, contiguous first: the choice with the fewest steps; of those
     one that divides the block, so that shuffles serve reductions, then the most even."""
-    best: tuple[tuple[int, int, int], list[int]] | None = None
-    for shares in _choices(list(extents), threads):
-        steps, waste = 1, 0
-        for extent, share in zip(extents, shares):
-            each = -(-extent // share)
-            steps *= each
-            waste += each * share - extent
-        score = (steps, 0 if threads % math.prod(shares) == 0 else 1, waste)
-        if best is None or score < best[0]:
-            best = (score, shares)
-    return best[1]
+
+    def score(shares: list[int]) -> tuple[int, bool, int]:
+        each = [-(-extent // share) for extent, share in zip(extents, shares)]
+        waste = sum(count * share - extent for count, share, extent in zip(each, shares, extents))
+        return math.prod(each), threads % math.prod(shares) != 0, waste
+
+    return min(_choices(list(extents), threads), key=score)
 
 
 def _choices(extents: list[int], threads: int) -> list[list[int]]:

@@ -41,6 +41,7 @@ from tilelang.target.cuda.tile.tree import (
     span_of,
     touched_by,
     walk,
+    with_parts,
 )
 from tilelang.transform.substitute import substitute
 
@@ -308,13 +309,7 @@ def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
 
 def _renew(node: Any, of: Any) -> Any:
     """A container with ``of`` applied to the nodes directly inside it."""
-    if isinstance(node, Sequence):
-        return Sequence([of(item) for item in node.items])
-    if isinstance(node, Branch):
-        return Branch(node.stmt, of(node.then), None if node.otherwise is None else of(node.otherwise))
-    if isinstance(node, Loop):
-        return with_body(node, of(node.body))
-    return replace(node, body=of(node.body))
+    return with_body(node, of(node.body)) if isinstance(node, Loop) else with_parts(node, of)
 
 
 def with_body(loop: Loop, body: Sequence, groups: list[list[Any]] | None = None) -> Loop:

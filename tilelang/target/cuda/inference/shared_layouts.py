@@ -14,12 +14,11 @@ from tilelang.ir.expr import as_int
 from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.panels import panel_bytes_of
 from tilelang.layout.swizzle import word_swizzled
-from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import Access, Nest, mentions
-from tilelang.target.cuda.tile.tree import SHARED
+from tilelang.target.cuda.tile.tree import SHARED, Operator
 
 
 def is_panels(layout: Any, buffer: Any) -> bool:
@@ -27,20 +26,23 @@ def is_panels(layout: Any, buffer: Any) -> bool:
     return layout is not None and panel_bytes_of(layout, canonical(str(buffer.dtype)).bits) is not None
 
 
-def choose_shared(problem: Problem, fixed: Layouts, requested: Mapping[Any, Any]) -> dict[Any, Any]:
+def choose_shared(
+    problem: Problem, fixed: Mapping[Any, Any], plans: Mapping[Operator, Any], requested: Mapping[Any, Any]
+) -> dict[Any, Any]:
     """The layout of every shared tile.
 
     Args:
-        fixed: the layouts that the user fixed, and the plans of operators.
+        fixed: the layouts that the user fixed.
+        plans: how operators are done.
         requested: swizzles that the user asks for.
     """
     tree = problem.tree
-    demanded, near = _demanded(fixed) if problem.swizzle else {}, _near_results(problem, fixed) if problem.swizzle else {}
+    demanded, near = _demanded(plans) if problem.swizzle else {}, _near_results(problem, plans) if problem.swizzle else {}
     crossed = _read_across(problem) if problem.swizzle else {}
     # The tensor memory accelerator writes panels only; those that an operator demands may be narrower.
     moved = (tile for tile in problem.moved_in_bulk if not is_panels(demanded.get(tile.buffer), tile.buffer))
     panels = {tile.buffer: tile.layout for tile in moved}
-    found = dict(fixed.memory)
+    found = dict(fixed)
     for buffer in [*tree.allocations, *tree.aliases]:
         if buffer.scope() in SHARED and buffer not in found:
             rows = row_major([as_int(extent) for extent in buffer.shape])
@@ -50,9 +52,9 @@ def choose_shared(problem: Problem, fixed: Layouts, requested: Mapping[Any, Any]
     return found
 
 
-def _demanded(fixed: Layouts) -> dict[Any, Any]:
+def _demanded(plans: Mapping[Operator, Any]) -> dict[Any, Any]:
     """The layouts that operators demand of their shared operands."""
-    demands: Iterable[TileDemand] = (tile for node, plan in fixed.plans.items() for tile in rule_of(node.op).tiles(node.op, plan))
+    demands: Iterable[TileDemand] = (tile for node, plan in plans.items() for tile in rule_of(node.op).tiles(node.op, plan))
     found: dict[Any, TileDemand] = {}
     for tile in demands:
         if tile.buffer not in found or tile.rank < found[tile.buffer].rank:
@@ -60,9 +62,9 @@ def _demanded(fixed: Layouts) -> dict[Any, Any]:
     return {buffer: tile.layout for buffer, tile in found.items()}
 
 
-def _near_results(problem: Problem, fixed: Layouts) -> dict[Any, Any]:
+def _near_results(problem: Problem, plans: Mapping[Operator, Any]) -> dict[Any, Any]:
     """Tiles that nests exchange with the results of planned operators, whose rows lie in different threads."""
-    results = {region.buffer for node in fixed.plans for region, access in node.op.regions() if "w" in access}
+    results = {region.buffer for node in plans for region, access in node.op.regions() if "w" in access}
     near: dict[Any, Any] = {}
     for node in problem.nests:
         buffers = {access.buffer for access in node.nest.accesses}

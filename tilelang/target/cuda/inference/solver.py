@@ -12,14 +12,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError, LoopLayoutError
 from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
-from tilelang.layout import from_text, replicated
+from tilelang.layout import replicated
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.scratch import ARRAY
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
@@ -82,8 +82,12 @@ def _traffic(node: Parallel) -> tuple[int, int]:
 class _Solver:
     def __init__(self, problem: Problem, choices: Choices):
         self.problem, self.choices, self.tree, self.facts = problem, choices, problem.tree, problem.facts
-        per_thread = {node for node, is_own in problem.private.items() if is_own}
-        self.out = Layouts(per_thread=per_thread, threads_of=dict(problem.threads_of), reducers=dict(problem.reducers))
+        self.threads_of = problem.threads_of
+        self.fragments: dict[Any, FragmentLayout] = {}
+        self.memory: dict[Any, Any] = {}
+        self.loops: dict[Parallel, LoopLayout] = {}
+        self.plans: dict[Operator, Any] = {}
+        self.origins: dict[Any, Any] = {}
         self.requested: dict[Any, Any] = {}  # swizzles that the user asks for, whichever
         self.conflicts: dict[Any, dict[Any, LayoutConflictError]] = {}
         self.nest_work, self.operator_work = _Worklist(problem.nests), _Worklist(problem.operators)
@@ -95,7 +99,7 @@ class _Solver:
         self._annotations()
         for node in problem.operators:
             self._plan(node)
-        self.out = replace(self.out, memory=choose_shared(problem, self.out, self.requested))
+        self.memory = choose_shared(problem, self.memory, self.plans, self.requested)
         for buffer, threads in self.choices.whole:
             self._fix(buffer, replicated([as_int(extent) for extent in buffer.shape], threads), None)
         pending = {node for node in problem.nests if self._touches_fragment(node)}
@@ -107,15 +111,17 @@ class _Solver:
         for node in (*self.choices.first, *by_traffic):
             if node not in pending:
                 continue
-            self.out.loops[node] = self._partial_loop(node) or self._free(node)
+            self.loops[node] = self._partial_loop(node) or self._free(node)
             self._fix_fragments(node)
             pending.discard(node)
             self._propagate(pending)
         for node in free:
-            self.out.loops[node] = self._free(node)
+            self.loops[node] = self._free(node)
         self._rest()
         self._check()
-        return self.out, self.conflicts
+        per_thread = {node for node, is_own in problem.private.items() if is_own}
+        found = (self.fragments, self.memory, self.loops, self.plans, self.threads_of, problem.reducers, self.origins, per_thread)
+        return Layouts(*found), self.conflicts
 
     def _touches_fragment(self, node: Parallel) -> bool:
         return any(self.problem.is_fragment(access.buffer) for access in node.nest.accesses)
@@ -128,21 +134,21 @@ class _Solver:
             elif is_default_swizzle(buffer, layout) and not is_panels(layout, buffer):
                 self.requested[buffer] = layout
             elif buffer not in self.problem.aliased:
-                self.out.memory[buffer] = layout
-                self.out.origins[buffer] = span
+                self.memory[buffer] = layout
+                self.origins[buffer] = span
 
     def _plan(self, node: Operator) -> None:
         """How an operator is done, and the fragments that this fixes."""
         rule = rule_of(node.op)
-        plan = rule.plan(node, self.problem, self.out.memory)
+        plan = rule.plan(node, self.problem, self.memory)
         if plan is not None:
-            self.out.plans[node] = plan
+            self.plans[node] = plan
             for buffer, layout in rule.demands(node.op, plan):
                 self._fix(buffer, layout, node)
 
     def _fix(self, buffer: Any, layout: FragmentLayout, node: Any) -> None:
         """Gives a fragment its layout, unless it has one: the check tells whether that one serves as well."""
-        if buffer not in self.out.fragments:
+        if buffer not in self.fragments:
             self._fix_views(buffer, layout, None if node is None else span_of(node))
 
     def _fix_views(self, buffer: Any, layout: FragmentLayout, span: Any) -> None:
@@ -151,14 +157,14 @@ class _Solver:
         found = {other: _same_registers(buffer, other, layout) for other in (root, *self.problem.views.get(root, ()))}
         if found[root] is not None:
             fixed = {other: same for other, same in found.items() if same is not None}
-            self.out.fragments.update(fixed)
-            self.out.origins.update(dict.fromkeys(found, span))
+            self.fragments.update(fixed)
+            self.origins.update(dict.fromkeys(found, span))
             for other in fixed:
                 self.nest_work.mark(self.problem.users.get(other, ()))
                 self.operator_work.mark(self.problem.operands.get(other, ()))
 
     def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
-        error = LayoutConflictError(buffer.name, location_of(self.out.origins.get(buffer)), reason)
+        error = LayoutConflictError(buffer.name, location_of(self.origins.get(buffer)), reason)
         self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(span_of(node)))
 
     def _is_done_once(self, node: Parallel) -> bool:
@@ -180,7 +186,7 @@ class _Solver:
             for node in self.nest_work.sweep():
                 loop = self._determined_loop(node) if node in pending else None
                 if loop is not None:
-                    self.out.loops[node] = loop
+                    self.loops[node] = loop
                     self._fix_fragments(node)
                     pending.discard(node)
                     changed = True
@@ -189,14 +195,14 @@ class _Solver:
 
     def _determined_loop(self, node: Parallel) -> LoopLayout | None:
         """The distribution that a fixed fragment, indexed by every axis of the nest, gives."""
-        nest, scope = node.nest, self.out.threads_of[node]
+        nest, scope = node.nest, self.threads_of[node]
         if nest.layout is not None:
-            return self._user_loop(node)
+            return self._user_loop(node, nest.layout)
         if node in self.problem.private:
             return self.problem.known(private_loop, nest.axes, scope.count)
         best = None
         for access in nest.accesses:
-            layout = self.out.fragments.get(access.buffer)
+            layout = self.fragments.get(access.buffer)
             if layout is None or not self.problem.is_fragment(access.buffer):
                 continue
             if len(layout.shape) < sum(axis.extent > 1 for axis in nest.axes) or access.inner:
@@ -208,10 +214,10 @@ class _Solver:
                 best = loop
         return best
 
-    def _user_loop(self, node: Parallel) -> LoopLayout:
+    def _user_loop(self, node: Parallel, text: str) -> LoopLayout:
         """The distribution that the user fixed, whose axes of length one need not be those of the loop."""
-        nest, count = node.nest, self.out.threads_of[node].count
-        layout, extents = from_text(nest.layout), tuple(axis.extent for axis in nest.axes)
+        nest, count = node.nest, self.threads_of[node].count
+        layout, extents = FragmentLayout.from_text(text), tuple(axis.extent for axis in nest.axes)
         modes = iter([modes for size, modes in zip(layout.shape, layout.modes) if size > 1])
         if [size for size in layout.shape if size > 1] != [size for size in extents if size > 1] or layout.threads > count:
             raise LoopLayoutError(nest.origin, layout.shape, layout.threads, extents, count).at(location_of(nest.span))
@@ -219,36 +225,36 @@ class _Solver:
         return LoopLayout(dims, layout.replicas)
 
     def _fix_fragments(self, node: Parallel) -> None:
-        loop = self.out.loops[node]
+        loop = self.loops[node]
         for access in node.nest.accesses:
             buffer = access.buffer
-            if not self.problem.is_fragment(buffer) or buffer in self.out.fragments:
+            if not self.problem.is_fragment(buffer) or buffer in self.fragments:
                 continue
             shape = [as_int(extent) for extent in buffer.shape]
             layout = None if access.inner else self.problem.known(fragment_from_loop, tuple(shape), access.indices, loop)
             if layout is not None and not _is_too_much(layout, buffer):
-                self._fix(buffer, layout.spread(self.out.threads_of[node].count), node)
+                self._fix(buffer, layout.spread(self.threads_of[node].count), node)
 
     def _take_offer(self, node: Operator) -> bool:
         """Fixes the fragment that an operator gives a layout, where it has none."""
-        offer = rule_of(node.op).offer(node.op, self.out.fragments)
-        if offer is None or offer[0] in self.out.fragments:
+        offer = rule_of(node.op).offer(node.op, self.fragments)
+        if offer is None or offer[0] in self.fragments:
             return False
         self._fix(*offer, node)
-        return offer[0] in self.out.fragments
+        return offer[0] in self.fragments
 
     def _replicate_indexed(self) -> None:
         """Small fragments whose single elements all threads use are whole in every thread."""
         for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
                 shape = [as_int(extent) for extent in access.buffer.shape]
-                layout = replicated(shape, self.out.threads_of[node].count)
+                layout = replicated(shape, self.threads_of[node].count)
                 if layout.registers * canonical(str(access.buffer.dtype)).bits <= WHOLE_BITS:
                     self._fix(access.buffer, layout, node)
 
     def _spread_accesses(self, node: Any) -> list[Any]:
         """What a statement outside of nests touches of fragments that are not (yet) whole in every thread."""
-        layouts, threads = self.out.fragments, self.out.threads_of[node].count
+        layouts, threads = self.fragments, self.threads_of[node].count
         return [
             access
             for access in self.problem.single_accesses.get(node, ())
@@ -262,7 +268,7 @@ class _Solver:
         """The distribution by a fixed fragment that only some axes index; the other axes share its replicas."""
         best = None
         for access in node.nest.accesses:
-            layout = self.out.fragments.get(access.buffer)
+            layout = self.fragments.get(access.buffer)
             if layout is None or access.inner or not self.problem.is_fragment(access.buffer):
                 continue
             loop = self.problem.known(loop_from_fragment, node.nest.axes, access.indices, layout)
@@ -271,21 +277,21 @@ class _Solver:
         return best
 
     def _free(self, node: Parallel) -> LoopLayout:
-        nest, threads = node.nest, self.out.threads_of[node].count
+        nest, threads = node.nest, self.threads_of[node].count
         if nest.layout is not None:
-            return self._user_loop(node)
+            return self._user_loop(node, nest.layout)
         if node in self.problem.private or self._starts_reducer(nest):
             return self.problem.known(private_loop, nest.axes, threads)
         place = self.problem.known(contiguous_axis, nest)
         extents = [axis.extent for axis in nest.axes]
-        width = vector_width(nest, place, extents[place], self.out.memory, self.facts, self.tree.root_of)
+        width = vector_width(nest, place, extents[place], self.memory, self.facts, self.tree.root_of)
         width = width if self._prefers_wide(node) else shrink_to_threads(width, extents, threads, least_width(nest))
         order = (place, *(axis for axis in range(len(extents) - 1, -1, -1) if axis != place))
         return self.problem.known(free_loop, nest.axes, threads, width, order)
 
     def _starts_reducer(self, nest: Nest) -> bool:
         """Whether the nest gives a reducer its first value, which every thread does for its own copy."""
-        reducers = {access.buffer for access in nest.accesses if access.buffer in self.out.reducers}
+        reducers = {access.buffer for access in nest.accesses if access.buffer in self.problem.reducers}
         read = {access.buffer for access in nest.accesses if access.kind == "read"}
         return bool(reducers - read)
 
@@ -299,21 +305,21 @@ class _Solver:
     def _rest(self) -> None:
         """Fragments that no nest determines: whole in every thread."""
         for buffer in self.tree.allocations:
-            if self.problem.is_fragment(buffer) and buffer not in self.out.fragments:
+            if self.problem.is_fragment(buffer) and buffer not in self.fragments:
                 shape = [as_int(extent) for extent in buffer.shape]
                 self._fix_views(buffer, replicated(shape, self._threads()), None)
-        for buffer in self.out.reducers:
+        for buffer in self.problem.reducers:
             shape = [as_int(extent) for extent in buffer.shape]
-            self.out.fragments[buffer] = replicated(shape, self._threads())
+            self.fragments[buffer] = replicated(shape, self._threads())
 
     def _threads(self) -> int:
-        return self.out.threads_of[self.tree.root].count
+        return self.threads_of[self.tree.root].count
 
     # Conflicts ---------------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
         """Collects the statements that do not find elements where they need them, in program order."""
-        for node in self.out.threads_of:
+        for node in self.threads_of:
             if isinstance(node, Parallel):
                 self._check_nest(node)
             elif isinstance(node, Operator):
@@ -322,21 +328,21 @@ class _Solver:
                 self._conflict(node, access.buffer, "one element of it is needed by all threads")
 
     def _check_nest(self, node: Parallel) -> None:
-        loop = self.out.loops[node]
+        loop = self.loops[node]
         once = self.problem.private.get(node) is False and self._acts_once(node.nest)
         for access in node.nest.accesses:
             if once and access.buffer.scope() == ARRAY and access.kind != READ:
                 self._conflict(node, access.buffer, "every thread would do again what must be done once")
             if not self.problem.is_fragment(access.buffer):
                 continue
-            layout = self.out.fragments.get(access.buffer)
+            layout = self.fragments.get(access.buffer)
             if layout is None or not _reaches(self.problem.known, access, layout, loop):
                 self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
             elif access.kind != READ and loop.replicas and self._is_done_once(node):
                 self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
 
     def _check_operator(self, node: Operator) -> None:
-        rule, plan, fragments = rule_of(node.op), self.out.plans.get(node), self.out.fragments
+        rule, plan, fragments = rule_of(node.op), self.plans.get(node), self.fragments
         for region, _ in node.op.regions():
             if self.problem.is_fragment(region.buffer) and region.buffer not in fragments:
                 self._conflict(node, region.buffer, "as a view it has none of its own")

@@ -101,8 +101,10 @@ def vectorised(
 
     Vectors lie along the contiguous axis, where the first digit of it counts steps of one thread.
     """
-    place = contiguous_axis(nest) if nest.axes else None
-    number = None if place is None else next((n for n, dim in enumerate(loop.dims) if dim.var is nest.axes[place].var), None)
+    if not nest.axes:
+        return 1, loop
+    place = contiguous_axis(nest)
+    number = next((n for n, dim in enumerate(loop.dims) if dim.var is nest.axes[place].var), None)
     if number is None:
         return 1, loop
     dim = loop.dims[number]

@@ -233,14 +233,14 @@ def leaves(code: Code) -> Iterator[Leaf]:
         yield from leaves(child)
 
 
-def children(code: Code) -> list[Code]:
+def children(code: Any) -> list[Code]:
     """The code directly inside."""
     if isinstance(code, Block):
         return code.items
     if isinstance(code, (LoopCode, ScopeCode)):
         return [code.body]
     if isinstance(code, BranchCode):
-        return [code.then] + ([code.otherwise] if code.otherwise is not None else [])
+        return [code.then] if code.otherwise is None else [code.then, code.otherwise]
     return []
 
 

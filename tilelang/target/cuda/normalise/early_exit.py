@@ -15,58 +15,79 @@ from a pipelined loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cuda.analysis.uniformity import BLOCK, Uniformity, is_return
-from tilelang.target.cuda.tile.tree import Branch, Loop, Repeat, Scalar, Scope, Sequence, TileTree, inside, span_of, walk
+from tilelang.target.cuda.tile.tree import (
+    Branch,
+    Loop,
+    Repeat,
+    Scalar,
+    Scope,
+    Sequence,
+    TileTree,
+    inside,
+    span_of,
+    walk,
+    with_parts,
+)
 
 Exit = Callable[[Any], bool]
 
 
-def branch_early_exits(tree: TileTree, threads: Mapping[Any, int]) -> None:
-    """Rewrites the exits of a kernel in place; ``threads`` are the variables of the thread's index with their extents."""
+def branch_early_exits(tree: TileTree, threads: Mapping[Any, int]) -> TileTree:
+    """The kernel with its exits as branches; ``threads`` are the variables of the thread's index with their extents."""
     if not any(_is_continue(node) or is_return(node) for node in walk(tree.root)):
-        return
-    uniformity = Uniformity(tree, threads)
-    _Exits(tree, uniformity, is_return).body(tree.root)
-    for node in list(walk(tree.root)):
-        if isinstance(node, Repeat) or (isinstance(node, Loop) and node.parts is None):
-            _Exits(tree, uniformity, _is_continue).body(node.body)
+        return tree
+    uniformity, allocations = Uniformity(tree, threads), dict(tree.allocations)
+    root = _branched(_Exits(uniformity, is_return, allocations).body(tree.root), uniformity, allocations)
+    return replace(tree, root=root, allocations=allocations)
+
+
+def _branched(node: Any, uniformity: Uniformity, allocations: dict[Any, Any]) -> Any:
+    """A node with the exits of the iterations of each loop in it as branches."""
+    if isinstance(node, (Loop, Repeat)) and getattr(node, "parts", None) is None:
+        node = replace(node, body=_Exits(uniformity, _is_continue, allocations).body(node.body))
+    if isinstance(node, Loop) and node.parts is not None:
+        groups = [(stmt, [_branched(part, uniformity, allocations) for part in nodes]) for stmt, nodes in node.parts]
+        return Loop(node.stmt, Sequence([part for _, nodes in groups for part in nodes]), groups)
+    return with_parts(node, lambda part: _branched(part, uniformity, allocations))
 
 
 class _Exits:
-    """Exits of one kind from one body: a kernel's, or an iteration's."""
+    """Exits of one kind from one body: a kernel's, or an iteration's.
 
-    def __init__(self, tree: TileTree, uniformity: Uniformity, is_exit: Exit):
-        self.tree, self.uniformity, self.is_exit = tree, uniformity, is_exit
+    Attributes:
+        allocations: gets the variable that tells whether a thread has left, where one is needed.
+    """
+
+    def __init__(self, uniformity: Uniformity, is_exit: Exit, allocations: dict[Any, Any]):
+        self.uniformity, self.is_exit, self.allocations = uniformity, is_exit, allocations
         self._left: Any = None
 
-    def body(self, body: Sequence) -> None:
-        """Rewrites the exits of a body."""
-        self.ending(body)
-        if self._left is not None:
-            body.items.insert(0, self._set(False))
+    def body(self, body: Sequence) -> Sequence:
+        """The body with its exits as branches."""
+        new = self.ending(body)
+        return new if self._left is None else Sequence([self._set(False), *new.items])
 
     # Statements after which the body ends ------------------------------------------------------------------------------
 
-    def ending(self, sequence: Sequence) -> None:
-        for number, node in enumerate(sequence.items):
-            if not self.may_leave(node):
-                continue
-            rest = Sequence(sequence.items[number + 1 :])
-            if self._exits_at_its_end(node):
-                node.then.items.pop()
-                node.otherwise = rest
-                del sequence.items[number + 1 :]
-            elif rest.items:
-                self.remember(node)
-                sequence.items[number + 1 :] = [self._unless_left(rest)]
-                self.ending(rest)
-            break
-        if sequence.items:
-            for side in _sides(sequence.items[-1]):
-                self.ending(side)
+    def ending(self, sequence: Sequence) -> Sequence:
+        """Statements after which the body ends."""
+        items = sequence.items
+        place = next((place for place, node in enumerate(items) if self.may_leave(node)), None)
+        if place is None:
+            return sequence
+        node, rest = items[place], Sequence(items[place + 1 :])
+        if isinstance(node, Branch) and self._exits_at_its_end(node):
+            branch = Branch(node.stmt, self.ending(Sequence(node.then.items[:-1])), self.ending(rest))
+            return Sequence([*items[:place], branch])
+        if not rest.items:
+            sides = with_parts(node, self.ending) if isinstance(node, (Branch, Scope)) else node
+            return Sequence([*items[:place], sides])
+        return Sequence([*items[:place], self.remembering(node), self._unless_left(self.ending(rest))])
 
     def may_leave(self, node: Any, below: bool = False) -> bool:
         """Whether some threads may leave a statement by an exit, and others not; ``below``, if any may."""
@@ -78,44 +99,42 @@ class _Exits:
             return False
         return (below and self.is_exit(node)) or any(self.may_leave(part, below) for part in inside(node))
 
-    def _exits_at_its_end(self, node: Any) -> bool:
+    def _exits_at_its_end(self, node: Branch) -> bool:
         """Whether a branch is left at its end alone, on one side."""
-        if not isinstance(node, Branch) or node.otherwise is not None or not any(map(self.is_exit, node.then.items[-1:])):
+        if node.otherwise is not None or not any(map(self.is_exit, node.then.items[-1:])):
             return False
         return not any(self.may_leave(each, below=True) for each in node.then.items[:-1])
 
     # Statements that others follow -------------------------------------------------------------------------------------
 
-    def remember(self, node: Any) -> None:
-        """Makes the exits inside of a statement assignments: who has left runs nothing more of it."""
-        for part in inside(node):
-            if not isinstance(part, Sequence):
-                self.remember(part)
-                continue
-            self._remember_in(part)
-            if isinstance(node, (Loop, Repeat)):
-                part.items.append(self._branch(self._has_left(), Sequence([Scalar(ir.Break())])))
+    def remembering(self, node: Any) -> Any:
+        """A statement whose exits are assignments: who has left runs nothing more of it."""
 
-    def _remember_in(self, sequence: Sequence) -> None:
-        for number, node in enumerate(sequence.items):
+        def part_of(part: Sequence) -> Sequence:
+            new = self._remembering_in(part)
+            if not isinstance(node, (Loop, Repeat)):
+                return new
+            return Sequence([*new.items, self._branch(self._has_left(), Sequence([Scalar(ir.Break())]))])
+
+        return with_parts(node, part_of)
+
+    def _remembering_in(self, sequence: Sequence) -> Sequence:
+        items = sequence.items
+        for place, node in enumerate(items):
             if self.is_exit(node):
-                sequence.items[number:] = [self._set(True, span_of(node))]
-                return
-            if not self.may_leave(node, below=True):
-                continue
-            self.remember(node)
-            rest = Sequence(sequence.items[number + 1 :])
-            if rest.items:
-                self._remember_in(rest)
-                sequence.items[number + 1 :] = [self._unless_left(rest)]
-            return
+                return Sequence([*items[:place], self._set(True, span_of(node))])
+            if self.may_leave(node, below=True):
+                rest = Sequence(items[place + 1 :])
+                after = [self._unless_left(self._remembering_in(rest))] if rest.items else []
+                return Sequence([*items[:place], self.remembering(node), *after])
+        return sequence
 
     # The variable ------------------------------------------------------------------------------------------------------
 
     def _variable(self) -> Any:
         if self._left is None:
             self._left = ir.decl_buffer((1,), "bool", "left", scope="local.var", layout=None)
-            self.tree.allocations[self._left] = {}
+            self.allocations[self._left] = {}
         return self._left
 
     def _set(self, value: bool, span: Any = None) -> Scalar:
@@ -131,13 +150,6 @@ class _Exits:
     def _branch(self, condition: Any, body: Sequence) -> Branch:
         span = span_of(body.items[0])
         return Branch(ir.IfThenElse(condition, ir.Evaluate(ir.IntImm("int32", 0)), None, span), body, None)
-
-
-def _sides(node: Any) -> list[Sequence]:
-    """The statements of a branch or a scope."""
-    if isinstance(node, Branch):
-        return [side for side in (node.then, node.otherwise) if side is not None]
-    return [node.body] if isinstance(node, Scope) else []
 
 
 def _is_continue(node: Any) -> bool:

@@ -39,8 +39,7 @@ def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
-    tree = read_tree(kernel.body, kernel.thread_count, target)
-    branch_early_exits(tree, dict(kernel.threads))
+    tree = branch_early_exits(read_tree(kernel.body, kernel.thread_count, target), dict(kernel.threads))
     return replace(tree, root=_Splitter(kernel).sequence(tree.root, (0, kernel.thread_count)))
 
 

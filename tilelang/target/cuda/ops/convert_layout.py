@@ -36,6 +36,7 @@ class ConvertLayoutRule(OperatorRule):
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
         found = exchange(*(e.layouts.fragments[region.buffer] for region in (op.src, op.dst)))
+        assert found is not None
         with e.names.block():
             code = _Exchanger(e, found).code(e.array(op.src.buffer), e.array(op.dst.buffer), op.dst.dtype)
         return [leaf(code)]

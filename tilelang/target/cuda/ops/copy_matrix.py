@@ -86,7 +86,7 @@ def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
     row = lane % 16 + _position(row_digits, 16)
     column = lane // 16 * _CHUNK + _position(column_digits, 2 * _CHUNK)
-    registers = [(mode, e.names.values[var]) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
+    registers = [(mode, e.name_of(var)) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
     first = total(number * mode.stride for mode, number in registers if mode.extent > 1)
     address = e.places.address(op.dst.buffer, op.dst.index([row, column]))
     body = _store(e, op, first, address)

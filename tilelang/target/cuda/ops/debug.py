@@ -10,7 +10,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.nest import emit_nest
 from tilelang.target.cuda.codegen.statements import message
-from tilelang.target.cuda.inference.loop_layout import loop_from_fragment
+from tilelang.target.cuda.inference.loop_layout import whole_loop
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate
 from tilelang.target.cuda.ir.printer import quoted
@@ -76,7 +76,7 @@ def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Cod
     axes = tuple(Axis(var, extent) for var, extent in zip(variables, extents))
     nest = Nest.build(axes, ir.Evaluate(call), span, "T.print")
     access = next(access for access in nest.accesses if access.buffer == region.buffer)
-    loop = loop_from_fragment(nest.axes, access.indices, layout)
+    loop = whole_loop(nest.axes, access.indices, layout)
     return emit_nest(e, Parallel(nest), loop)
 
 

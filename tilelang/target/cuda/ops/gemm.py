@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -13,10 +13,10 @@ from tilelang.target.cuda.ir.instructions import Assign, Define, Multiply
 from tilelang.target.cuda.ir.values import Array, Convert, Number
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
 from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader
-from tilelang.target.cuda.ops.gemm_plan import Product, plan_product, shared_demands, takes_sparse
+from tilelang.target.cuda.ops.gemm_plan import ByWarps, Product, plan_product, shared_demands, takes_sparse
 from tilelang.target.cuda.ops.gemm_scalar import emit_scalar
 from tilelang.target.cuda.ops.gemm_sparse import MetadataLoader, expansion_nest
-from tilelang.target.cuda.ops.gemm_wgmma import COMPLETE, IN_FLIGHT, emit_warp_group_product, pinned, plan_gemm
+from tilelang.target.cuda.ops.gemm_wgmma import COMPLETE, IN_FLIGHT, WgmmaPlan, emit_warp_group_product, pinned, plan_gemm
 from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
@@ -33,10 +33,6 @@ def clear_code(e: Emitter, op: Any, count: int) -> list[Any]:
 # Tensor cores --------------------------------------------------------------------------------------------------------
 
 
-def _emit_mma(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
-    return MmaProduct(emitter, node, plan).emit()
-
-
 class MmaProduct:
     """A product by ``mma.sync``.
 
@@ -47,7 +43,7 @@ class MmaProduct:
         steps: steps along K.
     """
 
-    def __init__(self, emitter: Emitter, node: Operator, plan: Product):
+    def __init__(self, emitter: Emitter, node: Operator, plan: ByWarps):
         self.e, self.op, self.mma = emitter, node.op, plan.mma
         self.lane, self.warp = ir.Var("lane", "int32"), ir.Var("warp", "int32")
         self.step = ir.Var("k", "int32")
@@ -92,10 +88,6 @@ class MmaProduct:
         return nested([(i, self.a.o.count), (j, columns)], [product])
 
 
-PRODUCTS: Mapping[str, Callable[[Emitter, Operator, Product], list[Code]]] = {"mma": _emit_mma, "scalar": emit_scalar}
-"""Rules by the kind of plan."""
-
-
 class ProductRule(OperatorRule):
     """``T.gemm``, ``T.gemm_sp`` and their forms for warp groups."""
 
@@ -114,7 +106,7 @@ class ProductRule(OperatorRule):
         return shared_demands(op, plan)
 
     def misfits(self, op: Any, plan: Product, fragments: Mapping[Any, Any]) -> Iterable[tuple[Any, str]]:
-        spread = [region.buffer for region in (op.a, op.b) if plan.kind == "scalar" and region.scope == FRAGMENT]
+        spread = [region.buffer for region in (op.a, op.b) if isinstance(plan.way, str) and region.scope == FRAGMENT]
         return [(buffer, "each thread needs whole rows and columns of it") for buffer in spread]
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
@@ -137,13 +129,13 @@ class ProductRule(OperatorRule):
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, plan = generator.emitter, generator.emitter.layouts.plans[node]
-        if plan.wgmma is not None:
+        if isinstance(plan.way, WgmmaPlan):
             generator.in_flight.start(node)
             return [emit_warp_group_product(e, node)]
         if node.op.wg_wait <= COMPLETE:
             return []  # only warp groups leave products in flight
         with e.names.block():
-            return PRODUCTS[plan.kind](e, node, plan)
+            return MmaProduct(e, node, plan.way).emit() if isinstance(plan.way, ByWarps) else emit_scalar(e, node, plan)
 
 
 @implements(Gemm)
@@ -174,8 +166,8 @@ class DenseProduct(ProductRule):
         return op.replace(wg_wait=COMPLETE - pending)
 
     def pinned(self, node: Any, emitter: Emitter) -> list[Any]:
-        plan = emitter.layouts.plans[node].wgmma
-        return [] if plan is None else pinned(plan, emitter.array(node.op.c.buffer), None)
+        way = emitter.layouts.plans[node].way
+        return pinned(way, emitter.array(node.op.c.buffer), None) if isinstance(way, WgmmaPlan) else []
 
 
 @implements(GemmSparse)

@@ -149,13 +149,11 @@ class WarpGrid:
     n: int
 
 
-def warp_grid(rows: int, columns: int, mma: Instruction, warps: int, policy: int) -> WarpGrid | None:
-    """The warps that work on a product of ``rows`` x ``columns``; None where the tile is no multiple of the instruction.
+def warp_grid(rows: int, columns: int, mma: Instruction, warps: int, policy: int) -> WarpGrid:
+    """The warps that work on a product of ``rows`` x ``columns``, multiples of the instruction's.
 
     As many warps as possible take a part each; a tile too small for all is computed by several warps alike.
     """
-    if rows % mma.m or columns % mma.n:
-        return None
     tiles_m, tiles_n = rows // mma.m, columns // mma.n
     grids = [
         WarpGrid(m, n)

@@ -35,30 +35,28 @@ _PRODUCT_TILE = 64
 """Elements; the instructions of a warp group read operands from multiples of this."""
 
 
+@dataclass(frozen=True, slots=True)
+class ByWarps:
+    """A product by ``mma.sync``: the instruction, the warps that share C, and whether A (B) is read in pairs along M (N)."""
+
+    mma: Instruction
+    grid: WarpGrid
+    pairs: tuple[bool, bool]
+
+
 @dataclass(frozen=True, eq=False)
 class Product:
     """One planned product.
 
     Attributes:
-        kind: ``"wgmma"``, ``"mma"``, or ``"scalar"`` where no tensor-core instruction fits the shape or types.
-        mma, grid: of the tensor cores.
-        a, b, c: layouts of the fragments that hold A as (M, K), B as (K, N) and C while they are multiplied.
+        c: the layout of the fragment that holds C while it is computed.
         fragments: (buffer, layout) that the product demands of the program's own fragments.
-        wgmma: how warp groups compute it, where they do.
-        pairs: whether A (B) is read two neighbours along M (N) at a time.
-        obstacle: why no tensor-core instruction fits.
+        way: how warps or warp groups compute it; where no tensor-core instruction fits the shape or types, why.
     """
 
-    kind: str
-    mma: Instruction | None
-    grid: WarpGrid | None
-    a: FragmentLayout | None
-    b: FragmentLayout | None
     c: FragmentLayout
     fragments: tuple[tuple[Any, FragmentLayout], ...]
-    wgmma: WgmmaPlan | None = None
-    pairs: tuple[bool, bool] = (False, False)
-    obstacle: str = ""
+    way: ByWarps | WgmmaPlan | str
 
 
 def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Product:
@@ -108,7 +106,7 @@ def _product(op: Any, threads: int, wgmma: bool, pairs: bool, *, target: Any) ->
     m, n, k = (as_int(size) for size in (op.m, op.n, op.k))
     mma = _instruction(op, threads, target)
     obstacle = _obstacle(op, mma, threads, target)
-    if obstacle:
+    if mma is None or obstacle:
         return _scalar_product(op, m, n, threads, obstacle)
     warps = threads // WARP
     grid = warp_grid(m, n, mma, warps, op.policy)
@@ -120,7 +118,7 @@ def _product(op: Any, threads: int, wgmma: bool, pairs: bool, *, target: Any) ->
         fragments.append((op.a.buffer, transposed(a) if op.transpose_a else a))
     if op.b.scope == "local.fragment":
         fragments.append((op.b.buffer, transposed(b) if op.transpose_b else b))
-    return Product("mma", mma, grid, a, b, c, tuple(fragments), pairs=paired)
+    return Product(c, tuple(fragments), ByWarps(mma, grid, paired))
 
 
 def _pairs(op: Any, mma: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
@@ -151,7 +149,7 @@ def _warp_group_product(op: Any, plan: WgmmaPlan) -> Product:
     fragments = [(op.c.buffer, plan.c_layout)]
     if plan.a_layout is not None:
         fragments.append((op.a.buffer, plan.a_layout))
-    return Product("wgmma", None, None, plan.a_layout, None, plan.c_layout, tuple(fragments), plan)
+    return Product(plan.c_layout, tuple(fragments), plan)
 
 
 def _tiles_fit(op: Any) -> bool:
@@ -180,19 +178,19 @@ def _scalar_product(op: Any, m: int, n: int, threads: int, obstacle: str) -> Pro
     modes = tuple(dim.modes for dim in loop.dims)
     layout = FragmentLayout((m, n), modes, loop.replicas).compact()
     fragments = ((op.c.buffer, layout),) if op.c.is_whole and len(op.c.buffer.shape) == 2 else ()
-    return Product("scalar", None, None, None, None, layout, fragments, obstacle=obstacle)
+    return Product(layout, fragments, obstacle)
 
 
 def shared_demands(op: Any, plan: Product) -> Iterator[TileDemand]:
     """Layouts of shared operands that are free of bank conflicts when a product reads them; panels as narrow as the pickiest of
     the products of warp groups that share a tile needs go before all others."""
-    if plan.wgmma is not None:
-        for region, width in ((op.a, plan.wgmma.a_panel), (op.b, plan.wgmma.b_panel)):
+    if isinstance(plan.way, WgmmaPlan):
+        for region, width in ((op.a, plan.way.a_panel), (op.b, plan.way.b_panel)):
             if width is not None:
                 shape = [as_int(extent) for extent in region.buffer.shape]
                 layout = panel_layout(shape, canonical(str(region.buffer.dtype)).bits, width)
                 yield TileDemand(region.buffer, layout, (0, width))
-    elif plan.kind == "mma":
+    elif isinstance(plan.way, ByWarps):
         for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b)):
             if region.scope.startswith("shared"):
                 yield TileDemand(region.buffer, operand_layout(region.buffer, along_k), (1,))

@@ -26,7 +26,7 @@ def emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
     The loop along K stays a loop: written out for every element it would be most of a kernel, and minutes of compilation.
     """
     e, op = emitter, node.op
-    warn_slow(f"T.gemm becomes scalar code, which is many times slower than tensor cores: {plan.obstacle}", node.span)
+    warn_slow(f"T.gemm becomes scalar code, which is many times slower than tensor cores: {plan.way}", node.span)
     dtype = canonical(op.c.dtype)
     wide = "float32" if dtype.is_float and dtype.bits < 32 else str(dtype)
     share = _Share(e, plan.c)

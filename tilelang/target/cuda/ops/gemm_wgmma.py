@@ -83,7 +83,7 @@ def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
     """The plan of a product by ``threads`` threads, or None where mma.sync must do it."""
     a_type, b_type = _OPERAND_TYPES.get(gemm.a.dtype), _OPERAND_TYPES.get(gemm.b.dtype)
     c_type = _ACCUMULATOR_TYPES.get(gemm.c.dtype)
-    if a_type is None or b_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
+    if a_type is None or b_type is None or c_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
         return None
     extents = (gemm.m, gemm.n, gemm.k)
     if not all(isinstance(extent, int) for extent in extents) or not _scopes_fit(gemm):
@@ -367,7 +367,7 @@ def can_multiply(emitter: Emitter, node: Any) -> bool:
 
 def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
     """The code of a product by warp groups."""
-    op, plan = node.op, emitter.layouts.plans[node].wgmma
+    op, plan = node.op, emitter.layouts.plans[node].way
     if op.wg_wait <= COMPLETE:
         return leaf(complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
     if not can_multiply(emitter, node):

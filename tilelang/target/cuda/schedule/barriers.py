@@ -70,8 +70,8 @@ class _Pending:
     fenced: bool = False
 
     def copy(self) -> _Pending:
-        sets = map(set, (self.accesses, self.copies, self.implicit, self.stores, self.unfenced))
-        return _Pending(*sets, self.of_others, self.fenced)
+        sets = ("accesses", "copies", "implicit", "stores", "unfenced")
+        return replace(self, **{name: set(getattr(self, name)) for name in sets})
 
     def join(self, other: _Pending) -> None:
         self.accesses |= other.accesses
@@ -126,6 +126,7 @@ def with_barriers(
         CompileError: threads that run code at different times would have to wait for each other in it.
     """
     root = _copied(code)
+    assert isinstance(root, Block)
     _Inserter(root, overlap, is_ordered, barrier, name).block(root, _Pending())
     join_parts(root)
     check_returns(root)
@@ -217,8 +218,9 @@ class _Inserter:
         by_proxy = [access for access in accesses if access.unit in _ASYNC_PROXY]
         unfenced = self.any_overlap([access.storage for access in by_proxy], pending.unfenced)
         if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(by_proxy)):
-            added.append(Barrier())
-            self.barrier(added[-1], pending)
+            between = Barrier()
+            added.append(between)
+            self.barrier(between, pending)
         elif unfenced:
             added.append(Leaf([FenceAsync()]))
             pending.unfenced.clear()

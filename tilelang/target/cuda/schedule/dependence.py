@@ -80,7 +80,7 @@ class Body:
         inner = {node.stmt.var for node in walk(loop.body) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)}
         usable: set[Any] = set()
         body = Body(loop, tree, [], [], [], written)
-        for stmt, nodes in loop.parts:
+        for stmt, nodes in loop.parts or ():
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
             if defines is not None and is_available(stmt.value, lambda buffer: buffer not in written, inner - usable):
                 usable.add(defines)
@@ -192,9 +192,10 @@ def tile_filled_ahead(statement: Statement, body: Body) -> Any:
     """The shared tile of this loop's own that a statement copies data to which the loop does not change; None of any other."""
     node = statement.nodes[0]
     op = node.op if len(statement.nodes) == 1 and isinstance(node, Parallel) else None
-    if op is None or not rule_of(op).may_run_ahead(op):
+    copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_run_ahead(op) else None
+    if copied is None:
         return None
-    source, target = rule_of(op).copied(op)
+    source, target = copied
     if source.scope != "global" or target.scope not in SHARED or not target.is_whole:
         return None
     tile = target.buffer
@@ -224,10 +225,12 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
             continue
         _check_iteration(buffer, uses)
         limit = deepest if _is_private(buffer, uses, body) else 1
-        slots = next((v for v in range(1, limit + 1) if _carried_conflict(uses, v, body.loop, facts) is None), None)
-        if slots is None:
-            first, second = _carried_conflict(uses, 1, body.loop, facts)
-            raise _broken(buffer, first, second, "of the iteration before")
+        slots, conflict = 1, _carried_conflict(uses, 1, body.loop, facts)
+        while conflict is not None and slots < limit:
+            slots += 1
+            conflict = _carried_conflict(uses, slots, body.loop, facts)
+        if conflict is not None:
+            raise _broken(buffer, *conflict, "of the iteration before")
         if slots > 1:
             rings[buffer] = slots
     return rings

@@ -228,7 +228,7 @@ def _of_warps(code: Code) -> Code:
         return code
     new = rebuilt(code, _of_warps)
     if isinstance(new, (LoopCode, BranchCode)):
-        new.divergent = code.divergent and not code.by_warps
+        new.divergent = new.divergent and not new.by_warps
     return new
 
 

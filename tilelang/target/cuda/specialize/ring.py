@@ -152,7 +152,7 @@ class Usage:
             inside = isinstance(stmt, (ir.Bind, ir.SeqStmt, ir.IfThenElse)) or (
                 isinstance(stmt, ir.For) and stmt.kind == ir.ForKind.SERIAL
             )
-        known = (is_available(expr, lambda b: _is_variable(b) or self._is_constant(b), ()) for expr in statement_exprs(stmt))
+        known = (is_available(expr, lambda b: _is_variable(b) or self._is_constant(b), set()) for expr in statement_exprs(stmt))
         return inside and all(known) and all(map(self._is_scalar, children(stmt)))
 
     def _settled(self) -> set[Any]:
@@ -214,9 +214,8 @@ def operator_of(stmt: Any) -> Any:
 
 def _load(at: int, stmt: Any, facts: Facts) -> Load | None:
     op = operator_of(stmt)
-    if op is None or not rule_of(op).may_be_loaded(op, facts):
-        return None
-    return Load(at, op, *rule_of(op).copied(op))
+    copied = rule_of(op).copied(op) if op is not None and rule_of(op).may_be_loaded(op, facts) else None
+    return None if copied is None else Load(at, op, *copied)
 
 
 def _can_feed(load: Load, uses: Sequence[set[Any]], loop: Any, usage: Usage) -> bool:

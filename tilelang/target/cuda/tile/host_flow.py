@@ -51,9 +51,9 @@ def host_value(expr: Any, names: Mapping[Any, str]) -> Dim | None:
         return host_value(expr.value, names) if _widens(expr) else None
     if isinstance(expr, ir.Not):
         return _combined("eq", expr.a, ir.IntImm("int32", 0), names)
-    for table, order in ((_COMPARISONS, 1), (_SWAPPED, -1), (_LOGIC, 1)):
+    for table, left, right in ((_COMPARISONS, "a", "b"), (_SWAPPED, "b", "a"), (_LOGIC, "a", "b")):
         if type(expr) in table:
-            return _combined(table[type(expr)], *(expr.a, expr.b)[::order], names)
+            return _combined(table[type(expr)], getattr(expr, left), getattr(expr, right), names)
     if type(expr) in _ARITHMETIC and _is_signed(expr) and not _divides_by_unknown(expr):
         return _combined(_ARITHMETIC[type(expr)], expr.a, expr.b, names)
     return None

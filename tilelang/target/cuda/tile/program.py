@@ -56,8 +56,8 @@ class Kernel:
     @property
     def cluster_dims(self) -> tuple[int, int, int]:
         """Blocks a cluster along x, y, z."""
-        sizes = tuple(extent for _, extent in self.cluster)
-        return (sizes + _ONE)[:3]
+        x, y, z, *_ = (*(extent for _, extent in self.cluster), *_ONE)
+        return x, y, z
 
     def facts(self) -> Facts:
         """What is known of the variables that the kernel gets: bounds of indices, and values."""

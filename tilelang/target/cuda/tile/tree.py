@@ -5,8 +5,8 @@ Later steps walk this tree several times; it is far cheaper to walk than the IR 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from tilelang.errors import CompileError
@@ -332,6 +332,15 @@ def walk(node: Any) -> Iterator[Any]:
         current = stack.pop()
         yield current
         stack.extend(reversed(inside(current)))
+
+
+def with_parts(node: Any, of: Callable[[Any], Any]) -> Any:
+    """A container with ``of`` applied to the nodes directly inside it, a loop without parts; itself where it has none inside."""
+    if isinstance(node, Sequence):
+        return Sequence([of(item) for item in node.items])
+    if isinstance(node, Branch):
+        return Branch(node.stmt, of(node.then), None if node.otherwise is None else of(node.otherwise))
+    return replace(node, body=of(node.body)) if isinstance(node, (Loop, Repeat, Scope)) else node
 
 
 def inside(node: Any) -> list[Any]:
