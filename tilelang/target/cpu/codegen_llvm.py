@@ -137,7 +137,7 @@ def _passed(functions: list[Any], context: Any, passes: list[Any]) -> Any:
 def generate(host: HostModule, context: Any) -> Library:
     """Machine code, linked with the run-time into a shared library that exports the entry point alone."""
     kernel = _build(host.kernel, context, KERNEL_LEVEL)
-    objects = {"kernel.o": _object(kernel), "runtime.o": _runtime_object(context.request.target.triple, context.packed)}
+    objects = {"kernel.o": _object(kernel), "runtime.o": runtime_object(context.request.target.triple, context.packed)}
     exported: tuple[str, ...] = (f"{context.name}_call", "tilelang_last_error")
     if host.entry is not None:
         objects["entry.o"] = object_code(host.entry, context, ENTRY_LEVEL)
@@ -174,7 +174,7 @@ def _object(built: Any) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _runtime_object(triple: str, packed: bool) -> bytes:
+def runtime_object(triple: str, packed: bool) -> bytes:
     """The run-time's machine code; compiled once a process."""
     with tempfile.TemporaryDirectory(prefix="tilelang-") as folder:
         source, target = Path(folder) / "runtime.ll", Path(folder) / "runtime.o"

@@ -17,12 +17,14 @@ class VectorUnit:
         registers: how many there are.
         bf16_dot: pairs of bfloat16 products are summed into float32 lanes by one instruction (AVX512-BF16).
         int_dot: pairs of 16-bit and fours of 8-bit products are summed into int32 lanes by one instruction (AVX512-VNNI).
+        like_dot: fours of products of 8-bit numbers that are both signed, or both unsigned, are (Arm's dot product extension).
     """
 
     bits: int
     registers: int
     bf16_dot: bool = False
     int_dot: bool = False
+    like_dot: bool = False
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of a type in one register."""
@@ -42,8 +44,11 @@ def vector_unit(target: TargetInfo) -> VectorUnit:
     """The vector unit of a CPU target; 128 bits wide where nothing better is known."""
     for feature, bits, registers in _UNITS:
         if target.has(feature):
-            wide = bits == 512
-            return VectorUnit(bits, registers, wide and target.has("avx512bf16"), wide and target.has("avx512vnni"))
+            wide, arm = bits == 512, feature == "neon"
+            has = target.has
+            return VectorUnit(
+                bits, registers, wide and has("avx512bf16"), wide and has("avx512vnni"), like_dot=arm and has("dotprod")
+            )
     return VectorUnit(128, 16)
 
 

@@ -122,8 +122,12 @@ def choose_way(a: str, b: str, c: str, k: Any, context: Any) -> Way:
 
     if left == right == "bfloat16" and divides(2) and context.vectors.bf16_dot:
         return Way("bfloat16", "uint32", "float32", 2, "tl_dot_bf16")
-    if target == "int32" and context.vectors.int_dot:
-        if divides(4) and left.is_integer and right.is_integer and left.bits <= 8 and right.bits <= 8:
+    unit = context.vectors
+    bytes_by_fours = divides(4) and left.is_integer and right.is_integer and left.bits <= 8 and right.bits <= 8
+    if target == "int32" and unit.like_dot and bytes_by_fours and left.kind == right.kind:
+        return Way(_signedness(left), "uint32", "int32", 4, "tl_dot_s8s8" if left.kind == "int" else "tl_dot_u8u8")
+    if target == "int32" and unit.int_dot:
+        if bytes_by_fours:
             return _by_fours(_signedness(left), _signedness(right))
         if divides(2) and _fits_int16(left) and _fits_int16(right):
             return Way("int16", "uint32", "int32", 2, "tl_dot_int16")
@@ -161,6 +165,27 @@ define {words} @tl_dot_{order}_{lanes}({words} %sum, {words} %a, {words} %b) alw
   %r = call {words} {instruction}({words} %sum, {words} {first}, {words} {second})
   ret {words} %r
 }}"""
+
+
+def _like_llvm(name: str, instruction: str) -> str:
+    function = f"@llvm.aarch64.neon.{instruction}.v4i32.v16i8"
+    return f"""
+declare <4 x i32> {function}(<4 x i32>, <16 x i8>, <16 x i8>)
+define <4 x i32> @{name}(<4 x i32> %sum, <4 x i32> %a, <4 x i32> %b) alwaysinline {{
+  %x = bitcast <4 x i32> %a to <16 x i8>
+  %y = bitcast <4 x i32> %b to <16 x i8>
+  %r = call <4 x i32> {function}(<4 x i32> %sum, <16 x i8> %x, <16 x i8> %y)
+  ret <4 x i32> %r
+}}"""
+
+
+def _like_c(name: str, sign: str) -> str:
+    kind = "uint" if sign == "u" else "int"
+    return (
+        "#include <arm_neon.h>\n"
+        f"static inline i32x4 {name}(i32x4 sum, u32x4 a, u32x4 b) {{\n"
+        f"  return (i32x4)vdotq_{sign}32(({kind}32x4_t)sum, ({kind}8x16_t)a, ({kind}8x16_t)b);\n}}"
+    )
 
 
 def _int16_llvm(lanes: int) -> str:
@@ -222,3 +247,6 @@ for _lanes in _REGISTER_NAMES:
         helpers.register(f"tl_dot_{_order}_{_lanes}", _int8_llvm(_lanes, _order), _int8_c(_lanes, _order))
     helpers.register(f"tl_dot_int16_{_lanes}", _int16_llvm(_lanes), _int16_c(_lanes))
     helpers.register(f"tl_dot_bf16_{_lanes}", _bf16_llvm(_lanes), _bf16_c(_lanes))
+for _sign in "su":
+    _name = f"tl_dot_{_sign}8{_sign}8_4"
+    helpers.register(_name, _like_llvm(_name, f"{_sign}dot"), _like_c(_name, _sign))

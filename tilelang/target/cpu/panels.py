@@ -84,12 +84,17 @@ def bound(region: Region, axis: int) -> Any:
 
 def _needs_no_packing(record: Gemm, way: Way, tile: Tile) -> bool:
     """Whether rows of B can be loaded as vectors where they are, and are used too seldom, or are too near, to be copied first."""
-    b, m = record.b, as_int(record.m)
+    b = record.b
     if record.transpose_b or way.depth > 1 or len(b.buffer.strides) or b.dtype not in (way.operand, "bfloat16"):
         return False
-    once = isinstance(m, int) and m <= tile.rows
     kept = _is_near(b) or _is_panel(b, tile)
-    return once and (tile.rows <= 4 or _is_near(b)) or kept and b.dtype == way.operand
+    return _is_read_once(record, tile) and (tile.rows <= 4 or _is_near(b)) or kept and b.dtype == way.operand
+
+
+def _is_read_once(record: Gemm, tile: Tile) -> bool:
+    """Whether C has one row of tiles."""
+    m = as_int(record.m)
+    return isinstance(m, int) and m <= tile.rows
 
 
 def _is_near(b: Region) -> bool:
@@ -107,7 +112,7 @@ def _in_place(record: Gemm, way: Way, tile: Tile, before: Before) -> Columns:
     b = record.b
     if b.dtype == way.operand:
         read = lambda p, k, column, lanes: element(b, k, p * tile.columns + column, lanes)  # noqa: E731
-        return Columns(read, _fetches(b, tile))
+        return Columns(read, _fetches(b, tile) if _is_read_once(record, tile) else None)
     bits = ir.decl_buffer(list(b.buffer.shape), "uint16", name=f"{b.buffer.name}_bits", layout=None, data_alignment=2)
     before.allocations.append(ir.DeclBuffer(bits, data=ir.buffer_data(b.buffer)))
     view = Region(bits, b.mins, b.extents)
@@ -125,8 +130,8 @@ def _vector(dtype: str, lanes: int) -> str:
 
 
 def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
-    """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache that is read once."""
-    if b.scope not in ("", "global") or _is_near(b) or _is_panel(b, tile) or tile.rows > 4:
+    """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache."""
+    if b.scope not in ("", "global") or _is_near(b):
         return None
     size = canonical(str(b.buffer.dtype)).bytes
     rows = max(1, _DISTANCE // (tile.columns * size))

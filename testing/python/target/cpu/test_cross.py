@@ -23,6 +23,10 @@ PROCESSORS = {
         {"kind": "llvm", "arch": "generic", "triple": f"aarch64-{LINUX}", "features": ["neon"]},
         (r"fmla\s+v\d+\.4s", r"fmla\s+v\d+\.4s", r"ml[as]\s+v\d+\.4s", r"fmaxnm|fcmgt", r"prfm"),
     ),
+    "aarch64 with dot products": (
+        {"kind": "llvm", "arch": "generic", "triple": f"aarch64-{LINUX}", "features": ["neon", "dotprod"]},
+        (r"fmla\s+v\d+\.4s", r"fmla\s+v\d+\.4s", r"sdot\s+v\d+\.4s", r"fmaxnm|fcmgt", r"prfm"),
+    ),
     "x86-64-v3": (
         {"kind": "llvm", "arch": "x86-64-v3", "triple": f"x86_64-{LINUX}", "features": ["avx2", "fma"]},
         (r"vfmadd\d+ps.*ymm", r"vfmadd\d+ps.*ymm", r"vpmulld.*ymm|vpmaddwd.*ymm", r"vmaxps.*ymm", r"prefetcht0"),
