@@ -17,8 +17,8 @@ class Case:
         name: the operation, with its type.
         size: the shapes, as text.
         program: the tile program.
-        tensors: its arguments; the last one is the result.
-        theirs: torch's own, which returns the result.
+        tensors: its arguments; the last ones are the results.
+        theirs: torch's own, which returns the result, or as many as there are.
         resource: what the row needs most of: operations (``float32``, ``bfloat16``, ``int8``) or memory (``read``, ``copy``).
         amount: how many operations, or bytes.
         tolerance: the relative error allowed, and the absolute one relative to the largest element.
@@ -28,7 +28,7 @@ class Case:
     size: str
     program: Any
     tensors: tuple[torch.Tensor, ...]
-    theirs: Callable[[], torch.Tensor]
+    theirs: Callable[[], torch.Tensor | tuple[torch.Tensor, ...]]
     resource: str
     amount: float
     tolerance: float = 1e-5
@@ -45,10 +45,12 @@ class Case:
             AssertionError: they differ.
         """
         kernel(*self.tensors)
-        want, got = self.theirs(), self.tensors[-1]
-        want = want.to(got.dtype).reshape(got.shape)
-        largest = float(want.float().abs().max())
-        torch.testing.assert_close(got, want, rtol=self.tolerance, atol=self.tolerance * largest)
+        wanted = self.theirs()
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for want, got in zip(wanted, self.tensors[-len(wanted) :], strict=True):
+            want = want.to(got.dtype).reshape(got.shape)
+            largest = float(want.float().abs().max())
+            torch.testing.assert_close(got, want, rtol=self.tolerance, atol=self.tolerance * largest)
 
 
 def nbytes(*tensors: torch.Tensor) -> int:
