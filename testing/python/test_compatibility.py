@@ -130,6 +130,11 @@ def test_executed_kernels_have_the_attributes_of_compiled_ones(tmp_path, capsys)
     assert capsys.readouterr().out.strip() == (tmp_path / "kernel.txt").read_text().strip()
 
 
+def test_a_kernel_is_made_of_a_program():
+    kernel = tilelang.JITKernel(doubled.func(8), [-1], target="cpu", execution_backend="ctypes")
+    assert kernel(torch.arange(8.0)).tolist() == [-1, -1, -1, 6, 8, 10, 12, 14] and kernel.execution_backend == "ctypes"
+
+
 def test_swizzled_places():
     from tilelang.cuda.intrinsics import get_ldmatrix_offset, get_swizzle_layout, mma_store_index_map
 

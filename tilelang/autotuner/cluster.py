@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from typing import Any
 
-from tilelang.autotuner.configs import Configs, expand
+from tilelang.autotuner.configs import Configs, configured, expand
 from tilelang.autotuner.records import Trial
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, result_of
 from tilelang.errors import TuningError
@@ -54,7 +54,7 @@ def tune_on(
     for future in as_completed(futures):
         trials.append(future.result())
         progress(trials[-1])
-    return result_of(trials, lambda config: function.compile(*args, **{**keywords, **config}))
+    return result_of(trials, lambda config: configured(function, args, keywords, config))
 
 
 def measure(job: Job) -> Trial:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from tilelang.errors import TuningError
 from tilelang.fingerprint import Describer, Unfaithful
+
+if TYPE_CHECKING:
+    from tilelang.jit.kernel import JITKernel
 
 Configs = Union[Sequence[Mapping[str, Any]], Mapping[str, Sequence[Any]], Callable[..., Any]]
 
@@ -57,3 +61,20 @@ def config_digest(config: Mapping[str, Any]) -> str:
 def config_text(config: Mapping[str, Any]) -> str:
     """A configuration as JSON, for the index and for people."""
     return json.dumps(dict(config), default=str, sort_keys=True)
+
+
+def configured(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], config: Mapping[str, Any]) -> JITKernel:
+    """The kernel of one configuration.
+
+    Args:
+        function: the ``@tilelang.jit`` function.
+        args, kwargs: its arguments that no configuration gives.
+        config: the others. ``pass_configs``, where the function has no such parameter, go over those that it is compiled with.
+
+    Returns:
+        The compiled kernel.
+    """
+    given = dict(config)
+    if "pass_configs" in given and "pass_configs" not in inspect.signature(function.function).parameters:
+        function = function.with_pass_configs(given.pop("pass_configs"))
+    return function.compile(*args, **{**kwargs, **given})

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilelang.autotuner import records
 from tilelang.autotuner.capture import set_autotune_inputs
-from tilelang.autotuner.configs import Configs
+from tilelang.autotuner.configs import Configs, configured
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
 from tilelang.cache.dispatch import DispatchTable, Row, Sizes
 from tilelang.cache.kernel_cache import default_cache
@@ -86,7 +86,7 @@ class DispatchedKernel:
         if row is None:
             raise TuningError(f"the dispatch table of {self.table.name} is empty", hint="call tune(sizes, make_inputs) first")
         args, kwargs = self.arguments
-        return self.function.compile(*args, **{**kwargs, **row.config})
+        return configured(self.function, args, kwargs, row.config)
 
     def _sizes(self, tensors: Sequence[Any]) -> Sizes:
         if self._places is None:

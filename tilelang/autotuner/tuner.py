@@ -15,7 +15,7 @@ import torch
 
 from tilelang.autotuner import modelled, records, summary
 from tilelang.autotuner.capture import get_autotune_inputs
-from tilelang.autotuner.configs import Configs, config_digest, config_text, expand
+from tilelang.autotuner.configs import Configs, config_digest, config_text, configured, expand
 from tilelang.autotuner.progress import progress
 from tilelang.autotuner.records import Task, Trial
 from tilelang.autotuner.workers import can_fork, compile_all
@@ -213,7 +213,7 @@ class _Search:
 
     def compile(self, config: Mapping[str, Any]) -> JITKernel:
         """The kernel of one configuration."""
-        return self.function.compile(*self.args, **{**self.kwargs, **config})
+        return configured(self.function, self.args, self.kwargs, config)
 
     def run(self, configs: Sequence[dict[str, Any]], workers: int) -> Any:
         """Yields a trial for each configuration."""

@@ -203,6 +203,8 @@ class Hooks:
             return
         _refuse_carried(scope, carried)
         frame, value = iterable.open(builder, names)
+        if len(names) > 1:
+            distributed(names, _items(value))
         parallel = iterable.kind == "PARALLEL"
         builder.loop_ends.append(iterable.kind)
         builder.parallel += parallel

@@ -67,6 +67,11 @@ class JitFunction:
         """The function under the decorator."""
         return self.function
 
+    def with_pass_configs(self, pass_configs: Mapping[Any, Any]) -> JitFunction:
+        """The function compiled with these pass configurations over its own."""
+        merged = {**(self.options.get("pass_configs") or {}), **pass_configs}
+        return JitFunction(self.function, {**self.options, "pass_configs": merged}, "eager" if self.is_eager else "factory")
+
     # Calling ---------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

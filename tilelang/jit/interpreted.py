@@ -57,7 +57,7 @@ def interpreted(func: Any, request: CompileRequest, metadata: Mapping[str, Any] 
         return tuple(returned) if len(returned) > 1 else returned[0] if returned else None
 
     executor = Executor(artifact, request.backend, call)
-    return JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor)
+    return JITKernel(CacheEntry("", Path(), artifact, "compiled"), executor=executor)
 
 
 def _with_outputs(signature: CallSignature, inputs: Sequence[Any]) -> list[Any]:

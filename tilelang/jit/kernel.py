@@ -24,7 +24,12 @@ class JITKernel:
     """A compiled kernel that is loaded and can be called.
 
     ``kernel(A, B)`` takes the parameters that are not outputs, in the order of the signature or by name, and returns the
-    output, a tuple of outputs, or None.
+    output, a tuple of outputs, or None. ``JITKernel(program, out_idx, target=...)`` is :func:`tilelang.compile`.
+
+    Args:
+        source: a cache entry, or a traced program.
+        out_idx, options: of a program, as for :func:`tilelang.compile`.
+        executor: of an entry, its code where that is loaded already.
 
     Attributes:
         entry: where its files are, and where it came from (``memory``, ``disk``, ``layer``, ``shared``, ``compiled``).
@@ -34,8 +39,13 @@ class JITKernel:
         source_reason: why the kernel cannot be found before tracing; empty where it can.
     """
 
-    def __init__(self, entry: CacheEntry, executor: Executor | None = None):
-        self.entry = entry
+    def __init__(self, source: CacheEntry | Any, out_idx: Any = None, *, executor: Executor | None = None, **options: Any):
+        if not isinstance(source, CacheEntry):
+            from tilelang.jit.compiler import compile
+
+            self.__dict__.update(compile(source, out_idx, **options).__dict__)
+            return
+        self.entry = entry = source
         self.executor = executor or load(entry.artifact, entry.path)
         self._call: Callable[..., Any] = self.executor.call
         self.latency: float | None = None
@@ -61,7 +71,7 @@ class JITKernel:
         return self.__copy__()
 
     def __copy__(self) -> JITKernel:
-        copied = JITKernel(self.entry, self.executor)
+        copied = JITKernel(self.entry, executor=self.executor)
         copied.__dict__.update(self.__dict__)
         return copied
 

@@ -12,7 +12,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.autotuner import AutoTuner, set_autotune_inputs
-from tilelang.autotuner.configs import expand
+from tilelang.autotuner.configs import configured, expand
 from tilelang.autotuner.workers import can_fork, compile_all
 from tilelang.errors import CompileError, TuningError
 
@@ -47,6 +47,25 @@ def test_configurations_are_a_list_a_product_or_a_function():
         expand([])
     with pytest.raises(TuningError, match="must be a dict"):
         expand([3])
+
+
+def test_a_configuration_has_pass_configs():
+    own = [{"pass_configs": {tilelang.PassConfigKey.TL_SIMPLIFY: value}} for value in (True, False)]
+    made = tuner([*own, {"block": 64}, {"pass_configs": {"tl.no_such_key": True}}])
+    made.set_compile_args(pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})
+    trials = {str(trial.config): trial for trial in made.run().trials}
+    assert [trials[str(config)].state for config in (*own, {"block": 64})] == ["measured"] * 3
+    refused = trials[str({"pass_configs": {"tl.no_such_key": True}})]
+    assert refused.state == "failed" and "unknown pass configuration 'tl.no_such_key'" in refused.detail
+
+
+def test_a_factory_may_take_pass_configs_itself():
+    @tilelang.jit(out_idx=[-1], target="cpu")
+    def made(n, pass_configs):
+        return factory(n, factor=pass_configs["factor"])
+
+    kernel = configured(made, (8,), {}, {"pass_configs": {"factor": 3.0}})
+    assert kernel(torch.ones(8)).tolist() == [3.0] * 8
 
 
 def test_a_configuration_that_cannot_be_identified_is_refused():

@@ -622,6 +622,17 @@ def test_indices_of_a_kernel_that_do_not_fit_its_axes():
                 A[bx] = 0
 
 
+@pytest.mark.parametrize(("loop", "said"), [(lambda: T.Parallel(8), "1 value is"), (lambda: T.grid(2, 2, 2), "3 values are")])
+def test_variables_of_a_loop_that_do_not_fit_its_axes(loop, said):
+    with error_at_mark(CompileError, f"{said} unpacked into 2 names: i, j"):
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1):
+                for i, j in loop():  # <- error
+                    A[i, j] = 0
+
+
 def test_a_row_assigned_in_a_parallel_loop():
     with error_at_mark(CompileError, "1 of the 2 axes of A are indexed, and T.Parallel assigns single elements"):
 
