@@ -181,7 +181,7 @@ def _eager_builder(function: Callable[..., Any], consts: Mapping[str, int] | Non
 
 def _eager_arguments(function: Callable[..., Any], fixed: Mapping[str, Any], state: EagerState) -> dict[str, Any]:
     """Values of the parameters: compile-time ones as given, annotated ones declared, the rest placeholders."""
-    annotations = _annotations(function, {})
+    annotations = _annotations(function, inspect.getclosurevars(function).nonlocals)
     values: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         annotation = annotations.get(name)

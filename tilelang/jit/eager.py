@@ -22,8 +22,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from tilelang.artifact import dim_names
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.keys.source_key import SourceKey, trace
+from tilelang.dtypes import DType, all_names, canonical
 from tilelang.errors import ArgumentError
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.jit.kernel import JITKernel
@@ -43,6 +45,21 @@ class _Specialised:
         self.kernels: dict[tuple[int, ...], JITKernel] = {}
 
 
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """A kernel for some arguments.
+
+    Attributes:
+        kernel: the kernel.
+        names: the arguments that it takes, in order.
+        sizes: (argument, axis, size) of the axes that it is made for.
+    """
+
+    kernel: JITKernel
+    names: tuple[str, ...]
+    sizes: tuple[tuple[str, int, int], ...]
+
+
 class EagerFunction:
     """An eager program as a function of tensors.
 
@@ -56,7 +73,22 @@ class EagerFunction:
         self.name = lookup.function.__name__
         self.parameters = inspect.signature(lookup.function).parameters
         self.names = tuple(self.parameters)
-        self.declared = frozenset(name for name, p in self.parameters.items() if _declares_runtime(p.annotation))
+
+    @functools.cached_property
+    def annotations(self) -> dict[str, Any]:
+        """Annotations of parameters; text (``from __future__ import annotations``) as what it names, where it has a value now."""
+        scope = {**self.function.__globals__, **inspect.getclosurevars(self.function).nonlocals}
+        return {name: _value_of(parameter.annotation, scope) for name, parameter in self.parameters.items()}
+
+    @functools.cached_property
+    def declared(self) -> frozenset[str]:
+        """Parameters that are declared tensors, addresses or numbers of the call."""
+        return frozenset(name for name, annotation in self.annotations.items() if _declares_runtime(annotation))
+
+    @functools.cached_property
+    def scalars(self) -> frozenset[str]:
+        """Parameters that are declared numbers of the call."""
+        return frozenset(name for name, annotation in self.annotations.items() if isinstance(annotation, DType))
 
     # Calling ---------------------------------------------------------------------------------------------------------
 
@@ -70,6 +102,21 @@ class EagerFunction:
             raise ArgumentError(f"{self.name}: argument {missing[0]} is missing; it is declared a tensor or scalar")
         kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime))
         return kernel(*(runtime[name] for name in names))
+
+    def chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Chosen:
+        """What :meth:`run` would call."""
+        runtime, fixed = self._split(args, kwargs)
+        specialised = self._specialise(fixed)
+        kernel = self._select(specialised, fixed, self._sizes(specialised.signature, runtime))
+        params, consts = specialised.signature.params, {*specialised.signature.consts}
+        sizes = [
+            (param.name, axis, runtime[param.name].shape[axis])
+            for param in params
+            if param.kind == "tensor"
+            for axis, dim in enumerate(param.shape)
+            if consts & {*dim_names((dim,))}
+        ]
+        return Chosen(kernel, tuple(param.name for param in params), tuple(sizes))
 
     def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
         """The kernel for these compile-time arguments and sizes, given by example tensors or by name."""
@@ -199,9 +246,17 @@ def _strides(array: Any) -> tuple[int, ...]:
     return tuple(step // array.itemsize for step in array.strides)
 
 
-def _declares_runtime(annotation: Any) -> bool:
-    from tilelang.dtypes import DType
+def _value_of(annotation: Any, scope: dict[str, Any]) -> Any:
+    if not isinstance(annotation, str) or isinstance(annotation, DType):
+        return annotation
+    try:
+        return eval(annotation, scope)  # noqa: S307 - the user's own annotation, in the user's own scope
+    except Exception:
+        # Else a name of the program's own, as in T.Tensor((n,), dtype); tensors are known by their values.
+        return canonical(annotation) if annotation in all_names else annotation
 
+
+def _declares_runtime(annotation: Any) -> bool:
     return isinstance(annotation, (TensorSpec, DType)) or declared_pointer(annotation) is not None
 
 

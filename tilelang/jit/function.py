@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -20,6 +21,7 @@ from tilelang.jit.eager import EagerFunction
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.lookup import UNKEYED, Lookup, caching, compiled, from_source
 from tilelang.jit.options import CompileOptions
+from tilelang.jit.traced import TracedCall, is_traced
 from tilelang.keywords import near_keywords
 from tilelang.log import logger
 from tilelang.target import enclosing
@@ -46,6 +48,8 @@ class JitFunction:
         self._lookup = Lookup(function, options)
         self._eager: EagerFunction | None = EagerFunction(self._lookup) if self.is_eager else None
         self._repeat: Callable[[tuple[Any, ...], dict[Any, Any]], JITKernel | None] | None = None
+        self._is_traced: Callable[[], bool] = is_traced
+        self._in_graph = TracedCall(self)
 
     __tilelang_fingerprint__ = ("_lookup", "_eager", "_repeat")
 
@@ -76,10 +80,13 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Of a factory, the kernel for these arguments; of an eager function, what the kernel returns for them."""
+        if self._is_traced():
+            return self._in_graph(args, kwargs)
         if self._repeat is not None:
             kernel = self._repeat(args, kwargs)
             if kernel is not None:
                 return kernel
+        self._is_traced = sys.modules["torch.compiler"].is_dynamo_compiling
         try:
             return self._kernel(args, kwargs) if self._eager is None else self._eager.run(args, kwargs)
         except TileLangError as error:

@@ -112,3 +112,55 @@ def test_a_kernel_that_no_tracer_meets_registers_no_operator():
     kernel(torch.zeros(3, 8, dtype=torch.float64), 1.0)
     assert set(dir(torch.ops.tilelang)) == before
     assert kernel._in_graph.call is kernel.func
+
+
+@tilelang.jit(target="cpu")
+def scaled_sum(A, B, factor: T.float32, offset: int = 2):
+    rows, columns = T.dynamic("rows"), T.const("columns")
+    A: T.Tensor((rows, columns), "float32")
+    B: T.Tensor((rows, columns), "float32")
+    C = T.empty((rows, columns), "float32")
+    with T.Kernel(rows, threads=32) as row:
+        for i in T.Parallel(columns):
+            C[row, i] = A[row, i] + B[row, i] * factor + offset
+    return C
+
+
+@tilelang.jit(target="cpu", out_idx=-1)
+def tripled(columns):
+    rows = T.dynamic("rows")
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), "float32"), B: T.Tensor((rows, columns), "float32")):
+        with T.Kernel(rows, threads=32) as row:
+            for i in T.Parallel(columns):
+                B[row, i] = A[row, i] * 3
+
+    return main
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_jit_functions_are_called_inside_of_a_graph(dynamic):
+    """An eager function and a factory; sizes of T.const and the factory's arguments are what the graph is for, others are not."""
+    torch.compiler.reset()
+    graphs = []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    @torch.compile(fullgraph=True, dynamic=dynamic, backend=count)
+    def model(x, y):
+        return scaled_sum(x + 1, y, 0.5, offset=1) + tripled(x.shape[1])(y)
+
+    for shape in ((3, 8), (5, 8), (7, 8), (7, 16), (9, 16)):
+        x, y = torch.randn(shape), torch.randn(shape)
+        torch.testing.assert_close(model(x, y), x + 2 + y * 3.5)
+    assert len(graphs) == {None: 3, True: 2, False: 5}[dynamic]
+
+
+def test_numbers_of_a_call_may_be_open():
+    torch.compiler.reset()
+    model = torch.compile(lambda x, factor: scaled_sum(x, x, factor), fullgraph=True, dynamic=True, backend="eager")
+    for factor in (1.5, 2.5, 3.5):
+        torch.testing.assert_close(model(torch.ones(2, 4), factor), torch.full((2, 4), factor + 3))
