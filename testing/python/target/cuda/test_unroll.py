@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -90,3 +92,23 @@ def test_long_functions_are_written_out_a_few_times(function, limit):
                 B[i, j] = function(A[i, j])
 
     assert f"#pragma unroll{limit}\n  for (int i_0 = 0; i_0 < 64; ++i_0)" in source(main, "sm_90a")
+
+
+def test_loops_that_number_no_register_are_not_written_out_beside_those_that_do():
+    """One thread holds the element, and fills the tile: 8 x 1024 iterations written out take NVRTC minutes."""
+
+    @T.prim_func
+    def main(A: T.Tensor((24, 33), "float32"), B: T.Tensor((128, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            held = T.alloc_fragment((24, 33), "float32")
+            tile = T.alloc_shared((128, 32), "float32")
+            T.copy(A, held)
+            for i, j in T.Parallel(128, 32):
+                tile[i, j] = held[19, 3]
+            T.copy(tile, B)
+
+    loops = re.findall(r"#pragma unroll ?(\d*)\n *for \([^<]*< (\d+);", source(main))
+    assert ("8", "128") in loops and not any(limit == "" and int(extent) > 32 for limit, extent in loops)
+    a, b = torch.randn(24, 33), torch.zeros(128, 32)
+    simulate(main, a, b)
+    assert torch.equal(b, a[19, 3].expand(128, 32))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilelang.ir.visit import variables
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
@@ -17,10 +18,14 @@ from tilelang.target.cuda.codegen.written_out import iterations_written_out
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vectorised
 from tilelang.target.cuda.ir.access import ThreadMap
-from tilelang.target.cuda.ir.code import Block, nested, partly_unrolled, under
+from tilelang.target.cuda.ir.code import Block, partly_unrolled, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
 from tilelang.target.cuda.tile.nest import Nest, is_memory
+
+_ITERATIONS = 512
+"""Iterations of a nest on registers that are written out at most, where the registers need no more: one thread may have all
+elements of a tile to fill from a register of its own."""
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
@@ -66,18 +71,23 @@ class NestLoops:
         code = [*self.definitions, *under(both(self.guards), body)]
         if not self.loops:
             return [Block(code, scoped=True)]
-        if self._counts_registers():
-            return nested(self.loops, code)
-        return partly_unrolled(self.loops, code, iterations_written_out(self.nest.body, self.width))
+        registers = [access for access in self.nest.accesses if not is_memory(access.buffer)]
+        if not registers:
+            return partly_unrolled(self.loops, code, iterations_written_out(self.nest.body, self.width))
+        return partly_unrolled(self.loops, code, _ITERATIONS, self._numbering(registers))
 
-    def _counts_registers(self) -> bool:
-        """Whether iterations name registers, which must be known when the kernel is compiled."""
-        return any(not is_memory(access.buffer) for access in self.nest.accesses)
+    def _numbering(self, registers: list[Any]) -> set[Name]:
+        """The loops that registers are numbered by, which must be known when the kernel is compiled."""
+        named = {
+            var for access in registers for index in access.indices if not isinstance(index, int) for var in variables(index)
+        }
+        return {name for name, dim in self.counted if dim.var is None or dim.var in named}
 
     def open(self) -> None:
         """Names the digits and variables, and makes the loops and guards around the body."""
         e = self.e
         self.loops: list[tuple[Name, int]] = []
+        self.counted: list[tuple[Name, Any]] = []
         self.definitions: list[Define] = []
         self.guards = [e.thread.is_("<", self.layout.threads)] if self.layout.threads < e.threads.count else []
         digits = self.layout.digits
@@ -104,6 +114,7 @@ class NestLoops:
         else:
             name = self.digits[digit.name] = e.names.take(f"{_name_of(dim)}_{place}")
             self.loops.append((name, digit.extent))
+            self.counted.append((name, dim))
 
     def _variable(self, dim: Any, parts: Any) -> None:
         e = self.e

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, Union
 
 from tilelang.target.cuda.ir.access import READ, Access, Unit
@@ -212,9 +213,13 @@ def nested(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:
     return body
 
 
-def partly_unrolled(loops: Sequence[tuple[Name, int]], body: list[Any], limit: int) -> list[Any]:
-    """Nested loops of which about ``limit`` iterations are written out, the innermost ones."""
+def partly_unrolled(loops: Sequence[tuple[Name, int]], body: list[Any], limit: int, whole: Collection[Name] = ()) -> list[Any]:
+    """Nested loops of which about ``limit`` iterations are written out, the innermost ones; those of ``whole`` in any case."""
+    limit //= prod(extent for name, extent in loops if name in whole)
     for name, extent in reversed(loops):
+        if name in whole:
+            body = [counted(name, extent, body)]
+            continue
         body = [counted(name, extent, body, 0 if extent <= limit else max(limit, 1))]
         limit //= extent
     return body
