@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,7 +69,18 @@ def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -
         func = func.with_attr(key, value)
     verify_scopes(func)
     verify_reducers(func, builder.reducers)
+    enclosing, _, inside = function.__qualname__.rpartition(".<locals>.")
+    if inside:
+        _factories[func] = f"{function.__module__}.{enclosing}"
     return func
+
+
+_factories: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def factory_of(program: Any) -> str:
+    """The dotted name of the function in which a program was written, for people; empty where it was in none."""
+    return _factories.get(program, "") if is_program(program) else ""
 
 
 def _returned(positions: Mapping[Any, int], value: Any) -> int:

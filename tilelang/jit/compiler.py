@@ -16,7 +16,7 @@ from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.source_key import SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
-from tilelang.frontend.program import is_program
+from tilelang.frontend.program import factory_of, is_program
 from tilelang.ignored import ignored
 from tilelang.ir.text import program_text
 from tilelang.jit.includes import user_files
@@ -65,7 +65,7 @@ def compile(
         options = resolve_options(
             out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
         )
-        return kernel_of(func, options, default_cache())
+        return kernel_of(func, options, default_cache(), _named(func))
     except TileLangError as error:
         raise concise(error) from None
 
@@ -132,7 +132,7 @@ def build_kernel(
     """
     program = func(*args) if callable(func) and not is_program(func) else func
     options = resolve_options(out_idx, target, target_host, execution_backend, pass_configs, compile_flags, verbose)
-    return kernel_of(program, options, cache or default_cache())
+    return kernel_of(program, options, cache or default_cache(), _named(program))
 
 
 @near_keywords
@@ -167,7 +167,7 @@ def par_compile(
         options = resolve_options(
             out_idx, enclosing.in_force(target), target_host, execution_backend, pass_configs, compile_flags, verbose
         )
-        jobs = [functools.partial(kernel_of, func, options, default_cache()) for func in funcs]
+        jobs = [functools.partial(kernel_of, func, options, default_cache(), _named(func)) for func in funcs]
         return compile_in_parallel(jobs, num_workers, ignore_error)
     except TileLangError as error:
         raise concise(error) from None
@@ -297,6 +297,11 @@ def _files_of_user(func: Any, options: CompileOptions) -> dict[str, Any]:
         warn.once("files", f"{func.attrs['global_symbol']} is compiled at every call: {found.problem}")
         files["file unknown"] = os.urandom(16).hex()
     return files
+
+
+def _named(func: Any) -> SourceKey:
+    """A source key that leads nowhere and tells, in lists of kernels, which function the program is of."""
+    return SourceKey(None, factory_of(func))
 
 
 def _program(func: Any) -> Any:

@@ -14,12 +14,16 @@ from dataclasses import dataclass, field
 
 from tilelang import env
 
+_HASH = r"^[ \t]*(?:#|%:|\?\?=)[ \t]*"  # also as a digraph or trigraph
 _INCLUDE = re.compile(
-    r'^[ \t]*#[ \t]*(?:include(?:_next)?|import|embed)\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^\s"<][^\n]*))', re.MULTILINE
+    _HASH + r'(include|include_next|import|embed)\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^\s"<][^\n]*))', re.MULTILINE
 )
-_ASKED = re.compile(r'__has_(?:include|embed)(?:_next)?[ \t]*\([ \t]*["<]([^">\n]+)[">]')
-_FOLDER = re.compile(r"^(?:-I|-iquote|-isystem|-idirafter|--include-path|-B|-L|--system-include)=?(.*)$")
-_CONTINUED = re.compile(r"\\\r?\n")
+_ASKED = re.compile(r'__has_(?:include|embed)(?:_next)?[ \t]*\([ \t]*(?:["<]([^">\n]+)[">]|([^\s"<)]))')
+_FOLDER = re.compile(r"^(?:-I|-iquote|-isystem|-cxx-isystem|-idirafter|--include-path|-B|-L|--system-include)=?(.*)$")
+_LIBRARY = re.compile(r"^-l(:?)(.+)$")
+_CONTINUED = re.compile(r"\\[ \t]*\r?\n")
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_BY_ASSEMBLER = ".incbin"
 _MOST_FILES = 2000
 
 
@@ -53,10 +57,14 @@ def user_files(source: str, flags: Sequence[str], variables: Mapping[str, str]) 
     pending = [(source, "")]
     for word in words:
         _named(found, word, pending)
+        for name in _libraries(word):
+            _read(found, name, folders, [])  # no text, so that nothing in it is searched for
     while pending and len(found.digests) < _MOST_FILES:
         text, home = pending.pop()
-        for name in _included(found, text):
-            _read(found, name, [home, *folders] if home else ["", *folders], pending)
+        for name, every in _included(found, text):
+            _read(found, name, [home, *folders], pending, every)
+    if pending:
+        found.problem = f"it includes more than {_MOST_FILES} files"
     return found
 
 
@@ -80,6 +88,15 @@ def _folders_of_variables(variables: Mapping[str, str]) -> Iterator[str]:
         yield from filter(None, variables.get(name, "").split(os.pathsep))
 
 
+def _libraries(word: str) -> tuple[str, ...]:
+    """The files that ``-lname`` or ``-l:file`` stands for."""
+    library = _LIBRARY.match(word)
+    if library is None:
+        return ()
+    is_file, name = library.groups()
+    return (name,) if is_file else (f"lib{name}.so", f"lib{name}.a")
+
+
 def _named(found: UserFiles, word: str, pending: list[tuple[str, str]]) -> None:
     """A flag may be a file, or end in one after ``=`` or ``@``."""
     for name in (word, word.partition("=")[2], word.removeprefix("@")):
@@ -89,17 +106,34 @@ def _named(found: UserFiles, word: str, pending: list[tuple[str, str]]) -> None:
                 found.problem = f"the flag {word} names a file of flags"
 
 
-def _included(found: UserFiles, text: str) -> Iterator[str]:
-    text = _CONTINUED.sub(" ", text)
-    for quoted, bracketed, computed in _INCLUDE.findall(text):
-        if computed:
-            found.problem = f"#include {computed.strip()} names no file"
-        else:
-            yield quoted or bracketed
-    yield from _ASKED.findall(text)
+def _included(found: UserFiles, text: str) -> Iterator[tuple[str, bool]]:
+    """(name of a file that a text includes, whether it may be any of that name); a comment may stand inside of a directive."""
+    joined = _CONTINUED.sub("", text)
+    if _BY_ASSEMBLER in joined:
+        found.problem = f"{_BY_ASSEMBLER} names a file for the assembler"
+    for each in {joined, _COMMENT.sub(" ", joined)}:
+        for directive, quoted, bracketed, computed in _INCLUDE.findall(each):
+            if computed.strip() and not computed.startswith("/*"):
+                found.problem = f"#{directive} {computed.strip()} names no file"
+            elif not computed:
+                yield quoted or bracketed, directive == "include_next"
+        for name, computed in _ASKED.findall(each):
+            if computed:
+                found.problem = f"__has_include({computed}…) names no file"
+            else:
+                yield name, True
 
 
-def _read(found: UserFiles, name: str, folders: Sequence[str], pending: list[tuple[str, str]]) -> None:
+def _read(found: UserFiles, name: str, folders: Iterable[str], pending: list[tuple[str, str]], every: bool = False) -> None:
+    """Adds a file, and its text to what is still to be searched.
+
+    Args:
+        found: what is added to.
+        name: as it is written.
+        folders: where it is looked for.
+        pending: texts, each with its folder.
+        every: whether all files of that name count, and not only the first.
+    """
     for folder in folders:
         path = os.path.join(folder, name)
         if os.path.isfile(path):
@@ -110,4 +144,5 @@ def _read(found: UserFiles, name: str, folders: Sequence[str], pending: list[tup
             if digest not in found.digests.get(name, ""):
                 found.digests[name] = found.digests.get(name, "") + digest
                 pending.append((content.decode("utf-8", "replace"), os.path.dirname(path) or "."))
-            return
+            if not every:
+                return

@@ -18,7 +18,8 @@ class Statement:
     """A line of a tile program.
 
     Attributes:
-        file, line: where it stands now; ``line`` is 0 where the file has changed and the line is not in it any more.
+        file, line: where it stands now, the file as modules are found; where the file is not found, where it stood; ``line`` is 0
+            where the file has changed and the line is not in it any more.
         text: what it says, without its indentation.
     """
 
@@ -31,13 +32,14 @@ class Statement:
         """A statement by its place when the kernel was compiled, at its place in the file as it is now.
 
         Args:
-            file: path of the program.
+            file: path of the program, in a folder that modules are imported from.
             line: where the statement was.
             text: what it said, without indentation; it is looked for where the line has another text now.
         """
-        if linecache.getline(file, line).strip() == text:
+        lines = linecache.getlines(file)
+        if not lines or "".join(lines[line - 1 : line]).strip() == text:
             return cls(file, line, text)
-        same = [number for number, other in enumerate(linecache.getlines(file), 1) if other.strip() == text]
+        same = [number for number, other in enumerate(lines, 1) if other.strip() == text]
         return cls(file, min(same, key=lambda number: abs(number - line), default=0), text)
 
     def __str__(self) -> str:

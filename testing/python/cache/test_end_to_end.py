@@ -154,6 +154,25 @@ def test_a_kernel_has_the_name_of_its_factory(own_cache):
     assert Catalog(default_cache().disk.index).resolve("add")["key"] == key
 
 
+def compile_several(program, **options):
+    return tilelang.par_compile([program], **options)[0]
+
+
+@pytest.mark.parametrize("make", [tilelang.compile, tilelang.cached, compile_several])
+def test_a_traced_program_has_the_name_of_the_function_that_it_is_in(own_cache, make):
+    key = make(programs.program(), target="cpu").cache_key
+    assert Catalog(default_cache().disk.index).resolve("program")["key"] == key
+
+
+def test_an_entry_says_nothing_of_the_folder_of_the_program(own_cache):
+    kernel = tilelang.compile(programs.program(), target={"kind": "cuda", "arch": "sm_80"})
+    place = default_cache().disk.root / "kernels" / kernel.cache_key
+    folder = os.path.dirname(programs.__file__).encode()
+    named = {file for file, *_ in json.loads((place / "origins.json").read_bytes())["places"]}
+    assert named and all(file.endswith("cache/programs.py") and not os.path.isabs(file) for file in named)
+    assert not [file.name for file in place.iterdir() if file.is_file() and folder in file.read_bytes()]
+
+
 def test_cached_without_arguments_names_its_parameters():
     with pytest.raises(CompileError, match="expected a program traced by @T.prim_func, got NoneType"):
         tilelang.cached()

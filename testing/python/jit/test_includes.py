@@ -37,6 +37,10 @@ def digests(*arguments):
         ("", ["-include", "{0}/outer.h"], {}),
         ("", ["-Xcompiler", "-include,{0}/outer.h"], {}),
         ('#include \\\n "outer.h"', ["-Xcompiler", "-I{0}"], {}),
+        ('#incl\\\nude "outer.h"', ["-I{0}"], {}),
+        ('#include/* outer */"outer.h"', ["-I{0}"], {}),
+        ('#/*\n*/include "outer.h"', ["-I{0}"], {}),
+        ('%:include "outer.h"', ["-I{0}"], {}),
     ],
 )
 def test_the_closure_of_includes_counts_by_content(folder, source, flags, variables):
@@ -54,7 +58,26 @@ def test_dependencies_that_cannot_be_followed_are_reported(folder):
     assert "names no file" in user_files("#include NAME", [], {}).problem
     (folder / "flags.txt").write_text("-DA")
     assert "file of flags" in user_files("", [f"@{folder}/flags.txt"], {}).problem
+    assert "names no file" in user_files("#if __has_include(NAME)", [], {}).problem
+    assert "assembler" in user_files('asm(".incbin \\"table.bin\\"");', [], {}).problem
     assert digests("#include <math.h>", [], {}) == {}
+
+
+def test_every_header_of_a_name_counts_where_the_next_one_is_included(folder):
+    (folder / "first").mkdir()
+    (folder / "first" / "outer.h").write_text("#include_next <outer.h>\n")
+    flags = [f"-I{folder}/first", f"-I{folder}"]
+    before = digests("#include <outer.h>", flags, {})
+    (folder / "outer.h").write_text("#define FACTOR 4\n")
+    assert digests("#include <outer.h>", flags, {}) != before
+
+
+@pytest.mark.parametrize("flag", ["-lhelper", "-l:libhelper.a"])
+def test_libraries_that_flags_name_count(folder, flag):
+    (folder / "libhelper.a").write_bytes(b"1")
+    before = digests("", [f"-L{folder}", flag], {})
+    (folder / "libhelper.a").write_bytes(b"2")
+    assert before and digests("", [f"-L{folder}", flag], {}) != before
 
 
 def make(text, folder):
