@@ -35,7 +35,9 @@ double approximate_f64(double x, double (*function)(double)) {
 
 }  // namespace
 
-float ex2_approx(float x, bool flush) { return flush ? flush_f32(exp2_rounded(flush_f32(x))) : exp2_rounded(x); }
+float ex2_approx(float x, bool flush) {
+  return flush ? flush_f32(exp2_rounded<LibraryMachine>(flush_f32(x))) : exp2_rounded<LibraryMachine>(x);
+}
 
 float lg2_approx(float x, bool flush) {
   return approximate(x, flush, [](double v) { return std::log2(v); });

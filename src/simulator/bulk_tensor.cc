@@ -104,15 +104,20 @@ class TensorLoad : public BulkLoad {
 
  protected:
   void fill(const BulkTarget& target) override {
+    const bool checked = (cluster_.launch->checks & kCheckInit) != 0;
     std::vector<uint8_t> line;
     for (size_t i = 0; i < box_.rows.size(); ++i) {
       const TileRow& row = box_.tile.rows[i];
       if (!box_.rows[i] && row.last > row.first) continue;  // refused: the poison stays
-      line = fill_;
-      if (box_.rows[i]) std::memcpy(&line[row.first], box_.rows[i], row.last - row.first);
+      const bool whole = box_.rows[i] && row.first == 0 && row.last == box_.tile.row_bytes;
+      if (!whole) {
+        line = fill_;
+        if (box_.rows[i]) std::memcpy(&line[row.first], box_.rows[i], row.last - row.first);
+      }
+      const uint8_t* bytes = whole ? box_.rows[i] : line.data();
       for_chunks(box_, row, target.data, target.address, [&](uint32_t offset, uint8_t* chunk) {
-        std::memcpy(chunk, &line[offset], kChunk);
-        mark_initialised(cluster_, chunk, kChunk);
+        std::memcpy(chunk, bytes + offset, kChunk);
+        if (checked) mark_initialised(cluster_, chunk, kChunk);
       });
     }
   }

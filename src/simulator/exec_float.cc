@@ -6,6 +6,7 @@
 #include "exec_integer.h"
 #include "lanes.h"
 #include "numerics.h"
+#include "vector_functions.h"
 
 namespace tilelang {
 namespace simulator {
@@ -298,12 +299,18 @@ Step run_approximation_f64(Warp& w, const Instruction& in, LaneMask exec) {
   return Step::kNext;
 }
 
+void exp2_lanes(const float* x, float* result) {
+  if (const auto wider = vector_functions().exp2) return wider(x, result);
+  for (int l = 0; l < kLanes; ++l) result[l] = exp2_rounded<LibraryMachine>(x[l]);
+}
+
 template <bool flush>
 Step run_exp2(Warp& w, const Instruction& in, LaneMask exec) {
   const float* a = w.reg<float>(in.op[1]);
-  write_lanes(w.reg<float>(in.op[0]), exec, [&](int l) {
-    return flush ? flush_f32(exp2_rounded(flush_f32(a[l]))) : exp2_rounded(a[l]);
-  });
+  alignas(64) float x[kLanes], result[kLanes];
+  for (int l = 0; l < kLanes; ++l) x[l] = flush ? flush_f32(a[l]) : a[l];
+  exp2_lanes(x, result);
+  write_lanes(w.reg<float>(in.op[0]), exec, [&](int l) { return flush ? flush_f32(result[l]) : result[l]; });
   return Step::kNext;
 }
 

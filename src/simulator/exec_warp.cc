@@ -52,6 +52,35 @@ int source_lane(Shuffle mode, int lane, uint32_t b, uint32_t c, bool* valid) {
   return *valid ? source : lane;
 }
 
+template <uint32_t offset>
+void exchange(const uint32_t* a, uint32_t* d) {
+  uint32_t values[kLanes];
+  for (uint32_t l = 0; l < kLanes; ++l) values[l] = a[l ^ offset];
+  std::copy_n(values, kLanes, d);
+}
+
+/// A butterfly over the whole warp by a power of two that is the same for all lanes; false for others.
+bool exchange_lanes(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* d) {
+  constexpr uint32_t kWholeWarp = 31;
+  uint32_t differences = 0;
+  for (int l = 0; l < kLanes; ++l) differences |= (b[l] ^ b[0]) | (c[l] ^ kWholeWarp);
+  if (differences) return false;
+  switch (b[0]) {
+    case 1:
+      return exchange<1>(a, d), true;
+    case 2:
+      return exchange<2>(a, d), true;
+    case 4:
+      return exchange<4>(a, d), true;
+    case 8:
+      return exchange<8>(a, d), true;
+    case 16:
+      return exchange<16>(a, d), true;
+    default:
+      return false;
+  }
+}
+
 template <Shuffle mode>
 Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
   LaneMask members;
@@ -59,6 +88,10 @@ Step run_shfl(Warp& w, const Instruction& in, LaneMask exec) {
   const uint32_t* a = w.reg<uint32_t>(in.op[1]);
   const uint32_t* b = w.reg<uint32_t>(in.op[2]);
   const uint32_t* c = w.reg<uint32_t>(in.op[3]);
+  if (mode == Shuffle::kButterfly && exec == kAllLanes && exchange_lanes(a, b, c, w.reg<uint32_t>(in.op[0]))) {
+    if (in.variant) w.predicate(in.op[5]) = kAllLanes;
+    return Step::kNext;
+  }
   uint32_t values[kLanes];
   bool valid[kLanes];
   for (int l = 0; l < kLanes; ++l) {

@@ -207,11 +207,27 @@ void capture_a_registers(Warp& warp, const Instruction& instruction, const Wgmma
   operation.a_values = register_values(warp, list);
 }
 
+// Host addresses of chunks that lie in the block's memory, where nothing else is checked. False for others.
+bool point_at_chunks(const Warp& warp, const std::vector<uint32_t>& offsets, std::vector<const uint8_t*>* chunks) {
+  const Block& block = *warp.block;
+  if (block.cluster->race || !block.shared_initialised.empty()) return false;
+  uint32_t low = ~0u, high = 0, bits = 0;
+  for (uint32_t offset : offsets) {
+    low = std::min(low, offset);
+    high = std::max(high, offset);
+    bits |= offset;
+  }
+  if (low < kSharedBase || high - kSharedBase + kChunkBytes > block.shared_bytes || bits % kChunkBytes) return false;
+  for (size_t i = 0; i < offsets.size(); ++i) (*chunks)[i] = block.shared + (offsets[i] - kSharedBase);
+  return true;
+}
+
 // Checks the operand's memory, 16 or 32 bytes at a time, and gives the host address of every chunk.
 bool locate_chunks(Warp& warp, const Instruction& instruction, Agent agent, const std::vector<uint32_t>& offsets,
                    std::vector<const uint8_t*>* chunks) {
   const uint32_t window = own_shared_window(warp);
   chunks->resize(offsets.size());
+  if (point_at_chunks(warp, offsets, chunks)) return true;
   for (size_t i = 0; i < offsets.size();) {
     // Neighbouring chunks often fill one aligned pair, in either order.
     const bool pair = i + 1 < offsets.size() && (offsets[i] ^ offsets[i + 1]) == kChunkBytes;

@@ -2,12 +2,20 @@
 #ifndef TILELANG_SIMULATOR_EXP2_H_
 #define TILELANG_SIMULATOR_EXP2_H_
 
-#include "numerics.h"
+#include <cstdint>
+#include <cstring>
+
+#include "canonical_nan.h"
 
 namespace tilelang {
 namespace simulator {
 
-/// 2^x, computed in double precision and rounded once. NaN gives the canonical NaN.
+/// What the library as a whole is compiled for.
+struct LibraryMachine;
+
+/// 2^x, computed in double precision and rounded once. NaN gives the canonical NaN. Each instruction set that it is compiled for has
+/// a `Machine` of its own, so that the linker does not take one for the other.
+template <class Machine>
 inline float exp2_rounded(float x) {
   // ln(2)^k / k!: the Taylor series, whose remainder for |fraction| <= 1/2 is far below a double's precision.
   constexpr double kLog = 0.69314718055994530942;
@@ -18,13 +26,19 @@ inline float exp2_rounded(float x) {
   const double value = x < -kFarthest ? -kFarthest : x > kFarthest ? kFarthest : static_cast<double>(x);
   const double shifted = value + kRounder;
   const double f = value - (shifted - kRounder);
-  const double high = std::fma(std::fma(std::fma(c13, f, c12), f, c11), f, c10);
-  const double middle = std::fma(std::fma(std::fma(std::fma(high, f, c9), f, c8), f, c7), f, c6);
-  const double low = std::fma(std::fma(std::fma(std::fma(middle, f, c5), f, c4), f, c3), f, c2);
-  const double sum = std::fma(std::fma(low, f, kLog), f, 1.0);
-  const double scale = double_from_bits((bits_from_double(shifted) + 1023) << 52);
+  const double high = __builtin_fma(__builtin_fma(__builtin_fma(c13, f, c12), f, c11), f, c10);
+  const double middle = __builtin_fma(__builtin_fma(__builtin_fma(__builtin_fma(high, f, c9), f, c8), f, c7), f, c6);
+  const double low = __builtin_fma(__builtin_fma(__builtin_fma(__builtin_fma(middle, f, c5), f, c4), f, c3), f, c2);
+  const double sum = __builtin_fma(__builtin_fma(low, f, kLog), f, 1.0);
+  uint64_t exponent;
+  std::memcpy(&exponent, &shifted, sizeof exponent);
+  exponent = (exponent + 1023) << 52;
+  double scale;
+  std::memcpy(&scale, &exponent, sizeof scale);
+  float nan;
+  std::memcpy(&nan, &kCanonicalNaN, sizeof nan);
   const float result = static_cast<float>(sum * scale);
-  return x == x ? result : float_from_bits(kCanonicalNaN);
+  return x == x ? result : nan;
 }
 
 }  // namespace simulator

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "halves.h"
-#include "warp_product.h"
+#include "vector_functions.h"
 
 namespace tilelang {
 namespace simulator {
@@ -259,10 +259,10 @@ bool load_dense_a(const Mma& mma, const uint32_t* const* registers, const uint32
 /// m16n8 of dense 16-bit floats with f32 sums, by the widest vectors there are; false for others.
 bool run_half_products(const Mma& mma, const uint32_t* const* a, const uint32_t* const* b, const uint32_t* const* c,
                        uint32_t* const* d) {
-  static const WarpProductFunction widest = warp_product_avx512() ? warp_product_avx512() : warp_product_avx2();
+  const auto product = vector_functions().warp_product;
   const bool halves = mma.a == Format::kF16 || mma.a == Format::kBF16;
-  if (!widest || !halves || mma.sparse || mma.c != Format::kF32 || mma.m != kMaxRows) return false;
-  widest({a, b, c, d, mma.k, mma.a == Format::kBF16});
+  if (!product || !halves || mma.sparse || mma.c != Format::kF32 || mma.m != kMaxRows) return false;
+  product({a, b, c, d, mma.k, mma.a == Format::kBF16});
   return true;
 }
 

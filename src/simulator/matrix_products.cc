@@ -4,6 +4,7 @@
 
 #include "halves.h"
 #include "matrix.h"
+#include "vector_functions.h"
 
 namespace tilelang {
 namespace simulator {
@@ -17,24 +18,8 @@ struct Vector {
   typedef T Type __attribute__((vector_size(kWidth * sizeof(T))));
 };
 
-/// How a product enters a sum: rounded before, where the machine has no such instruction or the product may be inexact.
-struct Rounded {
-  template <typename V>
-  static V add(V a, V b, V sum) {
-    return sum + a * b;
-  }
-};
-
-#if defined(__FMA__)
-struct Fused {
-  static __m256 add(__m256 a, __m256 b, __m256 sum) { return _mm256_fmadd_ps(a, b, sum); }
-};
-#else
-using Fused = Rounded;
-#endif
-
 /// A tile whose sums stay in registers over the whole depth.
-template <typename T, typename Sum, int kRows, int kVectors>
+template <typename T, int kRows, int kVectors>
 void multiply_tile(int n, int k, const T* a, const T* b, T* c) {
   using V = typename Vector<T>::Type;
   V sums[kRows][kVectors];
@@ -44,22 +29,22 @@ void multiply_tile(int n, int k, const T* a, const T* b, T* c) {
     std::memcpy(right, b, sizeof right);
     for (int row = 0; row < kRows; ++row) {
       const V left = a[row * k + depth] - V{};
-      for (int i = 0; i < kVectors; ++i) sums[row][i] = Sum::add(left, right[i], sums[row][i]);
+      for (int i = 0; i < kVectors; ++i) sums[row][i] += left * right[i];
     }
   }
   for (int row = 0; row < kRows; ++row) std::memcpy(c + row * n, sums[row], sizeof sums[row]);
 }
 
-template <typename T, typename Sum>
+template <typename T>
 void multiply(int m, int n, int k, const T* a, const T* b, T* c) {
   constexpr int kTall = 8, kFlat = 4;
   int column = 0;
   for (; column + 2 * kWidth <= n; column += 2 * kWidth) {
     for (int row = 0; row < m; row += kFlat)
-      multiply_tile<T, Sum, kFlat, 2>(n, k, a + row * k, b + column, c + row * n + column);
+      multiply_tile<T, kFlat, 2>(n, k, a + row * k, b + column, c + row * n + column);
   }
   if (column == n) return;
-  for (int row = 0; row < m; row += kTall) multiply_tile<T, Sum, kTall, 1>(n, k, a + row * k, b + column, c + row * n + column);
+  for (int row = 0; row < m; row += kTall) multiply_tile<T, kTall, 1>(n, k, a + row * k, b + column, c + row * n + column);
 }
 
 }  // namespace
@@ -108,12 +93,13 @@ void unpack(Format format, const void* packed, int count, int32_t* out) {
 }
 
 void multiply_add(int m, int n, int k, const float* a, const float* b, float* c, bool exact_products) {
-  (exact_products ? multiply<float, Fused> : multiply<float, Rounded>)(m, n, k, a, b, c);
+  if (const auto product = vector_functions().dense_product) return product({m, n, k, a, b, c, exact_products});
+  multiply(m, n, k, a, b, c);
 }
 
 // Integers wrap as the hardware's do: summed without a sign, which C++ defines.
 void multiply_add(int m, int n, int k, const int32_t* a, const int32_t* b, int32_t* c) {
-  multiply<uint32_t, Rounded>(m, n, k, reinterpret_cast<const uint32_t*>(a), reinterpret_cast<const uint32_t*>(b),
+  multiply(m, n, k, reinterpret_cast<const uint32_t*>(a), reinterpret_cast<const uint32_t*>(b),
                               reinterpret_cast<uint32_t*>(c));
 }
 

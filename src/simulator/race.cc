@@ -33,6 +33,7 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
   thread_known_.resize(threads_);
   pending_acquire_.resize(threads_);
   fenced_.resize(threads_);
+  fence_stamps_.assign(threads_, 0);
   proxy_fenced_.assign(components_, 0);
   shadows_.resize(blocks);
   for (ShadowMemory& shadow : shadows_) shadow.resize(launch.shared_bytes);
@@ -464,6 +465,7 @@ void RaceChecker::acquire(uint32_t thread, const VectorClock& clock) { join(thre
 void RaceChecker::fence(uint32_t thread) {
   fenced_[thread].assign(components_, 0);
   gather(thread, fenced_[thread]);
+  fence_stamps_[thread] = clock_;
   tick(thread);
   join(thread_known_[thread], pending_acquire_[thread]);
   pending_acquire_[thread].clear();
@@ -491,6 +493,8 @@ void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, b
 }
 
 void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
+  // What comes after a release, or after the fence that a relaxed write relies on, has later stamps.
+  const uint32_t released = release ? clock_ : fence_stamps_[thread];
   // Within the cluster as for shared memory (the key spaces are disjoint: host addresses are large) ...
   sync_shared(thread, static_cast<uint32_t>(address >> 32) | 0x80000000u, static_cast<uint32_t>(address), reads, writes,
               acquire, release);
@@ -504,9 +508,14 @@ void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, boo
   }
   if (writes && (release || !fenced_[thread].empty())) {
     for (const auto& item : clusters_known_) at[item.first] = std::max(at[item.first], item.second);
-    at[own] = std::max(at[own], clock_);
-    if (releases_.empty() || releases_.back() != clock_) releases_.push_back(clock_);
+    at[own] = std::max(at[own], released);
+    note_release(released);
   }
+}
+
+void RaceChecker::note_release(uint32_t stamp) {
+  const auto next = std::lower_bound(releases_.begin(), releases_.end(), stamp);
+  if (next == releases_.end() || *next != stamp) releases_.insert(next, stamp);
 }
 
 std::string RaceChecker::describe(Agent agent) const {

@@ -154,6 +154,7 @@ class RaceChecker {
   void join(VectorClock& into, const VectorClock& from) const;
   void gather(uint32_t thread, VectorClock& into) const;
   void tick(uint32_t thread) { stamps_[thread] = ++clock_; }
+  void note_release(uint32_t stamp);
   uint32_t rank_of(uint32_t thread) const { return thread / threads_per_block_; }
   uint32_t warp_of(uint32_t thread) const;
   bool lacks_proxy_fence(const ShadowCell& cell, const RaceAccess& access) const;
@@ -169,7 +170,8 @@ class RaceChecker {
   std::vector<VectorClock> thread_known_;     // per thread, empty: nothing beyond the warp
   std::vector<VectorClock> pending_acquire_;  // per thread: seen by relaxed reads, effective at the next fence
   VectorClock proxy_fenced_;                  // what some fence.proxy.async has made visible to the async proxy
-  std::vector<VectorClock> fenced_;           // per thread: what its last fence would release
+  std::vector<VectorClock> fenced_;           // per thread: what its last fence would release ...
+  std::vector<uint32_t> fence_stamps_;        // ... and the last stamp that it covers
   std::vector<ShadowMemory> shadows_;         // per block
   struct Reader {
     Agent agent;

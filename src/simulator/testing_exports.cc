@@ -13,7 +13,7 @@
 #include "ldmatrix.h"
 #include "matrix.h"
 #include "numerics.h"
-#include "warp_product.h"
+#include "vector_functions.h"
 
 namespace tilelang {
 namespace simulator {
@@ -155,9 +155,11 @@ void export_fragment_to_matrix(bool transpose, TensorView lanes, TensorView rows
   fragment_to_matrix(data<uint32_t>(lanes), transpose, *data<MatrixRows>(rows));
 }
 
+VectorFunctions functions_of(int64_t bits) { return bits == 512 ? avx512_functions() : avx2_functions(); }
+
 /// The m16n8 product by vectors of that many bits; false where this machine has none. Registers lie one after the other.
 bool export_warp_product(int64_t bits, bool brain, TensorView a, TensorView b, TensorView c, TensorView d) {
-  const WarpProductFunction product = bits == 512 ? warp_product_avx512() : warp_product_avx2();
+  const auto product = functions_of(bits).warp_product;
   if (!product) return false;
   std::vector<const uint32_t*> registers[3];
   const TensorView* operands[] = {&a, &b, &c};
@@ -170,6 +172,22 @@ bool export_warp_product(int64_t bits, bool brain, TensorView a, TensorView b, T
   const int depth = static_cast<int>(registers[1].size()) * 8;
   product({registers[0].data(), registers[1].data(), registers[2].data(), results.data(), depth, brain});
   return true;
+}
+
+/// c += a * b by vectors of that many bits; false where this machine has none.
+bool export_dense_product(int64_t bits, bool exact, TensorView a, TensorView b, TensorView c) {
+  const auto product = functions_of(bits).dense_product;
+  if (!product) return false;
+  product({static_cast<int>(a.size(0)), static_cast<int>(b.size(1)), static_cast<int>(b.size(0)), data<float>(a), data<float>(b),
+           data<float>(c), exact});
+  return true;
+}
+
+/// 2^x of 32 lanes by vectors of that many bits; false where this machine has no such version.
+bool export_exp2(int64_t bits, TensorView x, TensorView out) {
+  const auto exp2 = functions_of(bits).exp2;
+  if (exp2) exp2(data<float>(x), data<float>(out));
+  return exp2 != nullptr;
 }
 
 TVM_FFI_STATIC_INIT_BLOCK() {
@@ -185,7 +203,9 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tilelang.simulator.testing.f64_arithmetic", export_f64_arithmetic)
       .def("tilelang.simulator.testing.matrix_to_fragment", export_matrix_to_fragment)
       .def("tilelang.simulator.testing.fragment_to_matrix", export_fragment_to_matrix)
-      .def("tilelang.simulator.testing.warp_product", export_warp_product);
+      .def("tilelang.simulator.testing.warp_product", export_warp_product)
+      .def("tilelang.simulator.testing.dense_product", export_dense_product)
+      .def("tilelang.simulator.testing.exp2", export_exp2);
 }
 
 }  // namespace

@@ -6,33 +6,12 @@
 #ifndef TILELANG_SIMULATOR_WARP_PRODUCT_H_
 #define TILELANG_SIMULATOR_WARP_PRODUCT_H_
 
-#include <cstdint>
-
-#if defined(__AVX2__)
 #include <immintrin.h>
-#endif
 
-#include "canonical_nan.h"
+#include "vector_functions.h"
 
 namespace tilelang {
 namespace simulator {
-
-/// Pointers to the registers of d = a * b + c, and what to do with them.
-struct WarpProduct {
-  const uint32_t* const* a;
-  const uint32_t* const* b;
-  const uint32_t* const* c;
-  uint32_t* const* d;
-  int depth;   // 8 or 16
-  bool brain;  // bf16, whose products are rounded before they are added; else f16, whose products are exact
-};
-
-/// Vectors of this machine; null where there are none.
-using WarpProductFunction = void (*)(const WarpProduct&);
-WarpProductFunction warp_product_avx2();
-WarpProductFunction warp_product_avx512();
-
-#if defined(__AVX2__)
 
 constexpr int kProductRows = 16, kProductColumns = 8, kProductDepth = 16;  // at most
 
@@ -115,8 +94,6 @@ template <class V>
 void warp_product(const WarpProduct& p) {
   p.brain ? warp_product_of<V, true>(p) : warp_product_of<V, false>(p);
 }
-
-#endif  // __AVX2__
 
 }  // namespace simulator
 }  // namespace tilelang

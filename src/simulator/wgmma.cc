@@ -161,18 +161,19 @@ bool decode_descriptor(uint64_t bits, MatrixDescriptor* descriptor) {
 
 std::vector<uint32_t> chunk_offsets(const MatrixDescriptor& descriptor, const OperandShape& shape, int first) {
   const int elements = chunk_elements(shape.format);
-  std::vector<uint32_t> offsets;
+  std::vector<uint32_t> offsets(static_cast<size_t>(shape.majors * shape.depth / elements));
+  uint32_t* next = offsets.data();
   if (shape.major_contiguous) {
     for (int k = 0; k < shape.depth; ++k) {
       for (int chunk = 0; chunk < shape.majors / elements; ++chunk) {
-        offsets.push_back(swizzled(descriptor, offset_along_major(descriptor, first / elements + chunk, k)));
+        *next++ = swizzled(descriptor, offset_along_major(descriptor, first / elements + chunk, k));
       }
     }
     return offsets;
   }
   for (int row = 0; row < shape.majors; ++row) {
     for (int chunk = 0; chunk < shape.depth / elements; ++chunk) {
-      offsets.push_back(swizzled(descriptor, offset_along_k(descriptor, first + row, chunk)));
+      *next++ = swizzled(descriptor, offset_along_k(descriptor, first + row, chunk));
     }
   }
   return offsets;

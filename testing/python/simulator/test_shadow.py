@@ -39,6 +39,34 @@ extern "C" __global__ void tell(int* data, int word, int length) {
     data[2048] = data[word];
   }
 }
+extern "C" __global__ void tell_too_much(int* data, int word, int length) {
+  int* flag = data + 1024;
+  if (threadIdx.x != 0 || blockIdx.x > 1) return;
+  if (blockIdx.x == 0) {
+    data[0] = 1;
+    __threadfence();
+    data[1] = 2;
+    atomicExch(flag, 1);
+    data[2] = 3;
+  } else {
+    while (atomicAdd(flag, 0) == 0) {}
+    __threadfence();
+    data[2048] = data[word];
+  }
+}
+extern "C" __global__ void release(int* data, int word, int length) {
+  int* flag = data + 1024;
+  if (threadIdx.x != 0 || blockIdx.x > 1) return;
+  if (blockIdx.x == 0) {
+    data[0] = 1;
+    asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
+    data[1] = 2;
+  } else {
+    int seen = 0;
+    while (seen == 0) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
+    data[2048] = data[word];
+  }
+}
 extern "C" __global__ void parts(int* data, int word, int length) {
   __shared__ int4 tile[64];
   int t = threadIdx.x;
@@ -113,6 +141,14 @@ def test_atomic_operations_of_several_blocks_on_the_same_words_are_clean():
 def test_what_a_block_did_before_it_told_another_is_clean_and_what_it_did_after_is_not(workers):
     assert races("tell", 0, 0, workers) == 0
     assert races("tell", 1, 0, workers) > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name, words", [("tell_too_much", 3), ("release", 2)])
+def test_what_comes_after_the_fence_or_the_release_is_not_told(name, words, workers):
+    assert races(name, 0, 0, workers) == 0
+    for word in range(1, words):
+        assert races(name, word, 0, workers) > 0
 
 
 def test_a_narrow_write_races_with_a_wide_read():

@@ -1,5 +1,12 @@
 // Compiled for a machine with AVX-512, whatever the rest is compiled for: only what has internal linkage may be defined here.
+#include "vector_functions.h"
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#include "canonical_nan.h"
+#include "dense_product.h"
+#include "exp2.h"
 #include "warp_product.h"
+#endif
 
 namespace tilelang {
 namespace simulator {
@@ -7,9 +14,34 @@ namespace simulator {
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 namespace {
 
+/// Eight floats.
+struct Narrow {
+  using Floats = __m256;
+  static constexpr int kFloats = 8;
+
+  static Floats load(const float* x) { return _mm256_loadu_ps(x); }
+  static void store(float* x, Floats values) { _mm256_storeu_ps(x, values); }
+  static Floats fill(float x) { return _mm256_set1_ps(x); }
+  template <bool brain>
+  static Floats multiply_add(Floats a, Floats b, Floats c) {
+    return brain ? _mm256_add_ps(c, _mm256_mul_ps(a, b)) : _mm256_fmadd_ps(a, b, c);
+  }
+};
+
+/// Sixteen floats.
 struct Vectors512 {
   using Floats = __m512;
-  static constexpr int kRows = 4;
+  static constexpr int kFloats = 16;
+  static constexpr int kRows = 4;    // groups of four
+  static constexpr int kWidest = 4;  // with which the sums of four rows stay in registers
+
+  static Floats load(const float* x) { return _mm512_loadu_ps(x); }
+  static void store(float* x, Floats values) { _mm512_storeu_ps(x, values); }
+  static Floats fill(float x) { return _mm512_set1_ps(x); }
+  template <bool brain>
+  static Floats multiply_add(Floats a, Floats b, Floats c) {
+    return brain ? _mm512_add_ps(c, _mm512_mul_ps(a, b)) : _mm512_fmadd_ps(a, b, c);
+  }
 
   template <bool brain>
   static Floats widen(__m256i halves) {
@@ -33,10 +65,6 @@ struct Vectors512 {
     return _mm512_permute_ps(x, e * 0x55);
   }
   static Floats repeat(const float* four) { return _mm512_broadcast_f32x4(_mm_load_ps(four)); }
-  template <bool brain>
-  static Floats multiply_add(Floats a, Floats b, Floats c) {
-    return brain ? _mm512_add_ps(c, _mm512_mul_ps(a, b)) : _mm512_fmadd_ps(a, b, c);
-  }
   static Floats load(const uint32_t* lanes) { return _mm512_loadu_ps(lanes); }
   static void store_canonical(uint32_t* lanes, Floats x) {
     const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(kCanonicalNaN));
@@ -44,14 +72,18 @@ struct Vectors512 {
   }
 };
 
+void exp2_lanes(const float* x, float* result) {
+  for (int lane = 0; lane < 32; ++lane) result[lane] = exp2_rounded<Vectors512>(x[lane]);
+}
+
 }  // namespace
 
-WarpProductFunction warp_product_avx512() {
-  const bool present = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-  return present ? warp_product<Vectors512> : nullptr;
+VectorFunctions avx512_functions() {
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq")) return {};
+  return {warp_product<Vectors512>, dense_product<Vectors512, Narrow>, exp2_lanes};
 }
 #else
-WarpProductFunction warp_product_avx512() { return nullptr; }
+VectorFunctions avx512_functions() { return {}; }
 #endif
 
 }  // namespace simulator

@@ -1,4 +1,4 @@
-"""The m16n8 products of 16-bit floats by vectors of each width that this machine has, against sums in the order of k."""
+"""Arithmetic by vectors of each width that this machine has: products against sums in the order of k, and powers of two."""
 
 import numpy as np
 import pytest
@@ -53,3 +53,31 @@ def test_what_is_no_number_is_the_canonical_nan(bits):
     assert got[1, 0] == NAN  # infinity times zero
     assert (got[2] == NAN).all()
     assert (got[3:] == 0).all()
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("columns", [8, 24, 72, 128])
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_dense_product(name, columns, bits):
+    rng = np.random.default_rng(SEED)
+    a, b = (values_of(random_codes(rng, shape, name), name).astype(np.float32) for shape in ((16, 16), (16, columns)))
+    c = rng.standard_normal((16, columns)).astype(np.float32)
+    got = c.copy()
+    if not call("dense_product", bits, name == "f16", a, b, got):
+        assert bits == 512
+        return
+    np.testing.assert_array_equal(got.view(np.uint32), ordered_sum(a, b, c).view(np.uint32))
+
+
+def test_powers_of_two_by_the_widest_vectors():
+    rng = np.random.default_rng(SEED)
+    special = [0, -0.0, np.inf, -np.inf, np.nan, 127.99999, 128, -126, -126.5, -149, -149.5, -150, -151, 0.5, 1e-40, 1]
+    for low, high in ((-1, 1), (-151, 129)):
+        x = np.array([*special, *rng.uniform(low, high, 16)], np.float32)
+        got = np.zeros(32, np.float32)
+        if not call("exp2", 512, x, got):
+            return
+        with np.errstate(over="ignore", under="ignore"):
+            want = np.exp2(x.astype(np.float64)).astype(np.float32)
+        want.view(np.uint32)[np.isnan(want)] = NAN
+        np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
