@@ -18,11 +18,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=50, help="how many changes")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--programs", type=int, default=200, help="random programs to choose from")
+    parser.add_argument("--first", type=int, default=0, help="the first of their seeds")
     parser.add_argument("--most", type=int, default=40, help="programs, of those that run its line, that each change meets")
     parser.add_argument("--folder", action="append", choices=FOLDERS, help="of target/cuda; may be given several times")
     parser.add_argument("--tests", action="append", default=[], help="tests for what programs do not catch; several times")
     options = parser.parse_args()
-    pool = in_process(right_programs, options.programs, patience=None)
+    pool = in_process(right_programs, options.programs, options.first, patience=None)
     print(f"seeds of programs: {min(pool.lines)} to {max(pool.lines)}", flush=True)
     verdicts = []
     for verdict in judge_all(sample(options.count, options.seed, options.folder or FOLDERS), pool, options.most, options.tests):

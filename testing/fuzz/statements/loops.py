@@ -5,7 +5,8 @@ from __future__ import annotations
 from testing.fuzz.draw import Draw
 from testing.fuzz.expressions import condition
 from testing.fuzz.registry import draw_body, statement
-from testing.fuzz.scope import Axis, Scope
+from testing.fuzz.scope import Axis, Scope, Tile
+from testing.fuzz.statements.regions import a_shape
 from testing.fuzz.tree import Stmt
 
 MOST_TRIPS = 64
@@ -21,9 +22,22 @@ def counted(draw: Draw, scope: Scope, kind: str, head: str, most: int = 6) -> St
         return None
     axis = Axis(draw.name("k"), draw.pick(sizes) if sizes and draw.chance(0.75) else str(draw.random.randint(1, min(4, most))))
     inner = scope.inside(kind, axis, trips=draw.size(axis.extent), loop=kind not in ("unroll", "python_loop"))
+    own = (_own_tile(draw, inner, axis),) if draw.chance(0.6 if kind == "pipelined" else 0.15) else ()
     body = draw_body(draw, inner, draw.pick([1, 1, 2, 3]))
+    body = (*own, *body) if body else ()
     line = head.format(name=axis.name, extent=axis.extent, stages=draw.pick([0, 1, 2, 2, 3]))
     return Stmt(kind, (line,), body=body, without=(f"{axis.name} = 0",)) if body else None
+
+
+def _own_tile(draw: Draw, scope: Scope, axis: Axis) -> Stmt:
+    """A tile of the loop alone, loaded in each pass: such loads may run ahead."""
+    shape, dtype = a_shape(draw, draw.pick([1, 2, 2])), draw.pick(["float32", "float16", "int32", "int8", "bfloat16"])
+    memory = draw.pick(["shared", "shared", "shared", "fragment"])
+    tile = Tile(draw.name({"shared": "s", "fragment": "f"}[memory]), memory, shape, dtype)
+    scope.tiles.append(tile)
+    allocation = f'{tile.name} = T.alloc_{memory}(({", ".join(shape)},), "{dtype}")'
+    source = f"{draw.input((axis.extent, *shape), dtype).name}[{axis.name}{', 0' * len(shape)}]"
+    return Stmt("own_tile", (allocation, f"T.copy({source}, {tile.name})"), writes=(tile.name,))
 
 
 @statement("serial", 5, nests=True)

@@ -44,6 +44,19 @@ def _shape(turned: bool, rows: str, columns: str) -> tuple[str, str]:
     return (columns, rows) if turned else (rows, columns)
 
 
+def _loaded(
+    draw: Draw, scope: Scope, dtype: str, *shapes: tuple[str, str], apart: tuple[str, ...] = ()
+) -> tuple[list[Tile], list[str]]:
+    """Shared tiles for what a loop loads: often its own, so that loads may run ahead; and the lines that allocate these."""
+    if draw.chance(0.7):
+        own = [Tile(draw.name("s"), "shared", shape, dtype) for shape in shapes]
+        return own, [f'{tile.name} = T.alloc_shared(({", ".join(tile.shape)}), "{dtype}")' for tile in own]
+    found: list[Tile] = []
+    for shape in shapes:
+        found.append(draw.tile(scope, shape, (dtype,), ("shared",), apart=(*apart, *(tile.name for tile in found))))
+    return found, []
+
+
 @statement("matmul", 1)
 def matmul(draw: Draw, scope: Scope) -> Stmt | None:
     """A loop that loads both operands, perhaps changes one in registers, and multiplies them."""
@@ -54,8 +67,7 @@ def matmul(draw: Draw, scope: Scope) -> Stmt | None:
     m, n, k = sizes
     ta, tb = draw.chance(0.25), draw.chance(0.4)
     c = draw.tile(scope, (m, n), (TYPES[dtype],), ("fragment",), wide=True)
-    a = draw.tile(scope, _shape(ta, m, k), (dtype,), ("shared",))
-    b = draw.tile(scope, _shape(tb, k, n), (dtype,), ("shared",), apart=(a.name,))
+    (a, b), allocations = _loaded(draw, scope, dtype, _shape(ta, m, k), _shape(tb, k, n))
     changed = draw.tile(scope, a.shape, (dtype,), ("fragment",)) if not ta and draw.chance(0.3) else None
     left = _steps(draw, a, "0, {k}" if not ta else "{k}, 0")
     right = _steps(draw, b, "{k}, 0" if not tb else "0, {k}")
@@ -64,7 +76,7 @@ def matmul(draw: Draw, scope: Scope) -> Stmt | None:
         lines += _changed(draw, a, changed)
     options = f"transpose_A={ta}, transpose_B={tb}, policy=T.GemmWarpPolicy.{draw.pick(POLICIES)}"
     loop = _loop(draw, scope, [*lines, f"T.gemm({(changed or a).name}, {b.name}, {c.name}, {options})"])
-    return loop and Stmt("matmul", loop, writes=tuple(tile.name for tile in (a, b, c, changed) if tile))
+    return loop and Stmt("matmul", (*allocations, *loop), writes=tuple(tile.name for tile in (a, b, c, changed) if tile))
 
 
 def _steps(draw: Draw, tile: Tile, at: str) -> str:
@@ -94,8 +106,7 @@ def chain(draw: Draw, scope: Scope) -> Stmt | None:
         return None
     m, n, d, k = sizes
     first = draw.tile(scope, (m, k), (dtype,), ("shared",))
-    keys = draw.tile(scope, (n, k), (dtype,), ("shared",), apart=(first.name,))
-    others = draw.tile(scope, (n, d), (dtype,), ("shared",), apart=(first.name, keys.name))
+    (keys, others), allocations = _loaded(draw, scope, dtype, (n, k), (n, d), apart=(first.name,))
     sums = draw.tile(scope, (m, n), ("float32",), ("fragment",), wide=True)
     total = draw.tile(scope, (m, d), ("float32",), ("fragment",), wide=True, apart=(sums.name,))
     small = draw.tile(scope, (m, n), (dtype,), ("fragment", "fragment", "shared"), apart=(first.name, keys.name, others.name))
@@ -112,7 +123,7 @@ def chain(draw: Draw, scope: Scope) -> Stmt | None:
         return None
     kept = draw.tile(scope, (m, n), (dtype,), ("shared",), apart=(first.name, keys.name, others.name, small.name))
     after = (f"T.copy({small.name}, {kept.name})",) if draw.chance(0.5) else ()
-    return Stmt("chain", (*loop, *after), writes=tuple(t.name for t in (keys, others, sums, small, total, kept)))
+    return Stmt("chain", (*allocations, *loop, *after), writes=tuple(t.name for t in (keys, others, sums, small, total, kept)))
 
 
 @statement("gemm", 2.5)
