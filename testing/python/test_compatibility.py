@@ -47,6 +47,7 @@ def test_programs_import_from_everywhere():
     from tilelang.engine.param import KernelParam as Param  # noqa: F401
     from tilelang.env import env
     from tilelang.jit import JITImpl, JITKernel
+    from tilelang.layout.swizzle import make_full_bank_swizzled_layout  # noqa: F401
     from tilelang.profiler.bench import suppress_stdout_stderr  # noqa: F401
     from tilelang.transform import simplify_prim_func  # noqa: F401
     from tilelang.utils.device import get_available_cpu_count, get_current_device  # noqa: F401

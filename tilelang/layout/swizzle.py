@@ -11,6 +11,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilelang.layout.memory import Swizzle, TileLayout, row_major
+from tilelang.refusals import attributes
+
+__getattr__ = attributes(
+    __name__,
+    {
+        "tilelang.layout.panels": (
+            "make_full_bank_swizzled_layout make_half_bank_swizzled_layout make_quarter_bank_swizzled_layout"
+        )
+    },
+)
 
 _BANKS, _WORD_BITS = 32, 32
 _CHUNK_BYTES = 16

@@ -172,3 +172,23 @@ def test_ptx_mma_takes_the_order_of_public_programs():
     a, b, c = torch.randint(-3, 4, (16, 16)).half(), torch.randint(-3, 4, (8, 16)).half(), torch.zeros(16, 8)
     simulate(main, a, b, c)
     assert torch.equal(c, a.float() @ b.float().T)
+
+
+@pytest.mark.parametrize("n_first", [False, True])
+@pytest.mark.parametrize("matrix, transposed, dtype", [("A", False, "float16"), ("A", True, "float16"), ("B", False, "int8")])
+def test_the_layout_of_an_operand_is_what_instructions_load(matrix, transposed, dtype, n_first):
+    """Warps that share rows hold copies."""
+    e = TensorCoreIntrinEmitter(
+        dtype, dtype, a_transposed=transposed, warp_row_tiles=32, warp_col_tiles=32, chunk=64, is_m_first=n_first
+    )
+    operand = e._operand(matrix)
+    layout = e.make_mma_load_layout(torch.empty(64, 64), matrix)
+    for thread in range(e.threads):
+        lane, warp_n, warp_m = e.extract_thread_binding(thread)
+        first = (warp_m if matrix == "A" else warp_n) * operand.count
+        for tile, register in ((tile, register) for tile in range(operand.count) for register in range(operand.size)):
+            side, k = operand.element(lane, register)
+            place = ((first + tile) * operand.extent + side, e.micro_size_k + k)
+            place = place[::-1] if operand.k_first else place
+            assert layout.locate(place)[1] == (operand.count + tile) * operand.size + register
+            assert thread in layout.owners(place)

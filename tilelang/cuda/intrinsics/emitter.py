@@ -279,6 +279,29 @@ class TensorCoreIntrinEmitter:
         return T.Fragment(local_buf.shape, place)
 
 
+    def make_mma_load_layout(self, local_buf: Any, matrix: str = "A") -> Any:
+        """The fragment layout of a block's operand, as :meth:`ldmatrix_a` and :meth:`ldmatrix_b` load it.
+
+        Args:
+            local_buf: a fragment: all rows (of B: columns) of the block by ``chunk``, in the operand's order in memory.
+            matrix: ``"A"`` or ``"B"``. Warps that share its rows hold copies.
+        """
+        operand = self._operand(matrix)
+        places = {operand.element(lane, at): (lane, at) for lane in range(_WARP) for at in range(operand.size)}
+        rows, columns = self.block_row_warps, self.block_col_warps
+
+        def place(i: int, j: int, copy: int) -> tuple[int, int]:
+            side, k = (j, i) if operand.k_first else (i, j)
+            tile, step = side // operand.extent, k // self.micro_size_k
+            lane, register = places[side % operand.extent, k % self.micro_size_k]
+            own = tile // operand.count
+            warp_m, warp_n = (own, copy) if matrix == "A" else (copy, own)
+            warp = warp_m * columns + warp_n if self.is_m_first else warp_n * rows + warp_m
+            return warp * _WARP + lane, (step * operand.count + tile % operand.count) * operand.size + register
+
+        return T.Fragment(local_buf.shape, place, replicate=columns if matrix == "A" else rows)
+
+
 class TensorCoreIntrinEmitterWithLadderTransform(TensorCoreIntrinEmitter):
     """An emitter whose operands may lie in shared memory in the order in which lanes hold them.
 
