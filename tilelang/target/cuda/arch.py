@@ -83,7 +83,6 @@ class Arch:
         lowered_to: those of the features that operators are lowered to.
         shared_bytes: largest dynamic shared memory of a block.
         registers: 32-bit registers that one thread can have.
-        block_registers: those of a multiprocessor, which the threads of a block share.
     """
 
     name: str
@@ -92,7 +91,6 @@ class Arch:
     lowered_to: frozenset[Feature]
     shared_bytes: int
     registers: int = 255
-    block_registers: int = 65536
 
     def has(self, feature: Feature) -> bool:
         """Whether the hardware has a feature."""

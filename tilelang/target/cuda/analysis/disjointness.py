@@ -17,7 +17,7 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access
+from tilelang.target.cuda.tile.nest import Access, is_global
 from tilelang.target.cuda.tile.tree import Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
 from tilelang.transform.substitute import substitute
 
@@ -157,7 +157,7 @@ def changing_tensors(tree: TileTree, root: Any) -> set[Any]:
 def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
     """(node, tensor, kind) of every access of a tensor that threads make."""
     found = ((node, access) for node in walk(tree.root) for access in accesses_of(node))
-    return ((node, access.buffer, access.kind) for node, access in found if access.buffer.scope() in ("global", ""))
+    return ((node, access.buffer, access.kind) for node, access in found if is_global(access.buffer))
 
 
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:

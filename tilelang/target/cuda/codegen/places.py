@@ -13,6 +13,7 @@ from tilelang.target.cuda.inference.loop_layout import register_of
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.access import ADDRESS
 from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Pointer, Select, Value, both, total
+from tilelang.target.cuda.tile.nest import is_global
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter
@@ -79,7 +80,7 @@ class Places:
     def bounds_guard(self, buffer: Any, indices: list[Any]) -> Value | None:
         """The condition under which a global element exists; None where it certainly does."""
         e = self.e
-        if buffer.scope() not in ("global", "") or not e.options.guarded:
+        if not is_global(buffer) or not e.options.guarded:
             return None
         tests = []
         for index, size in zip(indices, map(as_int, buffer.shape)):

@@ -17,7 +17,7 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import READ, WRITE
-from tilelang.target.cuda.tile.nest import Access, Axis, Nest, conjuncts, form_of, is_memory, is_movable, mentions
+from tilelang.target.cuda.tile.nest import Access, Axis, Nest, conjuncts, form_of, is_global, is_memory, is_movable, mentions
 
 _VECTOR_BITS = 128
 
@@ -43,7 +43,7 @@ def contiguous_axis(nest: Nest) -> int:
     forms = axis_forms(nest)
     ranked = sorted(
         (access for access in nest.accesses if is_memory(access.buffer)),
-        key=lambda access: (access.buffer.scope() not in ("global", ""), -_elements(access, nest), access.kind == READ),
+        key=lambda access: (not is_global(access.buffer), -_elements(access, nest), access.kind == READ),
     )
     for access in ranked:
         place = _unit_axis(access, forms)
@@ -195,7 +195,7 @@ def _is_uniform(part: Any, var: Any, name: str, width: int, forms: Mapping[Any, 
 
 def rows_aligned(buffer: Any, width: int, layouts: Mapping[Any, Any], facts: Facts) -> bool:
     """Whether every row of a buffer starts at a multiple of ``width`` elements and ends at one."""
-    if buffer.scope() in ("global", ""):
+    if is_global(buffer):
         strides = element_strides(buffer)
         size = as_int(buffer.shape[-1])
         if strides[-1] != 1 or not facts.divisible(size, width):

@@ -17,7 +17,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.visit import any_statement, flattened
-from tilelang.target.cuda.tile.nest import mentions
+from tilelang.target.cuda.tile.nest import is_global, mentions
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.tileop.thread import intrinsic_call
 from tilelang.transform.substitute import substitute
@@ -87,7 +87,7 @@ class _Scopes:
             return None
         target, source = stmt.buffer, stmt.value.source
         size = count * canonical(str(target.dtype)).bits
-        between = target.scope().startswith("shared") and source.scope() in ("global", "")
+        between = target.scope().startswith("shared") and is_global(source)
         if not between or str(target.dtype) != str(source.dtype) or size not in (32, 64, 128):
             return None
         to, of = self._first(target, stmt.indices, var, count), self._first(source, stmt.value.indices, var, count)

@@ -20,7 +20,7 @@ from tilelang.ir.visit import any_statement, children, flattened, statement_expr
 from tilelang.target.cuda.analysis.availability import is_available
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.intrinsics import intrinsic
-from tilelang.target.cuda.tile.nest import writes_in
+from tilelang.target.cuda.tile.nest import is_global, writes_in
 from tilelang.target.cuda.tile.tree import SHARED, USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import decode, is_tile_op
 
@@ -170,7 +170,7 @@ class Usage:
 
     def _is_constant(self, buffer: Any) -> bool:
         """Whether a buffer is a tensor that nothing in the kernel writes."""
-        return buffer.scope() in ("", "global") and not self.written.get(buffer)
+        return is_global(buffer) and not self.written.get(buffer)
 
 
 def _orders_itself(stmt: Any) -> bool:

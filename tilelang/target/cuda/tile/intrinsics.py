@@ -26,7 +26,6 @@ class Intrinsic:
         agree: of one that speaks of threads or has an effect, how many neighbouring threads agree on what it gives.
         digit: (low, extent) where it gives ``thread // low % extent``; the extent is 0 where nothing is above.
         place: what it does to its first argument, which is an element.
-        commutes: the operation that its order with others of the same makes no difference to.
         orders: whether threads wait for each other by it.
         publishes: whether threads that wait take it afterwards that plain copies are complete.
         manual: whether a program that has it orders shared memory, or splits the block, by itself.
@@ -39,7 +38,6 @@ class Intrinsic:
     agree: int = 1
     digit: tuple[int, int] | None = None
     place: str | None = None
-    commutes: str = ""
     orders: bool = False
     publishes: bool = False
     manual: bool = False
@@ -85,7 +83,6 @@ def _rows() -> Mapping[str, Intrinsic]:
             agree.get(name, 1),
             _DIGITS.get(name),
             UPDATE if name.startswith("atomic_") else ADDRESS if name in ("ptx_cp_async", "store_cluster") else None,
-            _COMMUTING.get(name, ""),
             **{flag: name in names for flag, names in flags.items()},
         )
         for name, row in INTRINSICS.items()

@@ -279,7 +279,12 @@ def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
 
 def is_memory(buffer: Any) -> bool:
     """Whether a buffer lies in global or shared memory."""
-    return buffer.scope() in ("global", "", "shared", "shared.dyn")
+    return is_global(buffer) or buffer.scope() in ("shared", "shared.dyn")
+
+
+def is_global(buffer: Any) -> bool:
+    """Whether a buffer is a tensor in global memory."""
+    return buffer.scope() in ("global", "")
 
 
 def _loaded(expr: Any) -> Iterator[Any]:
