@@ -70,7 +70,7 @@ class Facts:
     def _simplified(self, expr: Any) -> Any:
         seen = self._seen(expr)
         found = self._analyzer.simplify(seen)
-        return found if seen is expr else restored(found, self._stand_ins.parts)
+        return restored(found, self._stand_ins.parts)
 
     def bounds(self, expr: Any) -> tuple[int, int]:
         """The least and largest value, as far as known."""

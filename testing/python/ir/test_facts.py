@@ -64,3 +64,10 @@ def test_positions_beside_what_is_hidden_are_simplified():
     part = ir.Cast("int32", U + ir.IntImm("uint32", 7))
     assert simplify(part * 4 + POSITION - part * 4 - POSITION + 3).value == 3
     assert str(Facts().simplify(part + POSITION - POSITION)) == str(part)
+
+
+def test_what_is_hidden_in_a_bound_value_comes_back():
+    """A variable without hidden parts is simplified to its value, which has one."""
+    facts, var = Facts(), ir.Var("n", "int32")
+    facts.bind_value(var, ir.Cast("int32", U) + 2)
+    assert str(facts.simplify(var - 2)) == str(ir.Cast("int32", U))
