@@ -23,7 +23,7 @@ from tilelang.transform import pipeline
 
 TARGETS = ("cpu", "c", "sm_80", "sm_90a")
 CPU = ("cpu", "c")
-"""Those that have no threads in a block."""
+"""Targets whose blocks have no threads."""
 INTERPRETER = "interpret"
 _FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-fuzz-")
 
@@ -138,7 +138,7 @@ def attempt(program: Program, func: Any, target: str) -> tuple[Outcome, list[tor
         return Outcome(INTERNAL, str(error)), []
     except TileLangError as error:
         return Outcome(REFUSED, str(error)), []
-    except Exception as error:  # whatever else escapes is a defect, too
+    except Exception as error:  # any other exception is a defect, too
         return Outcome(CRASH, f"{type(error).__name__}: {error}"), []
 
 

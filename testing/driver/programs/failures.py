@@ -1,4 +1,4 @@
-"""What a caller is told when a kernel breaks the context: ``python failures.py BACKEND``."""
+"""The error of a call whose kernel breaks the CUDA context: ``python failures.py BACKEND``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ given = torch.randn(2, 128).to("cuda:0")
 good = scale(given, 2.0)
 print("good", torch.equal(good.cpu(), given.cpu() * 2))
 api.call("cuMemFree_v2", ctypes.c_uint64(given.data_ptr()))
-bad = scale(given, 2.0)  # reads memory that is gone: nothing shows until somebody waits
+bad = scale(given, 2.0)  # reads freed memory: the error appears at the next synchronisation
 print("launched", bad.shape)
 print("synchronise", api.status_of("cuCtxSynchronize"))
 print("allocate", api.status_of("cuMemAlloc_v2", ctypes.byref(ctypes.c_uint64()), 8))

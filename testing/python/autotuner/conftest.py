@@ -1,4 +1,4 @@
-"""The package may be edited while its tests run; results of a search are kept under a compiler that stands still."""
+"""The package may be edited while its tests run; results of a search are kept under a fixed fingerprint of the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches on the CPU: which candidates are tried, skipped, kept and resumed."""
+"""Searches on the CPU: which candidates are measured, skipped, stored and resumed."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def artifact(name: str = "add", size: int = 64, **files: bytes) -> KernelArtifac
 
 
 def freeze_compiler() -> None:
-    """Lets this process believe in a compiler that never changes, as the tests' own process does."""
+    """Fixes the compiler's fingerprint in this process, as in the tests' own process."""
     from tilelang.cache.keys import key, source_key
 
     for module in (key, source_key):

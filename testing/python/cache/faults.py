@@ -38,7 +38,7 @@ class Faults:
         self.seen: list[str] = []
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Puts itself in the place of the calls."""
+        """Replaces the calls."""
         for module, names in CALLS.items():
             for name in names:
                 monkeypatch.setattr(module, name, self._wrapped(name, getattr(module, name)))

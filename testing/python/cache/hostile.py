@@ -1,4 +1,4 @@
-"""Values that do harm when they are looked at."""
+"""Values whose inspection raises or has side effects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Unprintable(Exception):
 
 
 class NoClass:
-    """An object that does not tell its class."""
+    """An object whose ``__class__`` raises."""
 
     @property
     def __class__(self):

@@ -1,4 +1,4 @@
-"""The cache stays below its cap and nobody loses an entry that is in use."""
+"""The cache stays below its cap, and no entry in use is evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a directory and a database: nothing wrong runs, nothing fails, one warning says why."""
+"""Failures of directories and databases: no damaged kernel runs, no call fails, one warning gives the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every call on the cache's directory is made to fail in turn, alone and with all that follow: the kernel comes all the same."""
+"""Every call on the cache's directory is made to fail in turn, alone and with all that follow: a kernel is still returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cache never fails a call: whatever lies in its directory and whatever values a program has, the kernel comes."""
+"""A cache never fails a call: whatever its directory contains and whatever values a program has, the kernel is compiled."""
 
 from __future__ import annotations
 

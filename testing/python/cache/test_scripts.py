@@ -1,4 +1,4 @@
-"""Groups of kernels with names for people, and dispatch tables."""
+"""Groups of kernels with readable names, and dispatch tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many ask for one kernel: it is compiled once, whoever dies, and different kernels do not wait for each other."""
+"""Concurrent requests: one kernel is compiled once, even if a process is killed; different kernels do not wait for each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes behind the cache's back: every way to reach a value, times every way to change it, times every place that uses it.
+"""Changes that the cache must notice: every way to reach a value, times every way to change it, times every place that uses it.
 
     python -m fingerprint.adversary                 a part of them: each way and change, in one of the places
     python -m fingerprint.adversary --places 16     all of them

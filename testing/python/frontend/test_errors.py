@@ -1,4 +1,4 @@
-"""What a user's mistake looks like: the class, the message, the line, the column, and how much text there is."""
+"""Errors of user programs: the class, the message, the line, the column, and the number of lines."""
 
 import importlib
 import subprocess

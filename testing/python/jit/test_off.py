@@ -1,4 +1,4 @@
-"""Functions that cannot be found before they are traced: said once, right at every call."""
+"""Functions without a source key: one warning, and correct results at every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats are IEEE 754 numbers: no pass takes them for real ones. Each target against torch, on values that tell the two apart."""
+"""Floats are IEEE 754 numbers: no pass treats them as real numbers. Each target against torch, on values that show it."""
 
 import math
 

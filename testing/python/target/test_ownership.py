@@ -1,4 +1,4 @@
-"""Whose statement it is: the block's or each thread's, as docs/semantics.md says, on every target alike."""
+"""Which statements run once for the block and which in each thread (docs/semantics.md), on every target."""
 
 from __future__ import annotations
 

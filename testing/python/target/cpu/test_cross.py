@@ -1,4 +1,4 @@
-"""Machine code for processors that are not here: which vector instructions products, reductions and functions become."""
+"""Machine code for other processors: which vector instructions products, reductions and functions become."""
 
 from __future__ import annotations
 

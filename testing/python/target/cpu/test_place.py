@@ -1,4 +1,4 @@
-"""Where a block's buffers lie."""
+"""Which buffers of a block are on the stack, and which in the workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps keep what they promise, checked between them on programs with everything that they deal with."""
+"""Postconditions of the steps, checked after each of them on programs that use every construct they handle."""
 
 import pytest
 

@@ -11,7 +11,7 @@ from .support import build, on_both
 
 @on_both
 def test_rows_that_a_product_reads_as_fours(target):
-    """The tile is written element by element in each step and read four elements at a time; LLVM took the two for strangers."""
+    """Each step writes single elements of the tile and reads four at a time; LLVM assumed that the two do not alias."""
     heads, M, N, K, block = 2, 64, 24, 48, 24
 
     @T.prim_func
@@ -36,7 +36,7 @@ def test_rows_that_a_product_reads_as_fours(target):
 
 @on_both
 def test_a_view_of_another_type_in_a_loop(target):
-    """Each step stores words and reads their halves, stores bytes and reads these as words."""
+    """Each step stores words and reads their halves, then stores bytes and reads them as words."""
 
     @T.prim_func
     def main(A: T.Tensor((50, 24), "int16"), n: T.int32, C: T.Tensor((16, 12), "int32"), D: T.Tensor((16, 48), "int32")):
