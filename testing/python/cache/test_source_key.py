@@ -132,6 +132,25 @@ def test_a_trace_that_changes_what_it_reads_is_not_recorded(tmp_path):
         assert "changes what it reads" in key.traced(None).reason
 
 
+def test_a_function_that_changes_what_it_reads_at_every_trace_is_not_looked_at_again(tmp_path, monkeypatch):
+    with module(tmp_path, "SEEN = []\n\ndef make(n):\n    SEEN.append(n)\n    return len(SEEN)\n") as prog:
+        tracker = FunctionTracker(prog.make)
+        for _ in range(3):
+            key = tracker.source_key((1,), {})
+            assert key.digest is not None
+            trace(key, functools.partial(prog.make, 1))
+        monkeypatch.setattr(FunctionTracker, "_describe", None)
+        assert "changes what it reads" in tracker.source_key((1,), {}).reason
+
+
+def test_a_function_that_changes_what_it_reads_once_is_looked_at_again(tmp_path):
+    with module(tmp_path, "SEEN = {}\n\ndef make(n):\n    return SEEN.setdefault(n, n)\n") as prog:
+        tracker = FunctionTracker(prog.make)
+        for expected in (False, True, True, True, True):
+            _, key = trace(tracker.source_key((1,), {}), functools.partial(prog.make, 1))
+            assert (key.digest is not None) is expected
+
+
 def test_options_of_the_decorator_are_part_of_the_key():
     def make(n):
         return n

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tilelang.fingerprint.recorder import Touched
 
 FORMAT = "tilelang-source-2"
+_PATIENCE = 3
+"""So many traces in a row that did not do what their key says turn the shortcut off: looking for it takes longer than a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class FunctionTracker:
         self.kind = kind
         self._known: _Known | None = None
         self._refused: tuple[str, Any] | None = None
+        self._problems: list[str] = []
         self._get: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
 
     def recall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -147,6 +150,8 @@ class FunctionTracker:
     def _key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SourceKey:
         if self._refused is not None and self._refused[1].holds():
             raise Unfaithful(self._refused[0])
+        if len(self._problems) >= _PATIENCE:
+            raise Unfaithful(self._problems[-1])
         headers = header_watch.records()  # from before the headers are read
         compiler = header_watch.steady(compiler_fingerprint, location.memo_file())
         known = self._function_part(compiler, headers)
@@ -172,6 +177,13 @@ class FunctionTracker:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, described: tuple[Describer, ...], touched: Touched | None
     ) -> str:
         """Why what was traced is not what ``key`` says; empty where it is."""
+        problem = self._difference(args, kwargs, key, described, touched)
+        self._problems = [*self._problems, problem] if problem else []
+        return problem
+
+    def _difference(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, described: tuple[Describer, ...], touched: Touched | None
+    ) -> str:
         codes: list[CodeType] = [code for describer in described for code in describer.codes]
         changed = source_text.changed_file(codes)
         if changed is not None:
