@@ -28,3 +28,20 @@ def test_scans_from_memory_to_memory(dim, reverse, result, source, target):
             T.copy(a, C)
 
     check(main, target, torch.randint(-4, 4, (5, 48)).float(), torch.zeros(5, 48), torch.zeros(5, 48))
+
+
+@every_target
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn"])
+def test_scans_of_elements_that_share_a_byte(dtype, target):
+    @T.prim_func
+    def main(A: T.Tensor((8, 16), dtype), B: T.Tensor((8, 16), dtype), C: T.Tensor((8, 16), dtype)):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((8, 16), dtype)
+            T.copy(A, tile)
+            T.cummax(tile, dim=1)
+            T.copy(tile, B)
+            T.cumsum(tile, dim=0)
+            T.copy(tile, C)
+
+    packed = torch.randint(0, 256, (8, 8), dtype=torch.uint8) & 0x33
+    check(main, target, packed, torch.zeros_like(packed), torch.zeros_like(packed))

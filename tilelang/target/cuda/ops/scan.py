@@ -18,6 +18,9 @@ from tilelang.target.cuda.ops.reduce import Reduction
 from tilelang.target.cuda.tile.tree import SHARED
 from tilelang.tileop.scan import Scan
 
+_UNPACKED = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float32"}
+"""Types in which elements of half a byte are scanned."""
+
 
 @implements(Scan)
 class ScanRule(OperatorRule):
@@ -26,19 +29,22 @@ class ScanRule(OperatorRule):
     in_warps = True
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
-        """The scan as a node of the tree. It works in shared memory: other operands are copied to a shared tile and back.
+        """The scan as a node of the tree. It works in shared memory: other operands are copied to a shared tile and back, and so
+        are elements that share a byte, which different threads store.
 
         Args:
             op: the scan.
             span: its source location.
             reader: of the kernel, which makes tiles and copies.
         """
-        if op.src.scope in SHARED and op.dst.scope in SHARED and op.is_aligned:
+        own_tile = op.dst.scope in SHARED and op.is_aligned and str(op.dst.dtype) not in _UNPACKED
+        if op.src.scope in SHARED and own_tile:
             return [reader.operator(op, span)]
-        if op.dst.scope in SHARED and op.is_aligned:
+        if own_tile:
             return [reader.copy(op.src, op.dst, span), reader.operator(op.replace(src=op.dst), span)]
         shape = [as_int(extent) for extent in op.src.extents]
-        tile = reader.shared(shape, op.dst.dtype, f"{op.dst.buffer.name}_scan")
+        dtype = _UNPACKED.get(str(op.dst.dtype), op.dst.dtype)
+        tile = reader.shared(shape, dtype, f"{op.dst.buffer.name}_scan")
         work = reader.operator(op.replace(src=tile, dst=tile), span)
         return [reader.copy(op.src, tile, span), work, reader.copy(tile, op.dst, span)]
 
