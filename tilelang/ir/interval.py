@@ -7,7 +7,7 @@ the interval's ends are values that it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
@@ -18,7 +18,15 @@ Interval = tuple[int | None, int | None]
 _UNKNOWN: Interval = (None, None)
 
 
-def interval_of(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
+class Ranges(Protocol):
+    """Intervals of variables: a mapping, or what has its ``get``."""
+
+    def get(self, key: Any, default: Interval, /) -> Interval:
+        """The interval of a variable; ``default`` where none is known."""
+        ...
+
+
+def interval_of(expr: Any, ranges: Ranges) -> Interval:
     """The interval of an integer expression.
 
     int32 and int64 are taken not to overflow, as positions do not; what may wrap around in another type is any value of it.
@@ -36,7 +44,7 @@ def interval_of(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
     return found if own == _UNKNOWN or _contains(own, found) else own
 
 
-def _computed(expr: Any, ranges: Mapping[Any, Interval]) -> Interval:
+def _computed(expr: Any, ranges: Ranges) -> Interval:
     """The interval in mathematical numbers."""
     if isinstance(expr, ir.IntImm):
         return int(expr.value), int(expr.value)
@@ -73,8 +81,10 @@ def _type_range(expr: Any) -> Interval:
 
 
 def _contains(outer: Interval, inner: Interval) -> bool:
-    low, high = inner
-    return low is not None and high is not None and outer[0] <= low and high <= outer[1]
+    (least, most), (low, high) = outer, inner
+    if least is None or most is None or low is None or high is None:
+        return False
+    return least <= low and high <= most
 
 
 def is_within(index: Any, size: Any, ranges: Mapping[Any, Interval]) -> bool:
@@ -177,7 +187,8 @@ def _less(left: Interval, right: Interval) -> Interval:
 
 
 def _not(found: Interval) -> Interval:
-    return 1 - found[1], 1 - found[0]
+    low, high = found
+    return None if high is None else 1 - high, None if low is None else 1 - low
 
 
 def _equal(left: Interval, right: Interval) -> Interval:

@@ -88,9 +88,10 @@ def looked_up(stmt: Any, lowering: Any) -> Any | None:
     if made is None or made.extents[-1] < 2 * _CODES or not _is_apart(made, lowering.own):
         return None
     code = ir.Var("code", "int32")
-    lookups = [_of_store(store, made.variables[-1], code) for store in made.stores]
+    found = [_of_store(store, made.variables[-1], code) for store in made.stores]
+    lookups = [lookup for lookup in found if lookup is not None]
     lowering.scope.bind_ranges(made.variables, made.extents)
-    if not all(found is not None and _is_plain(found, made, lowering) for found in lookups):
+    if len(lookups) < len(found) or not all(_is_plain(lookup, made, lowering) for lookup in lookups):
         return None
     return nest(made.extents[:-1], lambda outer: _line(made, lookups, outer, lowering))
 
