@@ -77,6 +77,11 @@ class FragmentLayout:
         """The extent of an axis with its padding."""
         return _product([m.extent for m in self.modes[axis]])
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether threads have registers for elements beyond the edge of an axis."""
+        return any(self.padded(axis) != extent for axis, extent in enumerate(self.shape))
+
     def locate(self, index: Sequence[int]) -> tuple[int, int]:
         """Thread (of replica 0) and register of an element."""
         position = {THREAD: 0, REGISTER: 0}

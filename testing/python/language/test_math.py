@@ -242,6 +242,13 @@ def test_integer_function(name):
     assert y.tolist() == [INTEGERS[name](p, q) for p, q in zip(a.tolist(), b.tolist())]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_remainder_by_an_unsigned_zero(dtype):
+    a = torch.arange(1, N + 1).to(getattr(torch, dtype))
+    y = run(elementwise(lambda x: T.floormod(x, getattr(T, dtype)(0)), dtype), a, out_idx=-1)
+    assert y.tolist() == [0] * N
+
+
 def test_shifts_and_bit_counts():
     a = torch.randint(1, 2**30, (N,), generator=torch.Generator().manual_seed(9), dtype=torch.int32)
     cases = {

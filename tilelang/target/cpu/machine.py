@@ -236,9 +236,10 @@ class _Machine(StmtRewriter):
     def _divided(self, node: Any) -> Any:
         if is_float(node.ty):
             return rebuilt(node, self.expr)
-        if isinstance(node, ir.FloorMod) and is_low_mask(node.b - 1):
-            mask, a = as_int(node.b - 1), self.expr(node.a)
-            return a if stays_below(node.a, mask + 1, self.ranges) else low_bits(a, mask, self.helpers)
+        divisor = as_int(node.b)
+        if isinstance(node, ir.FloorMod) and isinstance(divisor, int) and is_low_mask(divisor - 1):
+            a = self.expr(node.a)
+            return a if stays_below(node.a, divisor, self.ranges) else low_bits(a, divisor - 1, self.helpers)
         natural = self._is_natural(node.a) and self._is_natural(node.b)
         return divided(rebuilt(node, self.expr), natural, self.helpers)
 

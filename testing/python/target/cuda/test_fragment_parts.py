@@ -51,6 +51,24 @@ def test_reductions_of_parts(arch, dim, clear):
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_padding_of_a_fragment_in_local_memory_is_defined(arch):
+    """NVVM keeps the array of the last loop in registers, and loads it without the condition that each of its uses has."""
+
+    @T.prim_func
+    def main(A: T.Tensor((33, 63), "float32"), B: T.Tensor((2, 2, 33, 64), "float32")):
+        with T.Kernel(2, threads=256) as bx:
+            tile = T.alloc_fragment((2, 33, 64), "float32")
+            T.fill(tile, 1)
+            for i, j in T.Parallel(33, 63):
+                tile[bx, i, j] = tile[bx, i, j] + A[i, j]
+            for k in T.serial(2):
+                tile[1 - bx, 0, bx] = A[bx, k]
+            T.copy(tile, B[bx, :, :, :])
+
+    _agree(main, _integers(33, 63), results=[(2, 2, 33, 64)], arch=arch)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_copies_of_parts(arch):
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32"), C: T.Tensor((32, 32), "float32")):

@@ -149,8 +149,10 @@ class _Writer:
             elif scope in ("local.fragment", "local"):
                 layout = self.stage.layouts.fragments.get(buffer)
                 count = layout.registers if layout is not None else math.prod(map(as_int, buffer.shape))
-                # Elements of four bits are stored one by one, beside what is there.
-                zero = " = {}" if is_packed(dtype) or buffer in zeroed else ""
+                # Elements of four bits are stored one by one, beside what is there. Of padding, the device's compiler may load
+                # what no thread has stored: it moves loads of an array before the conditions that their uses have.
+                is_padded = layout is not None and layout.is_padded
+                zero = " = {}" if is_packed(dtype) or is_padded or buffer in zeroed else ""
                 count = (count + 1) // 2 if is_packed(dtype) else count
                 yield f"  alignas(16) {self.printer.type(dtype)} {name}[{count}]{zero};"
             elif not scope.startswith("shared"):

@@ -75,8 +75,7 @@ class Exchange:
 
 def exchange(source: FragmentLayout, target: FragmentLayout) -> Exchange | None:
     """The exchange from one layout to another of the same tile; None where it would leave the warp, or is no sum of digits."""
-    padded = any(layout.padded(axis) != size for layout in (source, target) for axis, size in enumerate(layout.shape))
-    if padded or source.shape != target.shape:
+    if source.is_padded or target.is_padded or source.shape != target.shape:
         return None
     loop = LoopLayout(tuple(map(Dimension, range(len(target.shape)), target.modes, target.shape)), target.replicas)
     thread, lane, warp, register = running_thread(loop), Form(), Form(), Form()

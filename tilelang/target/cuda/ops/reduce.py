@@ -139,8 +139,7 @@ def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: Fragm
     inner = [mode for mode in source.modes[op.dim] if mode.unit != THREAD]
     threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
     results = _result_strides(source, target, op.dim, kept_axes)
-    padded = any(source.padded(axis) != extent for axis, extent in enumerate(source.shape))
-    if padded or source.threads < emitter.threads.count:
+    if source.is_padded or source.threads < emitter.threads.count:
         emitter.output.padded.add(emitter.root(op.src.buffer))
     with emitter.names.block():
         return _Reducer(emitter, reduction, op).emit(outer, results, inner, threads, source)
