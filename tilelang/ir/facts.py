@@ -98,7 +98,7 @@ class Facts:
         low, high = interval_of(part, self)
         if low is not None and low == high:
             return ir.IntImm(part.ty, low)
-        var = self._stand_ins.variable(part)
+        var = self._stand_ins.variable(part, (low, high))
         if low is not None and high is not None and high < _MOST and str(part.ty) in ("int32", "int64"):
             self.bind_range(var, high - low + 1, low)
         return var

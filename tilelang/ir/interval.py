@@ -15,7 +15,7 @@ from tilelang.ir import nodes as ir
 Interval = tuple[int | None, int | None]
 """The least and the greatest value, inclusive."""
 
-_UNKNOWN: Interval = (None, None)
+UNKNOWN: Interval = (None, None)
 
 
 class Ranges(Protocol):
@@ -39,9 +39,9 @@ def interval_of(expr: Any, ranges: Ranges) -> Interval:
         return expr, expr
     found = _computed(expr, ranges)
     if str(expr.ty) in _UNBOUNDED:
-        return found if _is_trusted(expr, found) else _UNKNOWN
+        return found if _is_trusted(expr, found) else UNKNOWN
     own = _type_range(expr)
-    return found if own == _UNKNOWN or _contains(own, found) else own
+    return found if own == UNKNOWN or _contains(own, found) else own
 
 
 def _computed(expr: Any, ranges: Ranges) -> Interval:
@@ -49,12 +49,12 @@ def _computed(expr: Any, ranges: Ranges) -> Interval:
     if isinstance(expr, ir.IntImm):
         return int(expr.value), int(expr.value)
     if isinstance(expr, ir.Var):
-        return ranges.get(expr, _UNKNOWN)
+        return ranges.get(expr, UNKNOWN)
     if isinstance(expr, ir.Cast):
-        return interval_of(expr.value, ranges) if _is_integer(expr.value) else _UNKNOWN
+        return interval_of(expr.value, ranges) if _is_integer(expr.value) else UNKNOWN
     if type(expr) in _RULES:
         return _RULES[type(expr)](interval_of(expr.a, ranges), interval_of(expr.b, ranges))
-    return _UNKNOWN
+    return UNKNOWN
 
 
 _UNBOUNDED = ("int32", "int64")
@@ -76,7 +76,7 @@ def _type_range(expr: Any) -> Interval:
         return 0, 1
     dtype = canonical(str(expr.ty))
     if not dtype.is_integer or dtype.lanes > 1:
-        return _UNKNOWN
+        return UNKNOWN
     return (0, 2**dtype.bits - 1) if dtype.startswith("uint") else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
 
 
@@ -144,7 +144,7 @@ def _mul(left: Interval, right: Interval) -> Interval:
     if low is not None and low >= 0 and least is not None and least >= 0:
         return low * least, None if high is None or most is None else high * most
     if low is None or high is None or least is None or most is None:
-        return _UNKNOWN
+        return UNKNOWN
     ends = [low * least, low * most, high * least, high * most]
     return min(ends), max(ends)
 
@@ -152,7 +152,7 @@ def _mul(left: Interval, right: Interval) -> Interval:
 def _floor_div(left: Interval, right: Interval) -> Interval:
     small, large = right
     if small is None or small <= 0:
-        return _UNKNOWN
+        return UNKNOWN
     low, high = left
     if low is not None:
         low = low // small if low < 0 else 0 if large is None else low // large
@@ -163,7 +163,7 @@ def _floor_div(left: Interval, right: Interval) -> Interval:
 
 def _floor_mod(left: Interval, right: Interval) -> Interval:
     if right[0] is None or right[0] <= 0:
-        return _UNKNOWN
+        return UNKNOWN
     return 0, None if right[1] is None else right[1] - 1
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.interval import UNKNOWN, Interval
 from tilelang.ir.visit import operands, reads_memory, rebuilt, walk_expr
 
 _TYPES = ("float", "bfloat", "tfloat", "uint", "int4", "int8", "int16")
@@ -57,7 +58,9 @@ def _hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
 
 
 class StandIns:
-    """Variables for parts of expressions: one for all parts of one structure.
+    """Variables for parts of expressions: one for all parts of one structure and interval.
+
+    What is known of a part under a condition is not known outside of it: there it is another variable.
 
     Attributes:
         parts: what each variable stands for.
@@ -65,11 +68,11 @@ class StandIns:
 
     def __init__(self) -> None:
         self.parts: dict[Any, Any] = {}
-        self._known: dict[int, list[tuple[Any, Any]]] = {}
+        self._known: dict[tuple[int, Interval], list[tuple[Any, Any]]] = {}
 
-    def variable(self, part: Any) -> Any:
-        """The variable of a part."""
-        alike = self._known.setdefault(tvm_ffi.structural_hash(part), [])
+    def variable(self, part: Any, interval: Interval = UNKNOWN) -> Any:
+        """The variable of a part of which an interval is known."""
+        alike = self._known.setdefault((tvm_ffi.structural_hash(part), interval), [])
         found = next((var for other, var in alike if tvm_ffi.structural_equal(part, other)), None)
         if found is None:
             found = ir.Var(f"part_{len(self.parts)}", part.ty)

@@ -71,3 +71,11 @@ def test_what_is_hidden_in_a_bound_value_comes_back():
     facts, var = Facts(), ir.Var("n", "int32")
     facts.bind_value(var, ir.Cast("int32", U) + 2)
     assert str(facts.simplify(var - 2)) == str(ir.Cast("int32", U))
+
+
+def test_what_a_condition_says_of_data_ends_with_it():
+    facts, number = Facts(), ir.Var("n", "int64")
+    position = ir.Cast("int64", ir.Cast("uint64", number) + ir.IntImm("uint64", 1))
+    with facts.assuming(ir.And(number >= 0, number < 10)):
+        assert facts.bounds(position) == (1, 10)
+    assert not facts.holds(position < 11)
