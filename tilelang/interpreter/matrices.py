@@ -87,9 +87,7 @@ def _gathered(held: np.ndarray, count: int, transposed: bool) -> np.ndarray:
     return tiles.swapaxes(1, 2) if transposed else tiles
 
 
-def _load(
-    x: Lanes, memory: View, source: np.ndarray, view: View, held: tuple[np.ndarray, np.ndarray], transposed: bool
-) -> None:
+def _load(x: Lanes, memory: View, source: np.ndarray, view: View, held: tuple[np.ndarray, np.ndarray], transposed: bool) -> None:
     if memory.storage.written is not None and x.checks:
         check_written(x, memory, 0, source, True)
     if memory.storage.pending is not None:

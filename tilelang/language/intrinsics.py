@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """The functions that are made from the table of rows."""
 
+
 FULL_MASK = 0xFFFFFFFF
 """Every lane of a warp."""
 

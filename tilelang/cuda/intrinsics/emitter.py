@@ -278,7 +278,6 @@ class TensorCoreIntrinEmitter:
 
         return T.Fragment(local_buf.shape, place)
 
-
     def make_mma_load_layout(self, local_buf: Any, matrix: str = "A") -> Any:
         """The fragment layout of a block's operand, as :meth:`ldmatrix_a` and :meth:`ldmatrix_b` load it.
 
