@@ -90,7 +90,6 @@ def in_process(task: Callable[..., Any], *arguments: Any, patience: float | None
         TimeoutError: it takes longer than ``patience`` seconds.
         EOFError: the process dies.
     """
-    os.environ["TILELANG_DISABLE_CACHE"], os.environ["OMP_NUM_THREADS"] = "1", "1"
     _CONTEXT.set_forkserver_preload(_PRELOADED)
     ours, theirs = _CONTEXT.Pipe()
     process = _CONTEXT.Process(target=_perform, args=(theirs, task, arguments), daemon=True)
@@ -106,6 +105,7 @@ def in_process(task: Callable[..., Any], *arguments: Any, patience: float | None
 
 
 def _perform(connection: Connection, task: Callable[..., Any], arguments: tuple) -> None:
+    os.environ["TILELANG_DISABLE_CACHE"], os.environ["OMP_NUM_THREADS"] = "1", "1"
     warnings.filterwarnings("ignore")
     connection.send(task(*arguments))
 

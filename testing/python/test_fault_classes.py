@@ -62,7 +62,7 @@ CLASSES = {
     "a product stored to float4 without a conversion": (
         "target/cuda/test_packed.py::test_float4_is_rounded_to_the_nearest_even_code"
     ),
-    "strides of four-bit elements": "target/cuda/test_packed.py::test_strides_of_packed_elements_are_refused",
+    "strides of four-bit elements": "target/cuda/test_packed.py::test_strides_of_a_compact_packed_tensor_are_those_of_any_tensor",
     "narrow integers beside Python's": "ir/test_promotion.py::test_narrow_integers_shifted_by_python_ints_are_int32",
     "conditions that are inverted by ~": "ir/test_promotion.py::test_inverted_conditions",
     "bools in arithmetic": "ir/test_promotion.py::test_bools_are_numbers_in_arithmetic_and_comparisons",

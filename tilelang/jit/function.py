@@ -51,7 +51,7 @@ class JitFunction:
         self._is_traced: Callable[[], bool] = is_traced
         self._in_graph = TracedCall(self)
 
-    __tilelang_fingerprint__ = ("_lookup", "_eager", "_repeat")
+    __tilelang_fingerprint__ = ("_lookup", "_eager", "_repeat", "_is_traced", "_in_graph")
 
     def __reduce__(self) -> str:
         from tilelang.jit.portable import by_name

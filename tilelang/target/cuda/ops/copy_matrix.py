@@ -86,11 +86,12 @@ def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
     row = lane % 16 + _position(row_digits, 16)
     column = lane // 16 * _CHUNK + _position(column_digits, 2 * _CHUNK)
-    registers = [(mode, e.name_of(var)) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER]
-    first = total(number * mode.stride for mode, number in registers if mode.extent > 1)
+    loops_over = [(mode, var) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER and mode.extent > 1]
+    registers = [(mode, e.name_of(var)) for mode, var in loops_over]
+    first = total(number * mode.stride for mode, number in registers)
     address = e.places.address(op.dst.buffer, op.dst.index([row, column]))
     body = _store(e, op, first, address)
-    loops = [(number, mode.extent) for mode, number in registers if mode.extent > 1]
+    loops = [(number, mode.extent) for mode, number in registers]
     return nested(loops, body) if loops else [Block(body, scoped=True)]
 
 
