@@ -162,26 +162,38 @@ TL_ATOMIC(xor)
 TL_ATOMIC(exch)
 #undef TL_ATOMIC
 
+// Whether an address is a multiple of so many bytes, as one instruction for several elements needs it.
+template <int Bytes>
+TL_DEVICE bool is_aligned(const void* address) {
+  return reinterpret_cast<size_t>(address) % Bytes == 0;
+}
+
 // address[0..1] += value[0..1], each element atomically; `value` points to two elements.
 template <int Order = kRelaxed, typename T>
 TL_DEVICE void atomic_add_x2(T* address, const T* value) {
   fence_before<Order>();
 #if __CUDA_ARCH__ >= 900
   if constexpr (is_same<T, float>::value) {
-    atomicAdd(reinterpret_cast<float2*>(address), make_float2(value[0], value[1]));
-    return fence_after<Order>();
+    if (is_aligned<8>(address)) {
+      atomicAdd(reinterpret_cast<float2*>(address), make_float2(value[0], value[1]));
+      return fence_after<Order>();
+    }
   }
 #endif
 #ifdef __CUDA_FP16_TYPES_EXIST__
   if constexpr (is_same<T, half>::value) {
-    atomicAdd(reinterpret_cast<half2*>(address), half2{value[0], value[1]});
-    return fence_after<Order>();
+    if (is_aligned<4>(address)) {
+      atomicAdd(reinterpret_cast<half2*>(address), half2{value[0], value[1]});
+      return fence_after<Order>();
+    }
   }
 #endif
 #ifdef __CUDA_BF16_TYPES_EXIST__
   if constexpr (is_same<T, nv_bfloat16>::value) {
-    atomicAdd(reinterpret_cast<nv_bfloat162*>(address), nv_bfloat162{value[0], value[1]});
-    return fence_after<Order>();
+    if (is_aligned<4>(address)) {
+      atomicAdd(reinterpret_cast<nv_bfloat162*>(address), nv_bfloat162{value[0], value[1]});
+      return fence_after<Order>();
+    }
   }
 #endif
   atomic_add_value(address, value[0]);
@@ -202,9 +214,11 @@ template <int Order = kRelaxed, typename T>
 TL_DEVICE void atomic_add_x4(T* address, const T* value) {
 #if __CUDA_ARCH__ >= 900
   if constexpr (is_same<T, float>::value) {
-    fence_before<Order>();
-    atomicAdd(reinterpret_cast<float4*>(address), make_float4(value[0], value[1], value[2], value[3]));
-    return fence_after<Order>();
+    if (is_aligned<16>(address)) {
+      fence_before<Order>();
+      atomicAdd(reinterpret_cast<float4*>(address), make_float4(value[0], value[1], value[2], value[3]));
+      return fence_after<Order>();
+    }
   }
 #endif
   atomic_add_x2<Order>(address, value);

@@ -142,14 +142,19 @@ def test_a_tile_of_three_elements_read_one_by_one(target):
 
 
 @every_target
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("width", [0, 1], ids=["aligned", "odd rows"])
 @pytest.mark.parametrize("lanes", [2, 4])
-def test_neighbours_in_a_tile_that_are_added_to_a_tensor(lanes, target):
+def test_neighbours_in_a_tile_that_are_added_to_a_tensor(lanes, width, dtype, target):
+    """The rows of a tensor of odd width begin where no instruction can add two elements at once."""
+    name, width = str(dtype).removeprefix("torch."), lanes + width
+
     @T.prim_func
-    def main(A: T.Tensor((32, lanes), "float32"), B: T.Tensor((32, lanes), "float32")):
+    def main(A: T.Tensor((32, lanes), name), B: T.Tensor((32, width), name)):
         with T.Kernel(1, threads=32):
-            tile = T.alloc_shared((32, lanes), "float32")
+            tile = T.alloc_shared((32, lanes), name)
             T.copy(A, tile)
             for i in T.Parallel(32):
                 (T.atomic_addx2 if lanes == 2 else T.atomic_addx4)(B[i, 0], tile[i, 0])
 
-    check(main, target, torch.arange(32.0 * lanes).reshape(32, lanes), torch.zeros(32, lanes))
+    check(main, target, torch.arange(32 * lanes).reshape(32, lanes).to(dtype), torch.zeros(32, width, dtype=dtype))
