@@ -30,7 +30,7 @@ def one_compiler(tmp_path, monkeypatch):
 def test_every_change_is_noticed():
     found, count, answered = adversary.stale(places=1)
     assert not {case.title: wrong for case, wrong in found.items()}
-    assert count > 700 and answered > count / 2
+    assert count > 800 and answered > 400  # the hidden ways are refused, which is an answer of no cache
 
 
 def test_every_change_is_noticed_without_the_compiled_helper(tmp_path, monkeypatch):
