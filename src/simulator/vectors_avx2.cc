@@ -3,6 +3,7 @@
 #if defined(__AVX2__) && defined(__F16C__) && defined(__FMA__)
 #include "canonical_nan.h"
 #include "dense_product.h"
+#include "eight_floats.h"
 #include "warp_product.h"
 #endif
 
@@ -12,20 +13,9 @@ namespace simulator {
 #if defined(__AVX2__) && defined(__F16C__) && defined(__FMA__)
 namespace {
 
-/// Eight floats.
-struct Vectors256 {
-  using Floats = __m256;
-  static constexpr int kFloats = 8;
+struct Vectors256 : EightFloats {
   static constexpr int kRows = 2;    // groups of four
   static constexpr int kWidest = 2;  // with which the sums of four rows stay in registers
-
-  static Floats load(const float* x) { return _mm256_loadu_ps(x); }
-  static void store(float* x, Floats values) { _mm256_storeu_ps(x, values); }
-  static Floats fill(float x) { return _mm256_set1_ps(x); }
-  template <bool brain>
-  static Floats multiply_add(Floats a, Floats b, Floats c) {
-    return brain ? _mm256_add_ps(c, _mm256_mul_ps(a, b)) : _mm256_fmadd_ps(a, b, c);
-  }
 
   template <bool brain>
   static Floats widen(__m128i halves) {
@@ -48,6 +38,7 @@ struct Vectors256 {
     return _mm256_permute_ps(x, e * 0x55);
   }
   static Floats repeat(const float* four) { return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(four)); }
+  using EightFloats::load;
   static Floats load(const uint32_t* lanes) { return load(reinterpret_cast<const float*>(lanes)); }
   static void store_canonical(uint32_t* lanes, Floats x) {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(kCanonicalNaN));

@@ -4,6 +4,7 @@
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #include "canonical_nan.h"
 #include "dense_product.h"
+#include "eight_floats.h"
 #include "exp2.h"
 #include "warp_product.h"
 #endif
@@ -13,20 +14,6 @@ namespace simulator {
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 namespace {
-
-/// Eight floats.
-struct Narrow {
-  using Floats = __m256;
-  static constexpr int kFloats = 8;
-
-  static Floats load(const float* x) { return _mm256_loadu_ps(x); }
-  static void store(float* x, Floats values) { _mm256_storeu_ps(x, values); }
-  static Floats fill(float x) { return _mm256_set1_ps(x); }
-  template <bool brain>
-  static Floats multiply_add(Floats a, Floats b, Floats c) {
-    return brain ? _mm256_add_ps(c, _mm256_mul_ps(a, b)) : _mm256_fmadd_ps(a, b, c);
-  }
-};
 
 /// Sixteen floats.
 struct Vectors512 {
@@ -80,7 +67,7 @@ void exp2_lanes(const float* x, float* result) {
 
 VectorFunctions avx512_functions() {
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq")) return {};
-  return {warp_product<Vectors512>, dense_product<Vectors512, Narrow>, exp2_lanes};
+  return {warp_product<Vectors512>, dense_product<Vectors512, EightFloats>, exp2_lanes};
 }
 #else
 VectorFunctions avx512_functions() { return {}; }

@@ -86,8 +86,9 @@ class Facts:
         """The interval of a variable, as :func:`interval_of` asks for it; ``default`` for a float."""
         if not isinstance(var, ir.PrimExpr) or str(var.ty).startswith(("float", "bfloat")):
             return default
-        low, high = self._analyzer.const_int_bound(var).min_value, self._analyzer.const_int_bound(var).max_value
-        return None if low <= _LEAST else int(low), None if high >= _MOST else int(high)
+        found = self._analyzer.const_int_bound(var)
+        low, high = int(found.min_value), int(found.max_value)
+        return None if low <= _LEAST else low, None if high >= _MOST else high
 
     def _seen(self, expr: Any) -> Any:
         """An expression as the analyzer gets it."""

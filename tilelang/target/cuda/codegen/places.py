@@ -55,7 +55,7 @@ class Places:
         return array.at(self.offset(buffer, indices))
 
     def address(self, buffer: Any, indices: list[Any], kind: str = ADDRESS) -> Value:
-        """The address of an element; ``kind`` is what is done there.
+        """The address of an element.
 
         Args:
             buffer: the buffer.
