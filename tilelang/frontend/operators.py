@@ -54,15 +54,15 @@ def divide(left: Any, right: Any) -> Any:
 
 
 def floor_divide(left: Any, right: Any) -> Any:
-    """``left // right``; both operands of a negative constant divisor are negated, because TVM's simplifier fails on it."""
+    """``left // right``."""
     left, right = _division(as_operand(left), as_operand(right))
-    return (-left) // -constant(right) if _is_negative_divisor(left, right) else left // right
+    return left // right
 
 
 def modulo(left: Any, right: Any) -> Any:
-    """``left % right``; see :func:`floor_divide`."""
+    """``left % right``."""
     left, right = _division(as_operand(left), as_operand(right))
-    return -((-left) % -constant(right)) if _is_negative_divisor(left, right) else left % right
+    return left % right
 
 
 def power(left: Any, right: Any) -> Any:
@@ -80,12 +80,6 @@ def _division(left: Any, right: Any) -> tuple[Any, Any]:
     if is_symbolic(left) and not is_symbolic(right) and constant(right) == 0:
         raise CompileError("division by zero", hint="the divisor of // and % is the constant 0 here")
     return left, right
-
-
-def _is_negative_divisor(left: Any, right: Any) -> bool:
-    """Whether a run-time signed integer is divided by a negative constant."""
-    divisor = constant(right) if not is_symbolic(right) else None
-    return isinstance(divisor, int) and divisor < 0 and is_symbolic(left) and str(left.ty).startswith("int")
 
 
 def _plain(function: Operator) -> Operator:

@@ -134,9 +134,13 @@ def _add(left: Interval, right: Interval) -> Interval:
     return _sum(left[0], right[0]), _sum(left[1], right[1])
 
 
+def _negated(found: Interval) -> Interval:
+    low, high = found
+    return None if high is None else -high, None if low is None else -low
+
+
 def _sub(left: Interval, right: Interval) -> Interval:
-    low, high = right
-    return _add(left, (None if high is None else -high, None if low is None else -low))
+    return _add(left, _negated(right))
 
 
 def _mul(left: Interval, right: Interval) -> Interval:
@@ -151,6 +155,8 @@ def _mul(left: Interval, right: Interval) -> Interval:
 
 def _floor_div(left: Interval, right: Interval) -> Interval:
     small, large = right
+    if large is not None and large < 0:
+        return _floor_div(_negated(left), _negated(right))
     if small is None or small <= 0:
         return UNKNOWN
     low, high = left
@@ -162,6 +168,8 @@ def _floor_div(left: Interval, right: Interval) -> Interval:
 
 
 def _floor_mod(left: Interval, right: Interval) -> Interval:
+    if right[1] is not None and right[1] < 0:
+        return _negated(_floor_mod(_negated(left), _negated(right)))
     if right[0] is None or right[0] <= 0:
         return UNKNOWN
     return 0, None if right[1] is None else right[1] - 1

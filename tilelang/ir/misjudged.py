@@ -1,8 +1,9 @@
 """Parts of expressions that TVM's analyzer misjudges, and how to keep them from it.
 
 The analyzer calculates with mathematical numbers: floats are real numbers to it (``x != x`` would be false), integers have no
-ends (``uint8(i + 200)`` would be at least 200), and no divisor is zero (which gives zero here). It is asked about positions,
-which are int32 and int64 and do not overflow; whatever else takes part is a variable to it, of which an interval is known.
+ends (``uint8(i + 200)`` would be at least 200), no divisor is zero (which gives zero here), and of a negative one it negates
+the operands (which the least number does not stand). It is asked about positions, which are int32 and int64 and do not
+overflow; whatever else takes part is a variable to it, of which an interval is known.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ def hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:
 
 
 def _is_hidden(expr: Any) -> bool:
-    return is_misjudged(expr) or is_narrowed(expr) or (type(expr) in _QUOTIENTS and reads_memory(expr.b))
+    return is_misjudged(expr) or is_narrowed(expr) or (type(expr) in _QUOTIENTS and _is_misjudged_divisor(expr.b))
+
+
+def _is_misjudged_divisor(divisor: Any) -> bool:
+    """Whether it is negative, or data that may be zero."""
+    return int(divisor.value) < 0 if isinstance(divisor, ir.IntImm) else reads_memory(divisor)
 
 
 def _hidden(expr: Any, stand_in: Callable[[Any], Any]) -> Any:

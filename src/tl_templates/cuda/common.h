@@ -151,10 +151,10 @@ TL_DEVICE int lane_rank() {
   return static_cast<int>(lane);
 }
 
-// The number of this thread's group of 128, in a form that the compiler knows to be the same in all lanes of a warp: addresses and
-// branches that depend on it stay in uniform registers.
-TL_DEVICE int warp_group() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 7), 0); }
-TL_DEVICE int warp_rank() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0); }
+// The numbers of this thread's group of 128 and of its warp, in a form that the compiler knows to be the same in all lanes of a warp:
+// addresses and branches that depend on them stay in uniform registers. All lanes must call them together.
+TL_DEVICE int warp_group() { return __shfl_sync(0xffffffffu, thread_rank() >> 7, 0); }
+TL_DEVICE int warp_rank() { return __shfl_sync(0xffffffffu, thread_rank() >> 5, 0); }
 
 // True in exactly one lane of a converged warp (PTX elect.sync, sm_90; lane 0 before).
 TL_DEVICE bool elect_one() {

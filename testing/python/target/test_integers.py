@@ -148,3 +148,54 @@ def test_nothing_is_concluded_from_numbers_that_wrap_around(name, target):
     wanted = torch.zeros(64, dtype=torch.int32)
     assert interpreter.run(main, x, wanted) == []
     assert torch.equal(run(main, target, x), wanted)
+
+
+def _truncated(a: int, b: int) -> int:
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
+
+
+DIVISIONS = {
+    "//": (lambda a, c: a // c, lambda a, c: a // c),
+    "%": (lambda a, c: a % c, lambda a, c: a % c),
+    "floordiv": (T.floordiv, lambda a, c: a // c),
+    "floormod": (T.floormod, lambda a, c: a % c),
+    "truncdiv": (T.truncdiv, _truncated),
+    "truncmod": (T.truncmod, lambda a, c: a - c * _truncated(a, c)),
+}
+"""Divisions, and what they are of Python's integers."""
+
+
+@each_language
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_divisions_by_negative_constants_and_both_ends_of_the_type(dtype, target):
+    least = -(2 ** (bits_of(dtype) - 1))
+    divisors = [-1, -3, -8, least, least + 1, -least - 1]
+    pairs = [(kernel, python, c) for kernel, python in DIVISIONS.values() for c in divisors]
+    values = corner_values(dtype)
+    functions = [lambda a, b, kernel=kernel, c=c: kernel(a + T.cast(0, dtype) * b, T.cast(c, dtype)) for kernel, _, c in pairs]
+    program = elementwise(functions, dtype, dtype, len(values))
+    got = run(program, target, tensor(values, dtype), tensor(values, dtype)).tolist()
+    defined = torch.zeros(len(pairs), len(values), dtype=getattr(torch, dtype))
+    assert interpreter.run(program, tensor(values, dtype), tensor(values, dtype), defined) == []
+    wanted = [[wrapped(python(value, c), dtype) for value in values] for _, python, c in pairs]
+    assert defined.tolist() == wanted and got == wanted
+
+
+@each_language
+def test_tiles_are_indexed_by_quotients_and_remainders_of_negative_divisors(target):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1, threads=32):
+            tile, held = T.alloc_shared((64,), "int32"), T.alloc_fragment((64,), "int32")
+            T.copy(A, tile)
+            T.copy(A, held)
+            for i in T.Parallel(64):
+                B[0, i] = tile[(-i) // -2] + A[-(i % -64)]
+                B[1, i] = tile[63 + i // -4] + tile[-((i + 3) % -5)]
+                B[2, i] = tile[T.truncdiv(-i, -8)]
+                B[3, (-i) // -1] = held[(-4 * (i // 2)) // -2]
+
+    a = torch.arange(64, dtype=torch.int32) * 7
+    wanted = torch.zeros(4, 64, dtype=torch.int32)
+    assert interpreter.run(main, a, wanted) == []
+    assert torch.equal(run(main, target, a), wanted)

@@ -411,3 +411,19 @@ def test_warps_that_meet_in_such_a_loop_are_refused():
 
     with pytest.raises(CompileError, match="threads run this at different times, and one may touch an element of s that another"):
         source(main)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_thread_asks_for_its_warp_group_where_its_warp_has_diverged(arch):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            group = T.alloc_var("int32", init=-1)
+            if A[tx] == 1:
+                group = T.get_warp_group_idx()
+            B[tx] = group
+
+    a, b = torch.arange(256, dtype=torch.int32) % 2, torch.zeros(256, dtype=torch.int32)
+    simulate(main, a, b, arch=arch)
+    assert torch.equal(b, torch.where(a == 1, torch.arange(256) // 128, -1).int())

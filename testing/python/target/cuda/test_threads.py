@@ -79,3 +79,23 @@ def test_read_only_loads():
     a, b = torch.arange(64).half(), torch.zeros(64, dtype=torch.float16)
     simulate(main, a, b)
     assert torch.equal(b, a + a.flip(0))
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (2, 4, 32)])
+def test_warps_and_their_groups_are_numbered_over_all_axes_of_the_block(shape):
+    @T.prim_func
+    def main(A: T.Tensor((256, 3), "int32")):
+        with T.Kernel(1, threads=shape):
+            lengths = T.get_thread_extents()
+            x, y, z = T.get_thread_bindings()
+            tx = x + lengths[0] * (y + lengths[1] * z)
+            A[tx, 0] = T.get_warp_group_idx()
+            A[tx, 1] = T.get_warp_idx()
+            A[tx, 2] = 0
+            with T.ws(1):
+                A[tx, 2] = 1
+
+    a = torch.zeros(256, 3, dtype=torch.int32)
+    simulate(main, a)
+    rank = torch.arange(256)
+    assert torch.equal(a, torch.stack([rank // 128, rank // 32, rank // 128], 1).int())

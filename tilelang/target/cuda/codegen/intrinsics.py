@@ -167,8 +167,9 @@ def _lane(call: Any, emitter: Any) -> Value:
 
 
 def _group_index(call: Any, emitter: Any) -> Value:
+    """The number of the thread's warp group, computed by each lane: a program may ask for it where its warp has diverged."""
     sizes = [as_int(arg) for arg in call.args] + [32, 4][len(call.args) :]
-    return Call("tl::warp_group") if sizes == [32, 4] else _RANK // (sizes[0] * sizes[1])
+    return _RANK // (sizes[0] * sizes[1])
 
 
 def _elect(call: Any, emitter: Any) -> Value:
