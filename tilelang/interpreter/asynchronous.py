@@ -118,6 +118,7 @@ def started(c: Compiler, record: Any, source: Callable[[Lanes], Box], target: Ca
         complete = _deferred(x, dst, moved(x, src, dst))
         if record.kind == "async":
             x.block.copies.start(x, complete)
+            x.block.copies.commit(x)
         elif barrier is None:
             x.block.stores.start(x, complete)
         else:

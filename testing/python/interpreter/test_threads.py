@@ -216,7 +216,6 @@ def copied_ahead(waits):
             tiles = T.alloc_shared((2, 64), "float32")
             for k in T.serial(2):
                 T.async_copy(A[k, 0:64], tiles[k, 0:64])
-                T.ptx_commit_group()
             T.ptx_wait_group(1)
             T.copy(tiles[0, 0:64], B[0, 0:64])
             if waits:

@@ -1,12 +1,14 @@
-"""Thread-level functions: each emits its intrinsic, and a CPU refuses it by the user's name."""
+"""Thread-level functions: each emits its intrinsic, and a CPU refuses it by the user's name or has nothing to do."""
 
 import pytest
+import torch
 
 import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, walk, walk_expr
+from tilelang.target.cpu.waits import WAITS
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 CALLS = {
@@ -89,10 +91,20 @@ def test_emits_its_intrinsic(name):
     assert all(INTRINSICS[call].threads for call in found)
 
 
-REFUSED = [name for name in CALLS if "barrier" not in name and not name.startswith("tma_load") and name != "thread_return"]
+NO_OPERATION = WAITS & CALLS.keys()
+REFUSED = [
+    name for name in CALLS.keys() - WAITS if "barrier" not in name and not name.startswith("tma_load") and name != "thread_return"
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", sorted(NO_OPERATION))
+def test_the_cpu_has_nothing_to_wait_for(name):
+    tile = torch.ones(32)
+    tilelang.compile(program(CALLS[name], barriers=False), target="cpu")(tile)
+    assert (tile == 1).all()
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
 def test_the_cpu_refuses_it_by_name(name):
     spelling = {"sync_threads_named": "sync_threads", "ballot": "ballot_sync"}.get(name, name)
     with pytest.raises(CompileError, match="CPU") as caught:

@@ -117,7 +117,7 @@ def copy(
 def async_copy(
     src: Any, dst: Any, *, coalesced_width: int | None = None, annotations: Any = None, loop_layout: Any = None
 ) -> None:
-    """A copy from global to shared memory that is complete after ``T.ptx_wait_group``; on the CPU, at once.
+    """A copy from global to shared memory, a group of its own, that is complete after ``T.ptx_wait_group``; on the CPU, at once.
 
     Args:
         src: a region of global memory, as for :func:`copy`.

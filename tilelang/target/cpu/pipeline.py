@@ -29,6 +29,7 @@ from tilelang.target.cpu.place import place_buffers
 from tilelang.target.cpu.random import lower_random
 from tilelang.target.cpu.threads import refuse_threads
 from tilelang.target.cpu.verify import buffers_are_placed, exits_are_lowered, tiles_are_lowered, types_are_legal
+from tilelang.target.cpu.waits import drop_waits
 from tilelang.transform.bounds import check_bounds
 from tilelang.transform.in_place import note_alias_sensitive
 from tilelang.transform.iteration_variables import separate_iterations
@@ -37,6 +38,7 @@ from tilelang.transform.schedules import check_schedules
 
 COMMON = (
     Step("refuse_threads", refuse_threads, "a CPU block has no threads; say so before anything is rewritten"),
+    Step("drop_waits", drop_waits, "statements take effect in program order; barriers and waits have nothing to wait for"),
     Step(
         "note_alias_sensitive", note_alias_sensitive, "the order of reads and writes is plain to see only while tiles are whole"
     ),

@@ -1,7 +1,7 @@
 """Step ``refuse_threads``: a CPU block has no threads, so a program that names them cannot run.
 
-Before: tile IR. After: the same program, in which no intrinsic speaks of threads, no expression reads a thread index, and no
-copy completes at a barrier that only a GPU has.
+Before: tile IR. After: the same program, in which no intrinsic asks for a thread, no expression reads a thread index, and no
+copy completes at a barrier that only a GPU has. Waits of the whole block are left to :mod:`tilelang.target.cpu.waits`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import tvm_ffi
 from tilelang.errors import CompileError, ThreadsOnCpuError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import location_of
+from tilelang.target.cpu.waits import WAITS
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 _GPU_SCOPES = ("shared.barrier", "shared.cluster_barrier", "shared.tmem")
-_HARMLESS = frozenset({"warpgroup_fence_operand", "thread_return"})
-"""What has a meaning without threads: nothing, or (where a block does not share its work out) the end of the block."""
+_BARRIERS = frozenset({"sync_threads", "sync_warp"})
+"""Waits that name threads where they say which, or stand in an iteration of a ``T.Parallel``: some thread runs it."""
 
 
 def refuse_threads(func: Any, context: Any) -> Any:
@@ -59,24 +60,29 @@ class _Refusal:
             elif node.attr_key == "tl.warp_group":
                 self._refuse("T.ws", node.span)
         if isinstance(node, ir.For) and "tl.parallel" in node.annotations and self.error is None:
-            self._refuse_returns(node)
+            self._refuse_in_iterations(node)
         if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in _GPU_SCOPES:
             spelling = "T.alloc_tmem" if node.buffer.scope() == "shared.tmem" else "T.alloc_barrier"
             self._refuse(spelling, node.span)
 
-    def _refuse_returns(self, loop: Any) -> None:
-        """Refuses a ``return`` from one iteration of ``T.Parallel``: on a GPU it ends one thread, whichever that is."""
+    def _refuse_in_iterations(self, loop: Any) -> None:
+        """Refuses what one iteration of ``T.Parallel`` cannot do: on a GPU its thread returns or waits, whichever that is."""
 
         def leaf(node: Any) -> None:
-            if self.error is None and intrinsic_name(node.value) == "thread_return":
+            name = intrinsic_name(node.value)
+            if self.error is None and name == "thread_return":
                 self.error = UnsupportedOnCpuError("return inside of T.Parallel", "put what it skips under an if")
                 self.error.at(location_of(node.span))
+            if name in _BARRIERS:
+                self._refuse(f"{INTRINSICS[name].spelling} inside of T.Parallel", node.span)
 
         tvm_ffi.structural_walk(loop.body, [(ir.Evaluate, leaf)])
 
     def _call(self, node: Any) -> None:
         name = intrinsic_name(node)
-        if name is not None and INTRINSICS[name].threads and name not in _HARMLESS:
+        if name is None or not INTRINSICS[name].threads or name == "thread_return":
+            return
+        if name not in WAITS or (name in _BARRIERS and node.args):
             self._refuse(INTRINSICS[name].spelling, node.span or self.span)
 
     def _var(self, node: Any) -> None:

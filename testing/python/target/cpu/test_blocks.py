@@ -164,9 +164,15 @@ def test_threads_are_refused_by_the_users_name_for_them():
     @T.prim_func
     def barrier(Y: T.Tensor((128,), "int32")):
         with T.Kernel(1, threads=128):
-            T.sync_threads()
             for i in T.Parallel(128):
                 Y[i] = i
+                T.sync_threads()
+
+    @T.prim_func
+    def named_barrier(Y: T.Tensor((128,), "int32")):
+        with T.Kernel(1, threads=128):
+            T.sync_threads(1, 64)
+            T.fill(Y, 1)
 
     @T.prim_func
     def shuffle(Y: T.Tensor((128,), "int32")):
@@ -174,7 +180,12 @@ def test_threads_are_refused_by_the_users_name_for_them():
             for i in T.Parallel(128):
                 Y[i] = T.shfl_xor(Y[i], 1)
 
-    for program, name in ((binding, "T.get_thread_binding"), (barrier, "T.sync_threads"), (shuffle, "T.shfl_xor")):
+    for program, name in (
+        (binding, "T.get_thread_binding"),
+        (barrier, "T.sync_threads inside of T.Parallel"),
+        (named_barrier, "T.sync_threads"),
+        (shuffle, "T.shfl_xor"),
+    ):
         with pytest.raises(ThreadsOnCpuError, match=name) as caught:
             build(program)
         text = str(caught.value)
