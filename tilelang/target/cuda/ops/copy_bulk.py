@@ -66,40 +66,36 @@ class TmaPlan:
     bytes: int
 
 
-def is_candidate(source: Region, target: Region, facts: Facts, layout: Any = None) -> bool:
-    """Whether a copy can use the accelerator if the shared buffer gets ``layout``, by default its natural one.
+def is_candidate(source: Region, target: Region, facts: Facts) -> bool:
+    """Whether a copy can use the accelerator if the shared buffer gets its natural layout.
 
     Args:
         source, target: the regions.
         facts: what is known of sizes and variables.
-        layout: of the shared buffer; its natural one by default.
     """
     sides = _sides(source, target)
-    if sides is None or source.dtype != target.dtype:
-        return False
-    outer, inner, _ = sides
-    if not _tensor_fits(outer, facts) or _tile_axes(outer, inner) is None:
-        return False
-    return _fitting_box(outer, inner, natural_layout(inner) if layout is None else layout, facts) is not None
+    return sides is not None and _fit(*sides[:2], natural_layout(sides[1]), facts) is not None
 
 
-def _fitting_box(outer: Region, inner: Region, layout: Any, facts: Facts) -> list[int] | None:
-    """Extents of one operation that fills a part of a tile of that layout; None where no operation does."""
+def _fit(outer: Region, inner: Region, layout: Any, facts: Facts) -> tuple[list[int], list[int]] | None:
+    """The axes of a tensor that those of a tile of some layout are, and the extents of one operation that fills a part of it;
+    None where no operation does."""
+    axes = _tile_axes(outer, inner) if outer.dtype == inner.dtype and _tensor_fits(outer, facts) else None
+    if axes is None:
+        return None
     bits = canonical(outer.dtype).bits
     width = panel_bytes_of(layout, bits)
     rows = row_major([int(extent) for extent in inner.buffer.shape])
-    if width is None and layout != rows:
+    panel = None if width is None else width * 8 // bits
+    if (panel is None and layout != rows) or not _region_fits(inner, panel, facts):
         return None
-    axes = _tile_axes(outer, inner)
-    if axes is None or not _region_fits(inner, None if width is None else width * 8 // bits, facts):
-        return None
-    if width is not None:
-        return _panel_box(outer, axes, inner, width * 8 // bits)
+    if panel is not None:
+        return axes, _panel_box(outer, axes, inner, panel)
     box = _row_major_box(outer, axes)
     pieces = [rows.linear(list(inner.mins)) * bits // 8]
     pieces += [prod(box) * bits // 8] if prod(box) != prod(int(extent) for extent in inner.extents) else []
     fits = box[axes[-1]] * bits // 8 % ALIGNMENT == 0
-    return box if fits and all(facts.divisible(place, SHARED_ALIGNMENT) for place in pieces) else None
+    return (axes, box) if fits and all(facts.divisible(place, SHARED_ALIGNMENT) for place in pieces) else None
 
 
 def natural_layout(region: Region) -> TileLayout:
@@ -122,16 +118,14 @@ def plan_copy(
         name: kernel parameter that will hold the descriptor.
         reduction: of a store, ``"add"``, ``"max"`` or ``"min"`` to combine with what is there.
     """
-    if not is_candidate(source, target, facts, layout):
-        return None
     sides = _sides(source, target)
-    assert sides is not None
-    outer, inner, load = sides
+    fit = None if sides is None else _fit(*sides[:2], layout, facts)
+    if sides is None or fit is None:
+        return None
+    (outer, inner, load), (axes, box) = sides, fit
     dtype = canonical(outer.dtype)
     if reduction is not None and (load or dtype not in _REDUCTIONS[reduction]):
         return None
-    axes, box = _tile_axes(outer, inner), _fitting_box(outer, inner, layout, facts)
-    assert axes is not None and box is not None
     spec = TensorMapSpec(
         name=name,
         tensor=str(outer.buffer.name),
@@ -163,11 +157,7 @@ def _tensor_fits(outer: Region, facts: Facts) -> bool:
     strides = _byte_strides(outer)
     if as_int(strides[-1]) != dtype.bytes:
         return False
-    return all(_divisible(stride, facts) for stride in strides[:-1])
-
-
-def _divisible(stride: Any, facts: Facts) -> bool:
-    return stride % ALIGNMENT == 0 if isinstance(stride, int) else facts.divisible(stride, ALIGNMENT)
+    return all(facts.divisible(stride, ALIGNMENT) for stride in strides[:-1])
 
 
 def _byte_strides(outer: Region) -> list[Any]:
@@ -350,7 +340,8 @@ def emit_bulk_copy(generator: Any, node: Any) -> Leaf:
 
 
 def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: Value) -> list[Any]:
-    alone = loads(plan, tile, barrier, emitter.index, policy=_policy(op))
+    policy = None if op.eviction_policy == "evict_normal" else op.eviction_policy
+    alone = loads(plan, tile, barrier, emitter.index, policy=policy)
     mask = op.cluster_mask
     if mask is None:
         return alone
@@ -358,10 +349,6 @@ def _load_code(emitter: Emitter, op: Any, plan: TmaPlan, tile: Array, barrier: V
     leads, takes_part = rank.is_("==", (mask & -mask).bit_length() - 1), value_of(mask) >> rank & 1
     multicast = loads(plan, tile, barrier, emitter.index, multicast=mask)
     return [BranchCode(leads, Block(multicast), Block([BranchCode(Unary("!", takes_part), Block(alone))]))]
-
-
-def _policy(op: Any) -> str | None:
-    return op.eviction_policy if op.eviction_policy not in (None, "evict_normal") else None
 
 
 def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf | None:

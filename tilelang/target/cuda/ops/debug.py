@@ -16,6 +16,7 @@ from tilelang.target.cuda.ir.instructions import Evaluate
 from tilelang.target.cuda.ir.printer import quoted
 from tilelang.target.cuda.ir.values import Call, Text
 from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.tile.build import index_at
 from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import FRAGMENT, Parallel
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
@@ -57,7 +58,7 @@ def _print_memory(e: Any, op: PrintBuffer) -> Code:
         var = ir.Var("p", "int32")
         name = e.named(var)
         e.facts.bind_range(var, prod(extents))
-        index = [low + digit for low, digit in zip(region.mins, _digits(var, extents))]
+        index = [low + digit for low, digit in zip(region.mins, index_at(var, extents))]
         element = e.places.element(region.buffer, index)
     printed = Evaluate(Call("tl::debug_print_element", (Text(_label(op)), name, element)))
     return leaf([BranchCode(e.is_first, Block([counted(name, prod(extents), [printed], unroll=None)]))])
@@ -78,13 +79,3 @@ def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Cod
     access = next(access for access in nest.accesses if access.buffer == region.buffer)
     loop = whole_loop(nest.axes, access.indices, layout)
     return emit_nest(e, Parallel(nest), loop)
-
-
-def _digits(var: Any, extents: list[int]) -> list[Any]:
-    """The index along each axis of position ``var`` in row-major order."""
-    digits: list[Any] = []
-    rest: Any = var
-    for extent in reversed(extents):
-        digits.append(ir.FloorMod(rest, ir.IntImm("int32", extent)) if extent > 1 else ir.IntImm("int32", 0))
-        rest = ir.FloorDiv(rest, ir.IntImm("int32", extent))
-    return digits[::-1]

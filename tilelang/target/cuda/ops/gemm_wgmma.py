@@ -33,6 +33,7 @@ from tilelang.target.cuda.ir.instructions import (
 )
 from tilelang.target.cuda.ir.values import Array, Call, Cast, Name, Number, Pointer, Unary, Value, value_of
 from tilelang.target.cuda.ir.wgmma import ACCUMULATORS, K_OF, Wgmma, is_valid_n
+from tilelang.target.cuda.tile.tree import FRAGMENT, SHARED
 from tilelang.tileop.gemm import GemmWarpPolicy
 
 ROWS = 64
@@ -86,10 +87,11 @@ def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
     if a_type is None or b_type is None or c_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
         return None
     extents = (gemm.m, gemm.n, gemm.k)
-    if not all(isinstance(extent, int) for extent in extents) or not _scopes_fit(gemm):
+    is_placed = gemm.c.scope == FRAGMENT and gemm.b.scope in SHARED and gemm.a.scope in (*SHARED, FRAGMENT)
+    if not is_placed or not all(isinstance(extent, int) for extent in extents):
         return None
     m, n, k = extents
-    a_in_registers = gemm.a.scope == "local.fragment"
+    a_in_registers = gemm.a.scope == FRAGMENT
     a_rows_along_m, b_rows_along_n = gemm.transpose_a, not gemm.transpose_b
     if k % K_OF[a_type] or (K_OF[a_type] != 16 and (a_rows_along_m or b_rows_along_n)) or (a_in_registers and a_rows_along_m):
         return None
@@ -108,11 +110,6 @@ def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
         c_layout = accumulator_layout(m, n, groups_m, groups_n)
         return WgmmaPlan(instruction, m, n, k, groups_m, groups_n, c_layout, a_layout, a_panel, b_panel)
     return None
-
-
-def _scopes_fit(gemm: Any) -> bool:
-    shared = ("shared.dyn", "shared")
-    return gemm.c.scope == "local.fragment" and gemm.b.scope in shared and gemm.a.scope in (*shared, "local.fragment")
 
 
 def _partitions(m: int, n: int, groups: int, policy: int) -> list[tuple[int, int]]:
@@ -171,9 +168,19 @@ class SharedOperand:
     def panel_bytes(self) -> int:
         """Panel width."""
         width = panel_bytes_of(self.layout, self.bits)
-        if width is None:
-            raise ValueError(f"{self.region.buffer.name} is not in swizzled panels")
+        assert width is not None, self.region.buffer
         return width
+
+    def is_readable(self, divides: Callable[[Any, int], bool]) -> bool:
+        """Whether the tile lies in panels, and starts where a descriptor can say: whole panels along rows, groups of eight rows.
+
+        Along K it may also start at every multiple of 32 bytes inside a panel, where one instruction ends and the next begins.
+        """
+        if panel_bytes_of(self.layout, self.bits) is None:
+            return False
+        row, column = self.region.mins[-2:]
+        unit = K_BYTES if self.along_k else self.panel_bytes
+        return divides(row, 8) and divides(column, unit * 8 // self.bits)
 
     def strides(self) -> tuple[int, int]:
         """Leading and stride byte offsets of the descriptor."""
@@ -195,16 +202,6 @@ class SharedOperand:
         leading, stride = self.strides()
         arguments = (self.pointer + start, Number(leading), Number(stride))
         return Call("tl::wgmma_desc", arguments, (self.panel_bytes,))
-
-
-def tile_is_aligned(operand: SharedOperand, divides: Callable[[Any, int], bool]) -> bool:
-    """Whether the tile starts at a place that a descriptor can name: whole panels along the row, groups of eight rows.
-
-    Along K a tile may also start at every multiple of 32 bytes inside a panel, where one instruction ends and the next begins.
-    """
-    row, column = operand.region.mins[-2:]
-    unit = 32 if operand.along_k else operand.panel_bytes
-    return divides(row, 8) and divides(column, unit * 8 // operand.bits)
 
 
 def multiply(
@@ -240,7 +237,8 @@ def multiply(
     for k in range(0, plan.k, instruction.k):
         scale = Number(1) if clear is False or k > 0 else Number(0) if clear is True else Unary("!", clear)
         for row in range(0, rows, ROWS):
-            left = _advance(_A_TILE, a.offset(row, k)) if isinstance(a, SharedOperand) else _a_registers(plan, a, row, k)
+            registers = row // ROWS * (plan.k // 2) + k // 2
+            left = _advance(_A_TILE, a.offset(row, k)) if isinstance(a, SharedOperand) else a.to(registers)
             for column in range(0, columns, instruction.n):
                 register = row // ROWS * per_row_tile + column // 2
                 right = _advance(_B_TILE, b.offset(column, k))
@@ -292,21 +290,13 @@ def _tile_descriptor(operand: SharedOperand, group: Value | None, step: int, low
 
 
 def _group_step(operand: SharedOperand, extent: int) -> int:
-    return int(operand.offset(extent, 0)) if extent < _across_extent(operand) else 0
-
-
-def _across_extent(operand: SharedOperand) -> int:
-    return operand.layout.shape[-2 if operand.along_k else -1]
+    whole = operand.layout.shape[-2 if operand.along_k else -1]
+    return int(operand.offset(extent, 0)) if extent < whole else 0
 
 
 def _advance(descriptor: Value, offset: Any) -> Value:
     offset = value_of(offset)
     return descriptor if offset == Number(0) else Call("tl::wgmma_desc_advance", (descriptor, offset))
-
-
-def _a_registers(plan: WgmmaPlan, registers: Array, row: int, k: int) -> Value:
-    per_row_tile = plan.k // 2
-    return registers.to(row // ROWS * per_row_tile + k // 2)
 
 
 # Registers ------------------------------------------------------------------------------------------------------------
@@ -352,40 +342,24 @@ def a_fragment_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n
 # In a kernel -----------------------------------------------------------------------------------------------------------
 
 
-def can_multiply(emitter: Emitter, node: Any) -> bool:
-    """Whether a product that was planned for warp groups can be done so with the layouts that its operands got."""
-    op = node.op
-    for region in (op.a, op.b):
-        if emitter.is_shared(region.buffer):
-            operand = _operand(emitter, region, op)
-            if panel_bytes_of(operand.layout, operand.bits) is None:
-                return False
-            if not tile_is_aligned(operand, emitter.facts.divisible):
-                return False
-    return True
-
-
 def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
     """The code of a product by warp groups."""
     op, plan = node.op, emitter.layouts.plans[node].way
     if op.wg_wait <= COMPLETE:
         return leaf(complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
-    if not can_multiply(emitter, node):
+    shared = [_operand(emitter, region, op) for region in (op.a, op.b) if region.scope in SHARED]
+    if not all(operand.is_readable(emitter.facts.divisible) for operand in shared):
         raise CompileError(
             f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",
             location_of(node.span), "leave the layout to the compiler, or set TL_DISABLE_WGMMA",
         )  # fmt: skip
-    left = emitter.array(op.a.buffer) if plan.a_layout is not None else _operand(emitter, op.a, op)
+    left = emitter.array(op.a.buffer) if plan.a_layout is not None else shared[0]
+    clear = bool(op.clear_accum) if isinstance(op.clear_accum, (bool, int)) else emitter.value(op.clear_accum)
     product = multiply(
-        plan, left, _operand(emitter, op.b, op), emitter.array(op.c.buffer), lower=emitter.index,
-        clear=_clear(emitter, op.clear_accum), wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm",
-        first_group=emitter.threads.first // WARP_GROUP,
+        plan, left, shared[-1], emitter.array(op.c.buffer), lower=emitter.index, clear=clear,
+        wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.first // WARP_GROUP,
     )  # fmt: skip
     return leaf([product])
-
-
-def _clear(emitter: Emitter, clear: Any) -> bool | Value:
-    return bool(clear) if isinstance(clear, (bool, int)) else emitter.value(clear)
 
 
 def _operand(emitter: Emitter, region: Region, op: Any) -> SharedOperand:

@@ -3,6 +3,7 @@ between warps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.layout import from_text
@@ -10,6 +11,7 @@ from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code, leaf
 from tilelang.target.cuda.ir.instructions import SetRegisters
 from tilelang.target.cuda.operators import OperatorRule, implements
+from tilelang.target.cuda.tile.tree import Hints
 from tilelang.tileop.hint import (
     AnnotateLayout,
     L2HitRatio,
@@ -20,10 +22,20 @@ from tilelang.tileop.hint import (
     UseSwizzle,
 )
 
+_NOTES: Mapping[type, Callable[[Any, Any, Hints], Mapping[str, Any]]] = {
+    AnnotateLayout: lambda op, span, hints: {"layouts": [*hints.layouts, (op.buffer.buffer, from_text(op.layout), span)]},
+    SafeValue: lambda op, span, hints: {"safe_values": {**hints.safe_values, op.buffer.buffer: op.value}},
+    RestrictBuffers: lambda op, span, hints: {"may_overlap": hints.may_overlap | set(op.names)},
+    MinBlocksPerSM: lambda op, span, hints: {"blocks_per_sm": op.count},
+    UseSwizzle: lambda op, span, hints: {"rasterisation": ("column" if op.order.startswith("col") else "row", op.panel_size)},
+    L2HitRatio: lambda op, span, hints: {},  # persisting lines belong to a stream, and are none of a kernel
+}
+"""Remark -> the hints that it changes."""
 
-@implements(L2HitRatio)
+
+@implements(*_NOTES)
 class Remark(OperatorRule):
-    """Nothing to run: later steps read it among the hints. Persisting lines belong to a stream, and are none of a kernel."""
+    """Nothing to run: later steps read it among the hints."""
 
     scoped = collective = False
 
@@ -32,57 +44,9 @@ class Remark(OperatorRule):
         return []
 
     def hint(self, op: Any, span: Any, hints: Any) -> bool:
-        self.note(op, span, hints)
+        for name, value in _NOTES[type(op)](op, span, hints).items():
+            setattr(hints, name, value)
         return True
-
-    def note(self, op: Any, span: Any, hints: Any) -> None:
-        """Adds the remark to ``hints``.
-
-        Args:
-            op: the operator.
-            span: its source location.
-            hints: the hints of the kernel so far.
-        """
-
-
-@implements(AnnotateLayout)
-class LayoutRemark(Remark):
-    """``T.annotate_layout``."""
-
-    def note(self, op: Any, span: Any, hints: Any) -> None:
-        hints.layouts.append((op.buffer.buffer, from_text(op.layout), span))
-
-
-@implements(SafeValue)
-class SafeValueRemark(Remark):
-    """``T.annotate_safe_value``."""
-
-    def note(self, op: Any, span: Any, hints: Any) -> None:
-        hints.safe_values[op.buffer.buffer] = op.value
-
-
-@implements(RestrictBuffers)
-class OverlapRemark(Remark):
-    """``T.annotate_restrict_buffers``."""
-
-    def note(self, op: Any, span: Any, hints: Any) -> None:
-        hints.may_overlap.update(op.names)
-
-
-@implements(MinBlocksPerSM)
-class BlocksRemark(Remark):
-    """``T.annotate_min_blocks_per_sm``."""
-
-    def note(self, op: Any, span: Any, hints: Any) -> None:
-        hints.blocks_per_sm = op.count
-
-
-@implements(UseSwizzle)
-class RasterisationRemark(Remark):
-    """``T.use_swizzle``."""
-
-    def note(self, op: Any, span: Any, hints: Any) -> None:
-        hints.rasterisation = ("column" if op.order.startswith("col") else "row", op.panel_size)
 
 
 @implements(MaxRegisters)

@@ -124,27 +124,6 @@ def split_lanes(modes: Sequence[Mode]) -> tuple[list[Mode], list[Mode]]:
     return lanes, across
 
 
-def emit_reduce(emitter: Emitter, op: Any, source: FragmentLayout, target: FragmentLayout) -> list[Code]:
-    """``dst = kind(src over dim)``, where ``target`` is the source's layout without the axis.
-
-    Args:
-        emitter: of the kernel.
-        op: the reduction.
-        source: the layout of ``op.src``.
-        target: the layout of ``op.dst``.
-    """
-    reduction = Reduction(op.kind, op.dst.dtype, op.nan_propagate)
-    outer = [mode for axis, modes in enumerate(source.modes) if axis != op.dim for mode in modes if mode.unit != THREAD]
-    kept_axes = [axis for axis in range(len(source.modes)) if axis != op.dim]
-    inner = [mode for mode in source.modes[op.dim] if mode.unit != THREAD]
-    threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
-    results = _result_strides(source, target, op.dim, kept_axes)
-    if source.is_padded or source.threads < emitter.threads.count:
-        emitter.output.padded.add(emitter.root(op.src.buffer))
-    with emitter.names.block():
-        return _Reducer(emitter, reduction, op).emit(outer, results, inner, threads, source)
-
-
 def _result_strides(source: FragmentLayout, target: FragmentLayout, dim: int, kept: list[int]) -> list[int]:
     """Register stride in the result of each kept register mode of the source, in order."""
     kept_axis = dim if len(target.modes) == len(source.modes) else None
@@ -278,39 +257,6 @@ def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:
     return count if all(mode.stride % count == 0 for mode in across) else 1
 
 
-def emit_finalize(emitter: Emitter, op: Any, layout: FragmentLayout) -> list[Code]:
-    """Combines what all threads of the scope hold of a reducer.
-
-    Args:
-        emitter: of the kernel.
-        op: the operator, which names the reducer.
-        layout: of the reducer.
-    """
-    whole = [mode for modes in layout.modes for mode in modes]
-    view = _Finalized(op.buffer, op.op)
-    reducer = _Reducer(emitter, Reduction(op.op, op.buffer.dtype), view)
-    threads = [on_thread(emitter.threads.count, 1)] if emitter.threads.count > 1 else []
-    return reducer.emit(whole, [mode.stride for mode in whole], [], threads, layout)
-
-
-@dataclass(frozen=True, eq=False)
-class _Finalized:
-    """A reducer seen as a reduction of itself."""
-
-    buffer: Any
-    kind: str
-    clear: bool = True
-    dim: int = 0
-
-    @property
-    def src(self) -> Any:
-        return self.buffer
-
-    @property
-    def dst(self) -> Any:
-        return self.buffer
-
-
 def _sum(names: Sequence[Name], strides: Sequence[int]) -> Value:
     return total(name * stride for name, stride in zip(names, strides))
 
@@ -328,7 +274,12 @@ class ReduceRule(OperatorRule):
         return op.dst if op.clear and op.dst.is_whole else None
 
     def offer(self, op: Any, fragments: Mapping[Any, FragmentLayout]) -> tuple[Any, FragmentLayout] | None:
-        return result_layout(op, fragments)
+        """The layout of the source, in which the threads along the axis become replicas."""
+        source = fragments.get(op.src.buffer)
+        if source is None or op.dst.buffer in fragments or not (op.dst.is_whole and op.src.is_whole):
+            return None
+        layout = source.project(op.dim, len(op.dst.buffer.shape) == len(op.src.buffer.shape))
+        return (op.dst.buffer, layout) if layout.shape == tuple(as_int(extent) for extent in op.dst.buffer.shape) else None
 
     def misfits(self, op: Any, plan: Any, fragments: Mapping[Any, FragmentLayout]) -> list[tuple[Any, str]]:
         source, target = (fragments.get(region.buffer) for region in (op.src, op.dst))
@@ -336,10 +287,21 @@ class ReduceRule(OperatorRule):
         return [] if fits else [(op.dst.buffer, "a reduction leaves its elements in other threads")]
 
     def proofs(self, op: Any, fragments: Mapping[Any, FragmentLayout], threads: int) -> Iterator[tuple[bool, Any, str]]:
-        return proofs(op, fragments, threads)
+        source, target = fragments[op.src.buffer], fragments[op.dst.buffer]
+        yield source.threads <= threads, op.src.buffer, "more threads hold it than reduce it"
+        yield stays_in_rows(source, target, op.dim), op.dst.buffer, "it is not where its sums are"
 
     def cost(self, op: Any, fragments: Mapping[Any, FragmentLayout]) -> float:
-        return reduction_cost(op, fragments)
+        """Cycles for its registers, the shuffles between lanes, and the exchange between warps."""
+        if op.src.buffer not in fragments:
+            return 0
+        source = fragments[op.src.buffer]
+        kept = [mode for axis, modes in enumerate(source.modes) if axis != op.dim for mode in modes]
+        results = prod(mode.extent for mode in kept if mode.unit == REGISTER)
+        threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
+        across = any(mode.stride * mode.extent > WARP for mode in threads)
+        shuffles = sum(math.log2(min(mode.extent, WARP // mode.stride)) for mode in threads if mode.stride < WARP)
+        return source.registers + results * (shuffles * SHUFFLE + across * 4 * REQUEST) + across * BARRIER
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         before, after = [], []
@@ -359,7 +321,15 @@ class ReduceRule(OperatorRule):
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
         source, target = e.layouts.fragments[op.src.buffer], e.layouts.fragments[op.dst.buffer]
-        return emit_reduce(e, op, source, target)
+        kept = [axis for axis in range(len(source.modes)) if axis != op.dim]
+        registers = [[mode for mode in modes if mode.unit != THREAD] for modes in source.modes]
+        threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
+        if source.is_padded or source.threads < e.threads.count:
+            e.output.padded.add(e.root(op.src.buffer))
+        with e.names.block():
+            reducer = _Reducer(e, Reduction(op.kind, op.dst.dtype, op.nan_propagate), op)
+            outer = [mode for axis in kept for mode in registers[axis]]
+            return reducer.emit(outer, _result_strides(source, target, op.dim, kept), registers[op.dim], threads, source)
 
 
 def _has_axes_of(op: Reduce) -> bool:
@@ -371,23 +341,18 @@ def _has_axes_of(op: Reduce) -> bool:
 
 @implements(FinalizeReducer)
 class FinalizeRule(OperatorRule):
-    """``T.finalize_reducer``."""
+    """``T.finalize_reducer``: a reduction of what all threads of the scope hold to the reducer itself."""
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        layout = generator.emitter.layouts.fragments[node.op.buffer.buffer]
-        return emit_finalize(generator.emitter, node.op, layout)
+        e, op = generator.emitter, node.op
+        layout = e.layouts.fragments[op.buffer.buffer]
+        registers = [mode for modes in layout.modes for mode in modes]
+        threads = [on_thread(e.threads.count, 1)] if e.threads.count > 1 else []
+        reducer = _Reducer(e, Reduction(op.op, op.buffer.dtype), Reduce(op.buffer, op.buffer, op.op))
+        return reducer.emit(registers, [mode.stride for mode in registers], [], threads, layout)
 
 
 # Layouts --------------------------------------------------------------------------------------------------------------
-
-
-def result_layout(op: Any, fragments: Mapping[Any, FragmentLayout]) -> tuple[Any, FragmentLayout] | None:
-    """The fragment that a reduction fills and its layout: that of the source, the threads along the axis become replicas."""
-    source = fragments.get(op.src.buffer)
-    if source is None or op.dst.buffer in fragments or not (op.dst.is_whole and op.src.is_whole):
-        return None
-    layout = source.project(op.dim, len(op.dst.buffer.shape) == len(op.src.buffer.shape))
-    return (op.dst.buffer, layout) if layout.shape == tuple(as_int(extent) for extent in op.dst.buffer.shape) else None
 
 
 def reduces_to(op: Any, source: FragmentLayout, target: FragmentLayout) -> bool:
@@ -401,36 +366,6 @@ def reduces_to(op: Any, source: FragmentLayout, target: FragmentLayout) -> bool:
     counts = ([[m.extent for m in axis if m.unit == REGISTER] for axis in layout.modes] for layout in (expected, target))
     alike = expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)
     return alike and stays_in_rows(source, target, op.dim)
-
-
-def reduction_cost(op: Any, fragments: Mapping[Any, FragmentLayout]) -> float:
-    """Cycles of a reduction: of its registers, the shuffles between lanes, and the exchange between warps."""
-    if op.src.buffer not in fragments:
-        return 0
-    source = fragments[op.src.buffer]
-    kept = [mode for axis, modes in enumerate(source.modes) if axis != op.dim for mode in modes]
-    results = math.prod(mode.extent for mode in kept if mode.unit == REGISTER)
-    threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
-    lanes = [mode for mode in threads if mode.stride < WARP]
-    across = any(mode.stride * mode.extent > WARP for mode in threads)
-    shuffles = sum(math.log2(min(mode.extent, WARP // mode.stride)) for mode in lanes)
-    return source.registers + results * (shuffles * SHUFFLE + across * 4 * REQUEST) + across * BARRIER
-
-
-# The proof -------------------------------------------------------------------------------------------------------------
-
-
-def proofs(op: Any, fragments: Mapping[Any, FragmentLayout], threads: int) -> Iterator[tuple[bool, Any, str]]:
-    """What must hold of the layouts of a reduction by so many threads.
-
-    Args:
-        op: the reduction.
-        fragments: the layout of every fragment.
-        threads: how many run it.
-    """
-    source, target = fragments[op.src.buffer], fragments[op.dst.buffer]
-    yield source.threads <= threads, op.src.buffer, "more threads hold it than reduce it"
-    yield stays_in_rows(source, target, op.dim), op.dst.buffer, "it is not where its sums are"
 
 
 def stays_in_rows(source: FragmentLayout, target: FragmentLayout, dim: int) -> bool:

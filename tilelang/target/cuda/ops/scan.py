@@ -15,6 +15,7 @@ from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Call, Convert, Name, Number, Select, Type, Value
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce import Reduction
+from tilelang.target.cuda.tile.build import index_at
 from tilelang.target.cuda.tile.tree import SHARED
 from tilelang.tileop.scan import Scan
 
@@ -109,16 +110,8 @@ def _places(e: Any, op: Any, extents: list[int], line: Name, lines: int, at: Nam
     e.names.values.update({line_var: line, at_var: at})
     e.facts.bind_range(line_var, lines)
     e.facts.bind_range(at_var, length)
-    index: list[Any] = [None] * len(extents)
-    rest: Any = line_var
-    for axis in range(len(extents) - 1, -1, -1):
-        if axis == op.dim:
-            index[axis] = at_var
-        elif extents[axis] == 1:
-            index[axis] = ir.IntImm("int32", 0)
-        else:
-            index[axis] = ir.FloorMod(rest, ir.IntImm("int32", extents[axis]))
-            rest = ir.FloorDiv(rest, ir.IntImm("int32", extents[axis]))
+    index = index_at(line_var, [1 if axis == op.dim else extent for axis, extent in enumerate(extents)])
+    index[op.dim] = at_var
     return _place(e, op.src, index), _place(e, op.dst, index)
 
 

@@ -79,6 +79,15 @@ def axes_of(regions: Sequence[Region]) -> tuple[tuple[Axis, ...], list[Any]]:
     return tuple(axes), [axis.var for axis in axes]
 
 
+def index_at(position: Any, extents: Sequence[int]) -> list[Any]:
+    """The index along each axis of a position in row-major order."""
+    index: list[Any] = []
+    for extent in reversed(extents):
+        index.append(ir.FloorMod(position, constant(extent)) if extent > 1 else constant(0))
+        position = ir.FloorDiv(position, constant(extent)) if extent > 1 else position
+    return index[::-1]
+
+
 def _bound(region: Region, place: int) -> int | None:
     """The size of the buffer axis that an axis of the region's shape lies in, where it is on chip."""
     if region.scope == "global":
