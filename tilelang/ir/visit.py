@@ -91,6 +91,24 @@ _REBUILT: Mapping[type, Callable[[Any, Callable[[Any], Any]], Any]] = {
 }
 
 
+def with_children(stmt: Any, of: Callable[[Any], Any]) -> Any:
+    """``stmt`` with ``of`` applied to the statements directly inside it; ``stmt`` itself where they stay the same."""
+    old = children(stmt)
+    new = [of(child) for child in old]
+    return stmt if all(a is b for a, b in zip(old, new)) else _WITH_CHILDREN[type(stmt)](stmt, new)
+
+
+_WITH_CHILDREN: Mapping[type, Callable[[Any, list[Any]], Any]] = {
+    ir.SeqStmt: lambda stmt, new: ir.SeqStmt(new, stmt.span),
+    ir.IfThenElse: lambda stmt, new: ir.IfThenElse(stmt.condition, new[0], new[1] if len(new) > 1 else None, stmt.span),
+    ir.For: lambda stmt, new: ir.For(
+        stmt.loop_var, stmt.min, stmt.extent, stmt.kind, *new, annotations=stmt.annotations, step=stmt.step, span=stmt.span
+    ),
+    ir.While: lambda stmt, new: ir.While(stmt.condition, *new, stmt.span),
+    ir.AttrStmt: lambda stmt, new: ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, *new, stmt.span),
+}
+
+
 def walk_expr(expr: Any) -> Iterator[Any]:
     """``expr`` and every expression inside it, each shared one once."""
     stack, seen = [expr], set()

@@ -19,7 +19,7 @@ from typing import Any, cast
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.visit import rebuilt, statement_exprs, variables, walk
+from tilelang.ir.visit import rebuilt, statement_exprs, variables, walk, with_children
 
 LONG = 200
 """The fewest statements of a kernel that is rerolled."""
@@ -55,25 +55,14 @@ def _inside(stmt: Any) -> Any:
     """A statement of a kernel with the sequences in it rerolled."""
     if isinstance(stmt, ir.SeqStmt):
         return _sequence(_rolled([_inside(child) for child in stmt.seq]))
-    if isinstance(stmt, ir.AttrStmt):
-        return ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, _inside(stmt.body), stmt.span)
-    if isinstance(stmt, ir.IfThenElse):
-        otherwise = None if stmt.else_case is None else _inside(stmt.else_case)
-        return ir.IfThenElse(stmt.condition, _inside(stmt.then_case), otherwise, stmt.span)
-    if isinstance(stmt, ir.For) and not _is_numbered(stmt):
-        return _with_body(stmt, _inside(stmt.body))
-    return stmt
+    if isinstance(stmt, ir.While) or (isinstance(stmt, ir.For) and _is_numbered(stmt)):
+        return stmt
+    return with_children(stmt, _inside)
 
 
 def _is_numbered(loop: Any) -> bool:
     """Whether the statements of a loop are a nest's, or those of a pipeline."""
     return any(str(note) == "tl.parallel" or str(note).endswith(_PIPELINE) for note in loop.annotations)
-
-
-def _with_body(loop: Any, body: Any) -> Any:
-    return ir.For(
-        loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=loop.annotations, step=loop.step, span=loop.span
-    )
 
 
 def _sequence(items: list[Any]) -> Any:
@@ -257,7 +246,7 @@ _STATEMENTS: Mapping[type, Callable[[_Integers, Any], Any]] = {
     ir.Evaluate: lambda self, node: ir.Evaluate(self.fixed(node.value), node.span),
     ir.BufferStore: _Integers.store,
     ir.IfThenElse: _Integers.branch,
-    ir.For: lambda self, node: _with_body(node, self.stmt(node.body)),
+    ir.For: lambda self, node: with_children(node, self.stmt),
     ir.AttrStmt: lambda self, node: ir.AttrStmt(node.node, node.attr_key, node.value, self.stmt(node.body), node.span),
     ir.SeqStmt: lambda self, node: ir.SeqStmt([self.stmt(child) for child in node.seq], node.span),
 }

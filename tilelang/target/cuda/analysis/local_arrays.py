@@ -15,8 +15,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.scratch import ARRAY, read_by, scratch_of
-from tilelang.target.cuda.analysis.uniformity import Uniformity
+from tilelang.target.cuda.analysis.uniformity import ARRAY, Uniformity, read_by, scratch_of
 from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import (

@@ -18,7 +18,6 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.scratch import ARRAY, SCALAR, operands, scratch_of
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated, is_memory, mentions
@@ -32,9 +31,14 @@ from tilelang.target.cuda.tile.tree import (
     Scalar,
     Scope,
     TileTree,
+    accesses_of,
     inside,
     walk,
 )
+from tilelang.transform.first_use import FirstUse, Memory
+
+ARRAY, SCALAR = "local", "local.var"
+"""Scopes of memory that each thread has of its own."""
 
 
 class Uniformity:
@@ -366,3 +370,35 @@ def _moved(nest: Nest) -> set[Any]:
         if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
             found.add(target)
     return found
+
+
+# Scratch ---------------------------------------------------------------------------------------------------------------
+
+
+def scratch_of(tree: TileTree, *scopes: str) -> set[Any]:
+    """Local memory of some scopes of which nests read only what the same iteration has stored, and nothing else reads any."""
+    found = {buffer for buffer in tree.allocations if buffer.scope() in scopes}
+    if not found:
+        return found
+    found -= {tree.root_of(view) for view in tree.aliases}
+    for node in walk(tree.root):
+        if isinstance(node, Parallel):
+            named = found.intersection(access.buffer for access in node.nest.accesses)
+            found -= {buffer for buffer in named if FirstUse(Memory(buffer), node.nest.body).read}
+        elif isinstance(node, (Scalar, Operator, Branch, Loop, Repeat)):
+            found -= read_by(node)
+    return found
+
+
+def read_by(node: Any) -> set[Any]:
+    """Buffers that a node outside of nests may read."""
+    if isinstance(node, Operator):
+        return operands(node)
+    if isinstance(node, Scalar) and isinstance(node.stmt, ir.BufferStore):
+        return {access.buffer for access in accesses_of(node) if access.kind == READ}
+    return {part for expr in statement_exprs(node.stmt) for part in walk_expr(expr) if isinstance(part, ir.Var)}
+
+
+def operands(node: Operator) -> set[Any]:
+    """The buffers that an operator works on."""
+    return {region.buffer for region, _ in node.op.regions()} if hasattr(node.op, "regions") else set()

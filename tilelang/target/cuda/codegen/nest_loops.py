@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.ir.visit import variables
+from tilelang.ir import nodes as ir
+from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
 from tilelang.layout.digits import Form
 from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.codegen.written_out import iterations_written_out
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.inference.vectors import contiguous_axis, vectorised
 from tilelang.target.cuda.ir.access import ThreadMap
@@ -22,10 +22,26 @@ from tilelang.target.cuda.ir.code import Block, partly_unrolled, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
 from tilelang.target.cuda.tile.nest import Nest, is_memory
+from tilelang.tileop.thread import intrinsic_name
 
-_ITERATIONS = 512
+_REGISTER_ITERATIONS = 512
 """Iterations of a nest on registers that are written out at most, where the registers need no more: one thread may have all
 elements of a tile to fill from a register of its own."""
+
+_ITERATIONS = 64
+"""Iterations of a nest on memory alone: more of them cost time to compile and instruction cache."""
+
+_CALLS = 512
+"""Calls of short functions that are written out, over all elements of all iterations."""
+
+_LONG = {
+    # function -> the short functions whose code is as long
+    **dict.fromkeys(("sin", "cos", "tan", "rng_rand", "rng_rand_float"), 32),
+    **dict.fromkeys(("pow", "fmod", "asin", "acos", "atan2", "erf"), 4),
+}
+
+_DOUBLE = 8
+"""How much longer the functions of float64 are, which have no instruction."""
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
@@ -73,8 +89,8 @@ class NestLoops:
             return [Block(code, scoped=True)]
         registers = [access for access in self.nest.accesses if not is_memory(access.buffer)]
         if not registers:
-            return partly_unrolled(self.loops, code, iterations_written_out(self.nest.body, self.width))
-        return partly_unrolled(self.loops, code, _ITERATIONS, self._numbering(registers))
+            return partly_unrolled(self.loops, code, _iterations_written_out(self.nest.body, self.width))
+        return partly_unrolled(self.loops, code, _REGISTER_ITERATIONS, self._numbering(registers))
 
     def _numbering(self, registers: list[Any]) -> set[Name]:
         """The loops that registers are numbered by, which must be known when the kernel is compiled."""
@@ -197,3 +213,15 @@ class NestLoops:
 
 def _name_of(dim: Any) -> str:
     return dim.var.name if dim.var is not None else "at"
+
+
+def _iterations_written_out(body: Any, width: int) -> int:
+    """How many iterations of a nest on memory alone, of so many elements each, are written out."""
+    exprs = (expr for stmt in walk(body) for expr in statement_exprs(stmt))
+    calls = sum(_length(node) for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.Call))
+    return min(_ITERATIONS, max(1, _CALLS // (calls * width))) if calls else _ITERATIONS
+
+
+def _length(call: Any) -> int:
+    name = intrinsic_name(call) or str(getattr(call.op, "name", "")).rpartition(".")[2]
+    return _LONG.get(name, 1) * (_DOUBLE if str(call.ty) == "float64" else 1)

@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
-from tilelang.target.cuda.analysis.scratch import ARRAY
+from tilelang.target.cuda.analysis.uniformity import ARRAY
 from tilelang.target.cuda.codegen.async_calls import wait_for_stores
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span

@@ -2,12 +2,13 @@
 
 Each is carried out in the cheapest way that its two layouts allow: by moves between registers where every thread already holds
 what it needs; by shuffles where a lane of its warp does (:mod:`tilelang.target.cuda.inference.exchange`); by way of a tile in
-shared memory. The operator stays in the tree where shuffles are the way, and becomes copies where they are not.
+shared memory. The operator stays in the tree where shuffles are the way, and becomes copies where they are not. One that gives
+the same in every iteration of a loop stands before the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,18 +17,26 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.fragment import FragmentLayout
+from tilelang.target.cuda.analysis.uniformity import is_return
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.cost import BARRIER, bank_passes, nest_cost
 from tilelang.target.cuda.inference.exchange import Exchange, exchange
-from tilelang.target.cuda.inference.hoisting import hoisted
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.sections import SHARED, spliced
+from tilelang.target.cuda.inference.sections import (
+    SHARED,
+    family_of,
+    is_certainly_run,
+    is_written,
+    spliced,
+    touched_outside,
+    touches,
+)
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.nest import Access
-from tilelang.target.cuda.tile.tree import Operator, Parallel, TileTree, copy_between
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, copy_between, walk
 
 
 def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, dict[Any, list[Parallel]]]:
@@ -48,7 +57,7 @@ def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, 
     tiles = {tile: layout for way in ways.values() for tile, layout in way.tiles.items()}
     copies = {copy: loop for way in ways.values() for copy, loop in way.copies.items()}
     values = {node: list(way.copies) or [node] for node, way in ways.items()}
-    root = spliced(hoisted(problem.tree, found).root, values, {})
+    root = spliced(_hoisted(problem.tree, found).root, values, {})
     tree = replace(problem.tree, root=root, allocations={**problem.tree.allocations, **dict.fromkeys(tiles, {})})
     memory, loops = {**layouts.memory, **tiles}, {**layouts.loops, **copies}
     new = replace(layouts, memory=memory, loops=loops, threads_of=problem.with_tree(tree).threads_of)
@@ -102,3 +111,42 @@ def _tile_layout(tile: Any, uses: list[tuple[Access, LoopLayout]]) -> Any:
     """Row by row or swizzled: the layout with fewer bank conflicts."""
     choices = [row_major([as_int(extent) for extent in tile.shape]), make_swizzled_layout(tile)]
     return min(choices, key=lambda layout: sum(bank_passes(access, loop, layout, 1) for access, loop in uses))
+
+
+# Loop-invariant conversions --------------------------------------------------------------------------------------------
+
+
+def _hoisted(tree: TileTree, conversions: Iterable[Operator]) -> TileTree:
+    """The kernel with each conversion before the loops that neither write its source nor anything else to its destination."""
+    for node in conversions:
+        loop = _loop_around(tree, node)
+        while loop is not None and _is_invariant(tree, node, loop):
+            renewed: dict[Any, Any] = {}
+            root = spliced(tree.root, {node: []}, renewed)
+            without = renewed[loop]
+            tree = replace(tree, root=spliced(root, {without: [node, without]}, {}))
+            loop = _loop_around(tree, node)
+    return tree
+
+
+def _loop_around(tree: TileTree, node: Operator) -> Loop | None:
+    """The loop whose body has a node as one of its statements."""
+    loops = (loop for loop in walk(tree.root) if isinstance(loop, Loop))
+    return next((loop for loop in loops if any(item is node for item in loop.body.items)), None)
+
+
+def _is_invariant(tree: TileTree, node: Operator, loop: Loop) -> bool:
+    """Whether a conversion may be made once, before the loop: all iterations then find what they found after it."""
+    items = loop.body.items
+    place = next(place for place, item in enumerate(items) if item is node)
+    source, target = (set(family_of(tree, region.buffer)) for region in (node.op.src, node.op.dst))
+    rest = [*items[:place], *items[place + 1 :]]
+    if is_written(rest, source | target) or any(touches(item, target) or _may_leave(item) for item in items[:place]):
+        return False
+    return is_certainly_run(loop.stmt.extent) or not touched_outside(tree, set(walk(loop)), target)
+
+
+def _may_leave(item: Any) -> bool:
+    """Whether a statement, or one inside it, may end the iteration."""
+    scalars = (inner for inner in walk(item) if isinstance(inner, Scalar))
+    return any(isinstance(inner.stmt, (ir.Break, ir.Continue)) or is_return(inner) for inner in scalars)

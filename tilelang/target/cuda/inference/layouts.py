@@ -14,7 +14,7 @@ from tilelang.errors import LayoutConflictError
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Sequence, span_of, walk
+from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Sequence, span_of, touched_by, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
     """
     homes: dict[Any, tuple[Any, Any]] = {}
     for node in sorted(walk(root), key=lambda node: layouts.threads_of[node].count if node in layouts.threads_of else 0):
-        for buffer in _fragments(node):
+        touched = touched_by(node) if isinstance(node, (Parallel, Operator)) else ()
+        for buffer in {access.buffer for access in touched if access.buffer.scope() == FRAGMENT}:
             layout, scope = layouts.fragments.get(buffer), layouts.threads_of[node]
             if layout is None or all(mode.unit == REGISTER for axis in layout.modes for mode in axis):
                 continue
@@ -85,13 +86,6 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
                 reason = f"{_range_text(scope)} run this, and its elements are in {_range_text(home)}"
                 error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
                 raise error.at(location_of(span_of(node)))
-
-
-def _fragments(node: Any) -> set[Any]:
-    buffers = {access.buffer for access in node.nest.accesses} if isinstance(node, Parallel) else set()
-    if isinstance(node, Operator):
-        buffers = {region.buffer for region, _ in node.op.regions()}
-    return {buffer for buffer in buffers if buffer.scope() == FRAGMENT}
 
 
 def _range_text(scope: Any) -> str:

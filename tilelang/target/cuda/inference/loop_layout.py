@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,23 +137,20 @@ def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
         return True
     ordered = sorted(form.terms, key=lambda term: term.weight)
     weight = 1
-    whole = 1
     for term in ordered:
         var = variables.get(term.digit)
         if var is None or term.low != 1 or term.extent != extents[var] or term.weight != weight or var in found:
             return False
         weight *= term.extent
-        whole *= term.extent
-    single = len(ordered) == 1
-    if not single and (whole != size or form.offset != 0):
+    if len(ordered) == 1:
+        var = variables[ordered[0].digit]
+        found[var] = Dimension(var, tuple(modes), weight, form.offset)
+        return True
+    if weight != size or form.offset != 0:
         return False
     rest = list(modes)
     for term in ordered:
         var = variables[term.digit]
-        if single:
-            shift = form.offset
-            found[var] = Dimension(var, tuple(rest), term.extent, shift)
-            return True
         taken, rest = split_modes(rest, term.extent)
         if taken is None:
             return False
@@ -270,22 +267,18 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
             unit_stride = term.digit.stride * term.low if term.digit.unit == THREAD else 1
             modes.append(Mode(term.extent, unit_stride, term.digit.unit))
         axes.append(tuple(modes))
-    replicas = [*loop.replicas, *_unused_threads(loop, forms, indices)]
+    parts = [(term.digit, term.low, term.extent) for index in indices for term in form_of(index, forms)]
+    replicas = [*loop.replicas, *_left_out(loop, parts)]
     return FragmentLayout(tuple(shape), tuple(axes), merge_modes(replicas)).compact()
 
 
-def _unused_threads(loop: LoopLayout, forms: Mapping[Any, Form], indices: Sequence[Any]) -> list[Mode]:
-    """Thread modes of the loop that indices do not depend on."""
-    parts: dict[Digit, list[tuple[int, int]]] = {}
-    for index in indices:
-        for term in form_of(index, forms):
-            parts.setdefault(term.digit, []).append((term.low, term.extent))
-    found = []
-    for digits in loop.digits.values():
-        for digit, _ in digits:
-            if digit.unit == THREAD:
-                found += _gaps(digit, sorted(parts.get(digit, [])))
-    return found
+def _left_out(loop: LoopLayout, parts: Iterable[tuple[Digit, int, int]]) -> list[Mode]:
+    """The thread modes of a loop that parts (low, extent) of its digits leave out."""
+    used: dict[Digit, list[tuple[int, int]]] = {}
+    for digit, low, extent in parts:
+        used.setdefault(digit, []).append((low, extent))
+    digits = (digit for axis in loop.digits.values() for digit, _ in axis if digit.unit == THREAD)
+    return [gap for digit in digits for gap in _gaps(digit, sorted(used.get(digit, [])))]
 
 
 def _gaps(digit: Digit, parts: list[tuple[int, int]]) -> list[Mode]:
@@ -370,24 +363,15 @@ def _threads_agree(
     threads: Mapping[tuple[Digit, int, int], int], layout: FragmentLayout, loop: LoopLayout, every_copy: bool
 ) -> bool:
     """Whether the fragment's thread modes are the loop's own thread digits, and its replicas cover all other threads."""
-    covered, parts = 1, {}
-    for (digit, low, extent), stride in threads.items():
-        if digit.unit != THREAD or stride != digit.stride * low:
-            return False
-        covered *= extent
-        parts.setdefault(digit, []).append((low, extent))
-    axes = [mode for modes in layout.modes for mode in modes if mode.unit == THREAD]
-    if covered != math.prod(mode.extent for mode in axes):
+    if any(digit.unit != THREAD or stride != digit.stride * low for (digit, low, _), stride in threads.items()):
         return False
-    chosen = [gap for digits in loop.digits.values() for digit, _ in digits for gap in _unused(digit, parts)]
+    axes = [mode for modes in layout.modes for mode in modes if mode.unit == THREAD]
+    if math.prod(extent for _, _, extent in threads) != math.prod(mode.extent for mode in axes):
+        return False
+    chosen = _left_out(loop, threads)  # the threads along them run other iterations, or none
     if every_copy:
         return not chosen and _offsets(loop.replicas) == _offsets(layout.replicas)
     return _offsets([*loop.replicas, *chosen]) <= _offsets(layout.replicas)
-
-
-def _unused(digit: Digit, parts: Mapping[Digit, list[tuple[int, int]]]) -> list[Mode]:
-    """The thread modes of a digit that ``parts`` leave out: the threads along them run other iterations, or none."""
-    return _gaps(digit, sorted(parts.get(digit, []))) if digit.unit == THREAD else []
 
 
 def _offsets(modes: Sequence[Mode]) -> set[int]:

@@ -48,6 +48,7 @@ from tilelang.target.cuda.inference.sections import (
     as_conversion,
     family_of,
     is_written,
+    touched_outside,
     with_copy,
     with_copy_for_head,
     with_copy_of_view,
@@ -113,17 +114,15 @@ def _cheapest(start: _State) -> _State:
         state = heapq.heappop(waiting)[-1]
         ways = [way for way in _ways_out(state, *state.first_conflict) if not math.isinf(way.score)]
         dead_ends += not ways
-        best = min((way for way in (*ways, best) if way is not None and not way.conflicts), key=_score, default=None)
+        best = min(
+            (way for way in (*ways, best) if way is not None and not way.conflicts), key=lambda way: way.score, default=None
+        )
         for way in ways:
             if way.conflicts:
                 heapq.heappush(waiting, (0 if seen < _STATES else -seen, way.score, next(number), way))
     if best is None:
         raise start.first_conflict[-1]
     return best
-
-
-def _score(state: _State) -> float:
-    return state.score
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,10 +238,7 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
 
 def _only_renames(state: _State, uses: list[Any], family: set[Any]) -> bool:
     """Whether a copy of a fragment would take all uses of one that is a copy itself, so that it has nothing else to suit."""
-    if not family & state.copies:
-        return False
-    others = (node for node in walk(state.problem.tree.root) if node not in uses and node not in state.conversions)
-    return not any(access.buffer in family for node in others for access in touched_by(node))
+    return bool(family & state.copies) and not touched_outside(state.problem.tree, {*uses, *state.conversions}, family)
 
 
 def _bits(buffer: Any) -> int:
@@ -288,19 +284,13 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
 def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:
     """The sequences that contain a node, innermost first, with its place in each, up to the scope of its threads."""
 
-    def find(current: Any) -> list[tuple[Sequence, int]] | None:
+    def path(current: Any) -> list[Any]:
         if current is node:
-            return []
-        for place, child in enumerate(inside(current)):
-            found = find(child)
-            if found is not None:
-                if isinstance(child, Scope) and child.threads is not None:
-                    return _Closed(found)
-                return found if isinstance(found, _Closed) or not isinstance(current, Sequence) else [*found, (current, place)]
-        return None
+            return [node]
+        return next(([current, *below] for below in map(path, inside(current)) if below), [])
 
-    return list(find(root) or [])
-
-
-class _Closed(list):
-    """An ancestry that ends here."""
+    nodes = path(root)
+    scopes = [at for at, each in enumerate(nodes) if isinstance(each, Scope) and each.threads is not None]
+    nodes = nodes[scopes[-1] + 1 if scopes else 0 :]
+    pairs = list(zip(nodes, nodes[1:]))
+    return [(parent, parent.items.index(child)) for parent, child in reversed(pairs) if isinstance(parent, Sequence)]

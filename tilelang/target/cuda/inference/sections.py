@@ -15,7 +15,7 @@ A tree is never changed; what is new is a tree of its own that shares all other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,7 +107,8 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
     values = {old: _like(old, scope) for old in family}
     copies = _Copies(values, section, keep_operators=scope == FRAGMENT)
     inner = [copies.of(node) for node in section.nodes]
-    alone = buffer.scope() == FRAGMENT and not _is_used_elsewhere(tree, section, set(family))
+    users = {node for top in section.nodes for node in walk(top) if section.is_user(node)}
+    alone = buffer.scope() == FRAGMENT and not touched_outside(tree, users, set(family))
     keeps = alone or _starts_anew(section, set(family))
     before = [] if keeps else [_move(family[0], values[family[0]], section)]
     leaves = not alone and is_written(section.nodes, set(family))
@@ -192,11 +193,9 @@ def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
     return any(a.buffer in family and a.writes for top in nodes for node in walk(top) for a in touched_by(node))
 
 
-def _is_used_elsewhere(tree: TileTree, section: Section, family: set[Any]) -> bool:
-    """Whether a statement touches a fragment and keeps it: one outside of a section, or one in it that does not use the copy."""
-    within = {node for top in section.nodes for node in walk(top) if section.is_user(node)}
-    others = (node for node in walk(tree.root) if node not in within)
-    return any(access.buffer in family for node in others for access in touched_by(node))
+def touched_outside(tree: TileTree, within: Collection[Any], family: set[Any]) -> bool:
+    """Whether a node of a kernel that is not among some touches a buffer of a family."""
+    return any(access.buffer in family for node in walk(tree.root) if node not in within for access in touched_by(node))
 
 
 def _starts_anew(section: Section, family: set[Any]) -> bool:
@@ -266,7 +265,7 @@ class _Copies:
         """The node with the buffers replaced; itself where it names none of them."""
         if not touches(node, self.values):
             return node
-        new = _renew(node, self.of) if inside(node) else node
+        new = _with_body(node, self.of(node.body)) if isinstance(node, Loop) else with_parts(node, self.of)
         if self.section.is_user(node) and any(access.buffer in self.values for access in touched_by(node)):
             new = self._renamed(new)
         self.renewed[node] = new
@@ -307,12 +306,7 @@ def _with_buffers(op: Any, values: Mapping[Any, Any]) -> Any:
     )
 
 
-def _renew(node: Any, of: Any) -> Any:
-    """A container with ``of`` applied to the nodes directly inside it."""
-    return with_body(node, of(node.body)) if isinstance(node, Loop) else with_parts(node, of)
-
-
-def with_body(loop: Loop, body: Sequence, groups: list[list[Any]] | None = None) -> Loop:
+def _with_body(loop: Loop, body: Sequence, groups: list[list[Any]] | None = None) -> Loop:
     """A loop with another body.
 
     Args:
@@ -342,9 +336,9 @@ def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any])
     elif isinstance(node, Loop):
         groups = _spliced_groups(node.body, values, renewed)
         body = renewed[node.body] = Sequence([item for group in groups for item in group])
-        new = with_body(node, body, groups)
+        new = _with_body(node, body, groups)
     else:
-        new = _renew(node, lambda child: spliced(child, values, renewed))
+        new = with_parts(node, lambda child: spliced(child, values, renewed))
     renewed[node] = new
     return new
 

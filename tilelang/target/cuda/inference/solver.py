@@ -21,8 +21,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
 from tilelang.layout import replicated
 from tilelang.layout.fragment import FragmentLayout
-from tilelang.target.cuda.analysis.scratch import ARRAY
-from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
+from tilelang.target.cuda.analysis.uniformity import ARRAY, computes_once, replaces_what_it_reads
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import (
     Dimension,
@@ -101,8 +100,8 @@ class _Solver:
             self._plan(node)
         self.memory = choose_shared(problem, self.memory, self.plans, self.requested)
         for buffer, threads in self.choices.whole:
-            self._fix(buffer, replicated([as_int(extent) for extent in buffer.shape], threads), None)
-        pending = {node for node in problem.nests if self._touches_fragment(node)}
+            self._fix(buffer, _whole(buffer, threads), None)
+        pending = {node for node in problem.nests if any(problem.is_fragment(access.buffer) for access in node.nest.accesses)}
         free = [node for node in problem.nests if node not in pending]
         self._propagate(pending)
         self._replicate_indexed()
@@ -122,9 +121,6 @@ class _Solver:
         per_thread = {node for node, is_own in problem.private.items() if is_own}
         found = (self.fragments, self.memory, self.loops, self.plans, self.threads_of, problem.reducers, self.origins, per_thread)
         return Layouts(*found), self.conflicts
-
-    def _touches_fragment(self, node: Parallel) -> bool:
-        return any(self.problem.is_fragment(access.buffer) for access in node.nest.accesses)
 
     def _annotations(self) -> None:
         """What the user fixed; memory that has several shapes is left row-major, as they must mean the same bytes."""
@@ -166,15 +162,6 @@ class _Solver:
     def _conflict(self, node: Any, buffer: Any, reason: str) -> None:
         error = LayoutConflictError(buffer.name, location_of(self.origins.get(buffer)), reason)
         self.conflicts.setdefault(node, {})[buffer] = error.at(location_of(span_of(node)))
-
-    def _is_done_once(self, node: Parallel) -> bool:
-        return replaces_what_it_reads(node.nest, self.tree.root_of) or computes_once(node.nest.body)
-
-    def _acts_once(self, nest: Nest) -> bool:
-        """Whether a nest may not be run by every thread, although one thread alone stores to memory."""
-        return replaces_what_it_reads(nest, self.tree.root_of) or any(
-            access.kind in (UPDATE, ADDRESS) for access in nest.accesses
-        )
 
     # Propagation -------------------------------------------------------------------------------------------------------
 
@@ -247,8 +234,7 @@ class _Solver:
         """Small fragments whose single elements all threads use are whole in every thread."""
         for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
-                shape = [as_int(extent) for extent in access.buffer.shape]
-                layout = replicated(shape, self.threads_of[node].count)
+                layout = _whole(access.buffer, self.threads_of[node].count)
                 if layout.registers * canonical(str(access.buffer.dtype)).bits <= WHOLE_BITS:
                     self._fix(access.buffer, layout, node)
 
@@ -304,16 +290,11 @@ class _Solver:
 
     def _rest(self) -> None:
         """Fragments that no nest determines: whole in every thread."""
+        threads = self.threads_of[self.tree.root].count
         for buffer in self.tree.allocations:
             if self.problem.is_fragment(buffer) and buffer not in self.fragments:
-                shape = [as_int(extent) for extent in buffer.shape]
-                self._fix_views(buffer, replicated(shape, self._threads()), None)
-        for buffer in self.problem.reducers:
-            shape = [as_int(extent) for extent in buffer.shape]
-            self.fragments[buffer] = replicated(shape, self._threads())
-
-    def _threads(self) -> int:
-        return self.threads_of[self.tree.root].count
+                self._fix_views(buffer, _whole(buffer, threads), None)
+        self.fragments.update((buffer, _whole(buffer, threads)) for buffer in self.problem.reducers)
 
     # Conflicts ---------------------------------------------------------------------------------------------------------
 
@@ -328,8 +309,9 @@ class _Solver:
                 self._conflict(node, access.buffer, "one element of it is needed by all threads")
 
     def _check_nest(self, node: Parallel) -> None:
-        loop = self.loops[node]
-        once = self.problem.private.get(node) is False and self._acts_once(node.nest)
+        loop, replaces = self.loops[node], replaces_what_it_reads(node.nest, self.tree.root_of)
+        updates = any(access.kind in (UPDATE, ADDRESS) for access in node.nest.accesses)
+        once = self.problem.private.get(node) is False and (replaces or updates)  # although one thread alone stores to memory
         for access in node.nest.accesses:
             if once and access.buffer.scope() == ARRAY and access.kind != READ:
                 self._conflict(node, access.buffer, "every thread would do again what must be done once")
@@ -338,7 +320,7 @@ class _Solver:
             layout = self.fragments.get(access.buffer)
             if layout is None or not _reaches(self.problem.known, access, layout, loop):
                 self._conflict(node, access.buffer, f"{describe(node.nest)} here needs its elements in other threads")
-            elif access.kind != READ and loop.replicas and self._is_done_once(node):
+            elif access.kind != READ and loop.replicas and (replaces or computes_once(node.nest.body)):
                 self._conflict(node, access.buffer, "copies of it would be computed from memory that the statement changes")
 
     def _check_operator(self, node: Operator) -> None:
@@ -377,6 +359,11 @@ def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> Fragment
     if str(other.dtype) != str(buffer.dtype) or len(other.strides):
         return None
     return layout.reshape([as_int(extent) for extent in other.shape])
+
+
+def _whole(buffer: Any, threads: int) -> FragmentLayout:
+    """The layout of a fragment that each of some threads holds whole."""
+    return replicated([as_int(extent) for extent in buffer.shape], threads)
 
 
 def _is_whole(layout: FragmentLayout | None, threads: int) -> bool:

@@ -16,7 +16,7 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
-from tilelang.ir.visit import any_statement, flattened
+from tilelang.ir.visit import any_statement, flattened, with_children
 from tilelang.target.cuda.tile.nest import is_global, mentions
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.tileop.thread import intrinsic_call
@@ -46,21 +46,16 @@ class _Scopes:
 
     def visit(self, stmt: Any, inside: bool) -> Any:
         """A statement; ``inside`` says whether it stands in an asynchronous scope."""
-        if isinstance(stmt, ir.SeqStmt):
-            return ir.SeqStmt([self.visit(part, inside) for part in stmt.seq], stmt.span)
-        if isinstance(stmt, ir.AttrStmt):
-            body = self.visit(stmt.body, inside or _is_scope(stmt))
-            return body if _is_scope(stmt) else ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body, stmt.span)
+        if _is_scope(stmt):
+            return self.visit(stmt.body, True)
         if isinstance(stmt, ir.For):
             return self._loop(stmt, inside)
         if isinstance(stmt, ir.IfThenElse):
             return self._branch(stmt, inside)
-        if isinstance(stmt, ir.While):
-            return ir.While(stmt.condition, self.visit(stmt.body, inside), stmt.span)
         if isinstance(stmt, ir.Bind):
             self.facts.bind_value(stmt.var, stmt.value)
-        copy = self._copy(stmt, None, 1) if inside and isinstance(stmt, ir.BufferStore) else None
-        return stmt if copy is None else copy
+        copy = self._copy(stmt, None, 1) if inside else None
+        return with_children(stmt, lambda child: self.visit(child, inside)) if copy is None else copy
 
     def _loop(self, stmt: Any, inside: bool) -> Any:
         self.facts.bind_range(stmt.loop_var, stmt.extent, stmt.min)
@@ -69,8 +64,7 @@ class _Scopes:
             copies = [self._copy(part, stmt.loop_var, count) for part in flattened(stmt.body)]
             if None not in copies:
                 return ir.SeqStmt(copies, stmt.span) if len(copies) > 1 else copies[0]
-        body, notes, step = self.visit(stmt.body, inside), stmt.annotations, stmt.step
-        return ir.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, annotations=notes, step=step, span=stmt.span)
+        return with_children(stmt, lambda body: self.visit(body, inside))
 
     def _branch(self, stmt: Any, inside: bool) -> Any:
         with self.facts.assuming(stmt.condition):

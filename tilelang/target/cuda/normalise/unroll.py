@@ -14,7 +14,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
-from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
+from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr, with_children
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import FRAGMENT, PIPELINE_NOTES
 from tilelang.transform.substitute import substitute
@@ -30,24 +30,10 @@ def unroll_choices(kernel: Kernel) -> Kernel:
 
 
 def _written_out(stmt: Any) -> Any:
-    if isinstance(stmt, ir.SeqStmt):
-        parts = [_written_out(part) for part in stmt.seq]
-        return stmt if all(new is old for new, old in zip(parts, stmt.seq)) else ir.SeqStmt(parts, stmt.span)
-    if isinstance(stmt, ir.For) and "tl.parallel" not in stmt.annotations:
-        body = _written_out(stmt.body)
-        if body is not stmt.body:
-            notes, step = stmt.annotations, stmt.step
-            stmt = ir.For(stmt.loop_var, stmt.min, stmt.extent, stmt.kind, body, annotations=notes, step=step, span=stmt.span)
-        return _copies(stmt) if _chooses(stmt) else stmt
-    if isinstance(stmt, ir.IfThenElse):
-        then = _written_out(stmt.then_case)
-        otherwise = None if stmt.else_case is None else _written_out(stmt.else_case)
-        same = then is stmt.then_case and otherwise is stmt.else_case
-        return stmt if same else ir.IfThenElse(stmt.condition, then, otherwise, stmt.span)
-    if isinstance(stmt, ir.AttrStmt):
-        body = _written_out(stmt.body)
-        return stmt if body is stmt.body else ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body, stmt.span)
-    return stmt
+    if isinstance(stmt, ir.While) or (isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations):
+        return stmt
+    stmt = with_children(stmt, _written_out)
+    return _copies(stmt) if isinstance(stmt, ir.For) and _chooses(stmt) else stmt
 
 
 def _chooses(loop: Any) -> bool:
@@ -79,23 +65,14 @@ def _fragment_indices(stmt: Any) -> list[Any]:
 
 def _copies(loop: Any) -> Any:
     """The body for each value of the variable; what it defines is new in each copy."""
-    first, defined = as_int(loop.min), _defined(loop.body)
+    first, inside = as_int(loop.min), list(walk(loop.body))
+    defined = [stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var for stmt in inside if isinstance(stmt, (ir.Bind, ir.For))]
     copies = []
     for number in range(first, first + as_int(loop.extent)):
         values = {var: ir.Var(var.name, var.ty) for var in defined}
         values[loop.loop_var] = ir.IntImm(str(loop.loop_var.ty), number)
         copies.append(tvm_ffi.structural_map(substitute(loop.body, values), _FOLDED))
     return ir.SeqStmt(copies, loop.span) if len(copies) > 1 else copies[0]
-
-
-def _defined(body: Any) -> list[Any]:
-    found = []
-    for stmt in walk(body):
-        if isinstance(stmt, ir.Bind):
-            found.append(stmt.var)
-        elif isinstance(stmt, ir.For):
-            found.append(stmt.loop_var)
-    return found
 
 
 def _folded(expr: Any) -> Any:

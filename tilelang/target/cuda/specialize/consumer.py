@@ -14,10 +14,12 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.visit import with_children
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap, operands_of, startable
 from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of, operator_of
-from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, block, call, loop_over, substituted
+from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, call, loop_over, substituted
+from tilelang.target.cuda.tile.build import block
 
 
 class ConsumerPart:
@@ -42,21 +44,14 @@ class ConsumerPart:
         return block([*starts, *(self.statement(stmt) for stmt in top if registers_of(stmt) is None)])
 
     def statement(self, stmt: Any) -> Any:
-        if stmt in self.rings:
-            ring = self.rings[stmt]
-            overlap = self.overlaps[stmt]
-            if overlap is not None:
-                return _OverlappedLoop(self, ring, overlap).stmt()
-            deferred = _deferred_products(ring, self.threads) if self.wgmma else []
-            return self.deferred(ring, deferred) if deferred else self.waiting(ring)
-        if isinstance(stmt, ir.SeqStmt):
-            return block([self.statement(child) for child in stmt.seq])
-        if isinstance(stmt, ir.For) and "tl.parallel" not in stmt.annotations:
-            return loop_over(stmt, stmt.loop_var, [self.statement(stmt.body)], keep=True)
-        if isinstance(stmt, ir.IfThenElse):
-            otherwise = None if stmt.else_case is None else self.statement(stmt.else_case)
-            return ir.IfThenElse(stmt.condition, self.statement(stmt.then_case), otherwise, stmt.span)
-        return stmt
+        if stmt not in self.rings:
+            leave = isinstance(stmt, (ir.While, ir.AttrStmt)) or (isinstance(stmt, ir.For) and "tl.parallel" in stmt.annotations)
+            return stmt if leave else with_children(stmt, self.statement)
+        ring, overlap = self.rings[stmt], self.overlaps[stmt]
+        if overlap is not None:
+            return _OverlappedLoop(self, ring, overlap).stmt()
+        deferred = _deferred_products(ring, self.threads) if self.wgmma else []
+        return self.deferred(ring, deferred) if deferred else self.waiting(ring)
 
     def waiting(self, ring: Ring) -> Any:
         """The loop with its statements in order; a tile is released after its last use."""

@@ -10,17 +10,8 @@ from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, statement_exprs, variables, walk
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage
-from tilelang.target.cuda.specialize.ring_code import (
-    Counter,
-    Slots,
-    address,
-    block,
-    call,
-    element,
-    loop_over,
-    substituted,
-    versioned_region,
-)
+from tilelang.target.cuda.specialize.ring_code import Counter, Slots, loop_over, substituted
+from tilelang.target.cuda.tile.build import block
 
 
 class ProducerPart:
@@ -85,12 +76,12 @@ class ProducerPart:
         body: list[Any] = [*begin, *known]
         for feed in sorted(ring.feeds, key=lambda feed: feed.first_use):
             slots = self.slots[feed]
-            full = element(slots.full, place.slot)
             body.append(slots.await_empty(place))
-            body.append(call("tl::mbarrier_arrive_expect_tx", address(full), ir.IntImm("int32", feed.bytes)))
+            body.append(slots.expect(place, feed.bytes))
             barrier = Region(slots.full, (place.slot,), (1,))
             for load in feed.loads:
-                target = versioned_region(load.target, slots.versions[load.target.buffer], place.slot)
+                tile = load.target
+                target = Region(slots.versions[tile.buffer], (place.slot, *tile.mins), (1, *tile.extents))
                 body.append(rule_of(load.op).loaded(load.op, target, barrier).to_stmt(ring.body[load.at].span))
         body += counter.step()
         own = flattened(substituted(block(_without_unused(body)), {loop.loop_var: var}))

@@ -7,6 +7,7 @@ only this loop reads: a producer can then run ahead of the consumers by as many 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,6 +115,7 @@ class Usage:
         written: buffer -> how often statements write it.
         aliased: buffers that have another name.
         hints: what the program remarks.
+        remarks: the statements that do so.
         is_manual: whether the program orders shared memory, or splits the block, by itself.
         setup: the leading statements that only compute scalars, from what nothing in the kernel writes.
     """
@@ -124,9 +126,10 @@ class Usage:
         self.written = writes_in(body)
         views = [stmt for stmt in every if isinstance(stmt, ir.DeclBuffer)]
         self.aliased = {part for view in views for part in (view.buffer, *variables(view.data))}
-        self.hints = Hints()
+        self.hints, self.remarks, self._swizzles = Hints(), set[Any](), set[Any]()
         for stmt in every:
-            note_hint(stmt, self.hints)
+            self._note(stmt)
+        self._named = self.mentions(body)
         self.is_manual = any(map(_orders_itself, every))
         self.setup = self._setup(flattened(body))
         self.settled = self._settled()
@@ -135,10 +138,26 @@ class Usage:
             if isinstance(stmt, ir.Bind) and not self.is_known([stmt.value]):
                 self.unknown.add(stmt.var)
 
+    def _note(self, stmt: Any) -> None:
+        op, layouts = operator_of(stmt), len(self.hints.layouts)
+        if op is not None and rule_of(op).hint(op, None, self.hints):
+            self.remarks.add(stmt)
+            if any(is_default_swizzle(buffer, layout) for buffer, layout, _ in self.hints.layouts[layouts:]):
+                self._swizzles.add(stmt)
+
+    def mentions(self, stmt: Any) -> Counter[Any]:
+        """How often a statement names each variable and buffer; its allocation and a wish for its swizzle do not count."""
+        counted = (node for node in walk(stmt) if not isinstance(node, ir.AllocBuffer) and node not in self._swizzles)
+        return Counter(var for node in counted for expr in statement_exprs(node) for var in variables(expr))
+
+    def is_outside(self, buffer: Any, inside: Counter[Any]) -> bool:
+        """Whether other statements than those with these mentions name a buffer."""
+        return self._named[buffer] > inside[buffer]
+
     def _setup(self, top: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for stmt in top:
-            if isinstance(stmt, ir.AllocBuffer) or is_hint(stmt):
+            if isinstance(stmt, ir.AllocBuffer) or stmt in self.remarks:
                 continue
             if not self._is_scalar(stmt):
                 break
@@ -152,16 +171,14 @@ class Usage:
             inside = isinstance(stmt, (ir.Bind, ir.SeqStmt, ir.IfThenElse)) or (
                 isinstance(stmt, ir.For) and stmt.kind == ir.ForKind.SERIAL
             )
-        known = (is_available(expr, lambda b: _is_variable(b) or self._is_constant(b), set()) for expr in statement_exprs(stmt))
+        exprs = statement_exprs(stmt)
+        known = (is_available(expr, lambda b: b.scope() == _VARIABLE or self._is_constant(b), set()) for expr in exprs)
         return inside and all(known) and all(map(self._is_scalar, children(stmt)))
 
     def _settled(self) -> set[Any]:
         """Variables that keep the value which the setup gives them."""
-        count: dict[Any, int] = {}
-        for stmt in self.setup:
-            for node in walk(stmt):
-                if isinstance(node, ir.BufferStore):
-                    count[node.buffer] = count.get(node.buffer, 0) + 1
+        inside = (node for stmt in self.setup for node in walk(stmt))
+        count = Counter(node.buffer for node in inside if isinstance(node, ir.BufferStore))
         return {buffer for buffer, times in count.items() if self.written[buffer] == times}
 
     def is_known(self, exprs: Iterable[Any]) -> bool:
@@ -203,7 +220,8 @@ def _ring(loop: Any, usage: Usage, facts: Facts, nested: bool) -> Ring | None:
     uses = [buffers_of(stmt) for stmt in body]
     inside = any_statement(loop.body, lambda node: isinstance(node, ir.For) and "num_stages" in node.annotations)
     loads = [] if inside else [load for at, stmt in enumerate(body) if (load := _load(at, stmt, facts)) is not None]
-    feeds = tuple(_grouped([load for load in loads if _can_feed(load, uses, loop, usage)], uses))
+    mentions = usage.mentions(loop)
+    feeds = tuple(_grouped([load for load in loads if _can_feed(load, uses, mentions, usage)], uses))
     return Ring(loop, body, stages, feeds, nested) if feeds else None
 
 
@@ -218,11 +236,9 @@ def _load(at: int, stmt: Any, facts: Facts) -> Load | None:
     return None if copied is None else Load(at, op, *copied)
 
 
-def _can_feed(load: Load, uses: Sequence[set[Any]], loop: Any, usage: Usage) -> bool:
+def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usage: Usage) -> bool:
     at, source, target = load.at, load.source, load.target
-    if target.scope not in SHARED or not target.is_whole:
-        return False
-    if _tile_bytes(target) % _SLOT_ALIGNMENT:
+    if target.scope not in SHARED or not target.is_whole or _tile_bytes(target) % _SLOT_ALIGNMENT:
         return False
     if usage.written.get(source.buffer) or source.buffer in usage.aliased or source.buffer in usage.hints.safe_values:
         return False
@@ -230,42 +246,7 @@ def _can_feed(load: Load, uses: Sequence[set[Any]], loop: Any, usage: Usage) -> 
         return False
     if any(target.buffer in used for used in uses[:at]) or not any(target.buffer in used for used in uses[at + 1 :]):
         return False
-    if not usage.is_known(source.mins):
-        return False
-    outside = _count(usage.body, target.buffer) - _count(loop, target.buffer)
-    return outside == 0
-
-
-def _count(stmt: Any, buffer: Any) -> int:
-    return sum(
-        part is buffer or (isinstance(part, ir.Var) and part.same_as(buffer))
-        for node in walk(stmt)
-        if not isinstance(node, ir.AllocBuffer) and not _asks_for_a_swizzle(node)
-        for expr in statement_exprs(node)
-        for part in walk_expr(expr)
-    )
-
-
-def _asks_for_a_swizzle(stmt: Any) -> bool:
-    """Whether a statement is the hint that a tile be swizzled, in whichever way."""
-    hints = Hints()
-    note_hint(stmt, hints)
-    return any(is_default_swizzle(buffer, layout) for buffer, layout, _ in hints.layouts)
-
-
-def note_hint(stmt: Any, hints: Hints) -> bool:
-    """Whether a statement is a hint to the compiler; if so it is noted."""
-    op = operator_of(stmt)
-    return op is not None and rule_of(op).hint(op, None, hints)
-
-
-def is_hint(stmt: Any) -> bool:
-    """Whether a statement is a hint to the compiler."""
-    return note_hint(stmt, Hints())
-
-
-def _is_variable(buffer: Any) -> bool:
-    return buffer.scope() == _VARIABLE
+    return usage.is_known(source.mins) and not usage.is_outside(target.buffer, mentions)
 
 
 def _grouped(loads: Sequence[Load], uses: Sequence[set[Any]]) -> list[Feed]:

@@ -9,10 +9,9 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import constant
-from tilelang.ir.region import Region
-from tilelang.ir.visit import flattened, walk
+from tilelang.ir.visit import walk
 from tilelang.target.cuda.specialize.ring import Ring
+from tilelang.target.cuda.tile.build import block
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +24,19 @@ class Slots:
 
     def await_full(self, place: Place) -> Any:
         """Waits for the tiles of an iteration."""
-        return call("tl::mbarrier_wait", address(element(self.full, place.slot)), place.parity)
+        return call("tl::mbarrier_wait", _one_of(self.full, place.slot), place.parity)
 
     def await_empty(self, place: Place) -> Any:
         """Waits until an iteration's slot is free."""
-        return call("tl::mbarrier_wait", address(element(self.empty, place.slot)), 1 - place.parity)
+        return call("tl::mbarrier_wait", _one_of(self.empty, place.slot), 1 - place.parity)
+
+    def expect(self, place: Place, size: int) -> Any:
+        """The tiles of an iteration will be there when so many bytes have come."""
+        return call("tl::mbarrier_arrive_expect_tx", _one_of(self.full, place.slot), ir.IntImm("int32", size))
 
     def release(self, slot: Any) -> Any:
         """A warp is done with a slot."""
-        return call("tl::mbarrier_arrive_warp", address(element(self.empty, slot)))
+        return call("tl::mbarrier_arrive_warp", _one_of(self.empty, slot))
 
 
 @dataclass(frozen=True)
@@ -97,17 +100,6 @@ def value(variable: Any) -> Any:
     return ir.BufferLoad(variable, [0])
 
 
-def versioned_region(region: Region, buffer: Any, stage: Any) -> Region:
-    """A region of a tile in one slot of its ring.
-
-    Args:
-        region: a region of the tile.
-        buffer: all slots of the tile, along its first axis.
-        stage: the slot.
-    """
-    return Region(buffer, (stage, *region.mins), (1, *region.extents))
-
-
 def substituted(stmt: Any, values: Mapping[Any, Any]) -> Any:
     """A copy of a statement with values in place of variables; what it binds gets variables of its own."""
     renamed = dict(values)
@@ -121,38 +113,20 @@ def substituted(stmt: Any, values: Mapping[Any, Any]) -> Any:
     return tvm_ffi.structural_map(stmt, [(ir.Var, var)])
 
 
-def loop_over(loop: Any, var: Any, body: list[Any], keep: bool = False, extent: Any = None) -> Any:
-    """The loop with another variable, body and number of iterations; ``keep`` its annotations.
+def loop_over(loop: Any, var: Any, body: list[Any], extent: Any = None) -> Any:
+    """The loop with another variable, body and number of iterations; its annotations have been met.
 
     Args:
         loop: the loop whose bounds, kind and source location are kept.
         var: the new variable.
         body: the new statements.
-        keep: whether its annotations are kept.
         extent: the new number of iterations; None for the same.
     """
-    notes = {} if not keep else dict(loop.annotations)
-    return ir.For(
-        var, loop.min, loop.extent if extent is None else extent, loop.kind, block(body), annotations=notes, span=loop.span
-    )
+    return ir.For(var, loop.min, loop.extent if extent is None else extent, loop.kind, block(body), span=loop.span)
 
 
-def block(stmts: list[Any]) -> Any:
-    """One statement of several."""
-    flat = [inner for stmt in stmts for inner in flattened(stmt)]
-    if not flat:
-        return ir.Evaluate(ir.IntImm("int32", 0))
-    return flat[0] if len(flat) == 1 else ir.SeqStmt(flat)
-
-
-def element(buffer: Any, index: Any) -> Any:
-    """An element of a one-dimensional buffer."""
-    return ir.BufferLoad(buffer, [constant(index)])
-
-
-def address(load: Any) -> Any:
-    """The address of an element."""
-    return ir.tirx.address_of(load)
+def _one_of(barriers: Any, slot: Any) -> Any:
+    return ir.tirx.address_of(ir.BufferLoad(barriers, [slot]))
 
 
 def call(function: str, *arguments: Any) -> Any:

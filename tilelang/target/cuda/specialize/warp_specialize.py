@@ -25,8 +25,9 @@ from tilelang.ir.visit import flattened, walk
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.specialize.consumer import ConsumerPart, registers_of
 from tilelang.target.cuda.specialize.producer import ProducerPart
-from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, buffers_of, find_rings, is_hint
-from tilelang.target.cuda.specialize.ring_code import Slots, block
+from tilelang.target.cuda.specialize.ring import Feed, Ring, Usage, buffers_of, find_rings
+from tilelang.target.cuda.specialize.ring_code import Slots
+from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import WARP_ROLE
 from tilelang.tileop.hint import MaxRegisters
@@ -101,7 +102,7 @@ class _Splitter:
             if isinstance(stmt, ir.AllocBuffer):
                 if stmt.buffer not in versioned:
                     before.append(stmt)
-            elif is_hint(stmt):
+            elif stmt in self.usage.remarks:
                 before += [] if buffers_of(stmt) & versioned else [stmt]
             elif stmt in setup:
                 before.append(stmt)

@@ -12,6 +12,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
+from tilelang.ir.visit import flattened
 from tilelang.target.cuda.tile.nest import Axis, Nest, conjuncts
 from tilelang.transform.substitute import substitute
 
@@ -176,7 +177,7 @@ def describe(nest: Nest) -> str:
 
 def _without_continue(body: Any) -> Any:
     """The body of one iteration with what follows a ``continue`` under the condition that it was not reached."""
-    return _block(_rest([body])) if _continues(body) else body
+    return block(_rest([body])) if _continues(body) else body
 
 
 def _rest(stmts: list[Any]) -> list[Any]:
@@ -193,11 +194,11 @@ def _rest(stmts: list[Any]) -> list[Any]:
             otherwise = [] if stmt.else_case is None else [stmt.else_case]
             then, otherwise = _rest([stmt.then_case, *following]), _rest([*otherwise, *following])
             if then:
-                kept.append(ir.IfThenElse(stmt.condition, _block(then), _block(otherwise) if otherwise else None, stmt.span))
+                kept.append(ir.IfThenElse(stmt.condition, block(then), block(otherwise) if otherwise else None, stmt.span))
             elif otherwise:
-                kept.append(ir.IfThenElse(ir.Not(stmt.condition), _block(otherwise), None, stmt.span))
+                kept.append(ir.IfThenElse(ir.Not(stmt.condition), block(otherwise), None, stmt.span))
         elif isinstance(stmt, ir.AttrStmt):
-            kept.append(ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, _block(_rest([stmt.body, *following])), stmt.span))
+            kept.append(ir.AttrStmt(stmt.node, stmt.attr_key, stmt.value, block(_rest([stmt.body, *following])), stmt.span))
         return kept
     return kept
 
@@ -211,7 +212,9 @@ def _continues(stmt: Any) -> bool:
     return isinstance(stmt, ir.Continue) or (isinstance(stmt, ir.AttrStmt) and _continues(stmt.body))
 
 
-def _block(stmts: list[Any]) -> Any:
-    if not stmts:
+def block(stmts: list[Any]) -> Any:
+    """One statement of several."""
+    flat = [inner for stmt in stmts for inner in flattened(stmt)]
+    if not flat:
         return ir.Evaluate(ir.IntImm("int32", 0))
-    return stmts[0] if len(stmts) == 1 else ir.SeqStmt(stmts)
+    return flat[0] if len(flat) == 1 else ir.SeqStmt(flat)
