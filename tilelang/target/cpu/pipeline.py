@@ -18,6 +18,7 @@ from tilelang.target.cpu import (  # noqa: F401  (each registers its rules)
 from tilelang.target.cpu.accumulate import accumulate
 from tilelang.target.cpu.codegen_c import build_c, emit_c
 from tilelang.target.cpu.codegen_llvm import generate, lower_host
+from tilelang.target.cpu.deepen import deepen
 from tilelang.target.cpu.elide import elide_copies
 from tilelang.target.cpu.exits import lower_exits
 from tilelang.target.cpu.host import make_entry
@@ -46,6 +47,7 @@ COMMON = (
     Step("check_schedules", check_schedules, "statements run in program order here; a schedule that fits no body is an error"),
     Step("separate_iterations", separate_iterations, "a variable or array that iterations store to is each iteration's own"),
     Step("elide_copies", elide_copies, "products pack their operands themselves; a copy before them is a pass over memory"),
+    Step("deepen", deepen, "depths that suit a GPU's shared memory are shallow here; C stays in registers over more of K"),
     Step("accumulate", accumulate, "zeros, and sums beside their result, are passes over memory that a product can do without"),
     Step("lower_tiles", lower_tiles, "tile operators become loops, kernels parallel loops over blocks", tiles_are_lowered),
     Step("lower_random", lower_random, "each block that draws random numbers gets a generator state"),

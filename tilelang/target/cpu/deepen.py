@@ -1,0 +1,154 @@
+"""Step ``deepen``: a loop along K of shallow products becomes one of deep products.
+
+Before: tile IR, in which products read global tensors where ``elide_copies`` could let them. After: the same, in which a loop whose
+body is one product of tiles that follow each other along K has fewer turns, or is a single product. Depths that suit the shared
+memory of a GPU (16 to 64) load and store C again and again, and pay for each panel of B anew; a CPU keeps C in registers over as
+much of K as the first-level cache holds panels for.
+
+The sums are the same, in the same order: C has the type that sums are kept in, so that nothing is rounded between products. A and
+B lie in tensors and C does not, so that no product writes what a later one reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, constant
+from tilelang.ir.region import Region
+from tilelang.ir.visit import flattened, walk
+from tilelang.target.cpu.dot import choose_way
+from tilelang.target.cpu.elide import is_call, record_of
+from tilelang.target.cpu.emit import seq
+from tilelang.target.cpu.lower import Scope
+from tilelang.target.cpu.rewriter import StmtRewriter
+from tilelang.tileop.gemm import Gemm
+from tilelang.transform.substitute import substitute
+
+_STEPS = 256
+"""Steps of a deep product: a panel of B as wide as two registers of 64 bytes takes 32 KiB of the first-level cache then."""
+
+
+def deepen(func: Any, context: Any) -> Any:
+    """The program with fewer and deeper products."""
+    if not any(is_call(stmt, Gemm) for stmt in walk(func.body)):
+        return func
+    return func.with_body(_Deepening(Scope(context)).stmt(func.body))
+
+
+class _Deepening(StmtRewriter):
+    """Rewrites loops."""
+
+    def __init__(self, scope: Scope):
+        self.scope = scope
+
+    def visit_For(self, node: Any) -> Any:
+        loop = super().visit_For(node)
+        found = _loop_of_products(loop, self.scope)
+        return loop if found is None else found.deeper(self._turns(found.record))
+
+    def _turns(self, record: Gemm) -> int:
+        """How many products a deep one takes at most."""
+        way = _way(record, self.scope)
+        return max(1, _STEPS * way.depth // record.k)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop over products that follow each other along K.
+
+    Attributes:
+        node: the loop.
+        low: its first value.
+        turns: how many there are.
+        record: the product.
+        clears: the first product starts from zeros.
+        span: the product's source location.
+    """
+
+    node: Any
+    low: int
+    turns: int
+    record: Gemm
+    clears: bool
+    span: Any
+
+    def deeper(self, most: int) -> Any:
+        """The same sums by products that take up to ``most`` turns each, all but the last one equally many."""
+        each = -(-self.turns // -(-self.turns // most))
+        full, rest = divmod(self.turns, each)
+        if each == 1:
+            return self.node
+        if full == 1:
+            start = self._product(0, each, self.clears)
+        else:
+            var = ir.Var(self.node.loop_var.name, self.node.loop_var.ty)
+            clear = ir.EQ(var, ir.IntImm(var.ty, 0)) if self.clears else False
+            body = self._product(var * each, each, clear)
+            start = ir.For(var, constant(0), constant(full), self.node.kind, body, span=self.node.span)
+        return seq(start, self._product(full * each, rest, False) if rest else None)
+
+    def _product(self, first: Any, count: int, clear: Any) -> Any:
+        """``count`` turns from ``first`` on as one product."""
+        turn = {self.node.loop_var: constant(self.low + first, str(self.node.loop_var.ty))}
+        a, b = (_longer(region, axis, count, turn) for region, axis in _summed(self.record))
+        return replace(self.record, a=a, b=b, clear_accum=clear).to_stmt(self.span)
+
+
+def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
+    """The loop as one of products along K; None if it is anything else."""
+    low, turns, body = as_int(node.min), as_int(node.extent), flattened(node.body)
+    record = record_of(body[0]) if len(body) == 1 else None
+    if node.step is not None or not isinstance(low, int) or not isinstance(turns, int) or not isinstance(record, Gemm):
+        return None
+    clears = _is_first(record.clear_accum, node.loop_var, low)
+    sums = clears or isinstance(record.clear_accum, int) and not record.clear_accum
+    if not sums or not isinstance(record.k, int) or not _is_apart(record) or _way(record, scope).accumulator != record.c.dtype:
+        return None
+    operands = [*_summed(record), (record.c, None)]
+    if not all(_advances(region, axis, record.k, node.loop_var, scope) for region, axis in operands):
+        return None
+    return _Loop(node, low, turns, record, clears, body[0].span)
+
+
+def _way(record: Gemm, scope: Scope) -> Any:
+    return choose_way(record.a.dtype, record.b.dtype, record.c.dtype, record.k, scope.context)
+
+
+def _summed(record: Gemm) -> list[tuple[Region, int]]:
+    """A and B, and the axis of each that counts K."""
+    return [(record.a, -2 if record.transpose_a else -1), (record.b, -1 if record.transpose_b else -2)]
+
+
+def _is_first(clear: Any, variable: Any, low: int) -> bool:
+    """Whether an accumulator is cleared in the first turn, and in no other."""
+    return isinstance(clear, ir.EQ) and clear.a.same_as(variable) and as_int(clear.b) == low
+
+
+def _is_apart(record: Gemm) -> bool:
+    """Whether C shares no memory with A or B."""
+    tensors = [region.scope in ("", "global") for region in (record.a, record.b, record.c)]
+    return tensors == [True, True, False]
+
+
+def _advances(region: Region, axis: int | None, depth: int, variable: Any, scope: Scope) -> bool:
+    """Whether a region moves by ``depth`` along one axis from turn to turn, and along no other."""
+    moves = [0] * len(region.mins)
+    if axis is not None:
+        moves[axis] = depth
+    static = all(isinstance(extent, int) for extent in region.extents)
+    return static and all(_change(low, variable, scope) == move for low, move in zip(region.mins, moves))
+
+
+def _change(index: Any, variable: Any, scope: Scope) -> Any:
+    """By how much an index grows from turn to turn."""
+    later = substitute(constant(index), {variable: variable + 1})
+    return scope.facts.simplify(later - constant(index))
+
+
+def _longer(region: Region, axis: int, count: int, turn: dict[Any, Any]) -> Region:
+    """The region from a turn on, over ``count`` turns."""
+    extents = list(region.extents)
+    extents[axis] *= count
+    return Region(region.buffer, tuple(as_int(substitute(constant(low), turn)) for low in region.mins), tuple(extents))
