@@ -1,9 +1,9 @@
 """Step ``deepen``: a loop along K of shallow products becomes one of deep products.
 
-Before: tile IR, in which products read global tensors where ``elide_copies`` could let them. After: the same, in which a loop whose
-body is one product of tiles that follow each other along K has fewer turns, or is a single product. Depths that suit the shared
-memory of a GPU (16 to 64) load and store C again and again, and pay for each panel of B anew; a CPU keeps C in registers over as
-much of K as the first-level cache holds panels for.
+Before: tile IR, in which products read global tensors where ``elide_copies`` could let them. After: the same, in which a loop
+whose body is one product of tiles that follow each other along K has fewer turns, or is a single product. Depths that suit the
+shared memory of a GPU (16 to 64) load and store C again and again; a CPU keeps C in registers over as much of K as the
+first-level cache holds panels of B for.
 
 The sums are the same, in the same order: C has the type that sums are kept in, so that nothing is rounded between products. A and
 B lie in tensors and C does not, so that no product writes what a later one reads.
