@@ -28,6 +28,7 @@ BELOW = {
     "tensor_maps": "",
     "storage": "artifact",
     "sizes": "artifact storage",
+    "assumptions": "artifact errors",
     "ir": "artifact dtypes errors",
     "layout": "provided refusals dtypes errors",
     "tileop": "ir dtypes errors policy",
@@ -35,9 +36,9 @@ BELOW = {
     "language": "ignored refusals frontend tileop ir layout dtypes policy errors",
     "transform": "refusals tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",
-    "target": "transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors",
+    "target": "assumptions transform tileop ir layout artifact dtypes sizes storage tensor_maps policy env errors",
     "simulator": "layout dtypes tensor_maps env errors",
-    "execution": "simulator artifact sizes storage tensor_maps dtypes errors",
+    "execution": "simulator assumptions artifact sizes storage tensor_maps dtypes errors",
     "fingerprint": "env",
     "cache": "provided fingerprint artifact env errors",
     "option": "cache",
@@ -45,7 +46,7 @@ BELOW = {
     "profiler": "ignored refusals keywords utils artifact",
     "jit": (
         "ignored refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop ir"
-        " profiler option artifact storage dtypes env errors"
+        " profiler option artifact assumptions storage dtypes env errors"
     ),
     "autotuner": "ignored refusals keywords jit cache fingerprint profiler simulator utils errors",
 }

@@ -37,6 +37,8 @@ def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, 
         for position, (index, value) in enumerate(zip(signature.inputs, values))
     ]
     known = known_sizes(signature, prepared)
+    for assumption in signature.assumptions:
+        assumption.check(signature.kernel, known)
     device = next((value.device for value in prepared if hasattr(value, "device")), signature.device)
     return [
         _stand_in(signature, signature.params[index], known, device) if value is None else value

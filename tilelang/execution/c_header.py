@@ -35,7 +35,7 @@ extern "C" {{
 
 _PLAIN = """
 /* Runs the kernel{where}: 0, or another number where it failed.
-   Nothing about the arguments is checked. */
+   Of the arguments nothing is checked but what the program assumes (T.assume). */
 int32_t {entry}({parameters});
 
 /* Why the last call in this thread failed. */

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.artifact import KernelArtifact, KernelParam, dim_names
+from tilelang.assumptions import Assumption, assumptions_of
 from tilelang.errors import ExecutionError
 from tilelang.sizes import Binding, bindings
 from tilelang.storage import storage_dtypes
@@ -27,6 +28,7 @@ class CallSignature:
         device: the torch device type that tensors live on.
         unused: names of tensors and of dynamic variables that the kernel's body never mentions: a call may pass None for them.
         only_read: names of tensors that the kernel certainly does not write.
+        assumptions: what the program takes for granted of a call.
     """
 
     kernel: str
@@ -39,6 +41,7 @@ class CallSignature:
     device: str
     unused: tuple[str, ...] = ()
     only_read: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     @staticmethod
     def of(artifact: KernelArtifact, device: str) -> CallSignature:
@@ -57,6 +60,7 @@ class CallSignature:
             device,
             tuple(artifact.metadata.get("unused", ())),
             _only_read(artifact),
+            assumptions_of(artifact),
         )  # fmt: skip
         bound = {*signature.scalars(), *(binding.name for binding in signature.bindings())}
         for param in artifact.params:

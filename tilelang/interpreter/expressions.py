@@ -15,7 +15,7 @@ from tilelang.interpreter.arithmetic import BINARY, CALLED
 from tilelang.interpreter.elementary import FUNCTIONS
 from tilelang.interpreter.numbers import Element, element
 from tilelang.ir import nodes as ir
-from tilelang.ir.text import expr_text
+from tilelang.ir.text import condition_text, expr_text
 from tilelang.tileop.thread import intrinsic_name
 
 Evaluate = Callable[[Any], Any]
@@ -215,8 +215,14 @@ def _foreign(c: Any, expr: Any) -> Evaluate:
     )
 
 
-def _nothing(c: Any, expr: Any) -> Evaluate:
-    return lambda x: None
+def _assume(c: Any, expr: Any) -> Evaluate:
+    condition, message = compiled(c, expr.args[0]), f"T.assume({condition_text(expr.args[0])}) does not hold"
+
+    def check(x: Any) -> None:
+        if x.run.checks and some(both(x.mask, np.logical_not(condition(x)))):
+            x.find("assumption", message)
+
+    return check
 
 
 _CALLS: dict[str, Callable[[Any, Any], Evaluate]] = {
@@ -225,7 +231,7 @@ _CALLS: dict[str, Callable[[Any, Any], Evaluate]] = {
     "bitwise_not": _invert,
     "call_extern": _foreign,
     "call_pure_extern": _foreign,
-    "assume": _nothing,
+    "assume": _assume,
 }
 """TVM's operators that are no functions of their arguments' values."""
 

@@ -23,6 +23,7 @@ _OPERATORS = {
     ir.Max: "max",
 }
 _EXPRESSIONS = {name: kind for kind, name in _OPERATORS.items() if kind not in (ir.Div, ir.Mod)}
+_COMPARISONS = {"lt": ir.LT, "le": ir.LE, "eq": ir.EQ, "ne": ir.NE}
 
 
 def to_dim(expr: Any) -> Dim:
@@ -55,4 +56,6 @@ def to_expr(dim: Dim, variables: Mapping[str, Any]) -> Any:
     left, right = (to_expr(part, variables) for part in dim[1:])
     if dim[0] == "ceildiv":
         return ir.FloorDiv(left + right - 1, right)
+    if dim[0] in _COMPARISONS:
+        return ir.Cast("int64", _COMPARISONS[dim[0]](left, right))
     return _EXPRESSIONS[dim[0]](left, right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from functools import lru_cache
@@ -88,6 +89,14 @@ def location_of(span: Any) -> Location | None:
     if span is None:
         return None
     return Location(str(span.source_name.name), int(span.line), int(span.column), int(span.end_column))
+
+
+def portable(file: str) -> str:
+    """The path of a program below a folder that modules are imported from, where ``linecache`` looks for it; entries travel, and
+    say nothing of the folders of the machine that made them."""
+    folders = {os.path.join(os.path.abspath(folder), "") for folder in sys.path}
+    inside = [file.removeprefix(folder) for folder in folders if file.startswith(folder)]
+    return min(inside, key=len, default=os.path.basename(file))
 
 
 _WARNED: dict[str, dict] = {}

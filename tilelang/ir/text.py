@@ -44,6 +44,8 @@ def expr_text(expr: Any) -> str:
     name = type(expr).__name__
     if name in _INFIX:
         return f"({expr_text(expr.a)} {_INFIX[name]} {expr_text(expr.b)})"
+    if name == "Not":
+        return f"(not {expr_text(expr.a)})"
     if name in ("Max", "Min"):
         return f"{name.lower()}({expr_text(expr.a)}, {expr_text(expr.b)})"
     if isinstance(expr, ir.TensorLoad):
@@ -51,6 +53,12 @@ def expr_text(expr: Any) -> str:
     if isinstance(expr, ir.Cast):
         return f"{expr.ty}({expr_text(expr.value)})"
     return str(expr) if isinstance(expr, (int, float, str)) else f"<{name}>"
+
+
+def condition_text(expr: Any) -> str:
+    """A condition as the user would write it, without parentheses around it."""
+    text = expr_text(expr)
+    return text[1:-1] if isinstance(expr, ir.Not) or type(expr).__name__ in _INFIX else text
 
 
 def shape_text(extents: Iterable[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tilelang.artifact import KernelArtifact
+from tilelang.assumptions import assumptions_of
 from tilelang.errors import ExecutionError
 from tilelang.execution.c_header import header_text
 from tilelang.execution.native import is_device_artifact
@@ -44,6 +45,6 @@ def _device_library(artifact: KernelArtifact) -> bytes:
     from tilelang.target.cuda.host.standalone import DeviceImage, standalone_library
 
     dynamic = tuple(artifact.metadata.get("dynamic", ()))
-    program = HostProgram(artifact.name, artifact.params, dynamic, artifact.launches)
+    program = HostProgram(artifact.name, artifact.params, dynamic, artifact.launches, assumptions_of(artifact))
     image = DeviceImage(artifact.files["kernel.cubin"], artifact.files["kernel.ptx"])
     return standalone_library(program, image, [launch_row(launch) for launch in artifact.launches])

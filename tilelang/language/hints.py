@@ -121,13 +121,16 @@ def annotate_min_blocks_per_sm(n: int) -> None:
 
 
 def assume(test: Any) -> None:
-    """Promises that ``test`` holds; otherwise behaviour is undefined. Tiles may have sizes that it bounds (``n <= 256``)."""
+    """Promises that ``test`` holds; tiles may have sizes that it bounds (``n <= 256``).
+
+    Before or in a kernel, outside of branches and of loops that may be skipped, what it says of sizes and integer arguments is
+    checked when the kernel is called. Otherwise behaviour is undefined where it does not hold.
+    """
     builder = current("T.assume")
     promise = condition(test)
     if not builder.in_branch():
         note_bounds(builder, promise)
-    if builder.kernel is not None:
-        builder.evaluate(ir.tirx.assume(promise))
+    builder.evaluate(ir.tirx.assume(promise))
 
 
 def _registers(what: str, count: int, change: str) -> None:

@@ -81,12 +81,12 @@ def cuda_artifact(
     backend: str, directory: Path, out_idx: tuple[int, ...] = (), params=PARAMS, launches=(LAUNCH,), code=None, **metadata
 ) -> KernelArtifact:
     """The artifact of the program for a backend on a CUDA device, its files written to ``directory``."""
-    from tilelang.target.cuda.host.files import host_files
+    from tilelang.target.cuda.host.files import HostProgram, host_files
     from tilelang.target.params import dynamic_names
 
     binary = code or _device_code()
     files = {"kernel.cubin": binary.cubin, "kernel.ptx": binary.ptx if isinstance(binary.ptx, bytes) else binary.ptx.encode()}
-    files |= host_files("axpy", params, out_idx, launches, backend)
+    files |= host_files(HostProgram("axpy", params, dynamic_names(params), launches), backend)
     for name, content in files.items():
         (directory / name).write_bytes(content)
     metadata = {"dynamic": dynamic_names(params), **metadata}

@@ -9,6 +9,7 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.target.assumptions import assumed
 from tilelang.target.cpu.c_expr import CExpressions, vector_lanes
 from tilelang.target.cpu.c_types import string_literal
 from tilelang.target.cpu.emit import REGISTER_LANES, is_no_op
@@ -83,7 +84,7 @@ class CStatements:
         yield f"{_INDENT * depth}{place} = {self.expr(node.value)};"
 
     def _Evaluate(self, node: Any, depth: int) -> Iterator[str]:
-        if not is_no_op(node) and not _is_promise(node.value):
+        if not is_no_op(node) and assumed(node) is None:  # C has no word for an assumption
             yield f"{_INDENT * depth}{self.expr(node.value)};"
 
     def _AssertStmt(self, node: Any, depth: int) -> Iterator[str]:
@@ -229,8 +230,3 @@ class CStatements:
 
 def _paren(text: str) -> str:
     return text if text.isidentifier() or text.isdigit() or text.startswith("(") else f"({text})"
-
-
-def _is_promise(value: Any) -> bool:
-    """Whether a value is ``T.assume``, which C has no word for."""
-    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == "tirx.assume"

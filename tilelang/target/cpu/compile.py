@@ -7,6 +7,7 @@ from typing import Any
 from tilelang.artifact import KernelArtifact
 from tilelang.ir import nodes as ir
 from tilelang.target.assemble import assemble
+from tilelang.target.assumptions import assumptions
 from tilelang.target.cpu.context import CpuContext, vector_unit
 from tilelang.target.cpu.pipeline import LLVM, C
 from tilelang.target.request import CompileRequest
@@ -20,7 +21,7 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
         CompileError: the program cannot run on a CPU, or is wrong on any target.
     """
     name = str(func.attrs["global_symbol"])
-    context = CpuContext(request, name, vector_unit(request.target))
+    context = CpuContext(request, name, vector_unit(request.target), assumptions(func))
     result = run(C if context.emits_c else LLVM, func, context, dump=request.dump_ir)
     library = result.value
     files = {

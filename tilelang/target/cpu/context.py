@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilelang.assumptions import Assumption
 from tilelang.target.info import TargetInfo
 from tilelang.target.request import CompileRequest
 
@@ -60,12 +61,14 @@ class CpuContext:
         request: what was asked for.
         name: the program's name.
         vectors: the machine's vector unit.
+        assumptions: what the program takes for granted of a call.
         packed: the entry point takes TVM's packed arguments (``tvm_ffi``); otherwise plain C arguments.
     """
 
     request: CompileRequest
     name: str
     vectors: VectorUnit
+    assumptions: tuple[Assumption, ...] = ()
 
     @property
     def packed(self) -> bool:

@@ -9,15 +9,16 @@ from typing import Any
 
 from tilelang.artifact import ORIGINS_FILE, KernelArtifact, KernelLaunch
 from tilelang.target.assemble import assemble
+from tilelang.target.assumptions import assumptions
 from tilelang.target.cuda.codegen.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.codegen.origins import origins_file
 from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.host.alignment import tensor_alignment
-from tilelang.target.cuda.host.files import host_files
+from tilelang.target.cuda.host.files import HostProgram, host_files
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.records import compile_script
-from tilelang.target.params import kernel_params
+from tilelang.target.params import dynamic_names, kernel_params
 from tilelang.target.postproc import rewritten
 from tilelang.target.request import CompileRequest
 from tilelang.transform.config import PassConfigKey
@@ -61,7 +62,8 @@ def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:
     binary = compile_device(lowered.source, request.target.arch, flags=flags)
     device_seconds = time.perf_counter() - start
     start = time.perf_counter()
-    hosts = host_files(name, params, tuple(request.out_idx), lowered.launches, request.backend)
+    host = HostProgram(name, params, dynamic_names(params), lowered.launches, assumptions(func))
+    hosts = host_files(host, request.backend)
     host_seconds = time.perf_counter() - start
     files = {
         "device_kernel.cu": lowered.source.encode(),

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 import linecache
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.ir.span import location_of
+from tilelang.ir.span import location_of, portable
 from tilelang.target.cuda.ir.code import Leaf, owner
 from tilelang.target.cuda.ir.instructions import Instruction
 from tilelang.target.cuda.ir.printer import Line
@@ -85,13 +83,5 @@ def origins_file(source: str, texts: Iterable[Any]) -> bytes:
         lines = {number + above: numbers.setdefault(place, len(numbers)) for number, place in kernel.origins.lines.items()}
         shared = [{**item, "lines": item["lines"] and [line + above for line in item["lines"]]} for item in kernel.origins.shared]
         kernels.append({"symbol": kernel.launch.symbol, "lines": lines, "shared": shared, "fragments": kernel.origins.fragments})
-    places = [(_portable(file), line, linecache.getline(file, line).strip()) for file, line in numbers]
+    places = [(portable(file), line, linecache.getline(file, line).strip()) for file, line in numbers]
     return json.dumps({"places": places, "kernels": kernels}).encode()
-
-
-def _portable(file: str) -> str:
-    """The path of a program below a folder that modules are imported from, where ``linecache`` looks for it; entries travel, and
-    say nothing of the folders of the machine that made them."""
-    folders = {os.path.join(os.path.abspath(folder), "") for folder in sys.path}
-    inside = [file.removeprefix(folder) for folder in folders if file.startswith(folder)]
-    return min(inside, key=len, default=os.path.basename(file))

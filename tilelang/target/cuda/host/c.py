@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _RESERVED = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict"
     " return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof main"
-    " stream runtime module config args given result shape strides extent floordiv floormod ceildiv min max bits"
+    " stream runtime module refused config args given result shape strides extent floordiv floormod ceildiv min max bits"
 ).split()
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
@@ -47,6 +48,7 @@ typedef struct {
 
 static const tl_runtime* runtime;
 static void* module;
+static _Thread_local const char* refused; /* what the program assumes of a call, and the last one did not meet */
 
 /* The loader gives the device runtime and the loaded kernels. */
 EXPORT void {name}_bind(const tl_runtime* given, void* loaded) {
@@ -55,7 +57,7 @@ EXPORT void {name}_bind(const tl_runtime* given, void* loaded) {
 }
 
 EXPORT const char* tilelang_last_error(void) {
-  return runtime ? runtime->last_error() : "the kernel was not bound to a device";
+  return refused ? refused : runtime ? runtime->last_error() : "the kernel was not bound to a device";
 }
 """
 
@@ -123,6 +125,11 @@ class _Entry:
         parameters = [f"{_plain_type(param)} {self.names(param.name)}" for param in self.program.params]
         parameters += [f"int64_t {self.names(name)}" for name in self.program.dynamic]
         parameters.append("void* stream")
+        if self.program.assumptions:
+            self._emit("refused = 0;")
+        for assumption in self.program.assumptions:
+            reason = f"refused = {json.dumps(assumption.located_message, ensure_ascii=False)};"
+            self._emit(f"if (!{c_size(assumption.condition, self.names)}) {{ {reason} return -1; }}")
         for what, detail in launch_steps(self.program.launches):
             if what == "open":
                 self.lines.append(self._opened(detail))

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.artifact import KernelLaunch, KernelParam
+from tilelang.assumptions import Assumption
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.target.cuda.host.c import c_source
 from tilelang.target.cuda.host.python import python_source
-from tilelang.target.params import dynamic_names
 from tilelang.target.toolchain import c_compiler, linker, run
 
 
@@ -29,40 +29,32 @@ class HostProgram:
         params: its parameters in order.
         dynamic: dynamic sizes and strides, in the order in which the plain entry takes them.
         launches: the kernels.
+        assumptions: what is checked before the first one.
     """
 
     name: str
     params: tuple[KernelParam, ...]
     dynamic: tuple[str, ...]
     launches: tuple[KernelLaunch, ...]
+    assumptions: tuple[Assumption, ...] = ()
 
 
-def host_files(
-    name: str, params: tuple[KernelParam, ...], out_idx: tuple[int, ...], launches: tuple[KernelLaunch, ...], backend: str
-) -> Mapping[str, bytes]:
+def host_files(program: HostProgram, backend: str) -> Mapping[str, bytes]:
     """The host of a program for an execution backend, by file name.
 
     ``tvm_ffi`` gets ``executable.so``, ``nvrtc`` gets ``kernel.py``, the others ``kernel_lib.so``; all but ``nvrtc`` come with
     their text in ``host_kernel.cu``.
 
-    Args:
-        name: the program's name.
-        params: its parameters.
-        out_idx: which of them a call allocates.
-        launches: its kernels, in order.
-        backend: the execution backend.
-
     Raises:
         ToolchainError: the system's C compiler is missing or fails.
         CompileError: a scalar argument has a type that no launch passes.
     """
-    for param in params:
+    for param in program.params:
         if param.kind == "scalar" and canonical(param.dtype).is_float and canonical(param.dtype).bits < 16:
             raise CompileError(
-                f"{name}: a launch cannot pass argument {param.name}, a scalar of {param.dtype}",
+                f"{program.name}: a launch cannot pass argument {param.name}, a scalar of {param.dtype}",
                 hint="declare it float32 and convert it in the kernel",
             )
-    program = HostProgram(name, params, dynamic_names(params), launches)
     if backend == "nvrtc":
         return {"kernel.py": python_source(program).encode()}
     text = c_source(program, packed=backend == "tvm_ffi")

@@ -25,6 +25,10 @@ def python_source(program: HostProgram) -> str:
         "",
         f"def {program.name}_call({', '.join(['runtime', *parameters, 'stream'])}):",
     ]
+    lines += [
+        f"    if not {_size(assumption.condition, names)}: raise ValueError({assumption.located_message!r})"
+        for assumption in program.assumptions
+    ]
     indent = "    "
     for what, detail in launch_steps(program.launches):
         if what == "open":

@@ -11,10 +11,12 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.host_value import host_value
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
 from tilelang.ir.visit import variables
-from tilelang.target.cuda.tile.host_flow import HostValues, host_value
+from tilelang.target.assumptions import assumed
+from tilelang.target.cuda.tile.host_flow import HostValues
 
 _ONE = (1, 1, 1)
 
@@ -193,4 +195,4 @@ class _Collector:
 
 
 def _is_nothing(stmt: Any) -> bool:
-    return isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.IntImm)
+    return isinstance(stmt, ir.Evaluate) and (isinstance(stmt.value, ir.IntImm) or assumed(stmt) is not None)

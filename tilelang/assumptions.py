@@ -1,0 +1,71 @@
+"""What a program takes for granted of the sizes and integer arguments of a call (``T.assume``), as plain data.
+
+The host of every target checks it before anything runs, and :mod:`tilelang.execution.arguments` says which one does not hold.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from tilelang.artifact import Dim, KernelArtifact, dim_names, evaluate_dim
+from tilelang.errors import ArgumentError, Location
+
+_KEY = "assumptions"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A condition that every call must meet.
+
+    Attributes:
+        condition: not 0 where it holds.
+        text: the condition as the user would write it.
+        file, line: where it stands.
+        source: the text of that line.
+    """
+
+    condition: Dim
+    text: str
+    file: str
+    line: int
+    source: str
+
+    @property
+    def message(self) -> str:
+        """What is wrong with a call that does not meet it."""
+        return f"T.assume({self.text}) does not hold"
+
+    @property
+    def located_message(self) -> str:
+        """The same with its place, for hosts that have no other way to say it."""
+        return f"{self.file}:{self.line}: {self.message}"
+
+    def check(self, kernel: str, sizes: Mapping[str, int]) -> None:
+        """Refuses a call that does not meet it; does nothing where a size is unknown.
+
+        Raises:
+            ArgumentError: it does not hold.
+        """
+        names = sorted(set(dim_names((self.condition,))))
+        if not all(name in sizes for name in names) or evaluate_dim(self.condition, sizes):
+            return
+        given = ", ".join(f"{name} is {sizes[name]}" for name in names)
+        found = linecache.getline(self.file, self.line).strip() == self.source  # files change, and kernels are kept
+        place = "" if found else f" ({self.file}:{self.line})"
+        raise ArgumentError(
+            f"{kernel}: {self.message}{f': {given}' if given else ''}{place}",
+            Location(self.file, self.line) if found else None,
+        )
+
+
+def recorded(found: tuple[Assumption, ...]) -> dict[str, Any]:
+    """The assumptions of a program as an entry of :attr:`~tilelang.artifact.KernelArtifact.metadata`; none without any."""
+    return {_KEY: tuple(map(astuple, found))} if found else {}
+
+
+def assumptions_of(artifact: KernelArtifact) -> tuple[Assumption, ...]:
+    """The assumptions that an artifact was compiled with."""
+    return tuple(Assumption(*row) for row in artifact.metadata.get(_KEY, ()))

@@ -1,0 +1,81 @@
+"""Finds in a program what it assumes of every call: ``T.assume`` over sizes and integer arguments."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+from typing import Any
+
+from tilelang.assumptions import Assumption
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int
+from tilelang.ir.host_value import host_names, host_value
+from tilelang.ir.span import location_of, portable
+from tilelang.ir.text import condition_text
+from tilelang.ir.visit import any_statement
+from tilelang.tileop.thread import intrinsic_name
+from tilelang.transform.substitute import substitute
+
+
+def assumed(stmt: Any) -> Any:
+    """The condition of a ``T.assume``; None for any other statement."""
+    value: Any = stmt.value if isinstance(stmt, ir.Evaluate) else None
+    is_assumption = isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == "tirx.assume"
+    return value.args[0] if is_assumption else None
+
+
+def assumptions(func: Any) -> tuple[Assumption, ...]:
+    """The assumptions of a program that hold for a call or not, in order.
+
+    They stand where every call comes, below no condition and in no loop that may be skipped, and are over what the host knows.
+    The others (over loaded values, say) are the kernel's.
+    """
+    found, values, names = [], {}, host_names(func)
+    for stmt in _always(func.body):
+        if isinstance(stmt, ir.Bind):
+            values[stmt.var] = substitute(stmt.value, values)
+        condition = assumed(stmt)
+        for part in _conjuncts(condition) if condition is not None else ():
+            known = host_value(substitute(part, values), names)
+            if known is not None:
+                found.append(_assumption(known, part, stmt.span))
+    return tuple(found)
+
+
+def _assumption(condition: Any, part: Any, span: Any) -> Assumption:
+    place, text = location_of(span), condition_text(part)
+    if place is None:
+        return Assumption(condition, text, "<program>", 0, "")
+    return Assumption(condition, text, portable(place.file), place.line, linecache.getline(place.file, place.line).strip())
+
+
+def _conjuncts(condition: Any) -> Iterator[Any]:
+    if isinstance(condition, ir.And):
+        yield from _conjuncts(condition.a)
+        yield from _conjuncts(condition.b)
+    else:
+        yield condition
+
+
+def _always(stmt: Any) -> Iterator[Any]:
+    """The statements that every call comes to, in order: those before any jump."""
+    if isinstance(stmt, ir.SeqStmt):
+        for child in stmt.seq:
+            yield from _always(child)
+            if any_statement(child, _is_jump):
+                return
+    elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key != "tl.warp_group" or isinstance(stmt, ir.For) and _runs(stmt):
+        yield from _always(stmt.body)
+    else:
+        yield stmt
+
+
+def _runs(loop: Any) -> bool:
+    extent = as_int(loop.extent)
+    return isinstance(extent, int) and extent > 0
+
+
+def _is_jump(stmt: Any) -> bool:
+    if isinstance(stmt, ir.Evaluate):
+        return intrinsic_name(stmt.value) == "thread_return"
+    return isinstance(stmt, (ir.Break, ir.Continue))
