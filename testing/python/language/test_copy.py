@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import tilelang
 import tilelang.language as T
+from testing.python.target.definition import check_meaning
 from tilelang.errors import CompileError, CopyShapeError
 
 from .support import name_of, random, run
@@ -215,6 +216,41 @@ def test_im2col_matches_unfold():
     a = random((1, 5, 6, 4), torch.float32)
     unfolded = torch.nn.functional.unfold(a.permute(0, 3, 1, 2), 3, padding=1).reshape(4, 9, 30)
     assert torch.equal(run(main, a, out_idx=-1), unfolded.permute(2, 1, 0).reshape(30, 36))
+
+
+@pytest.mark.parametrize(("columns", "padded"), [(40, 48), (33, 48)])
+def test_a_slice_that_ends_with_its_tensor_fits_a_longer_tile(columns, padded):
+    """The columns beyond the tensor read as zero, and are not written."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((2, 20, 3, columns), "float16"),
+        tiles: T.Tensor((3, 2, 16, padded), "float16"),
+        B: T.Tensor((2, 20, 3, columns), "float16"),
+    ):
+        with T.Kernel(3, 2, threads=64) as (h, b):
+            tile = T.alloc_shared((16, padded), "float16")
+            part = T.alloc_fragment((16, padded), "float16")
+            T.copy(A[b, 4:20, h, :], tile)
+            T.copy(tile, tiles[h, b, :, :])
+            T.copy(tile, part)
+            T.copy(part, B[b, 2:18, h, 0:columns])
+
+    a = random((2, 20, 3, columns), torch.float16)
+    tiles, b = check_meaning(main, a, torch.zeros(3, 2, 16, padded).half(), torch.zeros_like(a))[1:]
+    assert torch.equal(tiles[..., :columns], a[:, 4:].permute(2, 0, 1, 3)) and (tiles[..., columns:] == 0).all()
+    assert torch.equal(b[:, 2:18], a[:, 4:]) and (b[:, :2] == 0).all() and (b[:, 18:] == 0).all()
+
+
+@pytest.mark.parametrize("last", [39, 41])
+def test_a_slice_that_ends_elsewhere_must_agree(last):
+    with pytest.raises(CopyShapeError):
+
+        @T.prim_func
+        def main(A: T.Tensor((16, 40 if last < 40 else 64), "float16")):
+            with T.Kernel(1):
+                tile = T.alloc_shared((16, 48), "float16")
+                T.copy(A[:, 0:last], tile)
 
 
 def test_more_axes_than_the_buffer():

@@ -11,24 +11,56 @@ from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, assign_subscript, is_anchor
 from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
-from tilelang.frontend.tiles import Part, StridedSlice, as_tile, assign
+from tilelang.frontend.tiles import Part, Slice, StridedSlice, as_tile, assign
 from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import as_int, same
 from tilelang.ir.region import Region
 from tilelang.language.math import And, if_then_else
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 
 
 def _pair(src: Any, dst: Any, what: str) -> tuple[Region, Region]:
-    """Both regions of a copy; an element on one side takes the other side's extents."""
+    """Both regions of a copy; an element on one side takes the other side's extents, a tensor's end those of a longer tile."""
     if is_anchor(src) and not is_anchor(dst):
         target = as_region(dst, what)
         return anchored_region(src, target.extents, what), target
     if is_anchor(dst) and not is_anchor(src):
         source = as_region(src, what)
         return source, anchored_region(dst, source.extents, what)
-    return as_region(src, what), as_region(dst, what)
+    source, target = as_region(src, what), as_region(dst, what)
+    if isinstance(src, Slice):
+        source = _padded(source, target)
+    if isinstance(dst, Slice):
+        target = _padded(target, source)
+    return source, target
+
+
+def _padded(part: Region, tile: Region) -> Region:
+    """A slice of a tensor with the lengths of a tile that is longer where the slice ends with the tensor.
+
+    The programs that pad a tile mean this: ``T.copy(A[i : i + 64, :], tile)``, of 40 columns to 48.
+    """
+    if part.scope != "global" or tile.scope == "global" or len(part.shape) != len(tile.shape):
+        return part
+    lengths = iter(tile.shape)
+    wanted = tuple(extent if extent == 1 else next(lengths) for extent in part.extents)
+    axes = zip(part.mins, part.extents, wanted, map(as_int, part.buffer.shape))
+    return Region(part.buffer, part.mins, wanted) if all(_reaches(*axis) for axis in axes) else part
+
+
+def _reaches(low: Any, extent: Any, length: Any, size: Any) -> bool:
+    """Whether a range of an axis may have another length: its own, or a longer one where it ends with the axis.
+
+    Args:
+        low: the first index.
+        extent: the range's length.
+        length: the other one.
+        size: of the axis.
+    """
+    known = all(isinstance(value, int) for value in (low, extent, length, size))
+    return same(extent, length) or (known and low + extent == size < low + length)
 
 
 def _is_clipped(source: Region, target: Region) -> bool:
@@ -80,8 +112,8 @@ def copy(
     ``src`` and ``dst`` are buffers, slices (``A[i:i + 64, :]``), or an element where a region starts, its extents taken from
     the other side (``T.copy(A[by * 64, k * 32], A_shared)``). What lies outside of the source reads as zero, what lies
     outside of the destination is not written. A slice whose length is only known at run time may be copied to or from a tile
-    of fixed size: the rest of the tile is zero, or is not written. Between two elements in a ``T.Parallel`` it is
-    an assignment.
+    of fixed size, and one that ends with its tensor to or from a longer tile: the rest of the tile is zero, or is not
+    written. Between two elements in a ``T.Parallel`` it is an assignment.
 
     Args:
         src, dst: the regions, as above.
