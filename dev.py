@@ -164,10 +164,15 @@ def mutate(arguments: list[str]) -> int:
 def lint(arguments: list[str]) -> int:
     """Style of the given files or of all; types of all."""
     styled = subprocess.call([PYTHON, "-m", "ruff", "check", *(arguments or ["."])], cwd=ROOT)
+    return styled or (0 if arguments else typed(ROOT) or typed(ROOT / "testing" / "types"))
+
+
+def typed(folder: Path) -> int:
+    """The type checker under the configuration in a folder: of the package, or of a user's program."""
     # Named, because a pyrightconfig.json in a folder above would go before pyproject.toml.
-    project = ["--project", ROOT / "pyproject.toml"]
-    typed = 0 if arguments else subprocess.call([BIN / "basedpyright", *project, "--pythonpath", PYTHON], cwd=ROOT)
-    return styled or typed
+    names = ("pyrightconfig.json", "pyproject.toml")
+    project = next(folder / name for name in names if (folder / name).exists())
+    return subprocess.call([BIN / "basedpyright", "--project", project, "--pythonpath", PYTHON], cwd=ROOT)
 
 
 def docs(arguments: list[str]) -> int:

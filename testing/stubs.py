@@ -95,13 +95,19 @@ def _declaration(name: str, value: Any, imports: set[str]) -> str:
     if inspect.isfunction(value):
         return _function(name, value)
     if inspect.ismodule(value):
-        imports.add(f"import {value.__name__} as {name}")
+        imports.add(_module(value.__name__, name))
         return ""
     kind = type(value)
     if kind.__module__ in ("builtins", "types"):
         return f"{name}: {f'builtins.{kind.__name__}' if kind.__module__ == 'builtins' and kind is not type else 'Any'}"
     imports.add(f"from {kind.__module__} import {kind.__qualname__}")
     return f"{name}: {kind.__qualname__}"
+
+
+def _module(module: str, name: str) -> str:
+    """The import of a module; a type checker exports ``name`` only where an import repeats it."""
+    package, _, last = module.rpartition(".")
+    return f"from {package} import {last} as {name}" if package else f"import {module} as {name}"
 
 
 def _function(name: str, value: Any) -> str:

@@ -12,6 +12,7 @@ from tilelang import interpreter as interpreter
 from tilelang import language as language
 from tilelang import layout as layout
 from tilelang import math as math
+from tilelang import option as option
 from tilelang import profiler as profiler
 from tilelang import testing as testing
 from tilelang import tools as tools
@@ -40,13 +41,12 @@ from tilelang.math import next_power_of_2 as next_power_of_2
 from tilelang.profiler import Profiler as Profiler
 from tilelang.profiler import TensorSupplyType as TensorSupplyType
 from tilelang.profiler import do_bench as do_bench
+from tilelang.simulator import simulator as simulator
 from tilelang.transform.config import PassConfigKey as PassConfigKey
 from tilelang.utils.deprecated import deprecated as deprecated
 from tvm_ffi._dtype import dtype as DataType
 from typing import Any
 import builtins
-import tilelang.option as option
-import tilelang.simulator as simulator
 import tvm as tvm
 
 __version__: builtins.str

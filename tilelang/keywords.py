@@ -6,12 +6,13 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _UNEXPECTED = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
 
 
-def near_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
+def near_keywords(function: _F) -> _F:
     """Decorator: an unknown keyword of ``function`` is a ``TypeError`` that offers the nearest one."""
 
     @functools.wraps(function)
@@ -25,7 +26,7 @@ def near_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise TypeError(f"{error}; {hint}") from None
 
-    return checked
+    return cast(_F, checked)
 
 
 def keyword_hint(error: BaseException, find: Callable[[str], Any]) -> str | None:

@@ -32,7 +32,7 @@ BELOW = {
     "ir": "artifact dtypes errors",
     "layout": "provided refusals dtypes errors",
     "tileop": "ir dtypes errors policy",
-    "frontend": "keywords tileop ir artifact sizes dtypes storage errors",
+    "frontend": "ignored keywords tileop ir artifact sizes dtypes storage errors",
     "language": "ignored refusals frontend tileop ir layout dtypes policy errors",
     "transform": "refusals tileop ir errors",
     "interpreter": "sizes tileop ir dtypes tensor_maps env errors",

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -266,10 +266,11 @@ class _Search:
 
     def _time(self, call: Callable[..., Any], limit: float) -> float:
         inputs = self._inputs or []
-        return do_bench(
+        measured = do_bench(
             lambda: call(*inputs), self.profile.warmup, self.profile.rep, backend=self.profile.backend,
             early_stop_baseline=None if math.isinf(limit) else limit,
         )  # fmt: skip
+        return cast(float, measured)  # a list where quantiles are asked for
 
     def _check(self, kernel: JITKernel) -> None:
         if self._inputs is None or not self.profile.cache_input_tensors:

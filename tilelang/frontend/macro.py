@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from tilelang.errors import CompileError
+from tilelang.ignored import ignored
 
 _DEEPEST = 64
 """Macros inside each other; Python's own limit on recursion is not far behind."""
@@ -86,6 +87,11 @@ def _reference(builder: Any, name: str, value: Any) -> Any:
     )
 
 
-def macro(function: Callable[..., Any] | None = None, **_: Any) -> Any:
-    """Decorator: makes a :class:`Macro` of a function."""
+@overload
+def macro(function: Callable[..., Any], **options: Any) -> Macro: ...
+@overload
+def macro(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], Macro]: ...
+def macro(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Decorator: makes a :class:`Macro` of a function. Keywords have no effect; a value warns."""
+    ignored("T.macro", **options)
     return macro if function is None else Macro(function)

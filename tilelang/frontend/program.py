@@ -7,7 +7,7 @@ import linecache
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, overload
 
 from tilelang.artifact import dim_names
 from tilelang.dtypes import DType, all_names, canonical
@@ -21,6 +21,7 @@ from tilelang.frontend.rewrite import declared_arguments, rewrite
 from tilelang.frontend.signature import EagerSignature, SignatureParam
 from tilelang.frontend.verify import verify_scopes
 from tilelang.frontend.views import without_unused_views
+from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.span import traceback_location, user_location
@@ -137,12 +138,19 @@ def _is_filled(cell: Any) -> bool:
         return False
 
 
-def prim_func(function: Callable[..., Any] | None = None, **_: Any) -> Any:
+@overload
+def prim_func(function: Callable[..., Any], **options: Any) -> ir.PrimFunc: ...
+@overload
+def prim_func(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], ir.PrimFunc]: ...
+def prim_func(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Decorator: traces a function whose parameters are annotated with tensors and scalars; gives its ``PrimFunc``.
+
+    Keywords have no effect; a value warns.
 
     Raises:
         CompileError: anything wrong with the program, at the user's line.
     """
+    ignored("T.prim_func", **options)
     if function is None:
         return prim_func
     names = _enclosing_names(function, 2)

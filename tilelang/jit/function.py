@@ -12,7 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey
 from tilelang.errors import CompileError, TileLangError, concise
@@ -26,9 +26,18 @@ from tilelang.keywords import near_keywords
 from tilelang.log import logger
 from tilelang.target import enclosing
 
+if TYPE_CHECKING:
+    from tilelang.ir import nodes as ir
 
-class JitFunction:
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class JitFunction(Generic[_P, _R]):
     """A function decorated with ``@tilelang.jit``.
+
+    It has the parameters of that function. A call of a factory gives a :class:`~tilelang.JITKernel`; a call of an eager function
+    gives what the function returns.
 
     Args:
         function: a factory that returns a traced program, or an eager program.
@@ -47,7 +56,7 @@ class JitFunction:
         self.is_eager = _is_eager(function) if mode == "auto" else mode == "eager"
         self._lookup = Lookup(function, options)
         self._eager: EagerFunction | None = EagerFunction(self._lookup) if self.is_eager else None
-        self._repeat: Callable[[tuple[Any, ...], dict[Any, Any]], JITKernel | None] | None = None
+        self._repeat: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
         self._is_traced: Callable[[], bool] = is_traced
         self._in_graph = TracedCall(self)
 
@@ -58,7 +67,7 @@ class JitFunction:
 
         return by_name(self)
 
-    def __deepcopy__(self, memo: Any) -> JitFunction:
+    def __deepcopy__(self, memo: Any) -> JitFunction[_P, _R]:
         """The function itself, as of any function."""
         return self
 
@@ -71,14 +80,14 @@ class JitFunction:
         """The function under the decorator."""
         return self.function
 
-    def with_pass_configs(self, pass_configs: Mapping[Any, Any]) -> JitFunction:
+    def with_pass_configs(self, pass_configs: Mapping[Any, Any]) -> JitFunction[_P, _R]:
         """The function compiled with these pass configurations over its own."""
         merged = {**(self.options.get("pass_configs") or {}), **pass_configs}
         return JitFunction(self.function, {**self.options, "pass_configs": merged}, "eager" if self.is_eager else "factory")
 
     # Calling ---------------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Of a factory, the kernel for these arguments; of an eager function, what the kernel returns for them."""
         if self._is_traced():
             return self._in_graph(args, kwargs)
@@ -88,9 +97,10 @@ class JitFunction:
                 return kernel
         self._is_traced = sys.modules["torch.compiler"].is_dynamo_compiling
         try:
-            return self._kernel(args, kwargs) if self._eager is None else self._eager.run(args, kwargs)
+            result: Any = self._kernel(args, kwargs) if self._eager is None else self._eager.run(args, kwargs)
         except TileLangError as error:
             raise concise(error) from None
+        return result
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments, without calling it.
@@ -197,7 +207,7 @@ class JitFunction:
         """The options in force, and the tracker of kernels under them."""
         return self._lookup.resolved()
 
-    def pinned(self) -> JitFunction:
+    def pinned(self) -> JitFunction[_P, _R]:
         """This function for the target that is in force now, wherever it will be called: in another thread, or later."""
         target = enclosing.current() if self._lookup.follows else None
         if target is None:
@@ -246,6 +256,33 @@ def _declares_tensors(function: Callable[..., Any]) -> bool:
     return annotated or bool(declared_arguments(function))
 
 
+class JitDecorator(Protocol):
+    """``@tilelang.jit(...)``: what decorates a function."""
+
+    @overload
+    def __call__(self, func: Callable[_P, ir.PrimFunc], /) -> JitFunction[_P, JITKernel]: ...
+    @overload
+    def __call__(self, func: Callable[_P, _R], /) -> JitFunction[_P, _R]: ...
+
+
+@overload
+def jit(func: Callable[_P, ir.PrimFunc]) -> JitFunction[_P, JITKernel]: ...
+@overload
+def jit(func: Callable[_P, _R]) -> JitFunction[_P, _R]: ...
+@overload
+def jit(
+    func: None = None,
+    *,
+    out_idx: int | Sequence[int] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: Sequence[str] | str | None = None,
+    debug_root_path: str | None = None,
+    mode: str = "auto",
+) -> JitDecorator: ...
 @near_keywords
 def jit(
     func: Callable[..., Any] | None = None,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.artifact import KernelArtifact, KernelParam
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.printable import one_line
 from tilelang.errors import TileLangError, concise
 from tilelang.execution import Executor, load
+
+if TYPE_CHECKING:
+    from tilelang.profiler import Profiler
 
 
 def loaded(entry: CacheEntry, verbose: bool) -> JITKernel:
@@ -188,8 +191,8 @@ class JITKernel:
         """The toolchain's report: registers, spills and shared memory of each device kernel (empty on a CPU)."""
         return dict(self.artifact.metadata.get("resources", {}))
 
-    def get_profiler(self, tensor_supply_type: Any = None) -> Any:
-        """A :class:`~tilelang.profiler.Profiler` of this kernel."""
+    def get_profiler(self, tensor_supply_type: Any = None) -> Profiler:
+        """A profiler of this kernel, which makes inputs of this type."""
         from tilelang.profiler import Profiler, TensorSupplyType
 
         return Profiler.of(self, tensor_supply_type or TensorSupplyType.Auto)

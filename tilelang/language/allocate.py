@@ -97,7 +97,7 @@ def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Any:
     return _buffer(require_kernel("T.alloc_local"), "T.alloc_local", shape, dtype, scope, "local")
 
 
-def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> LocalVar:
+def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:
     """A mutable scalar: ``x = T.alloc_var("int32", 0)``; then ``x = x + 1`` stores and ``x`` loads.
 
     Args:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.dtypes import canonical
 from tilelang.frontend.declare import const_value, empty_tensor
 from tilelang.language.tensors import TensorSpec, as_shape, size_names
+
+if TYPE_CHECKING:
+    import torch
 
 
 def const(name: str, dtype: Any = "int32") -> Any:
@@ -15,8 +18,8 @@ def const(name: str, dtype: Any = "int32") -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def empty(*shape: Any, dtype: Any = "float32") -> Any:
-    """A tensor that an eager program allocates; return it to give it to the caller.
+def empty(*shape: Any, dtype: Any = "float32") -> torch.Tensor:
+    """A tensor that an eager program allocates; return it to give it to the caller (its type is what the caller gets).
 
     ``T.empty((m, n), "float16")`` and ``T.empty(m, n, dtype="float16")`` are the same.
     """

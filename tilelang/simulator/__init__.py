@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.simulator.module import Function, Module, load
 from tilelang.simulator.report import Counters, Finding, Report
@@ -27,6 +27,17 @@ __all__ = [
 class _CallableModule(types.ModuleType):
     """The module itself opens a session: ``with tilelang.simulator():``."""
 
+    __call__ = staticmethod(session)
+
+    if TYPE_CHECKING:
+        Counters, Finding, Function, Module, Report, Settings, TensorMap = (
+            Counters, Finding, Function, Module, Report, Settings, TensorMap
+        )  # fmt: skip
+        current = staticmethod(current)
+        encode_tensor_map = staticmethod(encode_tensor_map)
+        load = staticmethod(load)
+        session = staticmethod(session)
+
     @property
     def virtual_device(self) -> Any:
         """``with tilelang.simulator.virtual_device("h100"):``, see :mod:`tilelang.simulator.virtual`."""
@@ -34,11 +45,8 @@ class _CallableModule(types.ModuleType):
 
         return virtual_device
 
-    def __call__(self, **settings: Any) -> Any:
-        return session(**settings)
-
 
 sys.modules[__name__].__class__ = _CallableModule
 
-#: This module: ``tilelang.simulator`` is the same object, however it was imported.
-simulator = sys.modules[__name__]
+simulator: _CallableModule = sys.modules[__name__]  # pyright: ignore[reportAssignmentType]
+"""This module: ``tilelang.simulator`` is the same object, however it was imported."""

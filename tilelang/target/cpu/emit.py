@@ -147,3 +147,19 @@ def splat(value: Any, lanes: int) -> Any:
 def address_of(load: Any) -> Any:
     """The address of the element that a load reads."""
     return ir.Call(ir.Op.get("tirx.address_of"), [load], ret_ty="handle")
+
+
+def extern_call(name: str, arguments: Iterable[Any], result: str, pure: bool = True) -> Any:
+    """A call to a C function.
+
+    Args:
+        name: of the function.
+        arguments: expressions.
+        result: type of the value.
+        pure: whether the call may be removed or repeated.
+
+    Returns:
+        The call, an expression.
+    """
+    op = "tirx.call_pure_extern" if pure else "tirx.call_extern"
+    return ir.Call(ir.Op.get(op), [ir.StringImm(name), *arguments], ret_ty=result)

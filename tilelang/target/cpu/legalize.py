@@ -21,7 +21,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.span import location_of
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
-from tilelang.target.cpu.emit import is_no_op, seq
+from tilelang.target.cpu.emit import extern_call, is_no_op, seq
 from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
@@ -356,19 +356,6 @@ class Legalizer(StmtRewriter):
 def _is_legal(buffer: Any) -> bool:
     """Whether a buffer can be named as it is."""
     return str(buffer.dtype) not in formats.STORAGE and buffer.scope() in ("", "global")
-
-
-def extern_call(name: str, arguments: Any, result: str, pure: bool = True) -> Any:
-    """A call to a C function.
-
-    Args:
-        name: of the function.
-        arguments: expressions.
-        result: type of the value.
-        pure: whether the call may be removed or repeated.
-    """
-    op = "tirx.call_pure_extern" if pure else "tirx.call_extern"
-    return ir.Call(ir.Op.get(op), [ir.StringImm(name), *arguments], ret_ty=result)
 
 
 def _held(dtype: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
-from tilelang.target.cpu.emit import alloc, local, loop, register_alloc, seq, span, splat
-from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.emit import alloc, extern_call, local, loop, register_alloc, seq, span, splat
 
 Combine = Callable[[Any, Any], Any]
 Elements = Callable[[Any, int], Any]

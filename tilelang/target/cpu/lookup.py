@@ -19,8 +19,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.visit import rebuilt, variables, walk_expr
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.elementwise import Elementwise, elementwise, runs_along
-from tilelang.target.cpu.emit import address_of, alloc, local, loop, nest, seq, span, splat
-from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.emit import address_of, alloc, extern_call, local, loop, nest, seq, span, splat
 from tilelang.target.cpu.vectors import AS_VECTOR
 from tilelang.transform.substitute import substitute
 

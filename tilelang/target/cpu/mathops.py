@@ -13,20 +13,10 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import elementary, formats  # noqa: F401  (elementary registers its functions)
+from tilelang.target.cpu.emit import extern_call
 from tilelang.target.cpu.functions import is_nan, let
 
 Entry = Callable[[Any, Any], Any]
-
-
-def extern_call(name: str, arguments: Any, result: str) -> Any:
-    """A call to a pure C function.
-
-    Args:
-        name: of the function.
-        arguments: expressions.
-        result: type of the value.
-    """
-    return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), *arguments], ret_ty=result)
 
 
 def _floats(legalizer: Any, node: Any) -> tuple[list[Any], str]:

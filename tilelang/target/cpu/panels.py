@@ -17,8 +17,7 @@ from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.dot import Way
-from tilelang.target.cpu.emit import address_of, local, nest, seq, span, splat
-from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.emit import address_of, extern_call, local, nest, seq, span, splat
 from tilelang.target.cpu.tiles import Columns, Tile, whole
 from tilelang.target.cpu.transposed import SIDE, transpose
 from tilelang.tileop.gemm import Gemm

@@ -18,17 +18,16 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.target.cpu.emit import REGISTER_LANES, seq
-from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.emit import REGISTER_LANES, extern_call, seq
 from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.target.cpu.runtime_ll import WORKSPACES
 
 STACK_BYTES = 96 * 1024
-"""What the buffers of one block may take of the stack; threads of a pool have 2 MiB or more."""
+"""Bytes of stack that the buffers of one block may take in all; threads of a pool have 2 MiB or more."""
 
 LARGEST_ON_STACK = 48 * 1024
-"""What one buffer may."""
+"""Bytes of stack that one buffer may take."""
 
 _LINE = 64
 ON_STACK = "disable_lower_builtin"

@@ -14,9 +14,8 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
-from tilelang.target.cpu.emit import local, seq
+from tilelang.target.cpu.emit import extern_call, local, seq
 from tilelang.target.cpu.functions import let, unary
-from tilelang.target.cpu.legalize import extern_call
 from tilelang.target.cpu.lower import BLOCK_LOOP
 from tilelang.target.cpu.rewriter import StmtRewriter
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.target.cpu import helpers
-from tilelang.target.cpu.emit import address_of
-from tilelang.target.cpu.legalize import extern_call
+from tilelang.target.cpu.emit import address_of, extern_call
 
 SIDE = 16
 """Rows and columns of a block, in words of 32 bits."""

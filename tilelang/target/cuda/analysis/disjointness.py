@@ -1,7 +1,8 @@
 """Disjointness: whether statements touch different parts of a tensor, in whatever iterations of the loops around them.
 
-Only what is certain counts: along some axis the regions are a known distance apart, or they share out the step of one loop. What
-is left are the tensors through which threads communicate: barriers order them, and no promise to the compiler hides them.
+The result is conservative. Two regions are disjoint if they are a known distance apart along some axis, or if they are
+different parts of one step of a loop. Threads may communicate through every other tensor: its accesses are ordered by barriers,
+and its parameter is not declared ``__restrict__``.
 """
 
 from __future__ import annotations

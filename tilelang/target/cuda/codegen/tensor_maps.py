@@ -30,12 +30,12 @@ MAX_RANK, MAX_BOX, ALIGNMENT = 5, 256, 16
 
 @dataclass(eq=False)
 class TensorMaps:
-    """The tensor maps of a kernel, each description once."""
+    """The tensor maps of a kernel, without duplicates."""
 
     specs: list[TensorMapSpec] = field(default_factory=list)
 
     def take(self, spec: TensorMapSpec) -> TensorMapSpec:
-        """The kernel's descriptor of a description, whatever its name."""
+        """The kernel's tensor map with the contents of ``spec``: an existing one, or a new one with a unique name."""
         for known in self.specs:
             if replace(spec, name=known.name) == known:
                 return known

@@ -1,5 +1,5 @@
-"""Remarks about the kernel (:class:`~tilelang.target.cuda.tile.tree.Hints`), of which one is an instruction: registers that move
-between warps."""
+"""Hints about the kernel (:class:`~tilelang.target.cuda.tile.tree.Hints`). Only one is an instruction: the reallocation of
+registers between warp groups."""
 
 from __future__ import annotations
 

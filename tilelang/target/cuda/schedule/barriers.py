@@ -82,7 +82,7 @@ class _Pending:
         self.fenced &= other.fenced
 
     def leave(self) -> _Pending:
-        """What is pending at a jump; nothing is behind it, where nobody comes."""
+        """The state at a jump. The statements after a jump are unreachable: nothing is pending there."""
         left = self.copy()
         for found in (self.accesses, self.copies, self.implicit, self.stores, self.unfenced):
             found.clear()

@@ -18,10 +18,10 @@ class ProducerPart:
     """The statements of the producer.
 
     Attributes:
-        rings: the loops that it feeds, by their statement.
+        rings: the pipelined loops that it loads tiles for, by statement.
         slots: the shared objects of each feed.
         usage: facts about the kernel.
-        possible: false where it would need what only the consumers know.
+        possible: false if the producer needs a value that only consumers compute.
     """
 
     def __init__(self, rings: Mapping[Any, Ring], slots: Mapping[Feed, Slots], usage: Usage):
