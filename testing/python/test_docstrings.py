@@ -27,10 +27,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def functions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Function]]:
-    """The public functions and methods of a module, with their names."""
+    """The public functions and methods of a module, with their names; an overload has the text of its implementation."""
     for node in body:
         if isinstance(node, Function) and not node.name.startswith("_"):
-            yield prefix + node.name, node
+            if "overload" not in map(ast.unparse, node.decorator_list):
+                yield prefix + node.name, node
         elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield from functions(node.body, f"{prefix}{node.name}.")
 

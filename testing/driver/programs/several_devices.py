@@ -10,8 +10,9 @@ import torch  # noqa: E402 - the device is there before tilelang asks for it
 
 from testing.driver.programs import kernels  # noqa: E402
 from tilelang.errors import ExecutionError  # noqa: E402
+from tilelang.execution.registry import supported  # noqa: E402
 
-for backend in ("tvm_ffi", "ctypes", "cython", "nvrtc", "torch"):
+for backend in supported("cuda"):
     scale = kernels.scale(backend)
     given = torch.randn(3, 128)
     for device in ("cuda:1", "cuda:0", "cuda:1"):
