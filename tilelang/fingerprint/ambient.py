@@ -1,24 +1,19 @@
-"""State of the process that code can read without its being in any of its values: the environment, levels of loggers, which
-warnings are errors, and what numpy does on errors and when it prints."""
+"""State of the process that code can read without its being in any of its values: the environment, the interpreter's limits, and
+what numpy does on errors and when it prints."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import warnings
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from tilelang import env
-from tilelang.fingerprint import genuine, watch
+from tilelang.fingerprint import genuine, told, watch
 from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.walk import Describer, describes
+from tilelang.fingerprint.walk import Describer
 
-_TELLING = frozenset(
-    "debug info warning warn error critical exception log name level disabled isEnabledFor getEffectiveLevel".split()
-)
-_LOGGER_LIMITS = frozenset(dir(logging.getLogger())) - _TELLING - frozenset(dir(object))
 _GENUINE_ENVIRON, _ = env.table_and_reader()
 
 
@@ -55,54 +50,29 @@ def _expect_the_environment(describer: Describer) -> None:
     describer.record_dict(table.__dict__)
 
 
-@describes(logging.Logger, logging.RootLogger)
-def _logger(describer: Describer, value: logging.Logger) -> None:
-    """A logger: its output does not reach the code, but its level does, which ``isEnabledFor`` reads."""
-    state = _logger_state(value)
-    describer.record_probe(lambda: _logger_state(value), state)
-    describer.text(f"logger {value.name} {state}")
-    describer.limit(f"the logger {value.name!r}", _LOGGER_LIMITS)
-
-
-def limit_loggers(describer: Describer) -> None:
-    """Notes that loggers are looked up while the code runs, whose levels are not known before."""
-    describer.limit("a logger", _LOGGER_LIMITS | frozenset("level disabled isEnabledFor getEffectiveLevel".split()))
-
-
-def _logger_state(value: logging.Logger) -> tuple:
-    return value.name, value.level, value.getEffectiveLevel(), value.disabled, value.manager.disable, sorted(value.__dict__)
-
-
-def filters_of_warnings(describer: Describer) -> None:
-    """Feeds which warnings are raised, and what shows them; what was warned of depends on earlier calls, and is limited."""
-    describer.limit("the warnings that were shown", frozenset(("record=",)))
-    if describer.is_first("warnings"):
-        describer.record_probe(_filters, _filters())
-        describer.record(watch.ITEM, vars(warnings), "showwarning", warnings.showwarning)
-        describer.text(f"warnings {_filters()}")
-        describer.value(warnings.showwarning)
-
-
-def _filters() -> list[tuple]:
-    """The filters of warnings, if one of them makes errors."""
-    found = warnings.filters
-    if not any(action == "error" for action, *_ in found):
-        return []
-    return [(action, *map(_pattern, (text, module)), str(kind), line) for action, text, kind, module, line in found]
-
-
-def _pattern(pattern: Any) -> Any:
-    return getattr(pattern, "pattern", pattern)
-
-
 def numpy_state(describer: Describer) -> None:
     """Feeds what numpy does on errors of arithmetic, warnings among them, and how it prints."""
     if describer.is_first("numpy"):
         describer.record_probe(_numpy_state, _numpy_state())
         describer.text(f"numpy {_numpy_state()!r}")
-        filters_of_warnings(describer)
+        told.filters_of_warnings(describer)
 
 
 def _numpy_state() -> tuple:
     numpy = sys.modules["numpy"]
     return numpy.geterr(), numpy.get_printoptions()
+
+
+def limits_are_caught(describer: Describer) -> None:
+    """Feeds the interpreter's limits, as code handles exceptions: reaching one may then decide what it gives."""
+    if describer.is_first("limits"):
+        describer.record_probe(_limits, _limits())
+        describer.text(f"limits {_limits()}")
+
+
+def _limits() -> tuple[int, int]:
+    """How deep calls may lie in one another, and how many digits a number may have as text."""
+    return sys.getrecursionlimit(), _digits()
+
+
+_digits: Callable[[], int] = getattr(sys, "get_int_max_str_digits", lambda: 0)

@@ -13,6 +13,7 @@ from typing import Any
 from tilelang.fingerprint import genuine, libraries, watch
 from tilelang.fingerprint.containers import pairs
 from tilelang.fingerprint.functions import labelled
+from tilelang.fingerprint.library_globals import globals_of_class
 from tilelang.fingerprint.library_state import BOOKKEEPING, class_state, namespace_of
 from tilelang.fingerprint.modules import reference
 from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
@@ -61,6 +62,8 @@ def _carries_nothing(kind: type) -> bool:
 def _library_class(describer: Describer, kind: type) -> None:
     describer.record(watch.TYPE, kind, None, type(kind))
     class_state(describer, kind)
+    if not libraries.is_own_name(kind.__module__):
+        globals_of_class(describer, kind)
     _subclasses(describer, kind)
 
 

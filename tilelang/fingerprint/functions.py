@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import logging
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -20,7 +22,19 @@ from types import (
 )
 from typing import Any
 
-from tilelang.fingerprint import ambient, attributes, foreign, libraries, library_state, modules, opcodes, source_text, watch
+from tilelang.fingerprint import (
+    ambient,
+    attributes,
+    foreign,
+    libraries,
+    library_globals,
+    library_state,
+    modules,
+    opcodes,
+    source_text,
+    told,
+    watch,
+)
 from tilelang.fingerprint.annotations import annotation_reads
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.containers import hash_order, pairs
@@ -63,11 +77,19 @@ def labelled(describer: Describer, value: Any) -> bool:
     if type(value) is FunctionType:
         code_and_closure(describer, value)
     elif not isinstance(value, type):
-        library_state.callable_state(describer, value)
+        _listed_callable(describer, value)
     if libraries.is_set_maker(value):
         hash_order(describer)
     _ambient(describer, label, value)
     return True
+
+
+def _listed_callable(describer: Describer, value: Any) -> None:
+    """Feeds a listed object of compiled code, and what the function of Python code behind it reads."""
+    library_state.callable_state(describer, value)
+    inner = getattr(value, "_implementation", None)
+    if type(inner) is FunctionType:
+        library_globals.globals_of(describer, inner)
 
 
 def _listed_object(describer: Describer, value: Any) -> bool:
@@ -83,10 +105,14 @@ def _ambient(describer: Describer, label: str, value: Any) -> None:
         modules.torch_default_dtype(describer)
     elif label.startswith("library pathlib."):
         foreign.limit_paths(describer)
-    elif label.startswith("library logging.getLogger"):
-        ambient.limit_loggers(describer)
+    elif label.startswith("library logging."):
+        told.any_logger(describer)
     elif label.startswith(("library warnings.", "library _warnings.")):
-        ambient.filters_of_warnings(describer)
+        told.filters_of_warnings(describer)
+    elif value is contextlib.suppress:
+        ambient.limits_are_caught(describer)
+    elif value is print:
+        told.stream(describer, "stdout")
     elif label.startswith("library numpy."):
         ambient.numpy_state(describer)
 
@@ -98,6 +124,8 @@ def code_and_closure(describer: Describer, value: FunctionType) -> None:
         library_state.callable_state(describer, value)
         return
     library_state.function_state(describer, value)
+    if value.__globals__ is not vars(logging):  # who is told is looked at instead
+        library_globals.globals_of(describer, value)
     for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
         with describer.at(name):
             describer.value(modules.cell_content(describer, cell))
@@ -141,6 +169,8 @@ def _names(describer: Describer, found: CodeReads) -> None:
         hash_order(describer)
     if found.computes_names:
         describer.computes_names = True
+    if found.catches:
+        ambient.limits_are_caught(describer)
 
 
 def reads_name(describer: Describer, name: str) -> None:

@@ -73,6 +73,18 @@ def is_genuine_code(code: CodeType, home: Home) -> bool:
     return code in _codes_of(home.file)
 
 
+def is_packaged(code: CodeType) -> bool:
+    """Whether code says that it is of an installed package, whichever."""
+    return any(f"{os.sep}{folder}{os.sep}" in code.co_filename for folder in ("site-packages", "dist-packages"))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_installed_code(code: CodeType) -> bool:
+    """Whether ``code`` is what a file of the standard library or of an installed package compiles to."""
+    home = home_of(code, ()) or (Home("", _real(code.co_filename)) if is_packaged(code) else None)
+    return home is not None and is_genuine_code(code, home)
+
+
 @functools.lru_cache(maxsize=256)
 def _codes_of(file: str) -> frozenset[CodeType]:
     try:

@@ -43,9 +43,14 @@ def class_state(describer: Describer, kind: type) -> None:
     """Feeds what is in a library's class and its bases, as far as Python code can put something there."""
     for base in _MRO(kind):
         if _is_open(base):
-            namespace = namespace_of(base)
-            describer.record_dict(namespace)
-            describer.text(_brief_table(namespace))
+            own_namespace(describer, base)
+
+
+def own_namespace(describer: Describer, kind: type) -> None:
+    """Feeds what is in a library's class itself."""
+    namespace = namespace_of(kind)
+    describer.record_dict(namespace)
+    describer.text(_brief_table(namespace))
 
 
 def callable_state(describer: Describer, value: Any) -> None:
@@ -53,7 +58,7 @@ def callable_state(describer: Describer, value: Any) -> None:
     inner = getattr(value, "_implementation", value)
     if type(inner) is FunctionType:
         describer.record(watch.FUNCTION_CODE, inner, None, (inner.__code__, inner.__defaults__, inner.__kwdefaults__))
-    describer.text(f"{getattr(value, '__name__', '')} {_brief(inner)}")
+    describer.text(f"{getattr(value, '__name__', '')} {brief(inner)}")
     own = getattr(value, "__dict__", None)
     if type(own) is dict:
         describer.record_dict(own)
@@ -83,7 +88,7 @@ def _note(describer: Describer, table: dict[str, Any], name: str, counts: bool) 
     """Watches an attribute, and feeds it where it is there and counts."""
     describer.record(watch.ITEM, table, name, table.get(name, MISSING))
     if counts and name in table:
-        describer.text(f"{name} {_brief(table[name])}")
+        describer.text(f"{name} {brief(table[name])}")
 
 
 def _is_put_there(kind: type, name: str, item: Any) -> bool:
@@ -102,25 +107,30 @@ def _is_open(kind: type) -> bool:
 
 def identity(value: Any) -> str:
     """A text that tells our functions and classes from one another."""
-    return f"{getattr(value, '__module__', '')} {_brief(value)} {getattr(value, '__qualname__', '')}"
+    return f"{getattr(value, '__module__', '')} {brief(value)} {getattr(value, '__qualname__', '')}"
 
 
 def _brief_table(table: dict[str, Any]) -> str:
-    return " ".join(f"{name}={_brief(item)}" for name, item in sorted(table.items()) if name not in BOOKKEEPING)
+    return " ".join(f"{name}={brief(item)}" for name, item in sorted(table.items()) if name not in BOOKKEEPING)
 
 
-def _brief(item: Any) -> str:
+def brief(item: Any) -> str:
     """A short text that another item in the place of a library's own has not."""
     if isinstance(item, (staticmethod, classmethod)):
         item = item.__func__
     if isinstance(item, property):
-        return " ".join(_brief(part) for part in (item.fget, item.fset, item.fdel))
+        return " ".join(brief(part) for part in (item.fget, item.fset, item.fdel))
     if type(item) is FunctionType:
         code = item.__code__
-        return f"{code.co_name}:{code.co_firstlineno} {_plain(item.__defaults__)} {_plain(item.__kwdefaults__)}"
+        return f"{code.co_name}:{code.co_firstlineno} {brief_defaults(item)}"
     if isinstance(item, re.Pattern):
         return f"{item.pattern!r} {item.flags}"
     return _plain(item)
+
+
+def brief_defaults(function: FunctionType) -> str:
+    """The defaults of a library's function, as far as they are plain values."""
+    return f"{_plain(function.__defaults__)} {_plain(function.__kwdefaults__)}"
 
 
 def _plain(item: Any) -> str:

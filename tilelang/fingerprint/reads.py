@@ -59,6 +59,7 @@ class CodeReads(NamedTuple):
         texts: strings among the constants.
         makes_sets: whether it makes sets while it runs, other than for ``in``.
         computes_names: whether attributes are read by ``getattr`` under names that are not written out there.
+        catches: whether it goes on after an exception.
     """
 
     reads: tuple[Read, ...]
@@ -66,6 +67,7 @@ class CodeReads(NamedTuple):
     texts: frozenset[str]
     makes_sets: bool
     computes_names: bool
+    catches: bool
 
 
 def code_tree(code: CodeType) -> Iterator[CodeType]:
@@ -96,6 +98,7 @@ def code_reads(code: CodeType) -> CodeReads:
         frozenset(text for part in parts for text in part.code.co_consts if isinstance(text, str)),
         any(part.makes_sets() for part in parts),
         any(part.computes_names() for part in parts),
+        any(part.catches() for part in parts),
     )
 
 
@@ -181,6 +184,11 @@ class _Part:
         plain = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
         count = 2 if self.kind(first + 1) in plain else 1
         return self.kind(first + count) is opcodes.CALL and self.steps[first + count].argument == count
+
+    def catches(self) -> bool:
+        """Whether there is a handler of exceptions, other than the end of a ``with`` statement, whose object decides."""
+        after = (self.kind(position + 1) for position, step in enumerate(self.steps) if step.kind is opcodes.HANDLER)
+        return self.code.co_name == "__exit__" or any(kind is not opcodes.WITH for kind in after)
 
     # -- names ------------------------------------------------------------------------------------------------------
 

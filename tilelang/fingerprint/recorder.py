@@ -29,6 +29,8 @@ _EVENTS = frozenset("open os.listdir os.scandir subprocess.Popen os.system os.ex
 _TELLING = frozenset(("logging", "warnings"))
 _GENERATED = ("<string>", "<unknown>")  # of data classes, for instance, and of the tracebacks of compiled code
 _MODULE = "<module>"
+_DEEP = 300
+"""Calls that lie deeper in one another may meet the limit of recursion, where there was more on the stack before."""
 
 
 class Touched:
@@ -46,6 +48,12 @@ class Touched:
         self.compiled: dict[int, BuiltinFunctionType] = {}
         self.system: set[str] = set()
         self.environment: set[str] = set()
+        self._too_deep = _DEEP + _depth()
+
+    def note_depth(self) -> None:
+        """Notes that calls lie so deep in one another that the limit of recursion may decide."""
+        if "the limit of recursion" not in self.system and _depth_is(self._too_deep):
+            self.system.add("the limit of recursion")
 
     def uncovered(self, described: Iterable[Describer]) -> str:
         """Why the descriptions do not cover the run; empty where they do."""
@@ -78,6 +86,22 @@ class Touched:
             except libraries.Untrusted as error:
                 return str(error)
         return ""
+
+
+def _depth() -> int:
+    depth, frame = 0, sys._getframe()
+    while frame.f_back is not None:
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
+def _depth_is(depth: int) -> bool:
+    """Whether there are that many frames on the stack."""
+    try:
+        sys._getframe(depth)
+    except ValueError:
+        return False
+    return True
 
 
 def _lines(code: CodeType) -> range:
@@ -190,7 +214,9 @@ def _started(touched: Touched, code: CodeType, frame: FrameType) -> None:
     if code is _environment_code:
         if _asked_by_user(frame.f_back):
             touched.environment.add(str(frame.f_locals.get("key")))
-    elif _is_of_user(code) and code not in touched.codes and not (_is_installed(code) and not _asked_by_user(frame.f_back)):
+    elif code in touched.codes:
+        touched.note_depth()
+    elif _is_of_user(code) and not (genuine.is_packaged(code) and not _asked_by_user(frame.f_back)):
         touched.codes.add(code)
 
 
@@ -217,16 +243,11 @@ def _is_of_user(code: CodeType) -> bool:
     return known
 
 
-def _is_installed(code: CodeType) -> bool:
-    """Whether code belongs to an installed package: the compiler uses some, which count only where the user's code calls them."""
-    return f"{os.sep}site-packages{os.sep}" in code.co_filename or f"{os.sep}dist-packages{os.sep}" in code.co_filename
-
-
 def _asked_by_user(frame: FrameType | None) -> bool:
-    """Whether the nearest code that is neither installed nor of the standard library is the user's; what a logger does on the way
-    does not count."""
+    """Whether the nearest code that is neither installed nor of the standard library is the user's: the compiler uses packages
+    too, which do not count; nor does what a logger does on the way."""
     while frame is not None:
-        if _is_of_user(frame.f_code) and not _is_installed(frame.f_code):
+        if _is_of_user(frame.f_code) and not genuine.is_packaged(frame.f_code):
             return True
         home = genuine.home_of(frame.f_code, _LIBRARIES)
         if home is not None and (home.package in _LIBRARIES or home.package in _TELLING):

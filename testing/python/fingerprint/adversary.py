@@ -31,6 +31,7 @@ from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 
 from .hidden_ways import HIDDEN_WAYS
 from .process_state import preserved
+from .telling_ways import TELLING_WAYS
 from .uses import USES, program
 from .ways import AFTER, BEFORE, WAYS, Way
 
@@ -62,7 +63,8 @@ def cases(places: int) -> list[Case]:
     """The combinations of each way and change with some of the places."""
     names = list(USES)
     found = []
-    for position, (way, change) in enumerate((each, change) for each in (*WAYS, *HIDDEN_WAYS) for change in _changes(each)):
+    ways = (*WAYS, *HIDDEN_WAYS, *TELLING_WAYS)
+    for position, (way, change) in enumerate((each, change) for each in ways for change in _changes(each)):
         chosen = [names[(position * 7 + step * 5) % len(names)] for step in range(places)]
         found += [Case(position * len(names) + names.index(use), way, change, use) for use in chosen]
     return found

@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import random
+import re
 import sys
 import textwrap
 import warnings
@@ -20,8 +21,8 @@ from collections.abc import Iterator
 import tilelang.dtypes
 import tilelang.math
 
-_MODULES = (builtins, math, tilelang.dtypes, tilelang.math, os, logging, warnings)
-_CLASSES = (fractions.Fraction, collections.UserDict)
+_MODULES = (builtins, math, tilelang.dtypes, tilelang.math, os, logging, warnings, textwrap, re, heapq, fractions)
+_CLASSES = (fractions.Fraction, collections.UserDict, logging.Logger)
 _FUNCTIONS = (tilelang.math.cdiv, textwrap.dedent, textwrap.wrap, heapq.merge)
 _IN_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -34,6 +35,7 @@ def preserved() -> Iterator[None]:
     classes = [(kind, dict(vars(kind))) for kind in _CLASSES]
     functions = [(function, name, getattr(function, name)) for function in _FUNCTIONS for name in _IN_FUNCTIONS]
     environ, variables, place, filters = os.environ, dict(os.environ), os.getcwd(), list(warnings.filters)
+    streams = sys.stdout, sys.stderr
     try:
         yield
     finally:
@@ -45,6 +47,7 @@ def preserved() -> Iterator[None]:
             setattr(function, name, value)
         _restore_table(environ, variables)
         os.chdir(place)
+        sys.stdout, sys.stderr = streams
         warnings.filters[:] = filters  # type: ignore[index]
         _restore_rest()
 
@@ -68,6 +71,8 @@ def _restore_rest() -> None:
     logging.disable(logging.NOTSET)
     logging.addLevelName(20, "INFO")
     sys.setrecursionlimit(1000)
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
     random.seed(1)
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("case")]:
         del logging.root.manager.loggerDict[name]

@@ -1,0 +1,181 @@
+"""What a program tells the user by: streams, loggers and warnings.
+
+Telling does not reach the code, unless who is told raises, or changes what it is given. Streams, handlers, formatters and filters
+of the standard library and of installed packages do not; those of the program count by content, as far as that can be read.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+from tilelang.fingerprint import genuine, library_globals, library_state, watch
+from tilelang.fingerprint.walk import Describer, describes, type_name
+
+_TELLING = frozenset(
+    "debug info warning warn error critical exception log name level disabled isEnabledFor getEffectiveLevel".split()
+)
+_LOGGER_LIMITS = frozenset(dir(logging.getLogger())) - _TELLING - frozenset(dir(object))
+_STREAMS = (type(None), io.TextIOWrapper, io.StringIO, io.BufferedWriter, io.BufferedRandom, io.BytesIO, io.FileIO)
+_CLASSES = (
+    logging.Logger, logging.LogRecord, logging.Handler, logging.StreamHandler, logging.FileHandler, logging.Formatter,
+)  # fmt: skip
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def stream(describer: Describer, name: str) -> None:
+    """Feeds ``sys.stdout`` or ``sys.stderr``: whether it takes a text may depend on its encoding."""
+    if describer.is_first(f"stream {name}"):
+        value = vars(sys)[name]
+        describer.record(watch.ITEM, vars(sys), name, value)
+        with describer.at(f"sys.{name}"):
+            _expect_stream(describer, value)
+        describer.record_probe(lambda: _encoding(value), _encoding(value))
+        describer.text(f"{name} {_encoding(value)}")
+
+
+def _expect_stream(describer: Describer, value: Any) -> None:
+    while value is not None:
+        kind = type(value)
+        if kind not in _STREAMS and not _is_installed(kind) or _own_methods(value):
+            raise describer.refuse(f"a stream of the class {type_name(value)}, which may do anything when it is written to")
+        value = next((getattr(value, part) for part in ("buffer", "raw") if hasattr(kind, part)), None)
+
+
+def _encoding(value: Any) -> tuple:
+    return tuple(getattr(value, name, None) for name in ("encoding", "errors", "closed"))
+
+
+def _is_installed(kind: type) -> bool:
+    """Whether all methods of a class, and of its bases, are of the standard library or of installed packages."""
+    methods = [each for base in kind.__mro__ for each in map(genuine.function_in, vars(base).values()) if each is not None]
+    return bool(methods) and all(genuine.is_installed_code(each.__code__) for each in methods)
+
+
+# -- loggers ----------------------------------------------------------------------------------------------------------
+
+
+@describes(logging.Logger, logging.RootLogger)
+def _logger(describer: Describer, value: logging.Logger) -> None:
+    """A logger: its level, which ``isEnabledFor`` reads, and who is told."""
+    state = _logger_state(value)
+    describer.record_probe(lambda: _logger_state(value), state)
+    describer.text(f"logger {value.name} {state}")
+    describer.limit(f"the logger {value.name!r}", _LOGGER_LIMITS)
+    with describer.at(f"the logger {value.name!r}"):
+        _told(describer, lambda: _above(value))
+
+
+def any_logger(describer: Describer) -> None:
+    """Notes that loggers are looked up while the code runs: their levels are not known before, and whoever one of them tells
+    counts."""
+    describer.limit("a logger", _LOGGER_LIMITS | frozenset("level disabled isEnabledFor getEffectiveLevel".split()))
+    if describer.is_first("loggers"):
+        with describer.at("a logger"):
+            _told(describer, _all_loggers)
+
+
+def _logger_state(value: logging.Logger) -> tuple:
+    return value.name, value.level, value.getEffectiveLevel(), value.disabled, value.manager.disable, sorted(value.__dict__)
+
+
+def _all_loggers() -> list[logging.Logger]:
+    return [logging.root, *(each for each in list(logging.root.manager.loggerDict.values()) if isinstance(each, logging.Logger))]
+
+
+def _above(logger: logging.Logger) -> list[logging.Logger]:
+    """A logger and those that its messages propagate to."""
+    found = [logger]
+    while found[-1].propagate and found[-1].parent is not None:
+        found.append(found[-1].parent)
+    return found
+
+
+def _told(describer: Describer, loggers: Callable[[], Iterable[logging.Logger]]) -> None:
+    """Feeds who is told by loggers: their filters, handlers, and the handlers' filters, formatters and streams."""
+    found = _listeners(loggers())
+    describer.record_probe(lambda: _are(_listeners(loggers()), found), True)
+    if describer.is_first("logging"):
+        _module(describer)
+    for each in found:
+        _listener(describer, each)
+
+
+def _module(describer: Describer) -> None:
+    """Feeds the module ``logging``: nothing, unless a program has put something into it."""
+    describer.record_dict(logging.__dict__)
+    for name, value in vars(logging).items():
+        if isinstance(value, (FunctionType, type)) and not _is_genuine(value):
+            with describer.at(f"`logging.{name}`"):
+                describer.value(value)
+    for kind in _CLASSES:
+        library_state.own_namespace(describer, kind)
+
+
+def _is_genuine(value: Any) -> bool:
+    if isinstance(value, FunctionType):
+        return genuine.is_installed_code(value.__code__)
+    return genuine.is_immutable(value) or _is_installed(value)
+
+
+def _listeners(loggers: Iterable[logging.Logger]) -> list[Any]:
+    found: list[Any] = [logging.getLogRecordFactory(), logging.lastResort]
+    for logger in loggers:
+        found += [type(logger), *logger.filters, *logger.handlers]
+    for handler in [each for each in found if isinstance(each, logging.Handler)]:
+        found += [handler.formatter, *handler.filters, getattr(handler, "stream", None)]
+    return found
+
+
+def _are(now: list[Any], then: list[Any]) -> bool:
+    return len(now) == len(then) and all(a is b for a, b in zip(now, then))
+
+
+def _listener(describer: Describer, value: Any) -> None:
+    kind = value if isinstance(value, type) else type(value)
+    if hasattr(kind, "write"):
+        _expect_stream(describer, value)
+    elif issubclass(kind, (logging.Handler, logging.Formatter, logging.LogRecord, logging.Logger)) and _is_installed(kind):
+        if value is not kind and _own_methods(value):
+            raise describer.refuse(f"a handler with {min(_own_methods(value))!r} of its own")
+    elif isinstance(value, logging.Handler):
+        raise describer.refuse(f"a handler of the class {type_name(value)}, which may do anything with a message")
+    else:
+        describer.value(value)
+
+
+def _own_methods(value: Any) -> set[str]:
+    """The methods of an object's class that the object itself has another for."""
+    return {name for name in getattr(value, "__dict__", ()) if callable(getattr(type(value), name, None))}
+
+
+# -- warnings ---------------------------------------------------------------------------------------------------------
+
+
+def filters_of_warnings(describer: Describer) -> None:
+    """Feeds which warnings are raised, and what shows them; what was warned of depends on earlier calls, and is limited."""
+    describer.limit("the warnings that were shown", frozenset(("record=",)))
+    if describer.is_first("warnings"):
+        describer.record_probe(_filters, _filters())
+        describer.text(f"warnings {_filters()}")
+        library_globals.variables_of(describer, warnings, ("showwarning", "formatwarning", "_showwarnmsg"))
+        stream(describer, "stderr")
+
+
+def _filters() -> list[tuple]:
+    """The filters of warnings, if one of them makes errors."""
+    found = warnings.filters
+    if not any(action == "error" for action, *_ in found):
+        return []
+    return [(action, *map(_pattern, (text, module)), str(kind), line) for action, text, kind, module, line in found]
+
+
+def _pattern(pattern: Any) -> Any:
+    return getattr(pattern, "pattern", pattern)
