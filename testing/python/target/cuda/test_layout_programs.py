@@ -7,9 +7,11 @@ import itertools
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate, source
+from testing.python.target.cuda.support import cuda, simulate, source
 from tilelang import interpreter
+from tilelang.execution.simulated import last_reports
 from tilelang.target.cuda.inference import search
 
 ARCHES = ("sm_80", "sm_90a")
@@ -99,6 +101,46 @@ def test_a_matrix_too_large_for_every_thread_is_shared_before_the_loops():
     assert torch.equal(y, a @ x)
     before, _, loops = source(main).partition("for (int i = 0;")
     assert before.count("_shared + ") == 1 and loops.count("_shared") == loops.count("_shared[") == 1
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_an_element_that_all_need_is_not_stored_by_its_holder_alone(arch):
+    @T.prim_func
+    def main(A: T.Tensor((24, 33), "float32"), Y: T.Tensor((128, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            held, tile = T.alloc_fragment((24, 33), "float32"), T.alloc_shared((128, 32), "float32")
+            T.copy(A, held)
+            for i, j in T.Parallel(128, 32):
+                tile[i, j] = held[19, 3]
+            T.copy(tile, Y)
+
+    a, y = _numbers(24, 33), torch.zeros(128, 32)
+    with tilelang.simulator(strict=True, counters=True):
+        tilelang.compile(main, target=cuda(arch))(a, y)
+    assert torch.equal(y, a[19, 3].expand(128, 32))
+    assert last_reports()[0].counters.total["requests"] < 200  # its holder alone makes 1024 and more
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_tile_whose_rows_go_to_an_operand_has_no_bank_conflict(arch):
+    @T.prim_func
+    def main(X: T.Tensor((32, 64), "bfloat16"), W: T.Tensor((32, 64), "float32"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            x, w = T.alloc_shared((32, 64), "bfloat16"), T.alloc_shared((32, 64), "float32")
+            half, wide = T.alloc_fragment((32, 64), "bfloat16"), T.alloc_fragment((32, 64), "float32")
+            acc = T.alloc_fragment((32, 32), "float32")
+            T.copy(X, x)
+            T.copy(W, w)
+            T.copy(x, half)
+            T.copy(half, wide)
+            T.gemm(wide, w, acc, transpose_B=True, clear_accum=True)
+            T.copy(acc, C)
+
+    x, w, c = _numbers(32, 64).bfloat16(), _numbers(32, 64, seed=1), torch.zeros(32, 32)
+    with tilelang.simulator(strict=True, counters=True):
+        tilelang.compile(main, target=cuda(arch))(x, w, c)
+    assert torch.equal(c, x.float() @ w.T)
+    assert last_reports()[0].counters.total["bank_conflicts"] == 0
 
 
 @pytest.mark.parametrize("arch", ARCHES)

@@ -7,7 +7,6 @@ that a request takes, shuffles and exchanges of reductions, and barriers of conv
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -96,9 +95,8 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
     """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     width, loop = vectorised(nest, loop, memory, problem.facts, problem.tree.root_of)
-    steps = math.prod(mode.extent for dim in loop.dims for mode in dim.modes if mode.unit == REGISTER)
     axis = None if width == 1 else _vector_axis(loop, width)
-    requests = 0.0
+    steps, requests = loop.steps, 0.0
     for access, place in zip(nest.accesses, places):
         if is_memory(access.buffer):
             is_wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.indices)

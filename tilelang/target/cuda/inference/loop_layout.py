@@ -66,6 +66,11 @@ class LoopLayout:
         modes = (mode for modes in (*(dim.modes for dim in self.dims), self.replicas) for mode in modes)
         return math.prod(mode.extent for mode in modes if mode.unit == THREAD)
 
+    @property
+    def steps(self) -> int:
+        """Iterations that a thread runs one after the other."""
+        return math.prod(mode.extent for dim in self.dims for mode in dim.modes if mode.unit == REGISTER)
+
     @functools.cached_property
     def digits(self) -> dict[int, list[tuple[Digit, int]]]:
         """Of each dimension, its digits with their weights, minor first."""

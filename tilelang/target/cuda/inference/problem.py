@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from tilelang.ir.facts import Facts
+from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.local_arrays import private_nests
 from tilelang.target.cuda.analysis.uniformity import Uniformity
 from tilelang.target.cuda.inference.layouts import ThreadRange
+from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
 from tilelang.target.cuda.operators import TileDemand, rule_of
-from tilelang.target.cuda.tile.nest import Access
-from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Scope, TileTree, accesses_of, inside
+from tilelang.target.cuda.tile.nest import Access, given_to_calls
+from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Scalar, Scope, TileTree, accesses_of, inside
 
 
 def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
@@ -150,6 +152,11 @@ class Problem:
         return {buffer: _text(note["tl.reducer_op"]) for buffer, note in notes if "tl.reducer_op" in note}
 
     @cached_property
+    def exposed(self) -> set[Any]:
+        """The buffers whose addresses statements hand on, where neighbours in a tile are taken for neighbours in memory."""
+        return set().union(*(self.known(_exposed_by, node) for node in self.threads_of if isinstance(node, (Parallel, Scalar))))
+
+    @cached_property
     def annotated(self) -> set[Any]:
         """The buffers whose layout the user fixed."""
         return {buffer for buffer, _, _ in self.tree.hints.layouts}
@@ -161,6 +168,12 @@ class Problem:
 
 def _fragment_accesses(node: Any) -> tuple[Access, ...]:
     return tuple(access for access in accesses_of(node) if access.buffer.scope() == FRAGMENT)
+
+
+def _exposed_by(node: Parallel | Scalar) -> set[Any]:
+    stmt = node.nest.body if isinstance(node, Parallel) else node.stmt
+    found = {access.buffer for access in accesses_of(node) if access.kind in (UPDATE, ADDRESS)}
+    return found.union(*map(given_to_calls, walk_statements(stmt)))
 
 
 def _text(value: Any) -> str:

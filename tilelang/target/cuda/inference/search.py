@@ -53,7 +53,7 @@ from tilelang.target.cuda.inference.sections import (
     with_copy_for_head,
     with_copy_of_view,
 )
-from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, solve
+from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts, is_lopsided, solve
 from tilelang.target.cuda.inference.verify import verify
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import (
@@ -104,10 +104,12 @@ def _cheapest(start: _State) -> _State:
     Raises:
         LayoutConflictError: a conflict without any way out.
     """
-    if not start.conflicts:
+    starts = [start] if start.conflicts else [start.choosing(first=node) for node in start.lopsided]
+    if not starts:
         return start
-    waiting: list[tuple[int, float, int, _State]] = [(0, 0.0, 0, start)]
-    number, dead_ends, best = itertools.count(1), 0, None
+    number, dead_ends = itertools.count(), 0
+    best = min((state for state in (start, *starts) if not state.conflicts), key=lambda state: state.score, default=None)
+    waiting: list[tuple[int, float, int, _State]] = [(0, 0.0, next(number), state) for state in starts if state.conflicts]
     for seen in itertools.count(1):
         if not waiting or dead_ends == _DEAD_ENDS or (best is not None and (seen > _STATES or waiting[0][1] >= best.score)):
             break
@@ -158,6 +160,12 @@ class _State:
         """The first statement that these do not suit, a fragment that it does not find, and why."""
         node, found = next(iter(self.conflicts.items()))
         return node, *next(iter(found.items()))
+
+    @property
+    def lopsided(self) -> list[Parallel]:
+        """The nests that few threads run for all others, because they hold the element of a fragment that all need."""
+        loops, threads_of = self.layouts.loops, self.problem.threads_of
+        return [node for node, loop in loops.items() if is_lopsided(node.nest, loop, threads_of[node].count)]
 
     @cached_property
     def score(self) -> float:

@@ -1,7 +1,7 @@
 """How shared tiles lie in memory: as the user says, as the units that read and write them want, else row by row.
 
 Who asks for no more than a swizzle (``make_swizzled_layout``) wants no bank conflicts: units with their own swizzle go first.
-Last come tiles that nests read or write by columns, as a transpose does.
+Last come tiles that nests read or write by columns, as a transpose does. What nobody asks for lies as its nests cost least.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def is_panels(layout: Any, buffer: Any) -> bool:
 
 def choose_shared(
     problem: Problem, fixed: Mapping[Any, Any], plans: Mapping[Operator, Any], requested: Mapping[Any, Any]
-) -> dict[Any, Any]:
-    """The layout of every shared tile.
+) -> tuple[dict[Any, Any], list[Any]]:
+    """The layout of every shared tile, and the tiles that nobody wants in any.
 
     Args:
         fixed: the layouts that the user fixed.
@@ -37,19 +37,28 @@ def choose_shared(
         requested: swizzles that the user asks for.
     """
     tree = problem.tree
-    demanded, near = _demanded(plans) if problem.swizzle else {}, _near_results(problem, plans) if problem.swizzle else {}
+    demanded = _demanded(plans) if problem.swizzle else {}
     crossed = _read_across(problem) if problem.swizzle else {}
     # The tensor memory accelerator writes panels only; those that an operator demands may be narrower.
     moved = (tile for tile in problem.moved_in_bulk if not is_panels(demanded.get(tile.buffer), tile.buffer))
     panels = {tile.buffer: tile.layout for tile in moved}
-    found = dict(fixed)
+    found, unclaimed = dict(fixed), []
     for buffer in [*tree.allocations, *tree.aliases]:
         if buffer.scope() in SHARED and buffer not in found:
             rows = row_major([as_int(extent) for extent in buffer.shape])
-            choices = (panels, demanded, requested, near, crossed)
-            wanted = next((choice[buffer] for choice in choices if buffer in choice), rows)
-            found[buffer] = rows if buffer in problem.aliased else wanted
-    return found
+            choices = (panels, demanded, requested, crossed)
+            wanted = next((choice[buffer] for choice in choices if buffer in choice), None)
+            found[buffer] = rows if wanted is None or buffer in problem.aliased else wanted
+            unclaimed += [buffer] if wanted is None and buffer not in problem.aliased else []
+    return found, unclaimed
+
+
+def layouts_of_unclaimed(buffer: Any, problem: Problem) -> list[Any]:
+    """How a tile may lie that nobody wants in a layout of its own: by rows, or with chunks or words of its rows swizzled."""
+    shape = [as_int(extent) for extent in buffer.shape]
+    if len(shape) < 2 or buffer in problem.exposed or not problem.swizzle:
+        return [row_major(shape)]
+    return [row_major(shape), make_swizzled_layout(buffer), word_swizzled(shape, canonical(str(buffer.dtype)).bits)]
 
 
 def _demanded(plans: Mapping[Operator, Any]) -> dict[Any, Any]:
@@ -60,17 +69,6 @@ def _demanded(plans: Mapping[Operator, Any]) -> dict[Any, Any]:
         if tile.buffer not in found or tile.rank < found[tile.buffer].rank:
             found[tile.buffer] = tile
     return {buffer: tile.layout for buffer, tile in found.items()}
-
-
-def _near_results(problem: Problem, plans: Mapping[Operator, Any]) -> dict[Any, Any]:
-    """Tiles that nests exchange with the results of planned operators, whose rows lie in different threads."""
-    results = {region.buffer for node in plans for region, access in node.op.regions() if "w" in access}
-    near: dict[Any, Any] = {}
-    for node in problem.nests:
-        buffers = {access.buffer for access in node.nest.accesses}
-        if buffers & results:
-            near.update((buffer, make_swizzled_layout(buffer)) for buffer in buffers if buffer.scope().startswith("shared"))
-    return near
 
 
 def _read_across(problem: Problem) -> dict[Any, Any]:

@@ -22,6 +22,8 @@ from tilelang.ir.span import location_of
 from tilelang.layout import replicated
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.uniformity import ARRAY, computes_once, replaces_what_it_reads
+from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.inference.cost import nest_cost
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import (
     Dimension,
@@ -33,7 +35,7 @@ from tilelang.target.cuda.inference.loop_layout import (
     register_form,
 )
 from tilelang.target.cuda.inference.problem import Memo, Problem
-from tilelang.target.cuda.inference.shared_layouts import choose_shared, is_panels
+from tilelang.target.cuda.inference.shared_layouts import choose_shared, is_panels, layouts_of_unclaimed
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
@@ -98,7 +100,7 @@ class _Solver:
         self._annotations()
         for node in problem.operators:
             self._plan(node)
-        self.memory = choose_shared(problem, self.memory, self.plans, self.requested)
+        self.memory, unclaimed = choose_shared(problem, self.memory, self.plans, self.requested)
         for buffer, threads in self.choices.whole:
             self._fix(buffer, _whole(buffer, threads), None)
         pending = {node for node in problem.nests if any(problem.is_fragment(access.buffer) for access in node.nest.accesses)}
@@ -110,13 +112,19 @@ class _Solver:
         for node in (*self.choices.first, *by_traffic):
             if node not in pending:
                 continue
-            self.loops[node] = self._partial_loop(node) or self._free(node)
+            loop = self._partial_loop(node)
+            if loop is None or (node in self.choices.first and is_lopsided(node.nest, loop, self.threads_of[node].count)):
+                loop = self._free(node)
+            self.loops[node] = loop
             self._fix_fragments(node)
             pending.discard(node)
             self._propagate(pending)
         for node in free:
             self.loops[node] = self._free(node)
         self._rest()
+        for buffer in unclaimed:
+            ways = layouts_of_unclaimed(buffer, problem)
+            self.memory[buffer] = min(ways, key=lambda layout: self._cost_of_users(buffer, layout)) if len(ways) > 1 else ways[0]
         self._check()
         per_thread = {node for node, is_own in problem.private.items() if is_own}
         found = (self.fragments, self.memory, self.loops, self.plans, self.threads_of, problem.reducers, self.origins, per_thread)
@@ -296,6 +304,14 @@ class _Solver:
                 self._fix_views(buffer, _whole(buffer, threads), None)
         self.fragments.update((buffer, _whole(buffer, threads)) for buffer in self.problem.reducers)
 
+    def _cost_of_users(self, tile: Any, layout: Any) -> float:
+        """Cycles of the nests that use a shared tile, if it lies so."""
+        known, total = {**self.memory, **self.fragments, tile: layout}, 0.0
+        for node in self.problem.users.get(tile, ()):
+            places = tuple(known.get(access.buffer) for access in node.nest.accesses)
+            total += self.problem.known(nest_cost, node.nest, self.loops[node], places, problem=self.problem)
+        return total
+
     # Conflicts ---------------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -334,6 +350,18 @@ class _Solver:
             found = fragments.get(buffer)
             if found is not None and found != demanded and not found.is_equal(demanded):
                 self._conflict(node, buffer, "demands another layout than this statement")
+
+
+def is_lopsided(nest: Nest, loop: LoopLayout, threads: int) -> bool:
+    """Whether the threads that hold one element of a fragment run a nest for all others, many times their share of it.
+
+    Args:
+        nest: the nest.
+        loop: its distribution.
+        threads: how many could run it.
+    """
+    share = max(1.0, math.prod(axis.extent for axis in nest.axes) / threads)
+    return any(dim.var is None for dim in loop.dims) and loop.steps > WARP * share
 
 
 def _uses_all_axes(axes: Iterable[Axis], indices: Iterable[Any]) -> bool:
