@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.errors import CompileError
-from tilelang.frontend.builder import Builder
+from tilelang.frontend.barriers import split_at_barriers
+from tilelang.frontend.builder import Builder, sequence
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
@@ -51,14 +54,29 @@ class LoopSpec:
             values.append(var if stride == 1 else first + var * stride)
 
         def wrap(body: Any) -> Any:
-            for depth, (var, first, extent) in reversed(list(enumerate(loops))):
-                notes = dict(self.annotations) if depth == 0 else None
-                kind = getattr(ir.ForKind, self.kind)
-                body = ir.For(var, _like(first, var), _like(extent, var), kind, body, annotations=notes, span=span)
-            return body
+            if self.kind != "PARALLEL":
+                return self._nest(loops, body, span)
+            parts = split_at_barriers(body)
+            nests = (part if is_barrier else self._nest(*_renamed(loops, part), span) for part, is_barrier in parts[1:])
+            first, is_barrier = parts[0]
+            return sequence([first if is_barrier else self._nest(loops, first, span), *nests])
 
         frame = builder.open("loop", wrap)
         return frame, values[0] if len(values) == 1 and not self.many else tuple(values)
+
+    def _nest(self, loops: Sequence[tuple[Any, Any, Any]], body: Any, span: Any) -> Any:
+        """The loops around a body.
+
+        Args:
+            loops: variable of the body, first index and extent of each loop, outermost first.
+            body: what an iteration does.
+            span: of the ``for`` statement.
+        """
+        for depth, (var, first, extent) in reversed(list(enumerate(loops))):
+            notes = dict(self.annotations) if depth == 0 else None
+            kind = getattr(ir.ForKind, self.kind)
+            body = ir.For(var, _like(first, var), _like(extent, var), kind, body, annotations=notes, span=span)
+        return body
 
 
 @contextmanager
@@ -78,6 +96,13 @@ def each_element(
     frame, indices = spec.open(builder, tuple(f"{prefix}{axis}" for axis in range(len(extents))))
     yield indices
     builder.close(frame)
+
+
+def _renamed(loops: Sequence[tuple[Any, Any, Any]], body: Any) -> tuple[Sequence[tuple[Any, Any, Any]], Any]:
+    """The loops with variables of their own, and the body over these."""
+    fresh = {var: ir.Var(var.name, var.ty) for var, _, _ in loops}
+    body = tvm_ffi.structural_map(body, [(ir.Var, lambda var: fresh.get(var, var))])
+    return [(fresh[var], first, extent) for var, first, extent in loops], body
 
 
 def _read_once(builder: Builder, name: str, bound: Any) -> Any:

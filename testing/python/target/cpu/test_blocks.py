@@ -165,8 +165,9 @@ def test_threads_are_refused_by_the_users_name_for_them():
     def barrier(Y: T.Tensor((128,), "int32")):
         with T.Kernel(1, threads=128):
             for i in T.Parallel(128):
+                for _ in T.serial(2):
+                    T.sync_threads()
                 Y[i] = i
-                T.sync_threads()
 
     @T.prim_func
     def named_barrier(Y: T.Tensor((128,), "int32")):
