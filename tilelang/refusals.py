@@ -50,10 +50,8 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         ),
         OLD: "ptx_mma_sm70 tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync tvm_mma_sync tvm_store_matrix_sync",
         BY_HAND: (
-            "SparseTensorCoreIntrinEmitter WGMMADescriptorParams WGMMATensorCoreIntrinEmitter"
-            " WGSparseTensorCoreIntrinEmitter alloc_descriptor alloc_wgmma_desc compute_gmma_descriptor"
-            " increase_descriptor_offset initialize_wgmma_descriptor mma_fill mma_store ptx_mma_sp ptx_wgmma_rs"
-            " ptx_wgmma_sp_rs ptx_wgmma_sp_ss ptx_wgmma_ss validate_gemm_ab_dtypes wgmma_gemm_sp wgmma_mma PartialFragment"
+            "PartialFragment SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter mma_fill mma_store ptx_mma_sp"
+            " ptx_wgmma_sp_rs ptx_wgmma_sp_ss validate_gemm_ab_dtypes wgmma_gemm_sp"
         ),
         BARRIERS: (
             "create_barriers ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_cp_async_barrier ptx_cp_async_bulk"
@@ -113,7 +111,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         SM_100: "make_tcgen05mma_swizzled_layout",
         OLD: "make_volta_swizzled_layout",
         BY_HAND: (
-            "PartialFragment SwizzleMode make_cutlass_metadata_layout make_fully_replicated_partial_fragment make_strided_slice"
+            "PartialFragment make_cutlass_metadata_layout make_fully_replicated_partial_fragment make_strided_slice"
         ),
     },
     "tilelang.profiler": {PASSES: "BaseKernelAdapter"},

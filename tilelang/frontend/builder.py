@@ -75,6 +75,7 @@ class Builder:
         self.aliases: dict[Any, Any] = {}
         self.branches: list[Any] = []
         self.tables: dict[Any, Any] = {}
+        self.described: dict[Any, Any] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.loop_ends: list[int | str] = []
         self.parallel = 0

@@ -229,6 +229,6 @@ def _nothing(c: Compiler, call: Any) -> Evaluate:
 
 
 for _name in (
-    "fence_proxy_async", "fence_barrier_init", "warpgroup_arrive", "warpgroup_fence_operand", "pdl_trigger", "pdl_sync",
+    "fence_proxy_async", "fence_barrier_init", "warpgroup_arrive", "pdl_trigger", "pdl_sync",
 ):  # fmt: skip
     intrinsic(_name)(_nothing)

@@ -80,9 +80,13 @@ _MODULES: dict[str, str] = {
         " warp_reduce_min warp_reduce_bitand warp_reduce_bitor mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx"
         " mbarrier_arrive_expect_tx barrier_wait barrier_arrive ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async"
         " ptx_commit_group ptx_wait_group fence_proxy_async ptx_fence_barrier_init tma_load tma_store tma_store_arrive"
-        " tma_store_wait warpgroup_arrive warpgroup_commit_batch warpgroup_wait wait_wgmma warpgroup_fence_operand"
+        " tma_store_wait warpgroup_arrive warpgroup_commit_batch warpgroup_wait wait_wgmma"
         " cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster pdl_trigger pdl_sync"
         " __ldg __fns ptx_ldmatrix ptx_stmatrix ptx_mma create_tma_descriptor"
+    ),
+    "tilelang.language.warp_group": (
+        "alloc_descriptor alloc_wgmma_desc initialize_wgmma_descriptor increase_descriptor_offset ptx_wgmma_ss ptx_wgmma_rs"
+        " warpgroup_fence_operand"
     ),
     "tilelang.language.foreign": "CUDASourceCodeKernel",
     "tilelang.language.scheduler": "PersistentTileScheduler",
@@ -107,6 +111,7 @@ _MODULES: dict[str, str] = {
     "tilelang.cuda.intrinsics": (
         "get_swizzle_layout get_ldmatrix_offset get_mma_micro_size mma_store_index_map make_mma_swizzle_layout"
     ),
+    "tilelang.cuda.intrinsics.warp_group": "WGMMADescriptorParams WGMMATensorCoreIntrinEmitter compute_gmma_descriptor",
     "tilelang.cuda.intrinsics.emitter": "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform",
 }
 
@@ -116,7 +121,7 @@ _ALIASES: dict[str, str] = {
     # name of older programs, or of TVM -> name here
     "AnyDType": "dtype", "JITFunc": "PrimFunc", "Ptr": "ptr", "break_loop": "loop_break",
     "broadcast": "Broadcast", "buffer": "Buffer", "cdiv": "ceildiv", "gemm_v1": "gemm", "gemm_v2": "gemm",
-    "make_tensor_from_addr": "make_tensor", "ramp": "Ramp", "SizeVar": "Var",
+    "make_tensor_from_addr": "make_tensor", "ramp": "Ramp", "SizeVar": "Var", "wgmma_mma": "wgmma_gemm",
 }  # fmt: skip
 
 _NODES = frozenset(

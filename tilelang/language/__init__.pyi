@@ -7,6 +7,9 @@ from tilelang.cuda.intrinsics import make_mma_swizzle_layout as make_mma_swizzle
 from tilelang.cuda.intrinsics import mma_store_index_map as mma_store_index_map
 from tilelang.cuda.intrinsics.emitter import TensorCoreIntrinEmitter as TensorCoreIntrinEmitter
 from tilelang.cuda.intrinsics.emitter import TensorCoreIntrinEmitterWithLadderTransform as TensorCoreIntrinEmitterWithLadderTransform
+from tilelang.cuda.intrinsics.warp_group import WGMMADescriptorParams as WGMMADescriptorParams
+from tilelang.cuda.intrinsics.warp_group import WGMMATensorCoreIntrinEmitter as WGMMATensorCoreIntrinEmitter
+from tilelang.cuda.intrinsics.warp_group import compute_gmma_descriptor as compute_gmma_descriptor
 from tilelang.dtypes import DType
 from tilelang.dtypes import DType as dtype
 from tilelang.dtypes import get_tvm_dtype as get_tvm_dtype
@@ -192,6 +195,13 @@ from tilelang.language.vectors import Broadcast as Broadcast
 from tilelang.language.vectors import Ramp as Ramp
 from tilelang.language.vectors import Shuffle as Shuffle
 from tilelang.language.vectors import extract_lane as extract_lane
+from tilelang.language.warp_group import alloc_descriptor as alloc_descriptor
+from tilelang.language.warp_group import alloc_wgmma_desc as alloc_wgmma_desc
+from tilelang.language.warp_group import increase_descriptor_offset as increase_descriptor_offset
+from tilelang.language.warp_group import initialize_wgmma_descriptor as initialize_wgmma_descriptor
+from tilelang.language.warp_group import ptx_wgmma_rs as ptx_wgmma_rs
+from tilelang.language.warp_group import ptx_wgmma_ss as ptx_wgmma_ss
+from tilelang.language.warp_group import warpgroup_fence_operand as warpgroup_fence_operand
 from tilelang.layout import Fragment as Fragment
 from tilelang.layout import Layout as Layout
 from tilelang.layout import make_swizzled_layout as make_swizzled_layout
@@ -506,8 +516,6 @@ def warpgroup_wait(num_mma: Any) -> Any:
     """Waits until at most ``num_mma`` groups of warp-group products are in flight."""
 def wait_wgmma(id: Any) -> Any:
     """Waits until at most ``id`` groups of warp-group products are in flight."""
-def warpgroup_fence_operand(buffer: Any, offset: Any = ..., num_regs: Any = ..., dtype: Any = ...) -> Any:
-    """Keeps the compiler from moving accesses to an accumulator across this point."""
 def cluster_arrive() -> Any:
     """Arrives at the cluster's barrier."""
 def cluster_arrive_relaxed() -> Any:

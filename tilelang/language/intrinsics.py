@@ -51,7 +51,6 @@ _ARGUMENTS: dict[str, Callable[[Any, str], Any]] = {
     "constant": _constant,
     "barrier": _barrier,
     "address": lambda value, name: calls.address(value, f"T.{name}"),
-    "text": lambda value, name: str(value),
 }
 """How an argument of each kind becomes an operand of the call."""
 
@@ -264,11 +263,6 @@ _ROWS = [
         "Waits until at most ``num_mma`` groups of warp-group products are in flight.",
     ),
     _Row("wait_wgmma(id: constant)", "wait_wgmma", "Waits until at most ``id`` groups of warp-group products are in flight."),
-    _Row(
-        "warpgroup_fence_operand(buffer: address, offset: index = 0, num_regs: constant = None, dtype: text = None)",
-        "warpgroup_fence_operand",
-        "Keeps the compiler from moving accesses to an accumulator across this point.",
-    ),
     # Clusters and dependent launches ----------------------------------------------------------------------------------
     _Row("cluster_arrive()", "cluster_arrive", "Arrives at the cluster's barrier."),
     _Row("cluster_arrive_relaxed()", "cluster_arrive_relaxed", "Arrives at the cluster's barrier without ordering memory."),
@@ -358,11 +352,11 @@ def ptx_mma(*args: Any) -> None:
             raise CompileError('T.ptx_mma multiplies "row" by "col" and does not saturate')
         given = [shape, *types, *(_register(*place) for place in ((a, a_at), (b, b_at), (c, c_at)))]
     shape, *rest = given
-    types = (_TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in rest[:3])
+    types = (TYPES_OF_PTX.get(str(each)) or str(canonical(each)) for each in rest[:3])
     calls.effect("ptx_mma", shape, *types, *(_raw_argument(arg, "ptx_mma") for arg in rest[3:]))
 
 
-_TYPES_OF_PTX = {
+TYPES_OF_PTX = {
     "fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32", "f32": "float32", "tf32": "float32",
     "fp64": "float64", "f64": "float64", "s8": "int8", "u8": "uint8", "s4": "int4", "u4": "uint4", "s32": "int32",
     "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",

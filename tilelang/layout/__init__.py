@@ -15,6 +15,7 @@ from tilelang.layout.fragment import (
 )
 from tilelang.layout.memory import IndexLayout, Layout, MemoryLayout, TileLayout, memory_layout_from_text, row_major
 from tilelang.layout.panels import (
+    SwizzleMode,
     make_full_bank_swizzled_layout,
     make_half_bank_swizzled_layout,
     make_quarter_bank_swizzled_layout,
@@ -36,6 +37,7 @@ __all__ = [
     "Layout",
     "MemoryLayout",
     "Mode",
+    "SwizzleMode",
     "TileLayout",
     "conflicts",
     "draw",

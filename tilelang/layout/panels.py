@@ -7,6 +7,7 @@ reads, K-major or M/N-major, and free of bank conflicts for ldmatrix.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 from tilelang.errors import CompileError
@@ -16,6 +17,52 @@ _CHUNK_BYTES = 16
 
 PANEL_BYTES = (128, 64, 32)
 """Widths of swizzled panels, widest first."""
+
+
+class SwizzleMode(Enum):
+    """How the rows of a shared tile are swizzled; the value is the width of its panels in bytes."""
+
+    NONE = 0
+    SWIZZLE_32B = 32
+    SWIZZLE_64B = 64
+    SWIZZLE_128B = 128
+
+    @staticmethod
+    def of_bytes(width: int) -> SwizzleMode:
+        """The mode of panels of ``width`` bytes; 0 without swizzle."""
+        return SwizzleMode(width)
+
+    def is_none(self) -> bool:
+        """Whether rows lie as they are."""
+        return self is SwizzleMode.NONE
+
+    def is_swizzle_32b(self) -> bool:
+        """Whether panels have 32 bytes."""
+        return self is SwizzleMode.SWIZZLE_32B
+
+    def is_swizzle_64b(self) -> bool:
+        """Whether panels have 64 bytes."""
+        return self is SwizzleMode.SWIZZLE_64B
+
+    def is_swizzle_128b(self) -> bool:
+        """Whether panels have 128 bytes."""
+        return self is SwizzleMode.SWIZZLE_128B
+
+    def wgmma_layout_type(self) -> int:
+        """The field of a matrix descriptor of warp groups."""
+        return {0: 0, 128: 1, 64: 2, 32: 3}[self.value]
+
+    def swizzle_byte_size(self) -> int:
+        """Bytes of a panel's row; 1 without swizzle."""
+        return self.value or 1
+
+    def swizzle_atom_size(self) -> int:
+        """16-byte chunks of a panel's row; 1 without swizzle."""
+        return max(1, self.value // _CHUNK_BYTES)
+
+    def smem_alignment(self) -> int:
+        """Bytes on a multiple of which a tile starts: eight rows of a panel."""
+        return 8 * self.value or 128
 
 
 def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> TileLayout:

@@ -72,6 +72,10 @@ class TileOp:
         pairs = ((getattr(self, f.name), f.metadata["access"]) for f in self.operand_fields())
         return [(value, access) for value, access in pairs if isinstance(value, Region)]
 
+    def register_numbers(self) -> tuple[Any, ...]:
+        """The expressions that choose registers of a thread, where the program numbers them itself."""
+        return ()
+
     def to_call(self, span: Any = None) -> Any:
         """The call expression of this operator."""
         arguments = [_encode(getattr(self, f.name)) for f in self.operand_fields()]

@@ -136,7 +136,6 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             warpgroup_arrive void effect
             warpgroup_commit_batch void effect
             warpgroup_wait void effect
-            warpgroup_fence_operand void effect
             wait_wgmma void effect
             create_tma_descriptor handle pure
             tma_load void effect
@@ -154,6 +153,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             ptx_ldmatrix void effect
             ptx_stmatrix void effect
             ptx_mma void effect
+            wgmma_descriptor uint64 pure initialize_wgmma_descriptor
             """,
             threads=True,
         ),

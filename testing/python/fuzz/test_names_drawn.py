@@ -33,12 +33,14 @@ NOT_DRAWN = {
         "alloc_cluster_barrier mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
         " ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async fence_proxy_async ptx_fence_barrier_init tma_load"
         " tma_store warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand cluster_arrive"
+        " alloc_descriptor alloc_wgmma_desc initialize_wgmma_descriptor increase_descriptor_offset ptx_wgmma_ss ptx_wgmma_rs"
         " cluster_arrive_relaxed cluster_wait create_tma_descriptor WarpSpecialize set_max_nreg inc_max_nreg dec_max_nreg"
         " annotate_consumer_reg_alloc"
     ),
     "fragments of instructions, whose lanes the program places itself: test_thread_programs.py": (
         "ptx_ldmatrix ptx_stmatrix ptx_mma get_swizzle_layout get_ldmatrix_offset get_mma_micro_size mma_store_index_map"
         " make_mma_swizzle_layout TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform"
+        " WGMMATensorCoreIntrinEmitter WGMMADescriptorParams compute_gmma_descriptor"
     ),
     "of sm_100 alone, and refused": "alloc_tmem tcgen05_gemm tma_gather4 tma_scatter4",
     "another spelling of what is drawn, as in scripts of TVM": (

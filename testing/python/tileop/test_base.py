@@ -25,6 +25,7 @@ from tilelang.tileop.hint import (
 from tilelang.tileop.reduce import FinalizeReducer, Reduce
 from tilelang.tileop.scan import Scan
 from tilelang.tileop.thread import INTRINSICS, intrinsic_call, intrinsic_name
+from tilelang.tileop.warp_group import FenceOperand, WarpGroupInstruction
 
 
 def region(*shape, dtype="float32", name="buffer"):
@@ -59,6 +60,8 @@ EXAMPLES = [
     RestrictBuffers(("A", "B")),
     MaxRegisters(240, "dec"),
     MinBlocksPerSM(2),
+    FenceOperand(ROW, INDEX, 8),
+    WarpGroupInstruction(A, B, C, INDEX, INDEX, INDEX, INDEX, INDEX, n=64, k=8, transpose_a=True),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.interpreter.compiler import Compiler, Step
-from tilelang.interpreter.operators import atomic, copy, debug, gemm, hint, reduce  # noqa: F401  (each registers its rules)
+from tilelang.interpreter.operators import atomic, copy, debug, gemm, hint, reduce, warp_group  # noqa: F401  (each registers its rules)
 from tilelang.interpreter.operators.table import RULES
 from tilelang.interpreter.state import Lanes
 from tilelang.tileop.base import decode

@@ -15,13 +15,14 @@ from tilelang.tileop.hint import (
     SafeValue,
     UseSwizzle,
 )
+from tilelang.tileop.warp_group import FenceOperand
 
 
 def _nothing(record: Any, scope: Scope) -> Any:
     return no_op()
 
 
-for _hint in (AnnotateLayout, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, UseSwizzle):
+for _hint in (AnnotateLayout, FenceOperand, L2HitRatio, MaxRegisters, MinBlocksPerSM, RestrictBuffers, UseSwizzle):
     rule(_hint)(_nothing)
 
 

@@ -15,7 +15,7 @@ from tilelang.tileop.thread import intrinsic_name
 
 WAITS = frozenset(
     "sync_threads sync_warp ptx_commit_group ptx_wait_group fence_proxy_async tma_store_arrive tma_store_wait"
-    " warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand wait_wgmma pdl_trigger pdl_sync".split()
+    " warpgroup_arrive warpgroup_commit_batch warpgroup_wait wait_wgmma pdl_trigger pdl_sync".split()
 )
 """Intrinsics that order what threads, copies, products and launches do, and compute nothing."""
 

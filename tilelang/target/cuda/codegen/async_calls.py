@@ -90,7 +90,8 @@ def lower_call(emitter: Any, call: Any) -> Value | None:
     row = CALLS.get(name)
     if special is None and row is None:
         return None
-    require(emitter.target, Feature.CP_ASYNC if name == "ptx_cp_async" else Feature.TMA if row is None else row.needs, name)
+    needs = Feature.CP_ASYNC if name == "ptx_cp_async" else Feature.TMA if row is None else row.needs
+    require(emitter.target, needs, INTRINSICS[name].spelling)
     if special is not None:
         return special(list(call.args), emitter)
     assert row is not None
@@ -105,15 +106,20 @@ def lower_call(emitter: Any, call: Any) -> Value | None:
     return Call(function, tuple(arguments), tuple(constant_argument(call, at) for at in row.constants))
 
 
-def require(target: Any, feature: Feature, name: str) -> None:
-    """Checks that a target has what the intrinsic ``name`` needs.
+def require(target: Any, feature: Feature, spelling: str) -> None:
+    """Checks that a target has what a function of the language needs.
+
+    Args:
+        target: to compile for.
+        feature: what is needed.
+        spelling: of the function, for the message.
 
     Raises:
         CompileError: it does not.
     """
     if not arch_of(target).has(feature):
         needed = architectures_with(feature)
-        raise CompileError(f"{INTRINSICS[name].spelling} needs {needed}, the target is {target.arch}")
+        raise CompileError(f"{spelling} needs {needed}, the target is {target.arch}")
 
 
 def _address(load: Any, emitter: Any, kind: str) -> Value:

@@ -10,11 +10,12 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
+from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.codegen import async_calls, tensor_maps
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
-from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Name, Type, Value, Word
-from tilelang.tileop.thread import intrinsic_name
+from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Name, Number, Type, Value, Word
+from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 RNG_STATE = Name("rng_state")
 """The thread's random generator, which a kernel that names it declares."""
@@ -217,9 +218,14 @@ def _matrix_product(call: Any, emitter: Any) -> Value:
     return Call(f"tl::{name}", (accumulator, left, right))
 
 
-def _fence_operand(call: Any, emitter: Any) -> Value:
-    count = as_int(call.args[2]) if len(call.args) > 2 else 1
-    return Call("tl::wgmma_fence_operand", (_place(call, 0, emitter, UPDATE) + emitter.value(call.args[1]),), (count,))
+_SWIZZLES = (0, 128, 64, 32)
+"""Bytes of a panel by the layout type of a descriptor."""
+
+
+def _tile_descriptor(call: Any, emitter: Any) -> Value:
+    async_calls.require(emitter.target, Feature.WGMMA, INTRINSICS["wgmma_descriptor"].spelling)
+    kind, leading, stride = map(as_int, call.args[1:])
+    return Call("tl::wgmma_desc", (_place(call, 0, emitter, READ), Number(leading * 16), Number(stride * 16)), (_SWIZZLES[kind],))
 
 
 _FAST = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")
@@ -258,13 +264,13 @@ _RULES: Mapping[str, Rule] = {
     "warp_idx_sync": _warp_index,
     "warp_group_idx": _group_index,
     "shuffle_elect": _elect,
-    "warpgroup_fence_operand": _fence_operand,
     "rng_init": _rng_init,
     "rng_rand": lambda call, emitter: Call("tl::philox_next", (RNG_STATE,)),
     "rng_rand_float": _rng_float,
     "ptx_ldmatrix": _matrix_load,
     "ptx_stmatrix": _matrix_store,
     "ptx_mma": _matrix_product,
+    "wgmma_descriptor": _tile_descriptor,
     **tensor_maps.RULES,
 }
 """Intrinsics by name; ``sync_threads`` and ``thread_return`` depend on where they stand and are written with the statements."""

@@ -17,6 +17,7 @@ from tilelang.ir.expr import as_int, simplify
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr, with_children
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import FRAGMENT, PIPELINE_NOTES
+from tilelang.tileop import decode, is_tile_op
 from tilelang.transform.substitute import substitute
 
 MOST_ITERATIONS, MOST_STATEMENTS = 16, 64
@@ -49,11 +50,14 @@ def _chooses(loop: Any) -> bool:
     leaves = sum(isinstance(stmt, (ir.BufferStore, ir.Evaluate, ir.Bind)) for stmt in inside)
     if any(isinstance(stmt, (ir.Break, ir.Continue)) for stmt in inside) or extent * leaves > MOST_STATEMENTS:
         return False
-    return any(loop.loop_var in set(variables(index)) for stmt in inside for index in _fragment_indices(stmt))
+    return any(loop.loop_var in set(variables(index)) for stmt in inside for index in _choices(stmt))
 
 
-def _fragment_indices(stmt: Any) -> list[Any]:
+def _choices(stmt: Any) -> list[Any]:
+    """Indices of fragments, and numbers of registers."""
     found = list(stmt.indices) if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == FRAGMENT else []
+    if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
+        found += [number for number in decode(stmt.value).register_numbers() if isinstance(number, ir.PrimExpr)]
     for expr in statement_exprs(stmt):
         for part in walk_expr(expr):
             if isinstance(part, ir.TensorLoad) and part.source.scope() == FRAGMENT:

@@ -47,11 +47,11 @@ COMPLETE = -2
 """``wg_wait`` of a product that is not started again: the statement waits for it and C is valid after it; ``COMPLETE - n`` where
 ``n`` newer products may stay in flight."""
 
-_OPERAND_TYPES: Mapping[str, str] = {
+OPERAND_TYPES: Mapping[str, str] = {
     "float16": "f16", "bfloat16": "bf16", "float32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
     "int8": "s8", "uint8": "u8",
 }  # fmt: skip
-_ACCUMULATOR_TYPES: Mapping[str, str] = {"float32": "f32", "float16": "f16", "int32": "s32"}
+ACCUMULATOR_TYPES: Mapping[str, str] = {"float32": "f32", "float16": "f16", "int32": "s32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class WgmmaPlan:
 
 def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
     """The plan of a product by ``threads`` threads, or None where mma.sync must do it."""
-    a_type, b_type = _OPERAND_TYPES.get(gemm.a.dtype), _OPERAND_TYPES.get(gemm.b.dtype)
-    c_type = _ACCUMULATOR_TYPES.get(gemm.c.dtype)
+    a_type, b_type = OPERAND_TYPES.get(gemm.a.dtype), OPERAND_TYPES.get(gemm.b.dtype)
+    c_type = ACCUMULATOR_TYPES.get(gemm.c.dtype)
     if a_type is None or b_type is None or c_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
         return None
     extents = (gemm.m, gemm.n, gemm.k)
