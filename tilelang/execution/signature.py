@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.artifact import KernelArtifact, KernelParam, dim_names
+from tilelang.artifact import KernelArtifact, KernelParam, dim_names, evaluate_dim
 from tilelang.assumptions import Assumption, assumptions_of
 from tilelang.errors import ExecutionError
-from tilelang.sizes import Binding, bindings
+from tilelang.sizes import AXIS, Binding, bindings
 from tilelang.storage import storage_dtypes
 
 
@@ -79,6 +79,14 @@ class CallSignature:
     def scalars(self) -> set[str]:
         """Names of the scalars that the caller passes."""
         return {self.params[i].name for i in self.inputs if self.params[i].kind == "scalar"}
+
+    def sizes(self, shapes: Mapping[str, Sequence[int]], numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """The value of each dynamic size and scalar of a call, from the shapes of its tensors and its scalars, by name."""
+        found = dict(numbers)
+        for binding in self.bindings():
+            found[AXIS] = shapes[binding.tensor][binding.axis]
+            found[binding.name] = evaluate_dim(binding.value, found)
+        return found
 
     def bindings(self, absent: Collection[str] = ()) -> tuple[Binding, ...]:
         """Where the inputs, without the tensors ``absent``, give the dynamic sizes."""

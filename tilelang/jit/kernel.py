@@ -187,6 +187,16 @@ class JITKernel:
 
         return export_library(self.artifact, path)
 
+    def as_jax(self) -> Callable[..., Any]:
+        """The kernel as a function of JAX arrays, which may stand inside of ``jax.jit``; needs JAX and ``jax-tvm-ffi``.
+
+        Raises:
+            ExecutionError: the kernel has no outputs or no entry of tvm-ffi; JAX is missing.
+        """
+        from tilelang.jit.jax import jax_function
+
+        return jax_function(self.artifact)
+
     def resource_usage(self) -> dict[str, Any]:
         """The toolchain's report: registers, spills and shared memory of each device kernel (empty on a CPU)."""
         return dict(self.artifact.metadata.get("resources", {}))
