@@ -11,6 +11,7 @@ from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Analyses, Emitter, Names, Output
 from tilelang.target.cuda.codegen.generate import Generator
+from tilelang.target.cuda.codegen.spilled import roll_spilled
 from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, KernelCode, KernelLayouts, PlannedCode
 from tilelang.target.cuda.codegen.structure import NamedBarriers
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
@@ -36,6 +37,7 @@ def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
     _name_all(e)
     generator = Generator(e)
     code = generator.block(stage.tree.root)
+    roll_spilled(code, e)
     maps = () if output.tensor_maps is None else tuple(output.tensor_maps.specs)
     declarations = Declarations(
         identifiers=frozenset(e.names.used),

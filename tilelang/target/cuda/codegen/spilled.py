@@ -1,0 +1,91 @@
+"""Loops over arrays that registers cannot hold stay loops.
+
+A loop over an array is written out so that the array can be registers, which have no addresses. One of more words than a thread
+has registers lies in local memory either way, and device compilers take up to minutes over what is written out for it: 10 s for
+the sums of 128 rows of 128 int64 by one warp, 0.1 s with a loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+from tilelang.dtypes import canonical
+from tilelang.ir.expr import as_int
+from tilelang.target.cuda.codegen.emitter import Emitter
+from tilelang.target.cuda.ir.code import Leaf, LoopCode, children
+from tilelang.target.cuda.ir.instructions import DeclareArray, Instruction, PinRegisters, WarpGroupMultiply
+from tilelang.target.cuda.ir.values import Element, Name, Pointer, Value, parts_of
+
+_REGISTERS = 255
+"""Words that a thread can have in registers."""
+
+_MOST_WORDS = 2 * _REGISTERS
+"""Of an array of fewer, a good part stays in registers."""
+
+_AT_ONCE = 8
+"""Iterations that are written out of a loop over such an array."""
+
+
+def roll_spilled(code: Any, emitter: Emitter) -> None:
+    """Has the loops of a kernel's code that number elements of arrays in local memory written out in part only."""
+    words = {**_words(emitter), **{each.array.name: _size(each.array.dtype, each.count) for each in _found(code, DeclareArray)}}
+    pinned = {array for each in (*_found(code, WarpGroupMultiply), *_found(code, PinRegisters)) for array, _ in _places(each)}
+    spilled = {name for name, count in words.items() if count > _MOST_WORDS} - pinned
+    if spilled:
+        for loop in _found(code, LoopCode):
+            if loop.unroll == 0 and any(array in spilled and _mentions(at, loop) for array, at in _inside(loop)):
+                loop.unroll = _AT_ONCE
+
+
+def _words(e: Emitter) -> Mapping[str, int]:
+    """The words of each thread in a kernel's arrays and fragments."""
+    found = {}
+    for buffer in e.tree.allocations:
+        if buffer.scope() in ("local", "local.fragment"):
+            layout = e.layouts.fragments.get(buffer)
+            count = prod(map(as_int, buffer.shape)) if layout is None else layout.registers
+            found[e.names.arrays[buffer]] = _size(str(buffer.dtype), count)
+    return found
+
+
+def _size(dtype: str, count: int) -> int:
+    return count * canonical(dtype).bits // 32
+
+
+def _found(code: Any, kind: type) -> Iterator[Any]:
+    """Code and instructions of a class, in program order."""
+    if isinstance(code, kind):
+        yield code
+    for child in code.body if isinstance(code, Leaf) else children(code):
+        yield from _found(child, kind)
+
+
+def _inside(loop: LoopCode) -> Iterator[tuple[str, Value]]:
+    return (place for instruction in _found(loop.body, Instruction) for place in _places(instruction))
+
+
+def _places(instruction: Instruction) -> Iterator[tuple[str, Value]]:
+    """The elements that an instruction names: array, and each part of the offset."""
+    for field in dataclasses.fields(instruction):  # type: ignore[arg-type]
+        value = getattr(instruction, field.name)
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Value):
+                yield from _elements(each)
+
+
+def _elements(value: Value) -> Iterator[tuple[str, Value]]:
+    if isinstance(value, Element):
+        yield value.array.name, value.index
+    elif isinstance(value, Pointer):
+        yield from ((value.array.name, offset) for offset in value.offsets or (value,))
+    for part in parts_of(value):
+        yield from _elements(part)
+
+
+def _mentions(value: Value, loop: LoopCode) -> bool:
+    """Whether a value has a counter of the loop in it."""
+    counters = {name for name, _ in loop.counters}
+    return (isinstance(value, Name) and value in counters) or any(_mentions(part, loop) for part in parts_of(value))
