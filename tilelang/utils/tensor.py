@@ -14,7 +14,7 @@ from tilelang.errors import ExecutionError
 
 
 class TensorSupplyType(enum.Enum):
-    """What inputs hold: ``Auto`` is normal numbers for floating-point types and small integers for integer types."""
+    """What inputs hold: ``Auto`` is numbers between -1 and 1 for floating-point types and small integers for integer types."""
 
     Integer = 1
     Uniform = 2
@@ -52,19 +52,23 @@ def _floats(make: Callable[..., torch.Tensor]) -> Callable[[tuple[int, ...], tor
     return supply
 
 
+def _uniform(shape: tuple[int, ...], **options: Any) -> torch.Tensor:
+    return torch.rand(shape, **options) * 2 - 1
+
+
 _SUPPLIES: Mapping[TensorSupplyType, Callable[[tuple[int, ...], torch.dtype, Any], torch.Tensor]] = {
     TensorSupplyType.Integer: _integers,
-    TensorSupplyType.Uniform: _floats(lambda shape, **kw: torch.rand(shape, **kw) * 2 - 1),
+    TensorSupplyType.Uniform: _floats(_uniform),
     TensorSupplyType.Normal: _floats(torch.randn),
     TensorSupplyType.Randn: _floats(torch.randn),
     TensorSupplyType.Zero: lambda shape, dtype, device: torch.zeros(shape, device=device).to(dtype),
     TensorSupplyType.One: lambda shape, dtype, device: torch.ones(shape, device=device).to(dtype),
-    TensorSupplyType.Auto: _floats(torch.randn),
+    TensorSupplyType.Auto: _floats(_uniform),
 }
 
 
 def get_tensor_supply(
-    supply_type: TensorSupplyType = TensorSupplyType.Auto,
+    supply_type: TensorSupplyType = TensorSupplyType.Integer,
     device: Any = "cpu",
     sizes: Mapping[str, int] | None = None,
 ) -> Callable[[KernelParam], Any]:
