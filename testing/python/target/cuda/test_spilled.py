@@ -1,0 +1,35 @@
+"""Loops over arrays that registers cannot hold are not written out; those over registers are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+
+
+def extrema(rows, columns, dtype, threads):
+    @T.prim_func
+    def main(A: T.Tensor((rows, columns), dtype), C: T.Tensor((rows,), dtype)):
+        with T.Kernel(1, threads=threads):
+            a, c = T.alloc_fragment((rows, columns), dtype), T.alloc_fragment((rows,), dtype)
+            T.copy(A, a)
+            T.reduce_max(a, c, dim=1)
+            T.copy(c, C)
+
+    return main
+
+
+@pytest.mark.parametrize(("threads", "in_memory"), [(32, True), (128, False)])
+def test_long_arrays_are_in_memory(threads, in_memory):
+    """A warp has 1024 words of the tile in each thread, four warps 256."""
+    program = extrema(128, 128, "int64", threads)
+    factors = re.findall(r"#pragma unroll(?: (\d+))?\n", source(program))
+    assert ("8" in factors) == in_memory
+    torch.manual_seed(0)
+    a, c = torch.randint(-(2**60), 2**60, (128, 128)), torch.zeros(128, dtype=torch.int64)
+    simulate(program, a, c)
+    assert torch.equal(c, a.amax(1))
