@@ -72,6 +72,9 @@ CALLS: Mapping[str, AsyncCall] = {
 PRODUCT_WAITS = ("wait_wgmma", "warpgroup_wait")
 """Those of them that wait for products in flight."""
 
+LAUNCH_WAITS = ("pdl_trigger", "pdl_sync")
+"""Those of them that order launches which may overlap."""
+
 
 def lower_call(emitter: Any, call: Any) -> Value | None:
     """The value of an intrinsic of this family; None for any other expression.

@@ -10,7 +10,8 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
 from tilelang.target.cuda.analysis.uniformity import ARRAY
-from tilelang.target.cuda.codegen.async_calls import wait_for_stores
+from tilelang.target.cuda.arch import Feature, arch_of
+from tilelang.target.cuda.codegen.async_calls import LAUNCH_WAITS, wait_for_stores
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Block, BranchCode, Jump, LoopCode, under, with_span
 from tilelang.target.cuda.ir.instructions import (
@@ -116,6 +117,8 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
         return []
     name = value.op.name if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
     if name.endswith(".assume") or intrinsic_name(value) == "source_kernel":  # a kernel's text that is the user's
+        return []
+    if intrinsic_name(value) in LAUNCH_WAITS and not arch_of(e.target).has(Feature.PDL):  # launches follow each other there
         return []
     if name in _DEBUG:
         return under(owner, [message(e, decode(value))])
