@@ -54,8 +54,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
             " ptx_wgmma_sp_rs ptx_wgmma_sp_ss validate_gemm_ab_dtypes wgmma_gemm_sp"
         ),
         BARRIERS: (
-            "create_barriers ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_cp_async_barrier ptx_cp_async_bulk"
-            " ptx_init_barrier_thread_count ptx_wait_barrier"
+            "create_barriers ptx_cp_async_barrier ptx_cp_async_bulk ptx_init_barrier_thread_count ptx_wait_barrier"
         ),
         SCHEDULES: (
             "BaseTileScheduler ProducerLoad WSID WSInstr WSOpRef WSPipeline WSRole WSSchedule WSScope WSSync WSSyncKind"

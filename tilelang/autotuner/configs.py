@@ -74,7 +74,13 @@ def configured(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], co
     Returns:
         The compiled kernel.
     """
+    function, given = applied(function, config)
+    return function.compile(*args, **{**kwargs, **given})
+
+
+def applied(function: Any, config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The function under the pass configurations of a configuration, and what it takes as arguments."""
     given = dict(config)
     if "pass_configs" in given and "pass_configs" not in inspect.signature(function.function).parameters:
         function = function.with_pass_configs(given.pop("pass_configs"))
-    return function.compile(*args, **{**kwargs, **given})
+    return function, given

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
-from tilelang.autotuner.configs import Configs, expand
+from tilelang.autotuner.configs import Configs, applied, expand
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, ProfileArgs
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.ignored import ignored
@@ -47,15 +47,20 @@ class AutoTunedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Of a factory, the tuned kernel; of an eager function, what the tuned kernel returns for the given tensors.
 
-        Where the caller gives every tunable argument, nothing is searched.
+        Where the caller gives every tunable argument, nothing is searched. With ``__return_kernel=True`` it is :meth:`compile`.
         """
+        if kwargs.pop("__return_kernel", False):
+            return self.compile(*args, **kwargs)
         try:
             if self._is_decided(args, kwargs):
                 return self.jit_function(*args, **kwargs)
             result = self.tune(*args, **kwargs)
         except TileLangError as error:
             raise concise(error) from None
-        return self.jit_function(*args, **{**kwargs, **result.config}) if self.jit_function.is_eager else result.kernel
+        if not self.jit_function.is_eager:
+            return result.kernel
+        function, chosen = applied(self.jit_function, result.config)
+        return function(*args, **{**kwargs, **chosen})
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """The kernel, tuned unless the caller gives every tunable argument."""

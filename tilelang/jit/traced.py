@@ -64,5 +64,7 @@ class TracedCall:
 
 
 def _number(value: Any) -> Any:
-    """A compile-time argument: a size that the tracer keeps open becomes the number that it is in this call."""
+    """A compile-time argument: a number that the tracer keeps open becomes the one that it is in this call."""
+    if isinstance(value, float):
+        return float.fromhex(value.hex())
     return operator.index(value) if isinstance(value, int) and not isinstance(value, bool) else value

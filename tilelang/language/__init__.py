@@ -79,6 +79,7 @@ _MODULES: dict[str, str] = {
         " shuffle_elect get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx warp_reduce_sum warp_reduce_max"
         " warp_reduce_min warp_reduce_bitand warp_reduce_bitor mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx"
         " mbarrier_arrive_expect_tx barrier_wait barrier_arrive ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async"
+        " ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
         " ptx_commit_group ptx_wait_group fence_proxy_async ptx_fence_barrier_init tma_load tma_store tma_store_arrive"
         " tma_store_wait warpgroup_arrive warpgroup_commit_batch warpgroup_wait wait_wgmma"
         " cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster pdl_trigger pdl_sync"

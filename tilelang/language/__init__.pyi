@@ -492,6 +492,10 @@ def ptx_arrive_cluster_barrier(mbarrier: Any, cta_id: Any) -> Any:
     """Arrives at the barrier of block ``cta_id`` of the cluster."""
 def cp_async_barrier_noinc(barrier: Any) -> Any:
     """Makes the thread's earlier ``cp.async`` copies arrive at a barrier when they are complete."""
+def ptx_arrive_barrier(barrier: Any) -> Any:
+    """Like ``T.mbarrier_arrive``."""
+def ptx_arrive_barrier_expect_tx(barrier: Any, byte_count: Any) -> Any:
+    """Like ``T.mbarrier_arrive_expect_tx``."""
 def ptx_commit_group() -> Any:
     """Closes the group of the thread's ``cp.async`` copies so far."""
 def ptx_wait_group(num: Any) -> Any:

@@ -227,6 +227,12 @@ _ROWS = [
         "mbarrier_arrive_expect_tx",
         "Adds ``tx`` bytes to what the phase waits for, and arrives.",
     ),
+    _Row("ptx_arrive_barrier(barrier: barrier)", "mbarrier_arrive", "Like ``T.mbarrier_arrive``."),
+    _Row(
+        "ptx_arrive_barrier_expect_tx(barrier: barrier, byte_count: index)",
+        "mbarrier_arrive_expect_tx",
+        "Like ``T.mbarrier_arrive_expect_tx``.",
+    ),
     _Row("barrier_wait(mbarrier: barrier, parity: index = 0)", "barrier_wait", "Like ``T.mbarrier_wait_parity``."),
     _Row("barrier_arrive(mbarrier: barrier)", "barrier_arrive", "Like ``T.mbarrier_arrive``."),
     _Row(

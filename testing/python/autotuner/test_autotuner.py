@@ -59,6 +59,26 @@ def test_a_configuration_has_pass_configs():
     assert refused.state == "failed" and "unknown pass configuration 'tl.no_such_key'" in refused.detail
 
 
+def test_an_eager_function_runs_under_the_chosen_pass_configs():
+    configs = [{"block": 16, "pass_configs": {tilelang.PassConfigKey.TL_SIMPLIFY: True}}]
+
+    @tilelang.autotune(configs=configs, warmup=1, rep=2)
+    @tilelang.jit(target="cpu")
+    def doubled(A, block: int = 32):
+        n = T.const("n")
+        A: T.Tensor((n,), "float32")
+        B = T.empty((n,), "float32")
+        with T.Kernel(T.ceildiv(n, block), threads=32) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] * 2
+        return B
+
+    a = torch.randn(40)
+    assert torch.equal(doubled(a), a * 2)
+    kernel = doubled(a, __return_kernel=True)
+    assert kernel.config == configs[0] and torch.equal(kernel(a), a * 2)
+
+
 def test_a_factory_may_take_pass_configs_itself():
     @tilelang.jit(out_idx=[-1], target="cpu")
     def made(n, pass_configs):

@@ -164,3 +164,22 @@ def test_numbers_of_a_call_may_be_open():
     model = torch.compile(lambda x, factor: scaled_sum(x, x, factor), fullgraph=True, dynamic=True, backend="eager")
     for factor in (1.5, 2.5, 3.5):
         torch.testing.assert_close(model(torch.ones(2, 4), factor), torch.full((2, 4), factor + 3))
+
+
+@tilelang.jit(target="cpu", out_idx=-1)
+def multiplied(columns, factor):
+    @T.prim_func
+    def main(A: T.Tensor((2, columns), "float32"), B: T.Tensor((2, columns), "float32")):
+        with T.Kernel(2, threads=32) as row:
+            for i in T.Parallel(columns):
+                B[row, i] = A[row, i] * factor
+
+    return main
+
+
+def test_numbers_that_choose_a_kernel_are_those_of_the_call():
+    """The tracer keeps them open, computed ones too, until a factory takes them."""
+    torch.compiler.reset()
+    model = torch.compile(lambda x, s: multiplied(4, s * 2)(x) + s, fullgraph=True, dynamic=True, backend="eager")
+    for factor in (0.5, 1.5, float("inf"), 0.5):
+        torch.testing.assert_close(model(torch.ones(2, 4), factor), torch.full((2, 4), factor * 3))

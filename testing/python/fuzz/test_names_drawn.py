@@ -31,6 +31,7 @@ NOT_DRAWN = {
     ),
     "one protocol of several calls, of which most orders have no meaning: hand-written programs of Hopper": (
         "alloc_cluster_barrier mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
+        " ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
         " ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async fence_proxy_async ptx_fence_barrier_init tma_load"
         " tma_store warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand cluster_arrive"
         " alloc_descriptor alloc_wgmma_desc initialize_wgmma_descriptor increase_descriptor_offset ptx_wgmma_ss ptx_wgmma_rs"
