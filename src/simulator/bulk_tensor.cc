@@ -11,6 +11,7 @@ namespace {
 constexpr uint32_t kTileAlignment = 128;  // of the tile in shared memory
 constexpr uint32_t kMapAlignment = 64;
 constexpr uint32_t kChunk = 16;  // bytes that a swizzle moves together
+constexpr uint32_t kLine = 64;   // of the machine's caches
 
 // A box at issue: where it lies, and the host addresses of its rows (null: out of bounds, or refused).
 struct TensorBox {
@@ -53,8 +54,10 @@ void locate_rows(Warp& warp, const Instruction& instruction, int lane, Agent age
   for (const TileRow& row : box.tile.rows) {
     uint8_t* pointer = nullptr;
     if (row.last > row.first) {
-      pointer = access_async(warp, instruction, lane, agent, Space::kGlobal, row.global, row.last - row.first,
-                             alignment, kind);
+      const uint32_t bytes = row.last - row.first;
+      pointer = access_async(warp, instruction, lane, agent, Space::kGlobal, row.global, bytes, alignment, kind);
+      // The data moves later: by then it has been fetched.
+      for (uint32_t offset = 0; pointer && offset < bytes; offset += kLine) __builtin_prefetch(pointer + offset);
     }
     box.rows.push_back(pointer);
   }

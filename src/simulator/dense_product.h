@@ -7,10 +7,9 @@
 namespace tilelang {
 namespace simulator {
 
-/// Four rows by so many vectors of columns. `brain`: products are rounded before they are added.
-template <class V, bool brain, int kVectors>
+/// So many rows by so many vectors of columns. `brain`: products are rounded before they are added.
+template <class V, bool brain, int kRows, int kVectors>
 void dense_tile(const DenseProduct& p, int row, int column) {
-  constexpr int kRows = 4;
   typename V::Floats sums[kRows][kVectors];
   float* c = p.c + row * p.n + column;
   for (int r = 0; r < kRows; ++r) {
@@ -34,8 +33,9 @@ void dense_tile(const DenseProduct& p, int row, int column) {
 /// The columns from `column` on that whole tiles cover. Returns the first that is left.
 template <class V, bool brain, int kVectors>
 int dense_columns(const DenseProduct& p, int column) {
+  constexpr int kRows = kVectors == 1 ? 8 : 4;  // enough sums that none waits for the one before
   for (; column + kVectors * V::kFloats <= p.n; column += kVectors * V::kFloats) {
-    for (int row = 0; row < p.m; row += 4) dense_tile<V, brain, kVectors>(p, row, column);
+    for (int row = 0; row < p.m; row += kRows) dense_tile<V, brain, kRows, kVectors>(p, row, column);
   }
   return column;
 }

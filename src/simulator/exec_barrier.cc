@@ -226,7 +226,7 @@ Step run_cluster_wait(Warp& w, const Instruction& in, LaneMask exec) {
     return w.block_on(WaitKind::kClusterBarrier, 0);
   }
   if (cluster.race) {
-    for_lanes(exec, [&](int l) { cluster.race->acquire(cluster.race->thread_of(w, l), cluster.barrier_completed); });
+    cluster.race->acquire(w, exec, cluster.barrier_completed);
   }
   return Step::kNext;
 }

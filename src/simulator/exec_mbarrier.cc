@@ -85,32 +85,40 @@ Step execute_arrive(Warp& warp, const Instruction& instruction, LaneMask exec) {
 struct WaitTarget {
   uint32_t barrier = 0;
   uint32_t phase = 0;
+  bool operator==(const WaitTarget& other) const { return barrier == other.barrier && phase == other.phase; }
 };
+
+uint32_t awaited_phase(Warp& warp, const Instruction& instruction, int lane) {
+  const BarrierInstruction& decoded = decoded_of(instruction);
+  if (!decoded.parity) return MBarrierState::unpack(warp.reg<uint64_t>(decoded.number)[lane]).phase;
+  const uint32_t parity = warp.reg<uint32_t>(decoded.number)[lane];
+  if (parity > 1) warp.report(FindingKind::kMBarrier, instruction, lane, "the parity must be 0 or 1");
+  return parity & 1;
+}
 
 // Tests the phase for every lane and writes the predicate. Returns the lanes that saw it incomplete;
 // `waits_for` is the barrier and phase of one of them.
 LaneMask test_phase(Warp& warp, const Instruction& instruction, LaneMask exec, WaitTarget* waits_for) {
   const BarrierInstruction& decoded = decoded_of(instruction);
-  LaneMask complete = 0;
+  WaitTarget targets[kLanes];
+  LaneMask left = 0, complete = 0;
   for_barriers(warp, instruction, exec, [&](int lane, uint32_t barrier, uint32_t) {
-    bool done;
-    uint32_t phase;
-    if (decoded.parity) {
-      phase = warp.reg<uint32_t>(decoded.number)[lane];
-      if (phase > 1) warp.report(FindingKind::kMBarrier, instruction, lane, "the parity must be 0 or 1");
-      phase &= 1;
-      done = mbarrier_test_parity(warp, instruction, lane, barrier, phase, !decoded.relaxed);
-    } else {
-      const uint64_t state = warp.reg<uint64_t>(decoded.number)[lane];
-      phase = MBarrierState::unpack(state).phase;
-      done = mbarrier_test_state(warp, instruction, lane, barrier, state, !decoded.relaxed);
-    }
-    if (done) {
-      complete |= 1u << lane;
-    } else {
-      *waits_for = {barrier, phase};
-    }
+    targets[lane] = {barrier, awaited_phase(warp, instruction, lane)};
+    left |= 1u << lane;
   });
+  while (left) {
+    const WaitTarget target = targets[__builtin_ctz(left)];
+    LaneMask alike = 0;
+    for_lanes(left, [&](int lane) {
+      if (targets[lane] == target) alike |= 1u << lane;
+    });
+    if (mbarrier_test(warp, instruction, alike, target.barrier, target.phase, !decoded.relaxed)) {
+      complete |= alike;
+    } else {
+      *waits_for = target;
+    }
+    left &= ~alike;
+  }
   LaneMask& result = warp.predicate(decoded.result);
   result = (result & ~exec) | complete;
   return exec & ~complete;

@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "memory.h"
 #include "operands.h"
 #include "race.h"
 #include "warp_async.h"
@@ -20,7 +21,7 @@ namespace simulator {
 
 namespace {
 
-constexpr size_t kChunkBytes = 16;
+constexpr uint32_t kChunkBytes = 16;
 constexpr int kMostRegisters = 128;  // accumulators of n = 256
 
 struct WgmmaInstruction {
@@ -43,6 +44,22 @@ struct Accumulator {
   bool refused = false;  // an operand was out of bounds: the result is poison
 };
 
+// Where an operand lies in shared memory.
+struct OperandMemory {
+  uint64_t descriptor;
+  OperandShape shape;
+  int first;  // row
+  std::vector<uint32_t> offsets;       // of its chunks
+  std::vector<const uint8_t*> chunks;  // their host addresses; empty when some are not in the block's memory
+  std::vector<ChunkRange> ranges;      // what the chunks cover, likewise
+
+  bool is_of(uint64_t bits, const OperandShape& other, int row) const {
+    return bits == descriptor && row == first && other == shape;
+  }
+};
+
+using OperandMemoryRef = std::shared_ptr<const OperandMemory>;
+
 class WgmmaOperation;
 
 }  // namespace
@@ -51,6 +68,10 @@ struct WgmmaState {
   bool fenced = false;
   std::map<RegisterList, std::shared_ptr<Accumulator>> accumulators;  // in flight
   std::vector<WgmmaOperation*> order;                                 // issued and not computed, oldest first
+  /// Of the latest descriptors: loops come back to them.
+  static constexpr size_t kOperands = 64;
+  std::vector<OperandMemoryRef> operands;
+  size_t next_operand = 0;
   /// What the operand registers held at the last wgmma.fence, or when results landed in them.
   std::map<RegisterList, std::vector<uint32_t>> fenced_values;
 };
@@ -106,7 +127,7 @@ class WgmmaOperation : public AsyncOperation {
     if (RaceChecker* race = warp_.cluster().race.get()) race->group_done(warp_, lanes, agent);
   }
 
-  std::vector<const uint8_t*> a_chunks, b_chunks;
+  OperandMemoryRef a, b;  // in shared memory
   std::vector<uint32_t> a_values;  // RS: the registers at issue
   std::vector<uint32_t> metadata;
   bool accumulate = true;
@@ -120,8 +141,8 @@ class WgmmaOperation : public AsyncOperation {
     for (size_t i = 0; i < decoded_.a.size(); ++i) a_registers[i] = &a_values[i * kLanes];
     WgmmaOperands operands;
     operands.a_registers = decoded_.a.empty() ? nullptr : a_registers;
-    operands.a_chunks = a_chunks.data();
-    operands.b_chunks = b_chunks.data();
+    operands.a_chunks = a ? a->chunks.data() : nullptr;
+    operands.b_chunks = b->chunks.data();
     operands.metadata = metadata.data();
     operands.accumulate = accumulate;
     if (!run_wgmma(decoded_.wgmma, operands, &accumulator_->tile) && warp_.checking(kCheckDescriptor)) {
@@ -207,44 +228,69 @@ void capture_a_registers(Warp& warp, const Instruction& instruction, const Wgmma
   operation.a_values = register_values(warp, list);
 }
 
-// Host addresses of chunks that lie in the block's memory, where nothing else is checked. False for others.
-bool point_at_chunks(const Warp& warp, const std::vector<uint32_t>& offsets, std::vector<const uint8_t*>* chunks) {
-  const Block& block = *warp.block;
-  if (block.cluster->race || !block.shared_initialised.empty()) return false;
-  uint32_t low = ~0u, high = 0, bits = 0;
+// Ranges of memory that the chunks cover; neighbours are one.
+std::vector<ChunkRange> covered_ranges(std::vector<uint32_t> offsets) {
+  std::sort(offsets.begin(), offsets.end());
+  std::vector<ChunkRange> ranges;
   for (uint32_t offset : offsets) {
+    if (!ranges.empty() && offset <= ranges.back().offset + ranges.back().bytes) {
+      ranges.back().bytes = offset + kChunkBytes - ranges.back().offset;
+    } else {
+      ranges.push_back({offset, kChunkBytes});
+    }
+  }
+  return ranges;
+}
+
+// Host addresses, if all chunks lie in the block's memory.
+void point_at_chunks(const Block& block, OperandMemory& memory) {
+  uint32_t low = ~0u, high = 0, bits = 0;
+  for (uint32_t offset : memory.offsets) {
     low = std::min(low, offset);
     high = std::max(high, offset);
     bits |= offset;
   }
-  if (low < kSharedBase || high - kSharedBase + kChunkBytes > block.shared_bytes || bits % kChunkBytes) return false;
-  for (size_t i = 0; i < offsets.size(); ++i) (*chunks)[i] = block.shared + (offsets[i] - kSharedBase);
-  return true;
+  if (low < kSharedBase || high - kSharedBase + kChunkBytes > block.shared_bytes || bits % kChunkBytes) return;
+  for (uint32_t offset : memory.offsets) memory.chunks.push_back(block.shared + (offset - kSharedBase));
+  memory.ranges = covered_ranges(memory.offsets);
 }
 
-// Checks the operand's memory, 16 or 32 bytes at a time, and gives the host address of every chunk.
-bool locate_chunks(Warp& warp, const Instruction& instruction, Agent agent, const std::vector<uint32_t>& offsets,
-                   std::vector<const uint8_t*>* chunks) {
+OperandMemoryRef find_operand(Warp& warp, uint64_t bits, const MatrixDescriptor& descriptor, const OperandShape& shape,
+                              int first) {
+  WgmmaState& state = state_of(warp);
+  for (const OperandMemoryRef& known : state.operands) {
+    if (known->is_of(bits, shape, first)) return known;
+  }
+  auto memory = std::make_shared<OperandMemory>();
+  memory->descriptor = bits;
+  memory->shape = shape;
+  memory->first = first;
+  memory->offsets = chunk_offsets(descriptor, shape, first);
+  point_at_chunks(*warp.block, *memory);
+  if (state.operands.size() < WgmmaState::kOperands) state.operands.emplace_back();
+  state.operands[state.next_operand++ % WgmmaState::kOperands] = memory;
+  return memory;
+}
+
+// Checks the operand's memory, 16 or 32 bytes at a time.
+bool check_chunks(Warp& warp, const Instruction& instruction, Agent agent, const std::vector<uint32_t>& offsets) {
   const uint32_t window = own_shared_window(warp);
-  chunks->resize(offsets.size());
-  if (point_at_chunks(warp, offsets, chunks)) return true;
   for (size_t i = 0; i < offsets.size();) {
     // Neighbouring chunks often fill one aligned pair, in either order.
     const bool pair = i + 1 < offsets.size() && (offsets[i] ^ offsets[i + 1]) == kChunkBytes;
     const uint32_t first = pair ? std::min(offsets[i], offsets[i + 1]) : offsets[i];
-    const uint8_t* data = access_async(warp, instruction, 0, agent, Space::kShared, window + first,
-                                       static_cast<uint32_t>(pair ? 2 * kChunkBytes : kChunkBytes), kChunkBytes,
-                                       AccessKind::kRead);
-    if (!data) return false;
-    (*chunks)[i] = data + (offsets[i] - first);
-    if (pair) (*chunks)[i + 1] = data + (offsets[i + 1] - first);
+    if (!access_async(warp, instruction, 0, agent, Space::kShared, window + first, pair ? 2 * kChunkBytes : kChunkBytes,
+                      kChunkBytes, AccessKind::kRead)) {
+      return false;
+    }
     i += pair ? 2 : 1;
   }
   return true;
 }
 
-bool locate_operand(Warp& warp, const Instruction& instruction, Agent agent, uint64_t bits, OperandShape shape,
-                    int first, int majors, const char* name, std::vector<const uint8_t*>* chunks) {
+// Null when the operand is refused.
+OperandMemoryRef locate_operand(Warp& warp, const Instruction& instruction, Agent agent, uint64_t bits,
+                                OperandShape shape, int first, int majors, const char* name) {
   MatrixDescriptor descriptor;
   const bool clean = decode_descriptor(bits, &descriptor);
   if (warp.checking(kCheckDescriptor)) {
@@ -254,21 +300,21 @@ bool locate_operand(Warp& warp, const Instruction& instruction, Agent agent, uin
     }
   }
   shape.majors = majors;
-  return locate_chunks(warp, instruction, agent, chunk_offsets(descriptor, shape, first), chunks);
+  const OperandMemoryRef memory = find_operand(warp, bits, descriptor, shape, first);
+  if (!memory->chunks.empty() && reads_clean_ranges(warp, instruction, agent, memory->ranges)) return memory;
+  return check_chunks(warp, instruction, agent, memory->offsets) ? memory : nullptr;
 }
 
 bool locate_operands(Warp& warp, const Instruction& instruction, const WgmmaInstruction& decoded,
                      WgmmaOperation& operation) {
   const Wgmma& wgmma = decoded.wgmma;
   const int first_row = static_cast<int>(warp.index) % kWarpgroupWarps * kWarpRows;
-  bool good = locate_operand(warp, instruction, operation.agent, warp.reg<uint64_t>(decoded.b_descriptor)[0],
-                             wgmma.b_shape(), 0, wgmma.n, "B", &operation.b_chunks);
-  if (decoded.a.empty()) {
-    good = locate_operand(warp, instruction, operation.agent, warp.reg<uint64_t>(decoded.a_descriptor)[0],
-                          wgmma.a_shape(), first_row, kWarpRows, "A", &operation.a_chunks) &&
-           good;
-  }
-  return good;
+  operation.b = locate_operand(warp, instruction, operation.agent, warp.reg<uint64_t>(decoded.b_descriptor)[0],
+                               wgmma.b_shape(), 0, wgmma.n, "B");
+  if (!decoded.a.empty()) return operation.b != nullptr;
+  operation.a = locate_operand(warp, instruction, operation.agent, warp.reg<uint64_t>(decoded.a_descriptor)[0],
+                               wgmma.a_shape(), first_row, kWarpRows, "A");
+  return operation.a && operation.b;
 }
 
 bool in_warpgroup(Warp& warp, const Instruction& instruction) {

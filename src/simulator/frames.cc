@@ -157,12 +157,22 @@ void grow_local(Warp& warp, size_t bytes) {
   for (auto& lane : warp.local_initialised) lane.resize(bytes, 0);
 }
 
+/// The frame of the warp before, if nothing holds it any more.
+std::shared_ptr<Frame> first_frame(Warp& warp) {
+  if (warp.first_frame && warp.first_frame.use_count() == 1) {
+    *warp.first_frame = Frame();
+  } else {
+    warp.first_frame = std::make_shared<Frame>();
+  }
+  return warp.first_frame;
+}
+
 }  // namespace
 
 std::shared_ptr<Frame> make_frame(Warp& warp, uint32_t function, std::shared_ptr<Frame> caller) {
   const Program& program = *warp.launch().program;
   const DecodedFunction& decoded = program.functions[function];
-  auto frame = std::make_shared<Frame>();
+  std::shared_ptr<Frame> frame = caller ? std::make_shared<Frame>() : first_frame(warp);
   frame->function = function;
   // Frames of diverged fragments must not overlap: predicates keep all lanes in one word.
   for (const Fragment& fragment : warp.fragments) {

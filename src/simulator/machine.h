@@ -99,6 +99,7 @@ struct alignas(64) Warp {
   uint32_t current = 0;
   std::vector<uint8_t> register_storage;
   uint8_t* registers = nullptr;
+  std::shared_ptr<Frame> first_frame;  // of the kernel itself
   std::vector<std::vector<uint8_t>> local;              // per lane
   std::vector<std::vector<uint8_t>> local_initialised;  // per lane, when checked
   GroupQueue copy_groups;                               // cp.async
@@ -313,13 +314,10 @@ void mbarrier_complete_tx(Cluster& cluster, uint32_t address, int64_t bytes, Age
 /// .noinc, the pending count was raised by mbarrier_increment when the operation was issued.
 void mbarrier_arrive_async(Cluster& cluster, uint32_t address, Agent agent);
 void mbarrier_increment(Warp& warp, const Instruction& instruction, int lane, uint32_t address);
-/// True when the phase with that parity (0 or 1) has completed; then (with `acquire`) the thread sees what was
-/// released to it.
-bool mbarrier_test_parity(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint32_t parity,
-                          bool acquire = true);
-/// The same for the state word an arrive returned.
-bool mbarrier_test_state(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint64_t state,
-                         bool acquire = true);
+/// True when the phase with that parity (0 or 1) has completed; then (with `acquire`) the threads in these lanes, which all ask,
+/// see what was released to them.
+bool mbarrier_test(Warp& warp, const Instruction& instruction, LaneMask lanes, uint32_t address, uint32_t parity,
+                   bool acquire);
 /// mbarrier.pending_count of a state word.
 uint32_t mbarrier_pending_count(uint64_t state);
 

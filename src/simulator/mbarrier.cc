@@ -99,16 +99,6 @@ class Access {
 
 bool tx_in_range(int64_t tx) { return tx >= -kMBarrierMaximumTx && tx <= kMBarrierMaximumTx; }
 
-bool test_phase(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint32_t parity, bool acquire) {
-  Access barrier(warp, instruction, lane, address);
-  if (!barrier.open()) return true;
-  if (barrier.state.phase == parity) return false;  // the phase of that parity is the current, incomplete one
-  --warp.traced_phase;
-  RaceChecker* race = warp.cluster().race.get();
-  if (race && acquire) race->acquire(race->thread_of(warp, lane), barrier.shadow->completed);
-  return true;
-}
-
 }  // namespace
 
 uint64_t MBarrierState::pack() const {
@@ -214,14 +204,18 @@ void mbarrier_increment(Warp& warp, const Instruction& instruction, int lane, ui
   barrier.close();
 }
 
-bool mbarrier_test_parity(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint32_t parity,
-                          bool acquire) {
-  return test_phase(warp, instruction, lane, address, parity & 1, acquire);
-}
-
-bool mbarrier_test_state(Warp& warp, const Instruction& instruction, int lane, uint32_t address, uint64_t state,
-                         bool acquire) {
-  return test_phase(warp, instruction, lane, address, MBarrierState::unpack(state).phase, acquire);
+bool mbarrier_test(Warp& warp, const Instruction& instruction, LaneMask lanes, uint32_t address, uint32_t phase,
+                   bool acquire) {
+  Access barrier(warp, instruction, __builtin_ctz(lanes), address);
+  if (!barrier.open()) {
+    for_lanes(lanes & (lanes - 1), [&](int lane) { Access(warp, instruction, lane, address).open(); });
+    return true;
+  }
+  if (barrier.state.phase == phase) return false;  // the current, incomplete one
+  --warp.traced_phase;
+  RaceChecker* race = warp.cluster().race.get();
+  if (race && acquire) race->acquire(warp, lanes, barrier.shadow->completed);
+  return true;
 }
 
 uint32_t mbarrier_pending_count(uint64_t state) { return MBarrierState::unpack(state).pending; }

@@ -44,9 +44,11 @@ bool all_bits(const uint8_t* flags) {
 }
 
 bool is_written(const uint8_t* flags, uint32_t bytes) {
-  if (bytes == 16) return all_bits<uint64_t>(flags) && all_bits<uint64_t>(flags + 8);
   if (bytes == 4) return all_bits<uint32_t>(flags);
   uint8_t all = kWritten;
+  for (; bytes >= 16; bytes -= 16, flags += 16) {
+    if (!all_bits<uint64_t>(flags) || !all_bits<uint64_t>(flags + 8)) return false;
+  }
   for (uint32_t i = 0; i < bytes; ++i) all &= flags[i];
   return all == kWritten;
 }
@@ -439,6 +441,23 @@ uint8_t* access_run(Warp& warp, const Instruction& instruction, Space space, uin
   if (space == Space::kGlobal) return global_run(warp, instruction, address, bytes, kind);
   return space == Space::kShared && address >> 32 == 0 ? shared_run(warp, static_cast<uint32_t>(address), bytes, kind)
                                                        : nullptr;
+}
+
+bool reads_clean_ranges(Warp& warp, const Instruction& instruction, Agent agent, const std::vector<ChunkRange>& ranges) {
+  const Block& block = *warp.block;
+  if (!block.shared_initialised.empty()) {
+    const uint8_t* flags = block.shared_initialised.data() - kSharedBase;
+    for (const ChunkRange& range : ranges) {
+      if (!is_written(flags + range.offset, range.bytes)) return false;
+    }
+  }
+  RaceChecker* race = block.cluster->race.get();
+  if (!race) return true;
+  const RaceAccess access = race->access_of(warp, 0, &agent, AccessKind::kRead, instruction.pc);
+  for (const ChunkRange& range : ranges) {
+    if (!race->shared_read(block.rank, range.offset - kSharedBase, range.bytes, access)) return false;
+  }
+  return true;
 }
 
 LaneMask access_clean_lanes(Warp& warp, const Instruction& instruction, Space space, const uint64_t* addresses,

@@ -60,6 +60,16 @@ bool is_run(const uint64_t* addresses, uint32_t bytes);
 uint8_t* access_run(Warp& warp, const Instruction& instruction, Space space, uint64_t address, uint32_t bytes,
                     AccessKind kind);
 
+/// A part of the block's own shared memory, by its shared address without the rank.
+struct ChunkRange {
+  uint32_t offset;
+  uint32_t bytes;  // both multiples of 16
+};
+
+/// Checks and records that an asynchronous operation, which lane 0 issued, reads these ranges, which lie in the block's memory.
+/// False, without a finding, where some need a closer look (access_async of each; what has been recorded does not matter to it).
+bool reads_clean_ranges(Warp& warp, const Instruction& instruction, Agent agent, const std::vector<ChunkRange>& ranges);
+
 /// Rank and offset of a shared address; false when it names no block of the cluster.
 bool split_shared(Warp& warp, uint32_t address, Block** block, uint32_t* offset);
 

@@ -37,7 +37,7 @@ RaceChecker::RaceChecker(Cluster& cluster, GlobalShadow* global) : cluster_(clus
   proxy_fenced_.assign(components_, 0);
   shadows_.resize(blocks);
   for (ShadowMemory& shadow : shadows_) shadow.resize(launch.shared_bytes);
-  reader_lists_.resize(1);
+  readers_.resize(1);
 }
 
 RaceChecker::~RaceChecker() {
@@ -76,26 +76,6 @@ void RaceChecker::set_thread(RaceAccess& access, uint32_t thread) const {
 
 uint32_t RaceChecker::warp_of(uint32_t thread) const {
   return rank_of(thread) * warps_per_block_ + thread % threads_per_block_ / kLanes;
-}
-
-void RaceChecker::join(VectorClock& into, const VectorClock& from) const {
-  if (from.empty()) return;
-  if (into.empty()) {
-    into = from;
-    return;
-  }
-  const uint32_t* source = from.data();
-  uint32_t* target = into.data();
-  for (size_t i = 0; i < components_; ++i) target[i] = std::max(target[i], source[i]);
-}
-
-/// Everything a thread knows, its own work included.
-void RaceChecker::gather(uint32_t thread, VectorClock& into) const {
-  join(into, block_known_[rank_of(thread)]);
-  join(into, warp_known_[warp_of(thread)]);
-  join(into, thread_known_[thread]);
-  into[thread] = std::max(into[thread], stamps_[thread]);
-  into[threads_ + thread] = std::max(into[threads_ + thread], copies_done_[thread]);
 }
 
 Agent RaceChecker::async_agent(Warp& warp, int lane, AsyncDomain domain, uint32_t key) {
@@ -147,8 +127,8 @@ inline bool RaceChecker::ordered(const RaceAccess& access, Agent earlier) const 
 }
 
 bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& access, ShadowCell* other) const {
-  if (!cell.readers) return true;
-  for (const Reader& reader : reader_lists_[cell.readers]) {
+  for (uint32_t i = cell.readers; i; i = readers_[i].next) {
+    const Reader& reader = readers_[i];
     if ((reader.strong && is_strong(access.kind)) || ordered(access, reader.agent)) continue;
     *other = cell;
     other->write = Agent();
@@ -159,11 +139,52 @@ bool RaceChecker::readers_ordered(const ShadowCell& cell, const RaceAccess& acce
   return true;
 }
 
-void RaceChecker::copy_readers(ShadowCell& cell) {
+uint32_t RaceChecker::new_reader(const Reader& reader) {
+  const uint32_t index = unused_readers_ ? unused_readers_ : static_cast<uint32_t>(readers_.size());
+  if (unused_readers_) {
+    unused_readers_ = readers_[index].next;
+    readers_[index] = reader;
+  } else {
+    readers_.push_back(reader);
+  }
+  readers_[index].next = 0;
+  return index;
+}
+
+void RaceChecker::drop_readers(ShadowCell& cell) {
   if (!cell.readers) return;
-  std::vector<Reader> readers = reader_lists_[cell.readers];
-  cell.readers = static_cast<uint32_t>(reader_lists_.size());
-  reader_lists_.push_back(std::move(readers));
+  uint32_t last = cell.readers;
+  while (readers_[last].next) last = readers_[last].next;
+  readers_[last].next = unused_readers_;
+  unused_readers_ = cell.readers;
+  cell.readers = 0;
+}
+
+void RaceChecker::copy_readers(ShadowCell& cell) {
+  uint32_t from = cell.readers, last = 0;
+  cell.readers = 0;
+  for (; from; from = readers_[from].next) {
+    const uint32_t copy = new_reader(Reader(readers_[from]));
+    (last ? readers_[last].next : cell.readers) = copy;
+    last = copy;
+  }
+}
+
+/// One entry for each warp, or asynchronous engine.
+void RaceChecker::add_reader(ShadowCell& cell, const Reader& reader) {
+  uint32_t last = 0;
+  for (uint32_t i = cell.readers; i; i = readers_[i].next) {
+    Reader& known = readers_[i];
+    if (known.agent.id / kLanes == reader.agent.id / kLanes) {
+      const uint32_t next = known.next;
+      if (known.strong || !reader.strong) known = reader;
+      known.next = next;
+      return;
+    }
+    last = i;
+  }
+  const uint32_t added = new_reader(reader);
+  (last ? readers_[last].next : cell.readers) = added;
 }
 
 /// Whether nothing that matters is lost when a cell remembers this reader in place of its latest.
@@ -173,21 +194,8 @@ inline bool RaceChecker::replaces_reader(const ShadowCell& cell, const RaceAcces
 }
 
 void RaceChecker::note_reader(ShadowCell& cell, const RaceAccess& access, uint32_t cluster) {
-  if (!replaces_reader(cell, access, cluster)) {
-    // Readers that do not know each other: one entry per warp (or asynchronous engine) beside the latest.
-    if (!cell.readers) {
-      cell.readers = static_cast<uint32_t>(reader_lists_.size());
-      reader_lists_.emplace_back();
-    }
-    auto& list = reader_lists_[cell.readers];
-    auto same = std::find_if(list.begin(), list.end(),
-                             [&](const Reader& item) { return item.agent.id / kLanes == cell.read.id / kLanes; });
-    const Reader latest = {cell.read, cell.read_pc, cell.read_atomic};
-    if (same == list.end())
-      list.push_back(latest);
-    else if (same->strong || !latest.strong)
-      *same = latest;
-  }
+  // Readers that do not know each other are remembered beside the latest.
+  if (!replaces_reader(cell, access, cluster)) add_reader(cell, {cell.read, cell.read_pc, 0, cell.read_atomic});
   cell.read = access.agent;
   cell.read_pc = access.pc;
   cell.read_cluster = cluster;
@@ -239,7 +247,7 @@ void RaceChecker::record(ShadowCell& cell, const RaceAccess& access, uint32_t cl
   cell.write_atomic = strong;
   if (strong) return;
   cell.read = Agent();
-  if (cell.readers) reader_lists_[cell.readers].clear();
+  drop_readers(cell);
 }
 
 bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) {
@@ -248,24 +256,47 @@ bool RaceChecker::check(ShadowCell& cell, const RaceAccess& access, uint32_t clu
   return conflict;
 }
 
+bool RaceChecker::known_to_warp(const RaceAccess& access, Agent earlier) const {
+  return earlier.stamp <= access.block_known[earlier.id] ||
+         (access.warp_known && earlier.stamp <= access.warp_known[earlier.id]);
+}
+
+/// Of the lanes from the first one in `lanes` on that read the same memory, one after the other: those whose records the lanes
+/// behind them replace in any case. A cell remembers its latest reader, and one more of each warp.
+LaneMask RaceChecker::replaced_readers(const WarpAccess& access, LaneMask lanes) const {
+  const uint64_t address = access.addresses[__builtin_ctz(lanes)];
+  LaneMask replaced = 0, last = 0, one_more = 0;
+  for (LaneMask left = lanes & (lanes - 1); left; left &= left - 1) {
+    const int lane = __builtin_ctz(left);
+    if (access.addresses[lane] != address) break;
+    replaced |= one_more;
+    one_more = last;
+    last = 1u << lane;
+  }
+  return replaced;
+}
+
 /// visit(lane, f) calls f for the cells of a lane, or returns false where it cannot.
 template <class Visit>
 LaneMask RaceChecker::clean_lanes(const WarpAccess& warp_access, LaneMask lanes, uint32_t cluster, Visit&& visit) {
   RaceAccess access = access_of(warp_access.warp, 0, nullptr, warp_access.kind, warp_access.pc);
   const uint32_t first = access.thread;
+  const bool may_skip = warp_access.kind == AccessKind::kRead && !warp_access.agents && first % kLanes == 0;
   LaneMask done = 0;
-  for (LaneMask left = lanes; left; left &= left - 1) {
+  for (LaneMask left = lanes; left; left = lanes & ~done) {
     const int lane = __builtin_ctz(left);
     set_thread(access, first + static_cast<uint32_t>(lane));
     access.agent = warp_access.agents ? warp_access.agents[lane] : thread_agent(access.thread);
-    bool clean = true;
+    bool clean = true, skip = may_skip;
     ShadowCell other;
     const bool visited = visit(warp_access.addresses[lane], [&](ShadowCell& cell) {
       clean = clean && !conflicts(cell, access, cluster, &other);
+      skip = skip && (cell.write_cluster != cluster || known_to_warp(access, cell.write));
       if (clean) record(cell, access, cluster);
     });
     if (!visited || !clean) break;
     done |= 1u << lane;
+    if (skip) done |= replaced_readers(warp_access, left);
   }
   return done;
 }
@@ -368,6 +399,17 @@ RaceResult RaceChecker::shared_access(uint32_t rank, uint32_t offset, uint32_t b
   return conflict ? RaceResult::kConflict : unfenced ? RaceResult::kNoProxyFence : RaceResult::kClean;
 }
 
+bool RaceChecker::shared_read(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access) {
+  bool clean = true;
+  ShadowCell other;
+  const auto look = [&](ShadowCell& cell) {
+    clean = clean && !lacks_proxy_fence(cell, access) && !conflicts(cell, access, kOwnCluster, &other);
+    if (clean) note_reader(cell, access, kOwnCluster);
+  };
+  shadows_[rank].visit(offset, bytes, kOwnCluster, look, SharedEvents{*this});
+  return clean;
+}
+
 bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access,
                                 ShadowCell* other) {
   bool conflict = false;
@@ -386,136 +428,6 @@ bool RaceChecker::global_access(uint32_t allocation, uint64_t offset, uint32_t b
     offset = stop;
   }
   return conflict;
-}
-
-void RaceChecker::block_barrier(uint32_t rank) {
-  VectorClock& known = block_known_[rank];
-  uint32_t first = rank * threads_per_block_;
-  for (uint32_t t = first; t < first + threads_per_block_; ++t) {
-    join(known, thread_known_[t]);
-    thread_known_[t].clear();
-    join(known, pending_acquire_[t]);
-    pending_acquire_[t].clear();
-    known[t] = std::max(known[t], stamps_[t]);
-    known[threads_ + t] = std::max(known[threads_ + t], copies_done_[t]);
-  }
-  for (uint32_t w = rank * warps_per_block_; w < (rank + 1) * warps_per_block_; ++w) {
-    join(known, warp_known_[w]);
-    warp_known_[w].clear();
-  }
-  ++clock_;
-  for (uint32_t t = first; t < first + threads_per_block_; ++t) stamps_[t] = clock_;
-  for (const auto& item : clusters_pending_) {
-    uint32_t& known_stamp = clusters_known_[item.first];
-    known_stamp = std::max(known_stamp, item.second);
-  }
-  clusters_pending_.clear();
-}
-
-void RaceChecker::partial_barrier(const std::vector<uint32_t>& threads, const VectorClock& released) {
-  VectorClock all(components_, 0);
-  join(all, released);
-  for (uint32_t t : threads) {
-    join(all, pending_acquire_[t]);
-    pending_acquire_[t].clear();
-    gather(t, all);
-  }
-  for (uint32_t t : threads) {
-    join(thread_known_[t], all);
-    tick(t);
-  }
-}
-
-void RaceChecker::warp_barrier(Warp& warp, LaneMask lanes) {
-  uint32_t first = thread_of(warp, 0);
-  if (lanes != warp.live) {
-    std::vector<uint32_t> threads;
-    for_lanes(lanes, [&](int lane) { threads.push_back(first + static_cast<uint32_t>(lane)); });
-    partial_barrier(threads, VectorClock());
-    return;
-  }
-  VectorClock& known = warp_known_[warp_of(first)];
-  if (known.empty()) known.assign(components_, 0);
-  ++clock_;
-  for_lanes(lanes, [&](int lane) {
-    uint32_t t = first + static_cast<uint32_t>(lane);
-    join(known, thread_known_[t]);
-    thread_known_[t].clear();
-    join(known, pending_acquire_[t]);
-    pending_acquire_[t].clear();
-    known[t] = std::max(known[t], stamps_[t]);
-    known[threads_ + t] = std::max(known[threads_ + t], copies_done_[t]);
-    stamps_[t] = clock_;
-  });
-}
-
-void RaceChecker::release(uint32_t thread, VectorClock& clock) {
-  if (clock.empty()) clock.assign(components_, 0);
-  gather(thread, clock);
-  tick(thread);
-}
-
-void RaceChecker::release_agent(Agent agent, VectorClock& clock) {
-  if (clock.empty()) clock.assign(components_, 0);
-  clock[agent.id] = std::max(clock[agent.id], agent.stamp);
-}
-
-void RaceChecker::acquire(uint32_t thread, const VectorClock& clock) { join(thread_known_[thread], clock); }
-
-void RaceChecker::fence(uint32_t thread) {
-  fenced_[thread].assign(components_, 0);
-  gather(thread, fenced_[thread]);
-  fence_stamps_[thread] = clock_;
-  tick(thread);
-  join(thread_known_[thread], pending_acquire_[thread]);
-  pending_acquire_[thread].clear();
-  for (const auto& item : clusters_pending_) {
-    uint32_t& known_stamp = clusters_known_[item.first];
-    known_stamp = std::max(known_stamp, item.second);
-  }
-  clusters_pending_.clear();
-}
-
-void RaceChecker::proxy_fence(uint32_t thread) {
-  gather(thread, proxy_fenced_);
-  tick(thread);
-}
-
-void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
-                              bool release) {
-  VectorClock& at = shared_released_[static_cast<uint64_t>(rank) << 32 | offset];
-  if (reads && !at.empty()) join(acquire ? thread_known_[thread] : pending_acquire_[thread], at);
-  if (!writes) return;
-  if (release)
-    this->release(thread, at);
-  else
-    join(at, fenced_[thread]);
-}
-
-void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
-  // What comes after a release, or after the fence that a relaxed write relies on, has later stamps.
-  const uint32_t released = release ? clock_ : fence_stamps_[thread];
-  // Within the cluster as for shared memory (the key spaces are disjoint: host addresses are large) ...
-  sync_shared(thread, static_cast<uint32_t>(address >> 32) | 0x80000000u, static_cast<uint32_t>(address), reads, writes,
-              acquire, release);
-  // ... and between clusters at the granularity of clusters.
-  std::lock_guard<std::mutex> guard(global_->sync_lock);
-  GlobalShadow::ClusterClock& at = global_->released(address);
-  const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
-  if (reads) {
-    auto& known = acquire ? clusters_known_ : clusters_pending_;
-    for (const auto& item : at) known[item.first] = std::max(known[item.first], item.second);
-  }
-  if (writes && (release || !fenced_[thread].empty())) {
-    for (const auto& item : clusters_known_) at[item.first] = std::max(at[item.first], item.second);
-    at[own] = std::max(at[own], released);
-    note_release(released);
-  }
-}
-
-void RaceChecker::note_release(uint32_t stamp) {
-  const auto next = std::lower_bound(releases_.begin(), releases_.end(), stamp);
-  if (next == releases_.end() || *next != stamp) releases_.insert(next, stamp);
 }
 
 std::string RaceChecker::describe(Agent agent) const {

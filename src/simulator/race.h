@@ -109,6 +109,8 @@ class RaceChecker {
   /// `other` with the earlier access's agent and pc.
   RaceResult shared_access(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
   bool global_access(uint32_t allocation, uint64_t offset, uint32_t bytes, const RaceAccess& access, ShadowCell* other);
+  /// A read of shared memory. False where shared_access would have something to say; the record does not change its answer.
+  bool shared_read(uint32_t rank, uint32_t offset, uint32_t bytes, const RaceAccess& access);
 
   /// Checks and records what an instruction does in these lanes at `addresses[lane] - base`, in lane order, up to the first
   /// lane that conflicts. Returns the lanes before it; nothing of the others' is recorded that matters to them.
@@ -126,7 +128,7 @@ class RaceChecker {
   void warp_barrier(Warp& warp, LaneMask lanes);
   void release(uint32_t thread, VectorClock& clock);
   void release_agent(Agent agent, VectorClock& clock);
-  void acquire(uint32_t thread, const VectorClock& clock);
+  void acquire(Warp& warp, LaneMask lanes, const VectorClock& clock);
   void fence(uint32_t thread);
   void proxy_fence(uint32_t thread);
   /// A strong (relaxed or stronger) access that may synchronise through memory.
@@ -144,6 +146,8 @@ class RaceChecker {
   bool check(ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other);
   bool conflicts(const ShadowCell& cell, const RaceAccess& access, uint32_t cluster, ShadowCell* other) const;
   void record(ShadowCell& cell, const RaceAccess& access, uint32_t cluster);
+  bool known_to_warp(const RaceAccess& access, Agent earlier) const;
+  LaneMask replaced_readers(const WarpAccess& access, LaneMask lanes) const;
   template <class Visit>
   LaneMask clean_lanes(const WarpAccess& warp_access, LaneMask lanes, uint32_t cluster, Visit&& visit);
   bool check_foreign(const ShadowCell& cell, const RaceAccess& access) const;
@@ -176,9 +180,14 @@ class RaceChecker {
   struct Reader {
     Agent agent;
     uint32_t pc = 0;
+    uint32_t next = 0;  // index of another reader of the cell; 0: none
     bool strong = false;
   };
-  std::vector<std::vector<Reader>> reader_lists_;
+  void add_reader(ShadowCell& cell, const Reader& reader);
+  uint32_t new_reader(const Reader& reader);
+  void drop_readers(ShadowCell& cell);
+  std::vector<Reader> readers_;    // of all cells, by index; 0 is nobody
+  uint32_t unused_readers_ = 0;    // list of dropped ones
   /// What the checker does when its shadows change: a copied cell has a list of readers of its own.
   struct SharedEvents {
     RaceChecker& race;

@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <new>
 
 #include "caller_watch.h"
 #include "frames.h"
@@ -205,6 +206,19 @@ void check_progress(Cluster& cluster) {
 
 }  // namespace
 
+/// A fresh warp that keeps the memory of the old one.
+void BlockMemory::restart(Warp& warp) {
+  std::vector<uint8_t> registers = std::move(warp.register_storage);
+  std::vector<Fragment> fragments = std::move(warp.fragments);
+  std::shared_ptr<Frame> frame = std::move(warp.first_frame);
+  warp.~Warp();
+  new (&warp) Warp;
+  warp.register_storage = std::move(registers);
+  warp.fragments = std::move(fragments);
+  warp.fragments.clear();
+  warp.first_frame = std::move(frame);
+}
+
 void BlockMemory::give(Cluster& cluster) {
   for (auto& block : cluster.blocks) {
     shared_.push_back(std::move(block->shared_storage));
@@ -219,11 +233,7 @@ std::unique_ptr<Warp> BlockMemory::take_warp() {
   } else {
     warp = std::move(warps_.back());
     warps_.pop_back();
-    Warp fresh;
-    fresh.register_storage = std::move(warp->register_storage);
-    fresh.fragments = std::move(warp->fragments);
-    *warp = std::move(fresh);
-    warp->fragments.clear();
+    restart(*warp);
     std::fill(warp->register_storage.begin(), warp->register_storage.end(), kPoison);
     warp->registers = first_register(warp->register_storage);
   }

@@ -28,6 +28,7 @@ class BlockMemory {
   std::unique_ptr<uint8_t[]> take_shared(size_t bytes);
 
  private:
+  static void restart(Warp& warp);
   std::vector<std::unique_ptr<Warp>> warps_;
   std::vector<std::unique_ptr<uint8_t[]>> shared_;
   Prefetcher prefetcher_;

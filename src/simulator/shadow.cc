@@ -57,6 +57,18 @@ ShadowCell ShadowSummaries::cell(uint32_t number) {
   return cells_[number];
 }
 
+uint32_t ShadowSummaries::number(const Pattern& pattern) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  auto [found, is_new] = pattern_numbers_.try_emplace(pattern, static_cast<uint32_t>(patterns_.size()));
+  if (is_new) patterns_.push_back(&found->first);
+  return found->second;
+}
+
+const ShadowSummaries::Pattern& ShadowSummaries::pattern(uint32_t number) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  return *patterns_[number];
+}
+
 uint32_t ShadowSummary::release_of(uint32_t stamp) const {
   if (stamp == 0) return 0;
   const auto release = std::lower_bound(releases_.begin(), releases_.end(), stamp);
@@ -105,16 +117,27 @@ ShadowMemory::Page* ShadowMemory::make(uint32_t shift) {
 
 void ShadowMemory::discard(Page* page) { PageStore::give(page->shift, page); }
 
+/// log2 of the bytes of the largest cells, at most of 2^shift, that do not mix what is known.
+uint32_t ShadowMemory::shift_within(uint64_t word, uint32_t shift) const {
+  if (is_run(word)) return std::min(shift, run_of(word).cell_shift());
+  if (!is_pattern(word)) return shift;
+  const size_t count = summaries_->pattern(number_of(word)).size();
+  return std::min(shift, static_cast<uint32_t>(__builtin_ctz(kPageBytes / static_cast<uint32_t>(count))));
+}
+
 ShadowMemory::Page* ShadowMemory::fill(uint64_t number, uint32_t shift) {
   const uint64_t word = words_[number];
-  if (is_run(word)) shift = std::min(shift, run_of(word).cell_shift());
-  Page* page = make(shift);
+  Page* page = make(shift_within(word, shift));
   if (is_run(word)) {
     const ShadowRun& run = run_of(word);
     const uint64_t start = (number - run.page) * kPageBytes;
-    for (uint32_t i = 0; i < page->count(); ++i) page->cells()[i] = run.at(start + (i << shift));
+    for (uint32_t i = 0; i < page->count(); ++i) page->cells()[i] = run.at(start + (i << page->shift));
+  } else if (is_pattern(word)) {
+    const ShadowSummaries::Pattern& pattern = summaries_->pattern(number_of(word));
+    for (uint32_t i = 0; i < page->count(); ++i)
+      page->cells()[i] = summaries_->cell(pattern[i * pattern.size() / page->count()]);
   } else if (word != 0) {
-    std::fill_n(page->cells(), page->count(), summaries_->cell(static_cast<uint32_t>(word >> 1)));
+    std::fill_n(page->cells(), page->count(), summaries_->cell(number_of(word)));
   }
   words_[number] = reinterpret_cast<uint64_t>(page);
   return page;
@@ -128,12 +151,18 @@ void ShadowMemory::summarise(uint64_t number, ShadowSummary& summary) {
   const uint64_t bytes = std::min<uint64_t>(kPageBytes, bytes_ - number * kPageBytes);
   const uint64_t count = (bytes + (1u << page->shift) - 1) >> page->shift;
   const auto is_own = [&](uint32_t other) { return other == 0 || other == summary.cluster; };
-  const ShadowCell first = summary.seen_by_others(cells[0]);
   for (uint64_t i = 0; i < count; ++i) {
     if (!is_own(cells[i].write_cluster) || !is_own(cells[i].read_cluster)) return;
-    if (i > 0 && summary.seen_by_others(cells[i]).common() != first.common()) return;
   }
-  words_[number] = word_of_summary(summary.number(*summaries_, first));
+  ShadowSummaries::Pattern pattern(page->count());
+  ShadowCell last;
+  for (uint64_t i = 0; i < page->count(); ++i) {
+    const ShadowCell seen = i < count ? summary.seen_by_others(cells[i]) : last;  // behind the end: like the last one
+    pattern[i] = i > 0 && seen.common() == last.common() ? pattern[i - 1] : summary.number(*summaries_, seen);
+    last = seen;
+  }
+  const bool alike = std::all_of(pattern.begin(), pattern.end(), [&](uint32_t cell) { return cell == pattern[0]; });
+  words_[number] = alike ? word_of_cell(pattern[0]) : word_of_pattern(summaries_->number(pattern));
   discard(page);
 }
 
@@ -147,9 +176,9 @@ ShadowSpan ShadowMemory::span(uint64_t first, uint64_t pages) const {
     const ShadowRun& run = run_of(word);
     result.alike = run.page == first && run.pages == pages;
     result.run = const_cast<ShadowRun*>(&run);
-  } else if (!is_page(word)) {
+  } else if (!is_page(word) && !is_pattern(word)) {
     result.alike = true;
-    if (word != 0) result.cell = summaries_->cell(static_cast<uint32_t>(word >> 1));
+    if (word != 0) result.cell = summaries_->cell(number_of(word));
   }
   return result;
 }
@@ -161,7 +190,7 @@ void ShadowMemory::place(const ShadowRun& run) {
 void ShadowMemory::dissolve(const ShadowRun& run, ShadowSummary& summary) {
   const auto is_own = [&](uint32_t other) { return other == 0 || other == summary.cluster; };
   const bool own = is_own(run.cell.write_cluster) && is_own(run.cell.read_cluster);
-  const uint64_t word = own ? word_of_summary(summary.number(*summaries_, summary.seen_by_others(run.cell))) : 0;
+  const uint64_t word = own ? word_of_cell(summary.number(*summaries_, summary.seen_by_others(run.cell))) : 0;
   for (uint64_t page = run.page; page < run.page + run.pages; ++page) {
     if (words_[page] != word_of(run)) continue;
     if (own)

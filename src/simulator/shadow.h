@@ -1,8 +1,11 @@
 // Shadow memory of the race checker: what is known of the accesses to each piece of memory.
 //
-// Memory is cut in pages of 64 bytes. A page is empty, or open (a cell for every 16 bytes, or for every 4 or every one where
-// narrower accesses have been), or part of a run: the lanes of one warp accessed several pages one after the other; or summarised: all
-// its cells are alike, and what they have in common is an entry of a table. A page is summarised when the cluster that touched it last has ended, so that the shadow of a tensor takes an eighth of it.
+// Memory is cut in pages of 64 bytes. A page is
+// - empty,
+// - open: a cell for every 16 bytes, or for every 4 or every one where narrower accesses have been,
+// - part of a run: the lanes of one warp accessed several pages one after the other, or
+// - summarised: what its cells have in common with others is an entry of a table, the same one for all pages that are alike.
+// A page is summarised when the cluster that touched it last has ended, so that the shadow of a tensor takes an eighth of it.
 #ifndef TILELANG_SIMULATOR_SHADOW_H_
 #define TILELANG_SIMULATOR_SHADOW_H_
 
@@ -38,16 +41,22 @@ struct ShadowCell {
   }
 };
 
-/// What summarised pages have in common; each different cell once.
+/// What cells of summarised pages have in common, each different one once; and the pages whose cells differ, likewise.
 class ShadowSummaries {
  public:
+  using Pattern = std::vector<uint32_t>;  // numbers of a page's cells, which share it equally
+
   uint32_t number(const ShadowCell& cell);
   ShadowCell cell(uint32_t number);
+  uint32_t number(const Pattern& pattern);
+  const Pattern& pattern(uint32_t number);
 
  private:
   std::mutex mutex_;
   std::map<decltype(ShadowCell().common()), uint32_t> numbers_;
   std::vector<ShadowCell> cells_;
+  std::map<Pattern, uint32_t> pattern_numbers_;
+  std::vector<const Pattern*> patterns_;  // keys of the map
 };
 
 /// An ended cluster that leaves what others need to know of its accesses.
@@ -133,13 +142,15 @@ class ShadowMemory {
   struct Free {
     void operator()(uint64_t* words) const { std::free(words); }
   };
-  static bool is_summary(uint64_t word) { return (word & 1) != 0; }
+  static bool is_pattern(uint64_t word) { return (word & 3) == 3; }
   static bool is_run(uint64_t word) { return (word & 3) == 2; }
   static bool is_page(uint64_t word) { return word != 0 && (word & 3) == 0; }
   static Page* page_of(uint64_t word) { return reinterpret_cast<Page*>(word); }
   static uint64_t word_of(const ShadowRun& run) { return reinterpret_cast<uint64_t>(&run) | 2; }
   static const ShadowRun& run_of(uint64_t word) { return *reinterpret_cast<const ShadowRun*>(word & ~uint64_t{3}); }
-  static uint64_t word_of_summary(uint32_t number) { return uint64_t{number} << 1 | 1; }
+  static uint64_t word_of_cell(uint32_t number) { return uint64_t{number} << 2 | 1; }
+  static uint64_t word_of_pattern(uint32_t number) { return uint64_t{number} << 2 | 3; }
+  static uint32_t number_of(uint64_t word) { return static_cast<uint32_t>(word >> 2); }
   static Page* make(uint32_t shift);
   static void discard(Page* page);
   /// log2 of the bytes of the largest cells whose borders an access keeps to.
@@ -151,11 +162,13 @@ class ShadowMemory {
   template <class Events>
   Page* open(uint64_t page, uint32_t shift, const Events& events);
   Page* fill(uint64_t page, uint32_t shift);
+  uint32_t shift_within(uint64_t word, uint32_t shift) const;
   uint64_t bytes_ = 0;
   uint64_t pages_ = 0;
   ShadowSummaries* summaries_ = nullptr;
-  // Of each page: 0 while it is empty, its address, that of its run plus two, or the number of its summary times two plus one. Zero pages of the
-  // operating system where they are many, which cost nothing until they are touched.
+  // Of each page: 0 while it is empty, its address, or that of its run plus two; when it is summarised, four times the number
+  // of the cell that all of its are like plus one, or four times that of their pattern plus three. Zero pages of the operating
+  // system where they are many, which cost nothing until they are touched.
   std::unique_ptr<uint64_t[], Free> words_;
 };
 

@@ -55,68 +55,174 @@ void negate(std::vector<T>& values) {
   for (T& value : values) value = -value;
 }
 
-template <typename T>
-bool load_left(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>& left) {
-  std::vector<T> stored(kWarpRows * wgmma.stored_k());
-  if (operands.a_registers) {
-    load_a_fragment(wgmma.a, kWarpRows, wgmma.stored_k(), operands.a_registers, stored.data());
-  } else {
-    OperandShape rows = wgmma.a_shape();
-    rows.majors = kWarpRows;
-    unpack_a(rows, operands.a_chunks, stored.data());
+// Chunks of 16-bit floats that follow each other in the result.
+bool unpack_halves(Format format, int count, const uint8_t* const* chunks, float* out) {
+  if (format != Format::kF16 && format != Format::kBF16) return false;
+  for (int i = 0; i < count; ++i) {
+    const auto* halves = reinterpret_cast<const uint16_t*>(chunks[i]);
+    if (format == Format::kF16) {
+      widen_f16(halves, out + i * kHalves);
+    } else {
+      widen_bf16(halves, out + i * kHalves);
+    }
   }
-  if (!wgmma.sparse) {
-    left = std::move(stored);
+  return true;
+}
+
+bool unpack_halves(Format, int, const uint8_t* const*, int32_t*) { return false; }
+
+template <typename T>
+void unpack_in_order(Format format, int count, const uint8_t* const* chunks, T* out) {
+  if (unpack_halves(format, count, chunks, out)) return;
+  const int elements = chunk_elements(format);
+  for (int i = 0; i < count; ++i) unpack(format, chunks[i], elements, out + i * elements);
+}
+
+// Lines of `per_line` chunks to the columns of a matrix with `pitch` columns.
+template <typename T>
+void unpack_turned(Format format, int count, int per_line, int pitch, const uint8_t* const* chunks, T* out) {
+  const int elements = chunk_elements(format);
+  T values[kMaxChunkElements];
+  for (int i = 0; i < count; ++i) {
+    unpack(format, chunks[i], elements, values);
+    T* first = out + i % per_line * elements * pitch + i / per_line;
+    for (int j = 0; j < elements; ++j) first[j * pitch] = values[j];
+  }
+}
+
+// 16-bit floats, eight lines at a time.
+bool turn_halves(Format format, int count, int per_line, int pitch, const uint8_t* const* chunks, float* out) {
+  if (format != Format::kF16 && format != Format::kBF16) return false;
+  const auto widen = format == Format::kF16 ? widen_f16 : widen_bf16;
+  uint16_t block[kHalves * kHalves];
+  for (int line = 0; line < count / per_line; line += kHalves) {
+    for (int chunk = 0; chunk < per_line; ++chunk) {
+      transpose_halves([&](int i) { return chunks[(line + i) * per_line + chunk]; }, block);
+      float* corner = out + chunk * kHalves * pitch + line;
+      for (int i = 0; i < kHalves; ++i) widen(block + i * kHalves, corner + i * pitch);
+    }
+  }
+  return true;
+}
+
+bool turn_halves(Format, int, int, int, const uint8_t* const*, int32_t*) { return false; }
+
+template <typename T>
+void unpack_operand(const OperandShape& shape, bool in_order, const uint8_t* const* chunks, T* out) {
+  const int elements = chunk_elements(shape.format);
+  const int count = shape.majors * shape.depth / elements;
+  if (in_order) return unpack_in_order(shape.format, count, chunks, out);
+  const int line = shape.major_contiguous ? shape.majors : shape.depth;
+  const int pitch = shape.major_contiguous ? shape.depth : shape.majors;
+  if (turn_halves(shape.format, count, line / elements, pitch, chunks, out)) return;
+  unpack_turned(shape.format, count, line / elements, pitch, chunks, out);
+}
+
+// Decodes chunks into [majors][depth].
+template <typename T>
+void unpack_rows(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
+  unpack_operand(shape, !shape.major_contiguous, chunks, out);
+}
+
+// Decodes chunks into [depth][majors].
+template <typename T>
+void unpack_columns(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
+  unpack_operand(shape, shape.major_contiguous, chunks, out);
+}
+
+// Operands and what they are made of, decoded: of one instruction at a time.
+template <typename T>
+struct Workspace {
+  std::vector<T> stored, rows;
+  std::vector<T> left;   // [k][kWarpRows]
+  std::vector<T> right;  // [n][k]
+
+  static Workspace& of_thread() {
+    thread_local Workspace workspace;
+    return workspace;
+  }
+};
+
+template <typename T>
+void transpose(const T* rows, int depth, T* columns) {
+  for (int row = 0; row < kWarpRows; ++row) {
+    for (int k = 0; k < depth; ++k) columns[k * kWarpRows + row] = rows[row * depth + k];
+  }
+}
+
+template <typename T>
+bool load_left(const Wgmma& wgmma, const WgmmaOperands& operands, Workspace<T>& w) {
+  OperandShape shape = wgmma.a_shape();
+  shape.majors = kWarpRows;
+  w.left.resize(kWarpRows * wgmma.k);
+  if (!operands.a_registers && !wgmma.sparse) {
+    unpack_columns(shape, operands.a_chunks, w.left.data());
     return true;
   }
-  left.resize(kWarpRows * wgmma.k);
-  return expand_sparse(wgmma.a, wgmma.k, wgmma.selector, operands.metadata, stored.data(), left.data());
+  w.stored.resize(kWarpRows * wgmma.stored_k());
+  if (operands.a_registers) {
+    load_a_fragment(wgmma.a, kWarpRows, wgmma.stored_k(), operands.a_registers, w.stored.data());
+  } else {
+    unpack_rows(shape, operands.a_chunks, w.stored.data());
+  }
+  if (!wgmma.sparse) {
+    transpose(w.stored.data(), wgmma.k, w.left.data());
+    return true;
+  }
+  w.rows.resize(kWarpRows * wgmma.k);
+  const bool valid =
+      expand_sparse(wgmma.a, wgmma.k, wgmma.selector, operands.metadata, w.stored.data(), w.rows.data());
+  transpose(w.rows.data(), wgmma.k, w.left.data());
+  return valid;
 }
 
 // sums += popcount(a & b), byte by byte.
 template <typename T>
 void count_common_bits(const Wgmma& wgmma, const T* left, const T* right, T* sums) {
-  for (int row = 0; row < kWarpRows; ++row) {
+  for (int column = 0; column < wgmma.n; ++column) {
     for (int k = 0; k < wgmma.k; ++k) {
-      const auto bits = static_cast<uint32_t>(left[row * wgmma.k + k]);
-      for (int column = 0; column < wgmma.n; ++column) {
-        const auto other = static_cast<uint32_t>(right[k * wgmma.n + column]);
-        sums[row * wgmma.n + column] += static_cast<T>(__builtin_popcount(bits & other));
+      const auto bits = static_cast<uint32_t>(right[column * wgmma.k + k]);
+      for (int row = 0; row < kWarpRows; ++row) {
+        const auto other = static_cast<uint32_t>(left[k * kWarpRows + row]);
+        sums[column * kWarpRows + row] += static_cast<T>(__builtin_popcount(bits & other));
       }
     }
   }
 }
 
+// The transposed product: B lies in memory with k innermost, as the left side of a product has it.
 void multiply(const Wgmma& wgmma, const float* left, const float* right, float* sums) {
-  multiply_add(kWarpRows, wgmma.n, wgmma.k, left, right, sums, has_exact_products(wgmma.a));
+  multiply_add(wgmma.n, kWarpRows, wgmma.k, right, left, sums, has_exact_products(wgmma.a));
 }
 
 void multiply(const Wgmma& wgmma, const int32_t* left, const int32_t* right, int32_t* sums) {
-  multiply_add(kWarpRows, wgmma.n, wgmma.k, left, right, sums);
+  multiply_add(wgmma.n, kWarpRows, wgmma.k, right, left, sums);
 }
 
 template <typename T>
 bool multiply(const Wgmma& wgmma, const WgmmaOperands& operands, std::vector<T>& sums) {
-  std::vector<T> left, right(wgmma.k * wgmma.n);
-  const bool valid = load_left(wgmma, operands, left);
-  unpack_b(wgmma.b_shape(), operands.b_chunks, right.data());
-  if (wgmma.scale < 0) negate(left);
+  Workspace<T>& w = Workspace<T>::of_thread();
+  const bool valid = load_left(wgmma, operands, w);
+  w.right.resize(wgmma.n * wgmma.k);
+  unpack_rows(wgmma.b_shape(), operands.b_chunks, w.right.data());
+  if (wgmma.scale < 0) negate(w.left);
   if (wgmma.bits) {
-    count_common_bits(wgmma, left.data(), right.data(), sums.data());
+    count_common_bits(wgmma, w.left.data(), w.right.data(), sums.data());
     return valid;
   }
-  multiply(wgmma, left.data(), right.data(), sums.data());
+  multiply(wgmma, w.left.data(), w.right.data(), sums.data());
   return valid;
 }
 
 // Registers 2i and 2i + 1 hold rows 8 * (i % 2) and on, columns 8 * (i / 2) and on; lane 4j + m of them has row j, columns 2m and
-// 2m + 1. Calls f(i, lane, element): the elements of the lane are `element` and the next one. Packed pairs are in register i.
+// 2m + 1. Calls f(i, lane, element): the elements of the lane are `element` and the one a column further. Packed pairs are in
+// register i.
 template <typename F>
 void for_pairs(int n, F&& f) {
   for (int pair = 0; pair < n / kCoreRows * 2; ++pair) {
-    const int corner = pair % 2 * kCoreRows * n + pair / 2 * kCoreRows;
+    const int corner = pair / 2 * kCoreRows * kWarpRows + pair % 2 * kCoreRows;
     for (int row = 0; row < kCoreRows; ++row) {
-      for (int m = 0; m < 4; ++m) f(pair, row * 4 + m, corner + row * n + 2 * m);
+      for (int m = 0; m < 4; ++m) f(pair, row * 4 + m, corner + 2 * m * kWarpRows + row);
     }
   }
 }
@@ -195,60 +301,6 @@ const char* check_descriptor(const MatrixDescriptor& descriptor, const OperandSh
   return shape.majors > span_elements && descriptor.leading == 0 ? "the leading byte offset is zero" : nullptr;
 }
 
-template <typename T>
-void unpack_a(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
-  const int elements = chunk_elements(shape.format);
-  T values[kMaxChunkElements];
-  if (!shape.major_contiguous) {
-    for (int i = 0; i < shape.majors * shape.depth / elements; ++i) unpack(shape.format, chunks[i], elements, out + i * elements);
-    return;
-  }
-  const int per_row = shape.majors / elements;
-  for (int i = 0; i < shape.depth * per_row; ++i) {
-    unpack(shape.format, chunks[i], elements, values);
-    for (int j = 0; j < elements; ++j) out[(i % per_row * elements + j) * shape.depth + i / per_row] = values[j];
-  }
-}
-
-// 16-bit operands whose elements follow each other along k, eight rows at a time.
-bool unpack_half_b(const OperandShape& shape, const uint8_t* const* chunks, float* out) {
-  if (shape.major_contiguous || (shape.format != Format::kF16 && shape.format != Format::kBF16)) return false;
-  const auto widen = shape.format == Format::kF16 ? widen_f16 : widen_bf16;
-  const int per_row = shape.depth / kHalves;
-  uint16_t block[kHalves * kHalves];
-  for (int major = 0; major < shape.majors; major += kHalves) {
-    for (int chunk = 0; chunk < per_row; ++chunk) {
-      transpose_halves([&](int row) { return chunks[(major + row) * per_row + chunk]; }, block);
-      float* corner = out + chunk * kHalves * shape.majors + major;
-      for (int k = 0; k < kHalves; ++k) widen(block + k * kHalves, corner + k * shape.majors);
-    }
-  }
-  return true;
-}
-
-bool unpack_half_b(const OperandShape&, const uint8_t* const*, int32_t*) { return false; }
-
-template <typename T>
-void unpack_b(const OperandShape& shape, const uint8_t* const* chunks, T* out) {
-  if (unpack_half_b(shape, chunks, out)) return;
-  const int elements = chunk_elements(shape.format);
-  T values[kMaxChunkElements];
-  if (shape.major_contiguous) {
-    for (int i = 0; i < shape.majors * shape.depth / elements; ++i) unpack(shape.format, chunks[i], elements, out + i * elements);
-    return;
-  }
-  const int per_row = shape.depth / elements;
-  for (int i = 0; i < shape.majors * per_row; ++i) {
-    unpack(shape.format, chunks[i], elements, values);
-    for (int j = 0; j < elements; ++j) out[(i % per_row * elements + j) * shape.majors + i / per_row] = values[j];
-  }
-}
-
-template void unpack_a<float>(const OperandShape&, const uint8_t* const*, float*);
-template void unpack_a<int32_t>(const OperandShape&, const uint8_t* const*, int32_t*);
-template void unpack_b<float>(const OperandShape&, const uint8_t* const*, float*);
-template void unpack_b<int32_t>(const OperandShape&, const uint8_t* const*, int32_t*);
-
 const char* check_wgmma(const Wgmma& wgmma) {
   if (!types_match(wgmma)) return "these types do not go together";
   if (!width_exists(wgmma)) return "this n does not exist for these types";
@@ -266,7 +318,7 @@ AccumulatorTile load_accumulator_tile(const Wgmma& wgmma, const uint32_t* const*
     tile.integers.resize(kWarpRows * wgmma.n);
     for_pairs(wgmma.n, [&](int pair, int lane, int element) {
       tile.integers[element] = static_cast<int32_t>(registers[2 * pair][lane]);
-      tile.integers[element + 1] = static_cast<int32_t>(registers[2 * pair + 1][lane]);
+      tile.integers[element + kWarpRows] = static_cast<int32_t>(registers[2 * pair + 1][lane]);
     });
     return tile;
   }
@@ -274,13 +326,13 @@ AccumulatorTile load_accumulator_tile(const Wgmma& wgmma, const uint32_t* const*
   if (wgmma.d == Format::kF16) {
     for_pairs(wgmma.n, [&](int pair, int lane, int element) {
       tile.floats[element] = f16_to_f32(static_cast<uint16_t>(registers[pair][lane]));
-      tile.floats[element + 1] = f16_to_f32(static_cast<uint16_t>(registers[pair][lane] >> 16));
+      tile.floats[element + kWarpRows] = f16_to_f32(static_cast<uint16_t>(registers[pair][lane] >> 16));
     });
     return tile;
   }
   for_pairs(wgmma.n, [&](int pair, int lane, int element) {
     tile.floats[element] = float_from_bits(registers[2 * pair][lane]);
-    tile.floats[element + 1] = float_from_bits(registers[2 * pair + 1][lane]);
+    tile.floats[element + kWarpRows] = float_from_bits(registers[2 * pair + 1][lane]);
   });
   return tile;
 }
@@ -289,17 +341,17 @@ void store_accumulator_tile(const Wgmma& wgmma, const AccumulatorTile& tile, uin
   if (wgmma.integer()) {
     for_pairs(wgmma.n, [&](int pair, int lane, int element) {
       registers[2 * pair][lane] = static_cast<uint32_t>(tile.integers[element]);
-      registers[2 * pair + 1][lane] = static_cast<uint32_t>(tile.integers[element + 1]);
+      registers[2 * pair + 1][lane] = static_cast<uint32_t>(tile.integers[element + kWarpRows]);
     });
   } else if (wgmma.d == Format::kF16) {
     for_pairs(wgmma.n, [&](int pair, int lane, int element) {
-      const uint32_t high = f32_to_f16(tile.floats[element + 1]);
+      const uint32_t high = f32_to_f16(tile.floats[element + kWarpRows]);
       registers[pair][lane] = high << 16 | f32_to_f16(tile.floats[element]);
     });
   } else {
     for_pairs(wgmma.n, [&](int pair, int lane, int element) {
       registers[2 * pair][lane] = canonical_f32(tile.floats[element]);
-      registers[2 * pair + 1][lane] = canonical_f32(tile.floats[element + 1]);
+      registers[2 * pair + 1][lane] = canonical_f32(tile.floats[element + kWarpRows]);
     });
   }
 }

@@ -36,6 +36,11 @@ struct OperandShape {
   int majors;
   int depth;
   bool major_contiguous;  // imm-trans: consecutive elements along m (or n) instead of along k
+
+  bool operator==(const OperandShape& other) const {
+    return format == other.format && majors == other.majors && depth == other.depth &&
+           major_contiguous == other.major_contiguous;
+  }
 };
 
 // Shared-memory offsets of the 16-byte chunks of an operand from row `first` on. Along k: chunk index
@@ -44,12 +49,6 @@ std::vector<uint32_t> chunk_offsets(const MatrixDescriptor& descriptor, const Op
 
 // A descriptor whose offsets make rows of the operand coincide, as a message; null when it is sound.
 const char* check_descriptor(const MatrixDescriptor& descriptor, const OperandShape& shape);
-
-// Decodes chunks into A's [majors][depth] or B's [depth][majors].
-template <typename T>
-void unpack_a(const OperandShape& shape, const uint8_t* const* chunks, T* out);
-template <typename T>
-void unpack_b(const OperandShape& shape, const uint8_t* const* chunks, T* out);
 
 // ---------------------------------------------------------------------------------------------
 
@@ -75,7 +74,7 @@ struct Wgmma {
 // Null when PTX has this combination of types and shape, else what is wrong.
 const char* check_wgmma(const Wgmma& wgmma);
 
-// A warp's 16 x n accumulators, row-major; floats or 32-bit integers.
+// A warp's 16 x n accumulators, one column after the other; floats or 32-bit integers.
 struct AccumulatorTile {
   std::vector<float> floats;
   std::vector<int32_t> integers;

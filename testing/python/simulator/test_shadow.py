@@ -104,9 +104,32 @@ extern "C" __global__ void exchange(int* data, int sync, int length) {
   if (sync) __syncthreads();
   data[t ^ length] += 1;
 }
+extern "C" __global__ void broadcast(int* data, int sync, int length) {
+  __shared__ int tile[64];
+  int t = threadIdx.x;
+  tile[t] = t + 3;
+  __syncthreads();
+  int first = tile[0];
+  if (sync) __syncthreads();
+  if (t == length) ((volatile int*)tile)[0] = 5;
+  data[blockIdx.x * 64 + t] = first;
+}
+extern "C" __global__ void halves(int* data, int step, int length) {
+  int* own = data + blockIdx.x * step;
+  int t = threadIdx.x;
+  if (t < 8) own[t] = 1;
+  __syncthreads();
+  if (t >= 8 && t < length) own[t] = 2;
+}
 extern "C" __global__ void sum(float* out, const float* a, const float* b) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = a[i] + b[i];
+}
+extern "C" __global__ void sum_in_halves(float* out, const float* a, const float* b) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i & 8) out[i] = a[i] + b[i];
+  __syncthreads();
+  if (!(i & 8)) out[i] = a[i] + b[i];
 }
 """
 
@@ -169,6 +192,19 @@ def test_what_a_whole_warp_wrote_races_with_other_threads_until_they_have_met(na
         assert bool(report.findings) == (not synchronised)
 
 
+@pytest.mark.parametrize("writer", [0, 1, 15, 30, 31, 32, 62, 63])
+def test_what_all_threads_have_read_races_with_a_write_by_any_of_them(writer):
+    assert races("broadcast", 1, writer) == 0
+    assert races("broadcast", 0, writer) > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_pages_that_several_instructions_have_written_are_remembered(workers):
+    assert races("halves", 16, 16, workers) == 0
+    assert races("halves", 16, 17, workers) > 0
+    assert races("halves", 15, 16, workers) > 0
+
+
 def test_a_thread_does_not_race_with_itself():
     data = torch.zeros(4096, dtype=torch.int32)
     assert not cuda.function(SOURCE, "exchange", "sm_80").launch(1, 64, [data, 0, 0], checks="race").findings
@@ -180,7 +216,7 @@ import sys
 import torch
 from testing.python.simulator.models import cuda
 from testing.python.simulator.test_shadow import SOURCE
-kernel = cuda.function(SOURCE, "sum", "sm_80")
+kernel = cuda.function(SOURCE, sys.argv[1], "sm_80")
 out, a, b = (torch.zeros(1 << 21) for _ in range(3))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 kernel.launch((1 << 21) // 256, 256, [out, a, b], checks="race", counters=False)
@@ -189,6 +225,7 @@ print(1024 * grown / (3 * out.numel() * 4))
 """
 
 
-def test_the_shadow_of_finished_blocks_is_smaller_than_the_tensors():
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=300, check=True)
+@pytest.mark.parametrize("name", ["sum", "sum_in_halves"])
+def test_the_shadow_of_finished_blocks_is_smaller_than_the_tensors(name):
+    done = subprocess.run([sys.executable, "-c", MEMORY, name], capture_output=True, text=True, timeout=300, check=True)
     assert float(done.stdout) < 1.0  # cells for every four bytes would take ten times the tensors

@@ -1,0 +1,164 @@
+// What threads learn of each other's accesses: barriers, releases and acquires, fences.
+#include <algorithm>
+
+#include "race.h"
+
+namespace tilelang {
+namespace simulator {
+
+void RaceChecker::join(VectorClock& into, const VectorClock& from) const {
+  if (from.empty()) return;
+  if (into.empty()) {
+    into = from;
+    return;
+  }
+  const uint32_t* source = from.data();
+  uint32_t* target = into.data();
+  for (size_t i = 0; i < components_; ++i) target[i] = std::max(target[i], source[i]);
+}
+
+/// Everything a thread knows, its own work included.
+void RaceChecker::gather(uint32_t thread, VectorClock& into) const {
+  join(into, block_known_[rank_of(thread)]);
+  join(into, warp_known_[warp_of(thread)]);
+  join(into, thread_known_[thread]);
+  into[thread] = std::max(into[thread], stamps_[thread]);
+  into[threads_ + thread] = std::max(into[threads_ + thread], copies_done_[thread]);
+}
+
+void RaceChecker::block_barrier(uint32_t rank) {
+  VectorClock& known = block_known_[rank];
+  uint32_t first = rank * threads_per_block_;
+  for (uint32_t t = first; t < first + threads_per_block_; ++t) {
+    join(known, thread_known_[t]);
+    thread_known_[t].clear();
+    join(known, pending_acquire_[t]);
+    pending_acquire_[t].clear();
+    known[t] = std::max(known[t], stamps_[t]);
+    known[threads_ + t] = std::max(known[threads_ + t], copies_done_[t]);
+  }
+  for (uint32_t w = rank * warps_per_block_; w < (rank + 1) * warps_per_block_; ++w) {
+    join(known, warp_known_[w]);
+    warp_known_[w].clear();
+  }
+  ++clock_;
+  for (uint32_t t = first; t < first + threads_per_block_; ++t) stamps_[t] = clock_;
+  for (const auto& item : clusters_pending_) {
+    uint32_t& known_stamp = clusters_known_[item.first];
+    known_stamp = std::max(known_stamp, item.second);
+  }
+  clusters_pending_.clear();
+}
+
+void RaceChecker::partial_barrier(const std::vector<uint32_t>& threads, const VectorClock& released) {
+  VectorClock all(components_, 0);
+  join(all, released);
+  for (uint32_t t : threads) {
+    join(all, pending_acquire_[t]);
+    pending_acquire_[t].clear();
+    gather(t, all);
+  }
+  for (uint32_t t : threads) {
+    join(thread_known_[t], all);
+    tick(t);
+  }
+}
+
+void RaceChecker::warp_barrier(Warp& warp, LaneMask lanes) {
+  uint32_t first = thread_of(warp, 0);
+  if (lanes != warp.live) {
+    std::vector<uint32_t> threads;
+    for_lanes(lanes, [&](int lane) { threads.push_back(first + static_cast<uint32_t>(lane)); });
+    partial_barrier(threads, VectorClock());
+    return;
+  }
+  VectorClock& known = warp_known_[warp_of(first)];
+  if (known.empty()) known.assign(components_, 0);
+  ++clock_;
+  for_lanes(lanes, [&](int lane) {
+    uint32_t t = first + static_cast<uint32_t>(lane);
+    join(known, thread_known_[t]);
+    thread_known_[t].clear();
+    join(known, pending_acquire_[t]);
+    pending_acquire_[t].clear();
+    known[t] = std::max(known[t], stamps_[t]);
+    known[threads_ + t] = std::max(known[threads_ + t], copies_done_[t]);
+    stamps_[t] = clock_;
+  });
+}
+
+void RaceChecker::release(uint32_t thread, VectorClock& clock) {
+  if (clock.empty()) clock.assign(components_, 0);
+  gather(thread, clock);
+  tick(thread);
+}
+
+void RaceChecker::release_agent(Agent agent, VectorClock& clock) {
+  if (clock.empty()) clock.assign(components_, 0);
+  clock[agent.id] = std::max(clock[agent.id], agent.stamp);
+}
+
+void RaceChecker::acquire(Warp& warp, LaneMask lanes, const VectorClock& clock) {
+  const uint32_t first = thread_of(warp, 0);
+  if (lanes == warp.live) return join(warp_known_[warp_of(first)], clock);
+  for_lanes(lanes, [&](int lane) { join(thread_known_[first + static_cast<uint32_t>(lane)], clock); });
+}
+
+void RaceChecker::fence(uint32_t thread) {
+  fenced_[thread].assign(components_, 0);
+  gather(thread, fenced_[thread]);
+  fence_stamps_[thread] = clock_;
+  tick(thread);
+  join(thread_known_[thread], pending_acquire_[thread]);
+  pending_acquire_[thread].clear();
+  for (const auto& item : clusters_pending_) {
+    uint32_t& known_stamp = clusters_known_[item.first];
+    known_stamp = std::max(known_stamp, item.second);
+  }
+  clusters_pending_.clear();
+}
+
+void RaceChecker::proxy_fence(uint32_t thread) {
+  gather(thread, proxy_fenced_);
+  tick(thread);
+}
+
+void RaceChecker::sync_shared(uint32_t thread, uint32_t rank, uint32_t offset, bool reads, bool writes, bool acquire,
+                              bool release) {
+  VectorClock& at = shared_released_[static_cast<uint64_t>(rank) << 32 | offset];
+  if (reads && !at.empty()) join(acquire ? thread_known_[thread] : pending_acquire_[thread], at);
+  if (!writes) return;
+  if (release)
+    this->release(thread, at);
+  else
+    join(at, fenced_[thread]);
+}
+
+void RaceChecker::sync_global(uint32_t thread, uint64_t address, bool reads, bool writes, bool acquire, bool release) {
+  // What comes after a release, or after the fence that a relaxed write relies on, has later stamps.
+  const uint32_t released = release ? clock_ : fence_stamps_[thread];
+  // Within the cluster as for shared memory (the key spaces are disjoint: host addresses are large) ...
+  sync_shared(thread, static_cast<uint32_t>(address >> 32) | 0x80000000u, static_cast<uint32_t>(address), reads, writes,
+              acquire, release);
+  // ... and between clusters at the granularity of clusters.
+  std::lock_guard<std::mutex> guard(global_->sync_lock);
+  GlobalShadow::ClusterClock& at = global_->released(address);
+  const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
+  if (reads) {
+    auto& known = acquire ? clusters_known_ : clusters_pending_;
+    for (const auto& item : at) known[item.first] = std::max(known[item.first], item.second);
+  }
+  if (writes && (release || !fenced_[thread].empty())) {
+    for (const auto& item : clusters_known_) at[item.first] = std::max(at[item.first], item.second);
+    at[own] = std::max(at[own], released);
+    note_release(released);
+  }
+}
+
+void RaceChecker::note_release(uint32_t stamp) {
+  const auto next = std::lower_bound(releases_.begin(), releases_.end(), stamp);
+  if (next == releases_.end() || *next != stamp) releases_.insert(next, stamp);
+}
+
+}  // namespace simulator
+}  // namespace tilelang
