@@ -26,7 +26,7 @@ def simulate(
     from tilelang.errors import SimulatorArgumentError
     from tilelang.simulator.page import page
     from tilelang.simulator.report import Report
-    from tilelang.simulator.virtual.program import run_program, summary
+    from tilelang.simulator.virtual.program import frames_of, run_program, summary
 
     reports: list[Report] = []
     try:
@@ -37,6 +37,10 @@ def simulate(
     except SimulatorArgumentError as error:
         typer.echo(f"tilelang simulate: {error}", err=True)
         raise typer.Exit(2) from None
+    except Exception as error:
+        error.__traceback__ = frames_of(error, program)  # as if the program ran by itself
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise typer.Exit(1) from None
     finally:
         if report is not None and reports:
             report.write_text(page(reports, device), encoding="utf-8")

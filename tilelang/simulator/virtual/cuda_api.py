@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from tilelang.simulator.virtual.events import CUDAGraph, Event, GraphCapture, Stream
+from tilelang.simulator.virtual import amp
+from tilelang.simulator.virtual.events import CUDAGraph, Event, GraphCapture, Stream, fresh_streams
 from tilelang.simulator.virtual.models import DeviceModel
+from tilelang.simulator.virtual.placement import Placement
 
 
-def replacements(model: DeviceModel) -> dict[str, Any]:
+def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
     """Attributes of ``torch.cuda`` and what they are while the device is there."""
-    stream = Stream()
+    default = Stream.current()
     random = torch.default_generator  # of both devices: torch seeds the GPU's with the CPU's
     return {
         "manual_seed": lambda seed: random.manual_seed(int(seed)),
@@ -23,7 +26,9 @@ def replacements(model: DeviceModel) -> dict[str, Any]:
         "seed": lambda: random.seed(),
         "seed_all": lambda: random.seed(),
         **{name: _constant(None) for name in _WITHOUT_EFFECT},
-        **{name: _constant(0) for name in _COUNTERS},
+        **{name: lambda device=None: placement.bytes_now() for name in ("memory_allocated", "memory_reserved")},
+        **{name: lambda device=None: _peak(placement) for name in ("max_memory_allocated", "max_memory_reserved")},
+        **{name: lambda device=None: placement.reset_peak() for name in _RESETS},
         "is_available": lambda: True,
         "is_initialized": lambda: True,
         "device_count": lambda: 1,
@@ -35,31 +40,55 @@ def replacements(model: DeviceModel) -> dict[str, Any]:
         "get_device_properties": lambda device=None: properties(model),
         "get_arch_list": lambda: [model.arch],
         "is_bf16_supported": lambda including_emulation=True: model.capability >= (8, 0),
-        "mem_get_info": lambda device=None: (model.memory_bytes, model.memory_bytes),
-        "memory_stats": lambda device=None: {},
+        "mem_get_info": lambda device=None: (max(model.memory_bytes - placement.bytes_now(), 0), model.memory_bytes),
+        "memory_stats": lambda device=None: memory_stats(placement),
+        "utilization": lambda device=None: 0,
         "memory_summary": lambda device=None, abbreviated=False: f"{model.name} (simulated)",
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+        "get_rng_state_all": lambda: [torch.get_rng_state()],
+        "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
         "initial_seed": torch.initial_seed,
-        "current_stream": lambda device=None: stream,
-        "default_stream": lambda device=None: stream,
+        "current_stream": lambda device=None: Stream.current(),
+        "default_stream": lambda device=None: default,
+        "set_stream": _set_stream,
         "stream": lambda chosen: chosen if chosen is not None else contextlib.nullcontext(),
         "Stream": Stream,
-        "ExternalStream": Stream,
+        "ExternalStream": lambda stream_ptr, device=None, **_: Stream(stream_ptr=stream_ptr),
+        "StreamContext": lambda chosen: chosen if chosen is not None else contextlib.nullcontext(),
         "Event": Event,
         "CUDAGraph": CUDAGraph,
         "graph": GraphCapture,
+        "graph_pool_handle": lambda: (0, 0),
+        "make_graphed_callables": lambda callables, *_, **__: callables,
         "is_current_stream_capturing": lambda: GraphCapture.current is not None,
     }
 
 
 _WITHOUT_EFFECT = (
-    "init", "synchronize", "empty_cache", "ipc_collect", "set_device", "reset_peak_memory_stats", "reset_max_memory_allocated",
-    "reset_accumulated_memory_stats", "set_per_process_memory_fraction", "set_stream",
+    "init", "synchronize", "empty_cache", "ipc_collect", "set_device", "set_per_process_memory_fraction",
 )  # fmt: skip
-_COUNTERS = (
-    "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "utilization",
+_RESETS = (
+    "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats",
 )  # fmt: skip
+
+
+def _peak(placement: Placement) -> int:
+    placement.bytes_now()
+    return placement.peak
+
+
+def memory_stats(placement: Placement) -> dict[str, int]:
+    """What ``torch.cuda.memory_stats`` gives: bytes, where memory that is allocated is all that is reserved; the other counts,
+    which belong to torch's allocator, are zero."""
+    now, peak = placement.bytes_now(), _peak(placement)
+    kinds = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
+    return defaultdict(int, {f"{kind}.all.{when}": v for kind in kinds for when, v in (("current", now), ("peak", peak))})
+
+
+def _set_stream(chosen: Stream | None) -> None:
+    if chosen is not None:
+        Stream.chosen[-1] = chosen
 
 
 def properties(model: DeviceModel) -> Any:
@@ -95,6 +124,14 @@ class Generator(torch.Generator):
     def __new__(cls, device: Any = "cpu") -> Generator:
         return super().__new__(cls, "cpu")  # pyright: ignore[reportCallIssue] - its stub has no arguments
 
+    def __init__(self, device: Any = "cpu"):
+        self._named = torch.device(device)
+
+    @property
+    def device(self) -> torch.device:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As the program named it."""
+        return self._named
+
 
 def _eagerly(function: Callable[..., Any] | None = None, **_: Any) -> Any:
     """``torch.compile``: the function as it is, since no compiler of torch knows this device."""
@@ -109,17 +146,46 @@ class _profile(torch.profiler.profile):  # noqa: N801 (torch's name)
 
 
 @contextlib.contextmanager
-def patched(model: DeviceModel) -> Iterator[None]:
+def patched(model: DeviceModel, placement: Placement) -> Iterator[None]:
     """Puts the replacements in place, and what was there back afterwards."""
-    changes = [(torch.cuda, name, value) for name, value in replacements(model).items()]
-    changes += [(torch, "Generator", Generator), (torch, "compile", _eagerly), (torch.version, "cuda", "13.0")]
-    changes.append((torch.profiler, "profile", _profile))
-    changes = [(owner, name, value) for owner, name, value in changes if hasattr(owner, name)]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-    for owner, name, value in changes:
-        setattr(owner, name, value)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(fresh_streams())
+        stack.enter_context(amp.half_by_default())
+        changes: list[tuple[Any, str, Any]] = [
+            (torch.cuda, name, value) for name, value in replacements(model, placement).items()
+        ]
+        changes += [(torch, "Generator", Generator), (torch, "compile", _eagerly), (torch.version, "cuda", "13.0")]
+        changes += [(torch.profiler, "profile", _profile), *_nvtx(), *_accelerator(), *amp.replacements()]
+        changes.append((torch.Tensor, "record_stream", _constant(None)))  # nothing is pending when a tensor dies
+        for owner, name, value in changes:
+            if hasattr(owner, name):
+                _replace(stack, owner, name, value)
         yield
-    finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
+
+
+def _replace(stack: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Until the stack is left; what was inherited then is so again."""
+    if name in vars(owner):
+        stack.callback(setattr, owner, name, vars(owner)[name])
+    else:
+        stack.callback(delattr, owner, name)
+    setattr(owner, name, value)
+
+
+def _nvtx() -> list[tuple[Any, str, Any]]:
+    """Marks for NVIDIA's profilers, which nobody reads here."""
+    return [(torch.cuda.nvtx, name, _constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
+
+
+def _accelerator() -> list[tuple[Any, str, Any]]:
+    """``torch.accelerator``: CUDA under the name that all kinds of devices share."""
+    of_cuda = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": lambda: 0,
+        "current_stream": lambda device=None: Stream.current(),
+        "set_stream": _set_stream,
+        **{name: _constant(None) for name in ("synchronize", "set_device_index", "empty_cache")},
+    }
+    return [(torch.accelerator, name, value) for name, value in of_cuda.items()]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -11,18 +13,37 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Stream:
-    """A stream; all work is in program order."""
+    """A stream; all work is in program order.
 
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any):
+    Args:
+        device: the virtual device, the only one.
+        priority: kept, without effect.
+        stream_ptr: the handle, of a stream that another library made.
+    """
+
+    handles: ClassVar[Iterator[int]] = itertools.count(1)
+    chosen: ClassVar[list[Stream]] = []
+    """Of ``with torch.cuda.stream(...)``, from the outside in; the first is the default stream."""
+
+    def __init__(self, device: Any = None, priority: int = 0, *, stream_ptr: int | None = None, **_: Any):
         self.device = torch.device("cuda", 0)
         self.device_index = 0
         self.priority = priority
-        self.cuda_stream = 0
+        self.cuda_stream = next(Stream.handles) if stream_ptr is None else stream_ptr
+
+    @classmethod
+    def current(cls) -> Stream:
+        """The stream that the program has chosen, else the default stream."""
+        return cls.chosen[-1]
 
     def synchronize(self) -> None:
         """Nothing is pending."""
 
-    wait_event = wait_stream = lambda self, other: None
+    def wait_event(self, event: Event) -> None:
+        """Nothing is pending."""
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Nothing is pending."""
 
     def query(self) -> bool:
         """Everything is complete."""
@@ -34,11 +55,28 @@ class Stream:
         event.record(self)
         return event
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
     def __enter__(self) -> Stream:
+        Stream.chosen.append(self)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        pass
+        Stream.chosen.pop()
+
+
+@contextlib.contextmanager
+def fresh_streams() -> Iterator[None]:
+    """The default stream, and no other that a program has chosen before."""
+    before, Stream.chosen[:] = list(Stream.chosen), [Stream(stream_ptr=0)]
+    try:
+        yield
+    finally:
+        Stream.chosen[:] = before
 
 
 class Event:

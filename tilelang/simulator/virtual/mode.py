@@ -46,6 +46,18 @@ class VirtualDeviceMode(TorchFunctionMode):
             return is_cuda(device)
         return any(self.placement.holds(tensor) for tensor in _tensors((*args, *kwargs.values())))
 
+    def of_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, if NumPy can share its memory.
+
+        Raises:
+            TypeError: in torch's words, for one on the device.
+        """
+        if self.placement.holds(tensor):
+            raise TypeError(
+                f"can't convert {DEVICE} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return tensor
+
     def move(self, tensor: torch.Tensor, device: Any, **options: Any) -> torch.Tensor:
         """``tensor.to``: a copy where the device changes, as between a host and a GPU.
 
@@ -156,3 +168,28 @@ def _pin_memory(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) ->
 @_rule(torch.Tensor.is_pinned)
 def _is_pinned(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> bool:
     return not mode.placement.holds(args[0])
+
+
+@_rule(torch.Tensor.numpy)
+def _numpy(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
+    return args[0].numpy(**kwargs) if kwargs.get("force") else mode.of_host(args[0]).numpy(**kwargs)
+
+
+@_rule(torch.Tensor.__array__)
+def _array(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
+    tensor, *rest = args
+    return mode.of_host(tensor).__array__(*rest, **kwargs)
+
+
+@_rule(torch.Tensor.__repr__)
+def _repr(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> str:
+    text = args[0].__repr__(**kwargs)
+    return f"{text[:-1]}, device='{DEVICE}')" if mode.placement.holds(args[0]) else text
+
+
+@_rule(torch.Tensor.type)
+def _type(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
+    tensor, *rest = args
+    if not rest and not kwargs:
+        return tensor.type().replace("torch.", "torch.cuda.") if mode.placement.holds(tensor) else tensor.type()
+    return mode.placement.put(tensor.type(*rest, **kwargs)) if mode.placement.holds(tensor) else tensor.type(*rest, **kwargs)

@@ -13,16 +13,35 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-_PRUNE_EVERY = 1024
+_LOOKED_AT = 256  # storages for each new one
 
 
 class Placement:
-    """The storages on the virtual device."""
+    """The storages on the virtual device.
+
+    Attributes:
+        peak: the most bytes that were there at once, counted when storages arrive (of more than some hundred storages at every
+            so many arrivals).
+    """
 
     def __init__(self) -> None:
         self._storages: dict[int, StorageWeakRef] = {}
-        self._until_pruning = _PRUNE_EVERY
+        self._until_pruning = 1
         self._everything = False
+        self.peak = 0
+
+    def bytes_now(self) -> int:
+        """Bytes of the storages that are still referenced."""
+        self._prune()
+        alive = (_alive(ref) for ref in self._storages.values())
+        now = sum(storage.nbytes() for storage in alive if storage is not None)
+        self.peak = max(self.peak, now)
+        return now
+
+    def reset_peak(self) -> None:
+        """The peak is what is there now."""
+        self.peak = 0
+        self.bytes_now()
 
     def put(self, value: Any) -> Any:
         """Marks the tensors of ``value`` (a tensor, or a tuple or list of them) as the device's, and returns it."""
@@ -36,7 +55,21 @@ class Placement:
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is on the device."""
         storage = _storage(tensor)
-        return storage is not None and (self._everything or storage._cdata in self._storages)
+        return storage is not None and (self._everything or self.holds_storage(storage))
+
+    def holds_storage(self, storage: Any) -> bool:
+        """Whether the memory of a storage, typed or not, is the device's."""
+        return getattr(storage, "_untyped_storage", storage)._cdata in self._storages
+
+    def put_storage(self, storage: Any) -> Any:
+        """Marks a storage as the device's, and returns it."""
+        untyped = getattr(storage, "_untyped_storage", storage)
+        if untyped._cdata not in self._storages:
+            self._storages[untyped._cdata] = StorageWeakRef(untyped)
+            self._until_pruning -= 1
+            if self._until_pruning <= 0:
+                self.bytes_now()
+        return storage
 
     def reached(self, addresses: torch.Tensor) -> list[torch.Tensor]:
         """The storages, as bytes, in which some of the numbers of ``addresses`` (int64) are addresses."""
@@ -61,13 +94,12 @@ class Placement:
 
     def _add(self, tensor: torch.Tensor) -> None:
         storage = _storage(tensor)
-        if storage is None or storage._cdata in self._storages:
-            return
-        self._storages[storage._cdata] = StorageWeakRef(storage)
-        self._until_pruning -= 1
-        if self._until_pruning == 0:
-            self._storages = {key: ref for key, ref in self._storages.items() if not ref.expired()}
-            self._until_pruning = _PRUNE_EVERY
+        if storage is not None:
+            self.put_storage(storage)
+
+    def _prune(self) -> None:
+        self._storages = {key: ref for key, ref in self._storages.items() if not ref.expired()}
+        self._until_pruning = 1 + len(self._storages) // _LOOKED_AT
 
 
 def _alive(ref: StorageWeakRef) -> torch.UntypedStorage | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,14 @@ def run_program(
     finally:
         sys.argv, sys.path[:] = before
     return usage
+
+
+def frames_of(error: BaseException, path: str) -> types.TracebackType | None:
+    """The traceback of an error from the program's own first frame on."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename != path:
+        frame = frame.tb_next
+    return frame or error.__traceback__
 
 
 def summary(usage: Usage) -> str:

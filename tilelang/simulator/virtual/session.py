@@ -16,6 +16,7 @@ from tilelang import env
 from tilelang.errors import SimulatorArgumentError
 from tilelang.simulator.session import session
 from tilelang.simulator.virtual import active
+from tilelang.simulator.virtual.checkpoints import known_location
 from tilelang.simulator.virtual.cuda_api import patched
 from tilelang.simulator.virtual.events import Event
 from tilelang.simulator.virtual.launches import Launches
@@ -81,7 +82,8 @@ def virtual_device(
     with contextlib.ExitStack() as stack:
         stack.enter_context(_launches(usage, collect, checks=checks, strict=strict))
         stack.enter_context(env.overridden("TILELANG_CUDA_ARCH", model.arch))
-        stack.enter_context(patched(model))
+        stack.enter_context(patched(model, placement))
+        stack.enter_context(known_location(placement))
         stack.enter_context(active.entered(active.Device(placement, usage.launches)))
         stack.enter_context(_backward_under(mode))
         stack.enter_context(_threads_under(mode))

@@ -1,0 +1,127 @@
+"""What programs for torch's device "cuda" use beside kernels: mixed precision, streams, checkpoints, memory, data loaders."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tilelang.simulator.virtual.session import virtual_device
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    with virtual_device("h100") as usage:
+        yield usage
+
+
+@pytest.mark.parametrize(
+    ("region", "dtype"),
+    [
+        (lambda: torch.autocast("cuda"), torch.float16),
+        (lambda: torch.amp.autocast("cuda", dtype=torch.bfloat16), torch.bfloat16),
+        (lambda: torch.autocast("cuda", enabled=False), torch.float32),
+    ],
+)
+def test_autocast(region, dtype):
+    layer = torch.nn.Linear(8, 8).cuda()
+    with region():
+        assert layer(torch.ones(2, 8, device="cuda")).dtype == dtype
+    assert layer(torch.ones(2, 8, device="cuda")).dtype == torch.float32
+    assert not torch.is_autocast_enabled("cuda")
+
+
+def test_functions_of_autograd_with_mixed_precision():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float16)
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    x = torch.ones(4, device="cuda", requires_grad=True)
+    scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
+    with torch.autocast("cuda"):
+        y = Double.apply(x)
+    assert y.dtype == torch.float16
+    scaler.scale(y.float().sum()).backward()
+    assert x.grad.is_cuda and x.grad.tolist() == [8.0] * 4
+
+
+def test_the_current_stream_is_the_chosen_one():
+    default, first, second = torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream(priority=-1)
+    assert default.cuda_stream == 0 and len({default, first, second}) == 3
+    with torch.cuda.stream(first):
+        assert torch.cuda.current_stream() == first
+        with second:
+            assert torch.cuda.current_stream() == second
+        torch.ones(2, device="cuda").record_stream(second)
+    assert torch.cuda.current_stream() == default == torch.cuda.default_stream()
+    torch.cuda.set_stream(first)
+    assert torch.cuda.current_stream() == first
+
+
+def test_checkpoints_keep_the_device():
+    saved = io.BytesIO()
+    torch.save({"there": torch.arange(3, device="cuda"), "here": torch.arange(2)}, saved)
+    for location, expected in ((None, "cuda"), ("cuda", "cuda"), (torch.device("cuda:0"), "cuda"), ("cpu", "cpu")):
+        saved.seek(0)
+        loaded = torch.load(saved, map_location=location)
+        assert loaded["there"].device.type == expected and loaded["there"].tolist() == [0, 1, 2]
+        assert loaded["here"].device.type == ("cpu" if location is None else expected)
+
+
+def test_memory_is_what_tensors_hold():
+    before = torch.cuda.memory_allocated()
+    tensor = torch.empty(1 << 18, device="cuda")
+    assert torch.cuda.memory_allocated() == before + (1 << 20)
+    assert torch.cuda.memory_stats()["allocated_bytes.all.current"] == before + (1 << 20)
+    assert torch.cuda.mem_get_info()[0] == torch.cuda.mem_get_info()[1] - before - (1 << 20)
+    del tensor
+    assert torch.cuda.memory_allocated() == before and torch.cuda.max_memory_allocated() == before + (1 << 20)
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() == before
+
+
+@pytest.mark.parametrize("convert", [lambda x: x.numpy(), np.asarray])
+def test_numpy_refuses_what_is_on_the_device(convert):
+    x = torch.ones(2, device="cuda")
+    with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy"):
+        convert(x)
+    assert convert(x.cpu()).tolist() == [1.0, 1.0]
+
+
+def test_text_and_type_name_the_device():
+    x = torch.ones(2, device="cuda")
+    assert repr(x) == "tensor([1., 1.], device='cuda:0')" and repr(x.cpu()) == "tensor([1., 1.])"
+    assert x.type() == "torch.cuda.FloatTensor" and x.type(torch.float16).is_cuda
+    assert torch.Generator(device="cuda").device.type == "cuda"
+
+
+def test_accelerator_loaders_and_marks():
+    assert torch.accelerator.is_available() and torch.accelerator.current_accelerator().type == "cuda"
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(4, 2)), batch_size=2, pin_memory=True)
+    for (batch,) in loader:
+        assert batch.is_pinned() and batch.to("cuda", non_blocking=True).is_cuda
+    with torch.cuda.nvtx.range("step"):
+        pass
+    assert torch.cuda.make_graphed_callables(torch.nn.ReLU(), (torch.ones(1, device="cuda"),))(torch.ones(1)).item() == 1
+
+
+def test_an_error_of_the_program_shows_the_program_alone(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("def fails():\n    raise ValueError('mine')\n\nfails()\n")
+    run = subprocess.run([sys.executable, "-m", "tilelang.simulator", str(path)], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.splitlines() == [
+        "Traceback (most recent call last):", f'  File "{path}", line 4, in <module>', "    fails()",
+        f'  File "{path}", line 2, in fails', "    raise ValueError('mine')", "ValueError: mine",
+    ]  # fmt: skip

@@ -1,0 +1,32 @@
+"""``torch.save`` and ``torch.load`` of tensors on the virtual device."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from torch import serialization
+
+from tilelang.simulator.virtual.placement import Placement
+
+_PRIORITY = 0  # before torch's own entries
+
+
+@contextlib.contextmanager
+def known_location(placement: Placement) -> Iterator[None]:
+    """While this lasts "cuda" is a place that storages are saved from and loaded to."""
+
+    def tag(storage: Any) -> str | None:
+        return "cuda:0" if placement.holds_storage(storage) else None
+
+    def restore(storage: Any, location: str) -> Any:
+        return placement.put_storage(storage) if location.split(":")[0] == "cuda" else None
+
+    entry = (_PRIORITY, tag, restore)
+    registry: list[Any] = serialization._package_registry
+    registry.insert(0, entry)
+    try:
+        yield
+    finally:
+        registry.remove(entry)
