@@ -72,6 +72,16 @@ def order_between_streams() -> None:
     assert bytes_now(twice) == bytes((given * 8).numpy())
 
 
+def no_order_between_streams() -> None:
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    with torch.cuda.stream(first):
+        once = scale(device(torch.randn(2, 128)), 2.0)
+    with torch.cuda.stream(second):
+        twice = scale(once, 4.0)
+    torch.cuda.synchronize()
+    assert torch.isfinite(once.cpu()).all() and torch.isnan(twice.cpu()).all(), "the second did not come first"
+
+
 def threads_without_context() -> None:
     kernel, given = kernels.scale(backend), torch.randn(4, 128)
     inputs = [(device(given + i), float(i)) for i in range(8)]
@@ -106,8 +116,8 @@ def refused_arguments() -> None:
 
 
 CHECKS = (
-    dynamic_sizes, tensor_maps_and_clusters, cooperative_launches, streams, order_between_streams, threads_without_context,
-    refused_arguments,
+    dynamic_sizes, tensor_maps_and_clusters, cooperative_launches, streams, order_between_streams, no_order_between_streams,
+    threads_without_context, refused_arguments,
 )  # fmt: skip
 
 for check in CHECKS:

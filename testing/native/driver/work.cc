@@ -1,5 +1,7 @@
 #include "work.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "state.h"
@@ -11,6 +13,25 @@ void add_if_pending(std::vector<WorkRef>& after, const WorkRef& work) {
   if (work && !work->done) after.push_back(work);
 }
 
+bool is_ready(const Work& work) {
+  return std::all_of(work.after.begin(), work.after.end(), [](const WorkRef& earlier) { return earlier->done; });
+}
+
+// What has to be done for this work, itself among it; the latest first.
+std::vector<WorkRef> pending_for(const std::vector<WorkRef>& wanted) {
+  std::set<WorkRef> known;
+  std::vector<WorkRef> found, left(wanted);
+  while (!left.empty()) {
+    WorkRef work = left.back();
+    left.pop_back();
+    if (!work || work->done || !known.insert(work).second) continue;
+    found.push_back(work);
+    left.insert(left.end(), work->after.begin(), work->after.end());
+  }
+  std::sort(found.begin(), found.end(), [](const WorkRef& a, const WorkRef& b) { return a->number > b->number; });
+  return found;
+}
+
 void execute(Work& work) {
   Status& sticky = work.context->sticky;
   if (work.run && sticky == kSuccess) sticky = work.run();
@@ -20,11 +41,23 @@ void execute(Work& work) {
   work.after.clear();
 }
 
+// The latest of what is ready, again and again.
+void do_all(const std::vector<WorkRef>& wanted) {
+  std::vector<WorkRef> pending = pending_for(wanted);
+  while (!pending.empty()) {
+    const auto next = std::find_if(pending.begin(), pending.end(), [](const WorkRef& work) { return is_ready(*work); });
+    execute(**next);
+    pending.erase(next);
+  }
+}
+
 }  // namespace
 
 WorkRef enqueue(Stream& stream, std::function<Status()> run, WorkRef also_after) {
   Context& context = *stream.context;
+  static uint64_t submitted = 0;  // under the driver's lock
   auto work = std::make_shared<Work>();
+  work->number = ++submitted;
   work->context = &context;
   work->run = std::move(run);
   add_if_pending(work->after, stream.last);
@@ -42,26 +75,15 @@ WorkRef enqueue(Stream& stream, std::function<Status()> run, WorkRef also_after)
 
 Status finish(const WorkRef& work) {
   if (!work) return kSuccess;
-  std::vector<WorkRef> pending{work};  // a chain may be long: no recursion
-  while (!pending.empty()) {
-    WorkRef next = pending.back();
-    WorkRef before;
-    for (const WorkRef& earlier : next->after) {
-      if (!earlier->done) before = earlier;
-    }
-    if (before) {
-      pending.push_back(before);
-      continue;
-    }
-    if (!next->done) execute(*next);
-    pending.pop_back();
-  }
-  return work->context->sticky;
+  Context& context = *work->context;
+  do_all({work});
+  return context.sticky;
 }
 
 Status finish_all(Context& context) {
-  finish(context.default_stream.last);
-  for (const auto& stream : context.streams) finish(stream->last);
+  std::vector<WorkRef> wanted{context.default_stream.last};
+  for (const auto& stream : context.streams) wanted.push_back(stream->last);
+  do_all(wanted);
   return context.sticky;
 }
 

@@ -1,7 +1,9 @@
-// Work on streams: what is to be done, and after what. It is done when somebody waits for it, never before.
+// Work on streams: what is to be done, and after what. It is done when somebody waits for it, never before, and of what may be
+// done next the latest comes first: work that nothing orders is done in another order than it was submitted in.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -20,6 +22,7 @@ struct Work {
   Context* context = nullptr;
   std::function<Status()> run;  // empty for a mere point in the order
   std::vector<WorkRef> after;
+  uint64_t number = 0;  // in order of submission
   bool done = false;
   std::chrono::steady_clock::time_point finished{};
 };
