@@ -15,9 +15,9 @@ from tilelang.target.cpu.functions import bits, f32, horner, i32, is_nan, let, s
 
 _ROUND = 12582912.0
 _ROUND_BITS = 0x4B400000
-_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
-_LOG2_E = math.log2(math.e)
-_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
+LOG2_E = math.log2(math.e)
+EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 _LOG = (
     7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
     -2.4999993993e-1, 3.3333331174e-1,
@@ -25,16 +25,26 @@ _LOG = (
 _TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
 _ERF_SMALL = (-5.9640873e-4, 4.9879714e-3, -2.6763102e-2, 1.12817205e-1, -3.76124859e-1, 1.28379151e-1)
 _LOG2_ERFC = (3.0768049e-4, -4.6297777e-3, 3.29965986e-2, -1.5181981e-1, -9.1717821e-1, 3.7190682e-1)
-_POWER = (1.5353258640e-4, 1.3399003074e-3, 9.6184387803e-3, 5.5503319949e-2, 2.4022647738e-1, 6.9314718246e-1, 1.0)
+POWER = (1.5353258640e-4, 1.3399003074e-3, 9.6184387803e-3, 5.5503319949e-2, 2.4022647738e-1, 6.9314718246e-1, 1.0)
 """Coefficients of ``2**r`` for ``abs(r) <= 0.5``, with an error of 2**-28 of it."""
 _EXP2 = (1.32647273e-3, 9.67151299e-3, 5.55073358e-2, 2.40222424e-1, 6.93147004e-1, 1.0)
 _ERF_ONE = 3.925
 """Where the error function is 1 to within half a unit, and stays so."""
 
 
-def _clamp(x: Any, low: float, high: float) -> Any:
-    """Keeps a NaN; each comparison chooses one of its operands, which is one instruction."""
-    return let(select(x > f32(high), f32(high), x), lambda y: select(y < f32(low), f32(low), y), "c")
+def _clamp(x: Any, low: float, high: float, scale: Any) -> Any:
+    """Keeps a NaN; each comparison chooses one of its operands, which is one instruction.
+
+    Scaling by the instruction needs no upper bound: the integer that is read from the bits of a larger number is large, what it
+    leaves over is positive, and the polynomial of that, too, so that the result is infinite.
+
+    Args:
+        x: the argument of an exponential.
+        low, high: where results are zero, and infinite.
+        scale: how the result is scaled.
+    """
+    above = x if scale is scale_by_instruction else select(x > f32(high), f32(high), x)
+    return let(above, lambda y: select(y < f32(low), f32(low), y), "c")
 
 
 def _power_of_two(n: Any) -> Any:
@@ -53,7 +63,7 @@ def scale_by_instruction(y: Any, n: Any) -> Any:
 
 def _exp_core(r: Any) -> Any:
     """``e**r`` for ``abs(r) <= 0.35``."""
-    return horner(r, _EXP) * r * r + r + f32(1.0)
+    return horner(r, EXP) * r * r + r + f32(1.0)
 
 
 def _exponential(x: Any, factor: float, reduce: Any, scale: Any) -> Any:
@@ -68,27 +78,27 @@ def _exponential(x: Any, factor: float, reduce: Any, scale: Any) -> Any:
 
 @scalar_function("tl_expf", ("float32",), "float32", scales=True)
 def _exp(x: Any, scale: Any = scale_in_steps) -> Any:
-    return let(_clamp(x, -104.0, 89.0), lambda y: _bounded_exp(y, scale), "y")
+    return let(_clamp(x, -104.0, 89.0, scale), lambda y: _bounded_exp(y, scale), "y")
 
 
 def _bounded_exp(x: Any, scale: Any) -> Any:
     """``e**x`` of a variable between -104 and 89, or NaN."""
 
     def reduce(y: Any, n: Any) -> Any:
-        return y - n * f32(_LN2_HIGH) - n * f32(_LN2_LOW)
+        return y - n * f32(LN2_HIGH) - n * f32(LN2_LOW)
 
-    return _exponential(x, _LOG2_E, reduce, scale)
+    return _exponential(x, LOG2_E, reduce, scale)
 
 
 @scalar_function("tl_exp2f", ("float32",), "float32", scales=True)
 def _exp2(x: Any, scale: Any = scale_in_steps) -> Any:
     def whole(y: Any, n: Any) -> Any:
-        return let(y - ir.Cast("float32", n), lambda r: scale(horner(r, _POWER), n), "r")
+        return let(y - ir.Cast("float32", n), lambda r: scale(horner(r, POWER), n), "r")
 
     def bounded(y: Any) -> Any:
         return let(bits(y + f32(_ROUND)) - i32(_ROUND_BITS), lambda n: whole(y, n), "n")
 
-    return let(_clamp(x, -151.0, 129.0), bounded, "y")
+    return let(_clamp(x, -151.0, 129.0, scale), bounded, "y")
 
 
 @scalar_function("tl_exp10f", ("float32",), "float32", scales=True)
@@ -99,7 +109,7 @@ def _exp10(x: Any, scale: Any = scale_in_steps) -> Any:
     def reduce(y: Any, n: Any) -> Any:
         return (y - n * f32(high) - n * f32(low)) * f32(math.log(10.0))
 
-    return let(_clamp(x, -46.0, 39.0), lambda y: _exponential(y, math.log2(10.0), reduce, scale), "y")
+    return let(_clamp(x, -46.0, 39.0, scale), lambda y: _exponential(y, math.log2(10.0), reduce, scale), "y")
 
 
 def _logarithm(x: Any, combine: Any) -> Any:
@@ -131,16 +141,16 @@ def _logarithm(x: Any, combine: Any) -> Any:
 
 @scalar_function("tl_logf", ("float32",), "float32")
 def _log(x: Any) -> Any:
-    return _logarithm(x, lambda f, y, e: f + (y + e * f32(_LN2_LOW)) + e * f32(_LN2_HIGH))
+    return _logarithm(x, lambda f, y, e: f + (y + e * f32(LN2_LOW)) + e * f32(LN2_HIGH))
 
 
 @scalar_function("tl_log2f", ("float32",), "float32")
 def _log2(x: Any) -> Any:
-    rest = _LOG2_E - 1.4423828125
+    rest = LOG2_E - 1.4423828125
 
     def combine(f: Any, y: Any, e: Any) -> Any:
         # log2(e) in a part of 10 bits and the rest: the leading product keeps the digits that e does not cover.
-        return f * f32(1.4423828125) + e + (f * f32(rest) + y * f32(_LOG2_E))
+        return f * f32(1.4423828125) + e + (f * f32(rest) + y * f32(LOG2_E))
 
     return _logarithm(x, combine)
 

@@ -12,7 +12,7 @@ from tilelang.ir.visit import flattened, statement_exprs, variables, walk_expr
 from tilelang.target.cpu.copy import box_condition, copied
 from tilelang.target.cpu.elide import is_pure, record_of
 from tilelang.target.cpu.emit import seq
-from tilelang.target.cpu.lower import Scope
+from tilelang.target.cpu.lower import INDEPENDENT, Scope
 from tilelang.tileop.copy import Copy
 from tilelang.transform.substitute import substitute
 
@@ -52,7 +52,8 @@ class Elementwise:
         if into is not None:
             stores = [ir.BufferStore(into, store.value, [inner]) for store in stores]
         body = seq(stores)
-        return ir.For(inner, ir.IntImm(inner.ty, 0), ir.IntImm(inner.ty, count), ir.ForKind.SERIAL, body)
+        low, extent = (ir.IntImm(inner.ty, number) for number in (0, count))
+        return ir.For(inner, low, extent, ir.ForKind.SERIAL, body, annotations={INDEPENDENT: constant(1)})
 
     def place(self, outer: Sequence[Any], at: Any) -> Any:
         """The load of the element that the only store of an iteration goes to."""

@@ -6,6 +6,7 @@ have no LLVM text.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -40,6 +41,13 @@ def register(name: str, llvm: str = "", c: str = "") -> None:
 
 
 register("tl_workspace")
+
+
+def llvm_floats(value: float, lanes: int) -> str:
+    """A vector constant of LLVM assembly: the float32 nearest to ``value`` in each lane."""
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    bits = struct.unpack("Q", struct.pack("d", rounded))[0]
+    return "<" + ", ".join([f"float 0x{bits:016X}"] * lanes) + ">"
 
 
 def llvm_text(names: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from tilelang.ir.span import location_of
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import extern_call, is_no_op, seq
+from tilelang.target.cpu.exponentials import loop_in_registers
 from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
@@ -58,6 +59,7 @@ class Legalizer(StmtRewriter):
         self.span: Any = None
         self.functions: dict[str, None] = {}
         self.helpers: dict[str, None] = {}
+        self.wide_calls: dict[str, str] = {}
 
     # Buffers
 
@@ -123,6 +125,9 @@ class Legalizer(StmtRewriter):
         return super().stmt(node)
 
     def visit_For(self, node: Any) -> Any:
+        registers = loop_in_registers(node, self)
+        if registers is not None:
+            return registers
         legal = super().visit_For(node)
         return vectorized(legal) if AS_VECTOR in node.annotations else legal
 
@@ -179,6 +184,8 @@ class Legalizer(StmtRewriter):
 
     def call(self, name: str, *arguments: Any) -> Any:
         """A scalar function of :data:`FUNCTIONS`: inline for LLVM, a call for C."""
+        if name in self.wide_calls:
+            return extern_call(self.wide_calls[name], arguments, FUNCTIONS[name].result)
         if not self.context.emits_c:
             return inline(name, arguments, scale_by_instruction if self.context.vectors.bits == 512 else None)
         self.functions[name] = None

@@ -35,6 +35,9 @@ RULES: dict[type, Rule] = {}
 BLOCK_LOOP = "tl.blocks"
 """Annotation of the loop over a kernel's blocks; its value is the number of grid axes."""
 
+INDEPENDENT = "tl.independent"
+"""Annotation of an innermost loop whose iterations may run in any order, and together."""
+
 PARALLEL_WORK = 65536
 """Stored elements or registers below which a kernel runs on the calling thread: 5 us of additions, 20 us of an error function."""
 
@@ -103,7 +106,11 @@ def lower_tiles(func: Any, context: Any) -> Any:
 
 
 class TileLowering(StmtRewriter):
-    """The walk over a program."""
+    """The walk over a program.
+
+    Attributes:
+        parallel: how many loops of the ``T.Parallel`` around a statement are still to come.
+    """
 
     def __init__(self, scope: Scope, func: Any):
         from tilelang.target.cpu.fuse import own_buffers
@@ -115,6 +122,7 @@ class TileLowering(StmtRewriter):
         safe = not scope.context.request.config(_SAFE_MEMORY_OFF, False)
         self.guards = Guards(scope) if safe else None
         self.in_kernel = False
+        self.parallel = 0
 
     def with_status(self, body: Any) -> Any:
         """``body`` with the failures of its device assertions reported once all blocks have stopped."""
@@ -155,7 +163,11 @@ class TileLowering(StmtRewriter):
         if step is None:
             self.scope.facts.bind_range(node.loop_var, extent, low)
         kind = ir.ForKind.UNROLLED if node.kind == ir.ForKind.UNROLLED else ir.ForKind.SERIAL
-        return ir.For(node.loop_var, low, extent, kind, self.stmt(node.body), step=step, span=node.span)
+        self.parallel = as_int(node.annotations.get("tl.parallel", self.parallel))
+        independent = INDEPENDENT in node.annotations or self.parallel == 1
+        self.parallel = max(0, self.parallel - 1)
+        notes = {INDEPENDENT: constant(1)} if independent else {}
+        return ir.For(node.loop_var, low, extent, kind, self.stmt(node.body), annotations=notes, step=step, span=node.span)
 
     def _special(self, node: Any) -> Any | None:
         """A ``T.Parallel`` that is streamed, or whose values are looked up; None for any other."""

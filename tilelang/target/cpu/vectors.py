@@ -1,7 +1,8 @@
-"""Loops that are meant to be one vector operation: each operation of their body, with as many lanes as there are iterations.
+"""Loops as vector operations: each operation of their body, with a lane for each iteration.
 
 LLVM unrolls a loop of sixteen iterations before its vectoriser sees it, and does not find all of the way back. So where a rule
-annotates a loop with :data:`AS_VECTOR`, its legal form is rewritten here; what has no form in vectors stays a loop.
+annotates a loop with :data:`AS_VECTOR`, its legal form is rewritten here; what has no form in vectors stays a loop. Loops that
+call functions of whole registers (``exponentials.py``) are rewritten, too, so many iterations at a time.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import Any
 from tilelang.dtypes import canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.ir.visit import flattened, variables
-from tilelang.target.cpu.emit import seq, span, splat
+from tilelang.ir.visit import flattened, variables, walk_expr
+from tilelang.target.cpu.emit import loop, seq, span, splat
 
 AS_VECTOR = "tl.as_vector"
 """Annotation of a loop, from 0 on, over stores to neighbouring elements."""
+
+WIDE = {"tl_expf": "tl_exp_16", "tl_exp2f": "tl_exp2_16"}
+"""Function of a scalar -> the helper function of a register that stands for it."""
 
 _BINARY = (
     ir.Add, ir.Sub, ir.Mul, ir.BitwiseAnd, ir.BitwiseOr, ir.BitwiseXor, ir.LShift, ir.RShift,
@@ -28,25 +32,43 @@ class _NoVectorError(Exception):
     """Something has no form in vectors."""
 
 
-def vectorized(loop: Any) -> Any:
+def vectorized(node: Any) -> Any:
     """A legal loop over scalars as vector statements; itself where that is not possible."""
-    lanes = _Lanes(loop.loop_var, int(as_int(loop.extent)))
     try:
-        return seq([lanes.stmt(stmt) for stmt in flattened(loop.body)])
+        return _Lanes(node.loop_var, constant(0), int(as_int(node.extent))).body(node)
     except _NoVectorError:
-        return loop
+        return node
+
+
+def in_registers(node: Any, lanes: int) -> Any | None:
+    """A legal loop of independent iterations from 0 on, ``lanes`` at a time; None where that is not possible.
+
+    Args:
+        node: the loop, of a multiple of ``lanes`` iterations; its body calls functions of :data:`WIDE` by the register's name.
+        lanes: elements of a register.
+    """
+    try:
+        return loop("s", as_int(node.extent) // lanes, lambda s: _Lanes(node.loop_var, constant(s * lanes), lanes).body(node))
+    except _NoVectorError:
+        return None
 
 
 class _Lanes:
     """Rewrites straight-line code.
 
     Attributes:
+        first: the first iteration.
+        count: how many there are.
         values: variables that differ between iterations, and what holds all their values. Other expressions stay scalar.
     """
 
-    def __init__(self, variable: Any, count: int):
-        self.variable, self.count = variable, count
-        self.values: dict[Any, Any] = {variable: ir.Ramp(constant(0), constant(1), count)}
+    def __init__(self, variable: Any, first: Any, count: int):
+        self.variable, self.first, self.count = variable, first, count
+        self.values: dict[Any, Any] = {variable: ir.Ramp(first, constant(1), count)}
+
+    def body(self, node: Any) -> Any:
+        """The loop's body, once for all iterations."""
+        return seq([self.stmt(stmt) for stmt in flattened(node.body)])
 
     def stmt(self, stmt: Any) -> Any:
         if isinstance(stmt, ir.Bind):
@@ -58,15 +80,28 @@ class _Lanes:
         return ir.BufferStore(stmt.buffer, value, self._place(stmt.indices))
 
     def _place(self, indices: Sequence[Any]) -> list[Any]:
-        """The indices of all elements, where the last one is the loop's variable and perhaps a constant."""
+        """The indices of all elements, where these are neighbours in a row."""
         *outer, last = indices
-        first = constant(0) if last.same_as(self.variable) else last.b if isinstance(last, ir.Add) else None
-        if first is None or any(map(self._differs, (*outer, first))) or not self._differs(last):
+        if any(map(self._differs, outer)) or not self._differs(last):
             raise _NoVectorError
-        return [*outer, span(first, self.count)]
+        return [*outer, span(self._lowest(last), self.count)]
+
+    def _lowest(self, index: Any) -> Any:
+        """The index of the first iteration, where it grows by one from each to the next."""
+        if index.same_as(self.variable):
+            return self.first
+        if isinstance(index, ir.Add) and not self._differs(index.b):
+            return self._lowest(index.a) + index.b
+        if isinstance(index, ir.Add) and not self._differs(index.a):
+            return index.a + self._lowest(index.b)
+        if isinstance(index, ir.Sub) and not self._differs(index.b):
+            return self._lowest(index.a) - index.b
+        raise _NoVectorError
 
     def expr(self, node: Any) -> Any:
         if not self._differs(node):
+            if any(_wide_name(part) is not None for part in walk_expr(node)):
+                raise _NoVectorError
             return node
         if isinstance(node, _BINARY):
             return type(node)(self._wide(self.expr(node.a)), self._wide(self.expr(node.b)))
@@ -102,14 +137,35 @@ class _Lanes:
         variable = self._named(node.var, value)
         return ir.Let(variable, value, self._wide(self.expr(node.body)))
 
-    def _call(self, node: Any) -> Any:
-        if not node.op.same_as(ir.Op.get("tirx.reinterpret")):
+    def _load(self, node: Any) -> Any:
+        if str(node.ty) == "bool":
             raise _NoVectorError
-        return ir.Call(node.op, [self.expr(node.args[0])], ret_ty=vector(str(node.ty), self.count))
+        return ir.BufferLoad(node.source, self._place(node.indices))
+
+    def _call(self, node: Any) -> Any:
+        name = _wide_name(node)
+        if name is None and not any(node.op.same_as(ir.Op.get(plain)) for plain in _PLAIN):
+            raise _NoVectorError
+        arguments = node.args if name is None else node.args[1:]
+        wide = [self._wide(self.expr(argument)) for argument in arguments]
+        return ir.Call(node.op, wide if name is None else [node.args[0], *wide], ret_ty=vector(str(node.ty), self.count))
+
+
+_PLAIN = ("tirx.reinterpret", "tirx.fabs", "tirx.sqrt")
+"""Operators that take vectors as they take scalars."""
+
+
+def _wide_name(node: Any) -> str | None:
+    """The function of registers that an expression calls."""
+    if not isinstance(node, ir.Call) or not node.op.same_as(ir.Op.get("tirx.call_pure_extern")):
+        return None
+    name = str(node.args[0].value)
+    return name if name in WIDE.values() else None
 
 
 _HANDLERS = {
     ir.Var: _Lanes._variable,
+    ir.TensorLoad: _Lanes._load,
     ir.Cast: _Lanes._cast,
     ir.Select: _Lanes._select,
     ir.Let: _Lanes._let,
