@@ -56,7 +56,12 @@ def _has_exponentials(body: Any) -> bool:
     if any(isinstance(stmt, (ir.For, ir.While)) for stmt in statements):
         return False
     nodes = (node for stmt in statements for expr in statement_exprs(stmt) for node in walk_expr(expr))
-    return any(isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name in _CALLS for node in nodes)
+    return any(map(is_exponential, nodes))
+
+
+def is_exponential(node: Any) -> bool:
+    """Whether an expression is a call of ``exp`` or ``exp2``."""
+    return isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name in _CALLS
 
 
 def _splat(value: float) -> str:

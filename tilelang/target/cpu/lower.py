@@ -147,7 +147,12 @@ class TileLowering(StmtRewriter):
         from tilelang.target.cpu.reduce import lower_reduce
 
         self.scope.span = reduction.span or self.scope.span
-        return lower_reduce(decode(reduction.value), self.scope, lambda *piece: seq([self.stmt(m.piece(*piece)) for m in loops]))
+
+        def piece(outer: Sequence[Any], first: Any, count: int) -> Any:
+            fetches = self.streams.fetches(loops, first, count)
+            return seq(fetches, [self.stmt(made.piece(outer, first, count)) for made in loops])
+
+        return lower_reduce(decode(reduction.value), self.scope, piece)
 
     def visit_AttrStmt(self, node: Any) -> Any:
         if node.attr_key == "thread_extent":

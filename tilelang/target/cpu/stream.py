@@ -3,7 +3,8 @@
 A store to a line that no cache has reads it first, and drives out another one that has to be written; a whole line that is
 streamed is only written. A piece of the loop is computed into registers (for the loop, an array of a few lines) and streamed from
 there. That is the same program where nothing reads the tensor, and for rows that begin with a line: which rows do is asked when
-the kernel runs. While rows are stored only, memory has time to read: what the next block copies is fetched meanwhile.
+the kernel runs. While rows are stored only, memory has time to read: what the next block copies is fetched meanwhile; while
+exponentials are computed it has more of it, so that these rows are fetched there.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tilelang.target.cpu import helpers
 from tilelang.target.cpu.elementwise import Elementwise, elementwise, runs_along
 from tilelang.target.cpu.elide import record_of
 from tilelang.target.cpu.emit import address_of, alloc, extern_call, local, loop, nest, seq, span
+from tilelang.target.cpu.exponentials import is_exponential
 from tilelang.target.cpu.panels import fetch
 from tilelang.target.cpu.place import buffer_bytes
 from tilelang.tileop.copy import Copy
@@ -57,20 +59,23 @@ class Streams:
     """What a program streams.
 
     Attributes:
+        enabled: whether the machine has what it takes.
         tensors: the large tensors (by hash) that nothing reads.
         lanes: elements of a register.
         sources: the regions of large tensors that each block of the kernel copies.
         block: the variable that numbers neighbouring blocks.
         used: whether anything has been streamed.
+        fetched: whether the rows of the next block are fetched already.
     """
 
     def __init__(self, func: Any, context: Any):
         streams = not context.emits_c and context.vectors.bits >= 256 and context.request.target.triple.startswith("x86_64")
+        self.enabled = streams
         self.tensors = _written_only(func) if streams else frozenset()
         self.lanes = context.vectors.lanes(32)
         self.sources: list[Region] = []
         self.block: Any = None
-        self.used = False
+        self.used = self.fetched = False
 
     def begin(self, blocks: Sequence[Any], body: Any) -> None:
         """A kernel, and the variables that number its blocks: neighbouring ones by the first."""
@@ -80,11 +85,11 @@ class Streams:
             named = [var for low in source.mins for var in variables(constant(low))]
             return all(any(var.same_as(block) for block in blocks) for var in named)
 
-        records = [record_of(stmt) for stmt in walk(body)] if self.tensors and blocks else []
+        records = [record_of(stmt) for stmt in walk(body)] if self.enabled and blocks else []
         copied = [record.src for record in records if isinstance(record, Copy)]
         large = [source for source in copied if source.scope in ("", "global") and _is_large(source.buffer)]
         self.sources = [source for source in large if is_known(source)]
-        self.block, self.used = blocks[0] if blocks else None, False
+        self.block, self.used, self.fetched = blocks[0] if blocks else None, False, False
 
     def lowered(self, stmt: Any, lowering: Any) -> Any | None:
         """The loop nest or copy, streaming what it stores; None if it does not store whole lines of such a tensor alone."""
@@ -120,10 +125,24 @@ class Streams:
 
         return seq(
             alloc(values),
-            [fetch(load) for load in self._next_loads(made, first, step)],
+            [fetch(load) for load in self._next_loads(made, first, step) if not self.fetched],
             lowering.stmt(made.piece(outer, constant(first), step, into=values)),
             [stream(at) for at in range(0, step, lanes)],
         )
+
+    def fetches(self, loops: Sequence[Elementwise], first: Any, count: int) -> list[Any]:
+        """The statements that fetch a piece of the next block's rows, where loops over the same piece compute exponentials.
+
+        Args:
+            loops: the loops.
+            first, count: the piece.
+        """
+        values = (store.value for made in loops for store in made.stores)
+        if not self.sources or not any(is_exponential(node) for value in values for node in walk_expr(value)):
+            return []
+        loads = self._next_loads(loops[-1], first, count)
+        self.fetched = self.fetched or bool(loads)
+        return [fetch(load) for load in loads]
 
     def _next_loads(self, made: Elementwise, first: Any, step: int) -> list[Any]:
         """One load for each line that lies as far in the rows of the next block as a piece in its own."""

@@ -113,3 +113,34 @@ def test_rows_that_blocks_do_not_number_are_not_fetched():
     y = torch.zeros(rows, length)
     build(main)(x, places, y)
     assert torch.equal(y, x[places.long()] + x[0] + x[1])
+
+
+def powers(rows, length, writes=False):
+    """The sum of the exponentials of each row, which are stored, too, with ``writes``."""
+
+    @T.prim_func
+    def main(X: T.Tensor((rows, length), F32), Y: T.Tensor((rows, length), F32), S: T.Tensor((rows,), F32)):
+        with T.Kernel(rows, threads=128) as row:
+            x, total = T.alloc_fragment((1, length), F32), T.alloc_fragment((1,), F32)
+            T.copy(X[row, 0], x)
+            for i, j in T.Parallel(1, length):
+                x[i, j] = T.exp2(x[i, j])
+            T.reduce_sum(x, total, dim=1)
+            S[row] = total[0]
+            if writes:
+                T.copy(x, Y[row, 0])
+
+    return main
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_the_next_rows_are_fetched_once_while_exponentials_are_computed(writes):
+    text = lowered(powers(4096, 1024, writes))
+    assert text.count("tl_fetch") == 8, "the lines of a piece of 128 elements"
+    assert text.index("tl_fetch") < text.index("exp2") and ("tl_stream_16" in text) == writes
+    assert "tl_fetch" not in lowered(powers(1024, 1024, writes))
+    assert "tl_fetch" not in lowered(powers(4096, 1024, writes), "neither")
+    x, y, sums = torch.randn(4096, 1024), torch.zeros(4096, 1024), torch.zeros(4096)
+    build(powers(4096, 1024, writes))(x, y, sums)
+    torch.testing.assert_close(sums, torch.exp2(x).sum(1))
+    torch.testing.assert_close(y, torch.exp2(x) if writes else torch.zeros_like(x))
