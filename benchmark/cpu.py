@@ -4,8 +4,9 @@
 
 Both sides take turns in one process. One thread is measured in processor time, so that a busy machine disturbs little, two are
 measured by the clock; times are the best of each side, and the ratio of the medians stands beside the ratio of the best. The
-limit of a row is the machine's rate of multiply-adds or dot products on registers, or the bandwidth of the memory that holds what
-both sides touch, both measured in the run; a share compares the row's operations, or bytes, a second with it.
+limit of a row is measured in the run: the machine's rate of multiply-adds or dot products on registers, or how long it takes to
+move the row's bytes, by a loop that takes turns with torch as the kernel does; where a row has exponentials, their rate on
+registers if that is less. A share is the time of the limit over the kernel's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -46,24 +47,33 @@ def samples(functions: list[Callable[[], Any]], seconds: float, threads: int) ->
     return times
 
 
-def share(case: Case, seconds: float) -> str:
-    """The part of the row's limit that so many seconds reach."""
-    limit = limits.limit(case.resource, case.touched)
-    if limit is None:
-        return ""
-    return f"{case.amount / seconds / limit:.0%} of {limit / 1e9:.0f} G{_UNITS.get(case.resource, 'op')}/s"
+def share(case: Case, seconds: float, moving: Sequence[float]) -> str:
+    """The part of the row's limit that so many seconds reach.
 
-
-_UNITS = {"read": "B", "copy": "B"}
+    Args:
+        case: the row.
+        seconds: the kernel's time.
+        moving: the times of moving the row's bytes, for a row of memory.
+    """
+    bounds = [(min(moving), case.amount, "B")] if moving else []
+    counted = [(case.exponentials, "exponential", "exp")] if moving else [(case.amount, case.resource, "op")]
+    for amount, kind, unit in counted:
+        rate = limits.operations(kind) if amount else None
+        bounds += [(amount / rate, amount, unit)] if rate else []
+    least, amount, unit = max(bounds, default=(0.0, 0.0, ""))
+    return f"{least / seconds:.0%} of {amount / least / 1e9:.0f} G{unit}/s" if least else ""
 
 
 def line(case: Case, kernel: Callable[..., Any], threads: int, seconds: float) -> str:
     """One measurement as text."""
-    theirs, ours = samples([case.theirs, lambda: kernel(*case.tensors)], seconds, threads)
+    moves = limits.passes(case.resource, case.tensors) if threads == 1 else []
+    turns = [function for move in moves for function in (case.theirs, move)]
+    theirs, ours, *others = samples([case.theirs, lambda: kernel(*case.tensors), *turns], seconds, threads)
     best = min(theirs), min(ours)
     medians = statistics.median(theirs) / statistics.median(ours)
     numbers = f"{best[0] * 1e6:>9.1f} {best[1] * 1e6:>9.1f} {best[0] / best[1]:>6.2f} {medians:>7.2f}"
-    return f"{case.name:<32} {case.size:>15} {threads:>7} {numbers}   {share(case, best[1]) if threads == 1 else ''}"
+    reached = share(case, best[1], [min(times) for times in others[1::2]]) if threads == 1 else ""
+    return f"{case.name:<32} {case.size:>15} {threads:>7} {numbers}   {reached}"
 
 
 def main() -> None:

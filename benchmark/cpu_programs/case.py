@@ -22,6 +22,7 @@ class Case:
         resource: what the row needs most of: operations (``float32``, ``bfloat16``, ``int8``) or memory (``read``, ``copy``).
         amount: how many operations, or bytes.
         tolerance: the relative error allowed, and the absolute one relative to the largest element.
+        exponentials: how many there are, where they may bind the row in place of its memory.
     """
 
     name: str
@@ -32,11 +33,7 @@ class Case:
     resource: str
     amount: float
     tolerance: float = 1e-5
-
-    @property
-    def touched(self) -> int:
-        """The bytes that both sides touch in a turn: each has a result of its own."""
-        return nbytes(*self.tensors, self.tensors[-1])
+    exponentials: int = 0
 
     def check(self, kernel: Callable[..., Any]) -> None:
         """Compares the results once.

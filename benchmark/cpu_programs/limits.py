@@ -1,8 +1,8 @@
-"""What one core of this machine can do: fused multiply-adds, dot products, memory of a given size.
+"""What one core of this machine can do: fused multiply-adds, dot products, exponentials, moving the bytes of a row.
 
 The loops are C, built with the system's compiler for this machine. A loop of operations keeps as many sums as hide an
-instruction's latency and touches registers alone; a loop over memory is run again and again over the same bytes, so that a size
-that fits a cache gives that cache's bandwidth.
+instruction's latency and touches registers alone. A loop over memory moves the bytes of a row's own tensors, in the kernel's
+place: it is one of the functions that take turns, and finds in the caches what a kernel would find there.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import ctypes
 import subprocess
 import tempfile
 import time
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
+
+import torch
 
 from tilelang.target.toolchain import c_compiler
 
@@ -70,7 +73,19 @@ OPERATIONS(peak_int8, __m512i)
 #undef STEP
 #endif
 
-float pass_read(long count, vector* data, float start) {
+#ifdef __AVX512F__
+static inline __m512 power_of_two(__m512 x) {
+  const float terms[] = {1.3399003e-3f, 9.6184388e-3f, 5.5503320e-2f, 2.4022648e-1f, 6.9314718e-1f, 1.0f};
+  __m512 n = _mm512_roundscale_ps(x, 8), r = _mm512_sub_ps(x, n), p = _mm512_set1_ps(1.5353259e-4f);
+  for (int i = 0; i < 6; ++i) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(terms[i]));
+  return _mm512_scalef_ps(p, n);
+}
+#define STEP(S, A, B) power_of_two(S)
+OPERATIONS(peak_exponential, __m512)
+#undef STEP
+#endif
+
+float pass_read(long count, vector* data, vector* unused) {
   vector sums[8] = {0};
   for (long i = 0; i + 8 <= count; i += 8) {
     __builtin_prefetch((char*)(data + i) + 2048);
@@ -82,25 +97,23 @@ float pass_read(long count, vector* data, float start) {
   return total;
 }
 
-float pass_copy(long count, vector* data, float start) {
-  vector* target = data + count / 2;
-  for (long i = 0; i + 4 <= count / 2; i += 4) {
+float pass_copy(long count, vector* data, vector* target) {
+  for (long i = 0; i + 4 <= count; i += 4) {
     __builtin_prefetch((char*)(data + i) + 2048);
     for (int j = 0; j < 4; ++j) target[i + j] = data[i + j];
   }
   return 0;
 }
 
-float pass_stream(long count, vector* data, float start) {
-  vector* target = data + count / 2;
+float pass_stream(long count, vector* data, vector* target) {
 #ifdef __AVX512F__
-  for (long i = 0; i + 4 <= count / 2; i += 4) {
+  for (long i = 0; i + 4 <= count; i += 4) {
     __builtin_prefetch((char*)(data + i) + 2048);
     for (int j = 0; j < 4; ++j) _mm512_stream_ps((float*)(target + i + j), (__m512)data[i + j]);
   }
   _mm_sfence();
 #else
-  memcpy(target, data, count / 2 * sizeof(vector));
+  memcpy(target, data, count * sizeof(vector));
 #endif
   return 0;
 }
@@ -109,7 +122,7 @@ int vector_bytes(void) { return BYTES; }
 int sums(void) { return SUMS; }
 """
 _STEPS = 200_000
-_PER_WORD = {"float32": 2, "bfloat16": 4, "int8": 8}
+_PER_WORD = {"float32": 2, "bfloat16": 4, "int8": 8, "exponential": 1}
 """Operations of one step on 32 bits of a register."""
 _PASSES = {"read": ("pass_read",), "copy": ("pass_copy", "pass_stream")}
 _REPETITIONS = 40
@@ -127,35 +140,41 @@ def _library() -> tuple[ctypes.CDLL, int, int]:
     return loaded, loaded.vector_bytes(), loaded.sums()
 
 
-def _best(function: ctypes._CFuncPtr, count: int, data: int) -> float:
-    """Seconds of processor time of the best of many runs."""
+@cache
+def operations(kind: str) -> float | None:
+    """Operations a second on registers, the best of many runs by processor time; None where there is no such instruction."""
+    library, width, sums = _library()
+    function = getattr(library, f"peak_{kind}", None)
+    if function is None:
+        return None
     function.argtypes, function.restype = (ctypes.c_long, ctypes.c_void_p, ctypes.c_float), ctypes.c_float
     best = float("inf")
     for _ in range(_REPETITIONS):
         start = time.thread_time()
-        function(count, data, 0.5)
+        function(_STEPS, 0, 0.5)
         best = min(best, time.thread_time() - start)
-    return best
+    return _PER_WORD[kind] * (width // 4) * sums * _STEPS / best
 
 
-@cache
-def operations(dtype: str) -> float | None:
-    """Operations a second on registers; None where the machine has no such instruction."""
-    library, width, sums = _library()
-    function = getattr(library, f"peak_{dtype}", None)
-    return function and _PER_WORD[dtype] * (width // 4) * sums * _STEPS / _best(function, _STEPS, 0)
+def passes(resource: str, tensors: Sequence[torch.Tensor]) -> list[Callable[[], None]]:
+    """What moves the bytes of a row: one function for each way of storing; none for a row of operations.
+
+    Args:
+        resource: ``read``: all tensors are read; ``copy``: the last one is stored, from the largest of the others.
+        tensors: those of the row, the result last.
+    """
+    return [partial(_moved, name, resource, tensors) for name in _PASSES.get(resource, ())]
 
 
-@cache
-def memory(kind: str, size: int) -> float:
-    """Bytes a second that are read, or read and written, of a working set of ``size`` bytes."""
+def _moved(name: str, resource: str, tensors: Sequence[torch.Tensor]) -> None:
     library, width, _ = _library()
-    data = ctypes.create_string_buffer(size + width)
-    aligned = -(-ctypes.addressof(data) // width) * width
-    ctypes.memset(aligned, 0, size)
-    return max(size / _best(getattr(library, name), size // width, aligned) for name in _PASSES[kind])
-
-
-def limit(resource: str, size: int) -> float | None:
-    """What a row can get of a resource in a second; of memory, where ``size`` bytes are in use."""
-    return memory(resource, size) if resource in _PASSES else operations(resource)
+    *sources, result = tensors
+    if resource == "copy":
+        largest = max(sources, key=lambda tensor: tensor.nbytes)
+        sources = [tensor for tensor in sources if tensor is not largest]
+        count = min(largest.nbytes, result.nbytes) // width
+        getattr(library, name)(ctypes.c_long(count), ctypes.c_void_p(largest.data_ptr()), ctypes.c_void_p(result.data_ptr()))
+    else:
+        sources = list(tensors)
+    for tensor in sources:
+        library.pass_read(ctypes.c_long(tensor.nbytes // width), ctypes.c_void_p(tensor.data_ptr()), None)

@@ -188,7 +188,8 @@ def row_case(name: str, M: int, N: int) -> Case:
     """One operation on ``M`` rows of ``N`` elements."""
     program, tensors, theirs = _OPERATIONS[name](torch.randn(M, N))
     resource = "copy" if tensors[-1].shape == (M, N) else "read"
-    return Case(name, f"{M}x{N}", program(M, N), tensors, theirs, resource, nbytes(*tensors))
+    exponentials = M * N if name in ("softmax", "cross entropy") else 0
+    return Case(name, f"{M}x{N}", program(M, N), tensors, theirs, resource, nbytes(*tensors), exponentials=exponentials)
 
 
 def cases() -> Iterator[Callable[[], Case]]:
