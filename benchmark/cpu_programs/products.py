@@ -31,6 +31,8 @@ _BLOCKS = {
 }
 _TRANSPOSED = (("float32", 1024), ("float32", 1, 2048, 2048), ("bfloat16", 1, 2048, 2048))
 _BATCH = (64, 128)
+_GPU_TILES = {"float32": (128, 128, 32), "bfloat16": (128, 128, 32), "int8": (128, 128, 64)}
+"""Type -> block rows, columns and depth as programs for a GPU have them."""
 
 
 def gemm(M: int, N: int, K: int, blocks: tuple[int, int, int], dtype: str, transposed: bool = False) -> Any:
@@ -85,17 +87,25 @@ def _matrix(rows: int, columns: int, dtype: str) -> torch.Tensor:
     return torch.randn(rows, columns).to(getattr(torch, dtype))
 
 
-def product(dtype: str, M: int, N: int, K: int, transposed: bool = False) -> Case:
-    """One product of two matrices."""
+def product(dtype: str, M: int, N: int, K: int, transposed: bool = False, gpu_tiles: bool = False) -> Case:
+    """One product of two matrices.
+
+    Args:
+        dtype: of the operands.
+        M, N, K: the sizes.
+        transposed: B is stored as its transpose.
+        gpu_tiles: the program's tiles are those of :data:`_GPU_TILES`.
+    """
     a, b = _matrix(M, K, dtype), _matrix(N if transposed else K, K if transposed else N, dtype)
     c = torch.empty(M, N, dtype=torch.int32 if dtype == "int8" else a.dtype)
     factor = b.T if transposed else b
     theirs = partial(torch._int_mm, a, factor) if dtype == "int8" else partial(torch.matmul, a, factor, out=torch.empty_like(c))
     thin = M < 16
+    blocks = _GPU_TILES[dtype] if gpu_tiles else _BLOCKS[dtype, M, N, K]
     return Case(
-        f"{'GEMV' if M == 1 else 'GEMM'} {dtype}{', B transposed' if transposed else ''}",
+        f"{'GEMV' if M == 1 else 'GEMM'} {dtype}{', B transposed' if transposed else ''}{', GPU tiles' if gpu_tiles else ''}",
         f"{M}x{N}x{K}",
-        gemm(M, N, K, _BLOCKS[dtype, M, N, K], dtype, transposed),
+        gemm(M, N, K, blocks, dtype, transposed),
         (a, b, c),
         theirs,
         "read" if thin else dtype,
@@ -117,6 +127,8 @@ def cases() -> Iterator[Callable[[], Case]]:
     """All rows."""
     for shape in _BLOCKS:
         yield partial(product, *shape)
+    for dtype in _GPU_TILES:
+        yield partial(product, dtype, 1024, 1024, 1024, gpu_tiles=True)
     for dtype, *shape in _TRANSPOSED:
         yield partial(product, dtype, *(shape if len(shape) == 3 else shape * 3), transposed=True)
     yield _batch

@@ -99,7 +99,7 @@ class _Loop:
 def _loop_of_products(node: Any, scope: Scope) -> _Loop | None:
     """The loop as one of products along K; None if it is anything else."""
     low, turns, body = as_int(node.min), as_int(node.extent), flattened(node.body)
-    record = record_of(body[0]) if len(body) == 1 else None
+    record: Any = record_of(body[0]) if len(body) == 1 else None
     if node.step is not None or not isinstance(low, int) or not isinstance(turns, int) or not isinstance(record, Gemm):
         return None
     clears = _is_first(record.clear_accum, node.loop_var, low)
