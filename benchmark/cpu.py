@@ -5,7 +5,7 @@
 Both sides take turns in one process. One thread is measured in processor time, so that a busy machine disturbs little, two are
 measured by the clock; times are the best of each side, and the ratio of the medians stands beside the ratio of the best. The
 limit of a row is measured in the run: the machine's rate of multiply-adds or dot products on registers, or how long it takes to
-move the row's bytes, by a loop that takes turns with torch as the kernel does; where a row has exponentials, their rate on
+move the row's bytes, by a loop that takes turns with torch as the kernel did; where a row has exponentials, their rate on
 registers if that is less. A share is the time of the limit over the kernel's.
 """
 
@@ -66,13 +66,13 @@ def share(case: Case, seconds: float, moving: Sequence[float]) -> str:
 
 def line(case: Case, kernel: Callable[..., Any], threads: int, seconds: float) -> str:
     """One measurement as text."""
-    moves = limits.passes(case.resource, case.tensors) if threads == 1 else []
-    turns = [function for move in moves for function in (case.theirs, move)]
-    theirs, ours, *others = samples([case.theirs, lambda: kernel(*case.tensors), *turns], seconds, threads)
+    theirs, ours = samples([case.theirs, lambda: kernel(*case.tensors)], seconds, threads)
     best = min(theirs), min(ours)
     medians = statistics.median(theirs) / statistics.median(ours)
     numbers = f"{best[0] * 1e6:>9.1f} {best[1] * 1e6:>9.1f} {best[0] / best[1]:>6.2f} {medians:>7.2f}"
-    reached = share(case, best[1], [min(times) for times in others[1::2]]) if threads == 1 else ""
+    moves = limits.passes(case.resource, case.tensors) if threads == 1 else []
+    moving = [min(samples([case.theirs, move], seconds, threads)[1]) for move in moves]
+    reached = share(case, best[1], moving) if threads == 1 else ""
     return f"{case.name:<32} {case.size:>15} {threads:>7} {numbers}   {reached}"
 
 
