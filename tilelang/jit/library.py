@@ -41,7 +41,7 @@ def _host_library(artifact: KernelArtifact) -> bytes:
 
 def _device_library(artifact: KernelArtifact) -> bytes:
     from tilelang.execution.runtime import launch_row
-    from tilelang.target.cuda.host.files import HostProgram
+    from tilelang.target.cuda.host.text import HostProgram
     from tilelang.target.cuda.host.standalone import DeviceImage, standalone_library
 
     dynamic = tuple(artifact.metadata.get("dynamic", ()))

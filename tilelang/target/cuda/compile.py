@@ -14,7 +14,8 @@ from tilelang.target.cuda.codegen.intrinsics import GRID_DECLARATION, GRID_STATE
 from tilelang.target.cuda.codegen.origins import origins_file
 from tilelang.target.cuda.headers import names_in, prelude
 from tilelang.target.cuda.host.alignment import tensor_alignment
-from tilelang.target.cuda.host.files import HostProgram, host_files
+from tilelang.target.cuda.host.files import host_files
+from tilelang.target.cuda.host.text import HostProgram
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.toolchain import compile_device, toolchain_versions
 from tilelang.target.cuda.toolchain.records import compile_script

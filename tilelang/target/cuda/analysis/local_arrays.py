@@ -38,12 +38,8 @@ def as_fragments(kernel: Kernel) -> Kernel:
     if not any(isinstance(stmt, ir.AllocBuffer) and stmt.buffer.scope() == ARRAY for stmt in walk_statements(kernel.body)):
         return kernel
     found = _Arrays(Uniformity(read_tree(kernel.body), dict(kernel.threads))).distributed()
-    values = {buffer: _fragment_like(buffer) for buffer in found}
+    values = {b: ir.decl_buffer(list(b.shape), str(b.dtype), b.name, scope=FRAGMENT, layout=None) for b in found}
     return replace(kernel, body=substitute(kernel.body, values)) if values else kernel
-
-
-def _fragment_like(buffer: Any) -> Any:
-    return ir.decl_buffer(list(buffer.shape), str(buffer.dtype), buffer.name, scope=FRAGMENT, layout=None)
 
 
 def private_nests(uniformity: Uniformity) -> dict[Parallel, bool]:

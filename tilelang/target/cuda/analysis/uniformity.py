@@ -32,6 +32,7 @@ from tilelang.target.cuda.tile.tree import (
     Scope,
     TileTree,
     accesses_of,
+    bindings,
     inside,
     walk,
 )
@@ -68,7 +69,7 @@ class Uniformity:
             self._groups[var] = _power_of_two(self.size)
             self.size *= extent
         self.varying: set[Any] = set(threads)
-        self.definitions = {node.stmt.var: node.stmt.value for node in walk(tree.root) if _is_bind(node)}
+        self.definitions = bindings(tree.root)
         self._moving = {node: _moved(node.nest) for node in walk(tree.root) if isinstance(node, Parallel)}
         self._scratch = scratch_of(tree, ARRAY, SCALAR)
         self._stored: dict[Any, set[range]] = {}
@@ -92,7 +93,7 @@ class Uniformity:
             self._visit(self.tree.root, self.block, BLOCK, False)
             for var, stores in self._stored.items():
                 for store in stores:
-                    if any(_meet(store, read) and not _covers(store, read) for read in self._read.get(var, ())):
+                    if any(_reads_beyond(store, read) for read in self._read.get(var, ())):
                         self._lower(var, _power_of_two(store.start | store.stop))
             self.varying.update(var for var, group in self._groups.items() if group < BLOCK)
 
@@ -233,7 +234,7 @@ class Uniformity:
             if _is_local(access.buffer):
                 self._stored.setdefault(buffer, set()).add(threads)
                 # What iterations leave in a variable goes to all threads (normalise/iteration_variables.py).
-                alike = buffer.scope() == SCALAR or _runs_once(node.nest) or self.moves(node, access)
+                alike = buffer.scope() == SCALAR or all(axis.extent == 1 for axis in node.nest.axes) or self.moves(node, access)
                 self._lower(buffer, control if alike and not varies else 1)
             elif varies and access.buffer.scope() == FRAGMENT:
                 self._lower(buffer, 1)
@@ -287,14 +288,11 @@ def is_return(node: Any) -> bool:
     return found is not None and found.exits
 
 
-def _is_jump(node: Any) -> bool:
-    return isinstance(node, Scalar) and isinstance(node.stmt, (ir.Break, ir.Continue))
-
-
 def _jump_conditions(node: Any, conditions: tuple[Any, ...], inner: bool = False) -> Iterator[list[Any]]:
     """Of each statement that leaves an iteration of the loop around, the conditions that it stands under; ``inner``: in a loop
     inside of it, which only ``return`` leaves with it."""
-    if is_return(node) or (_is_jump(node) and not inner):
+    jumps = isinstance(node, Scalar) and isinstance(node.stmt, (ir.Break, ir.Continue))
+    if is_return(node) or (jumps and not inner):
         yield list(conditions)
     if isinstance(node, (Branch, Loop, Repeat)):
         conditions = (*conditions, *statement_exprs(node.stmt))
@@ -307,26 +305,14 @@ def _agree(group: int, threads: range) -> bool:
     return group >= BLOCK or threads.start // group == (threads.stop - 1) // group
 
 
-def _runs_once(nest: Nest) -> bool:
-    """Whether a nest has one iteration, as that of an operator on one element."""
-    return all(axis.extent == 1 for axis in nest.axes)
-
-
 def _power_of_two(number: int) -> int:
     """The largest power of two that divides a number."""
     return number & -number
 
 
-def _is_bind(node: Any) -> bool:
-    return isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)
-
-
-def _meet(a: range, b: range) -> bool:
-    return a.start < b.stop and b.start < a.stop
-
-
-def _covers(a: range, b: range) -> bool:
-    return a.start <= b.start and b.stop <= a.stop
+def _reads_beyond(store: range, read: range) -> bool:
+    """Whether threads read what some of them have stored, and others not."""
+    return store.start < read.stop and read.start < store.stop and not (store.start <= read.start and read.stop <= store.stop)
 
 
 def computes_once(stmt: Any) -> bool:

@@ -6,7 +6,7 @@ arguments). The rest are values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,17 +87,10 @@ def lower_call(emitter: Any, call: Any) -> Value | None:
         CompileError: the architecture has no such instruction, or a constant is missing.
     """
     name = intrinsic_name(call)
-    if name is None:
+    row = None if name is None else CALLS.get(name)
+    if name is None or row is None:
         return None
-    special = _SPECIAL.get(name)
-    row = CALLS.get(name)
-    if special is None and row is None:
-        return None
-    needs = Feature.CP_ASYNC if name == "ptx_cp_async" else Feature.TMA if row is None else row.needs
-    require(emitter.target, needs, INTRINSICS[name].spelling)
-    if special is not None:
-        return special(list(call.args), emitter)
-    assert row is not None
+    require(emitter.target, row.needs, INTRINSICS[name].spelling)
     arguments = (
         _address(arg, emitter, row.kind) if at in row.places else emitter.value(arg)
         for at, arg in enumerate(call.args)
@@ -147,17 +140,6 @@ def wait_for_stores(call: Any) -> WaitBulk:
     """``T.tma_store_wait(pending, read)``: by default for all stores, until they have read their source."""
     pending, read = (constant_argument(call, at) if at < len(call.args) else default for at, default in enumerate((0, 1)))
     return WaitBulk(pending, complete=not read)
-
-
-def _cp_async(arguments: list[Any], emitter: Any) -> Value:
-    target, source, size, *predicate = arguments
-    function = f"tl::cp_async_{as_int(size)}{'_zfill' if predicate else ''}"
-    return Call(function, (_address(target, emitter, ADDRESS), _address(source, emitter, READ), *map(emitter.value, predicate)))
-
-
-_SPECIAL: Mapping[str, Callable[[list[Any], Any], Value]] = {
-    "ptx_cp_async": _cp_async,
-}
 
 
 def barrier_initialisation(barriers: Iterable[tuple[Array, list[int]]], clusters: bool, maps: Iterable[Name] = ()) -> list[Any]:

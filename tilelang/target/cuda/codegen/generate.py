@@ -154,7 +154,8 @@ class Generator:
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
-        maps = self._map_of_first if stored else self.map_of_threads
+        first = e.analyses.thread_maps.single(e.threads.first)  # it alone makes the block's stores
+        maps = (lambda access: first) if stored else self.map_of_threads
         return [e.annotated(leaf(statement(e, stmt, e.is_first)), accesses_of(node), maps)]
 
     def map_of_threads(self, access: Any) -> ThreadMap:
@@ -162,10 +163,6 @@ class Generator:
         e = self.emitter
         threads = range(e.threads.first, e.threads.first + e.threads.count)
         return e.analyses.thread_maps.of(access.buffer, access.indices, threads, is_placed=self.divergent)
-
-    def _map_of_first(self, access: Any) -> ThreadMap:
-        """What the first thread of the scope touches, which alone makes the block's stores."""
-        return self.emitter.analyses.thread_maps.single(self.emitter.threads.first)
 
     def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""

@@ -13,7 +13,7 @@ from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.codegen import async_calls, tensor_maps
 from tilelang.target.cuda.codegen.conversions import converted
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
+from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Name, Number, Type, Value, Word
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -190,16 +190,20 @@ def _rng_float(call: Any, emitter: Any) -> Value:
     return Call(f"tl::philox_{_attribute(call, 'dist', 'uniform')}{wide}", (RNG_STATE,))
 
 
-def _matrix_load(call: Any, emitter: Any) -> Value:
-    transposed, count, *_ = call.args
-    suffix = "_trans" if as_int(transposed) else ""
-    return Call(f"tl::ldmatrix_x{as_int(count)}{suffix}", (_place(call, 3, emitter, WRITE), _place(call, 2, emitter, READ)))
+def _matrix(function: str, target: int, source: int) -> Rule:
+    def rule(call: Any, emitter: Any) -> Value:
+        suffix = "_trans" if as_int(call.args[0]) else ""
+        places = (_place(call, target, emitter, WRITE), _place(call, source, emitter, READ))
+        return Call(f"tl::{function}_x{as_int(call.args[1])}{suffix}", places)
+
+    return rule
 
 
-def _matrix_store(call: Any, emitter: Any) -> Value:
-    transposed, count, *_ = call.args
-    suffix = "_trans" if as_int(transposed) else ""
-    return Call(f"tl::stmatrix_x{as_int(count)}{suffix}", (_place(call, 2, emitter, WRITE), _place(call, 3, emitter, READ)))
+def _cp_async(call: Any, emitter: Any) -> Value:
+    async_calls.require(emitter.target, Feature.CP_ASYNC, INTRINSICS["ptx_cp_async"].spelling)
+    _, _, size, *predicate = call.args
+    places = (_place(call, 0, emitter, ADDRESS), _place(call, 1, emitter, READ))
+    return Call(f"tl::cp_async_{as_int(size)}{'_zfill' if predicate else ''}", (*places, *map(emitter.value, predicate)))
 
 
 _PTX_TYPES: Mapping[str, str] = {
@@ -267,8 +271,9 @@ _RULES: Mapping[str, Rule] = {
     "rng_init": _rng_init,
     "rng_rand": lambda call, emitter: Call("tl::philox_next", (RNG_STATE,)),
     "rng_rand_float": _rng_float,
-    "ptx_ldmatrix": _matrix_load,
-    "ptx_stmatrix": _matrix_store,
+    "ptx_cp_async": _cp_async,
+    "ptx_ldmatrix": _matrix("ldmatrix", 3, 2),
+    "ptx_stmatrix": _matrix("stmatrix", 2, 3),
     "ptx_mma": _matrix_product,
     "wgmma_descriptor": _tile_descriptor,
     **tensor_maps.RULES,

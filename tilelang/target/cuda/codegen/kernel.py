@@ -73,28 +73,21 @@ def _name_all(e: Emitter) -> None:
 
 
 def _shared_sizes(e: Emitter) -> dict[Any, tuple[int, int]]:
-    """Bytes and alignment of each buffer in shared memory."""
+    """Bytes and alignment of each buffer in shared memory.
+
+    Sizes are whole vectors, as device compilers make one load of sixteen bytes of three neighbours. A swizzle repeats over
+    at most 1024 bytes, and a tile that holds fewer holds one period of a narrower one.
+    """
     sizes = {}
     for buffer in [*e.tree.allocations, *e.output.tiles]:
         if buffer.scope() in SHARED and buffer not in e.tree.aliases:
-            # Whole vectors, as device compilers make one load of sixteen bytes of three neighbours.
-            size = -(-_shared_bytes(e, buffer) // _VECTOR_BYTES) * _VECTOR_BYTES
-            sizes[buffer] = (size, _shared_alignment(size, e.options.shared_alignment))
+            slots, layout = e.output.slot_counts.get(buffer), e.layouts.memory.get(buffer)
+            elements = as_int(buffer.shape[0]) if layout is None else layout.size
+            elements = elements if slots is None else slots * e.places.slot_elements(buffer)
+            size = -(-byte_count(elements, str(buffer.dtype)) // _VECTOR_BYTES) * _VECTOR_BYTES
+            period = max(_SHARED_ALIGNMENT, 1 << max(0, size.bit_length() - 1))
+            sizes[buffer] = (size, min(e.options.shared_alignment, period))
     return {**sizes, **e.output.scratch}
-
-
-def _shared_alignment(size: int, most: int) -> int:
-    """A swizzle repeats over at most 1024 bytes, and a tile that holds fewer holds one period of a narrower one."""
-    return min(most, max(_SHARED_ALIGNMENT, 1 << max(0, size.bit_length() - 1)))
-
-
-def _shared_bytes(e: Emitter, buffer: Any) -> int:
-    dtype = str(buffer.dtype)
-    slots = e.output.slot_counts.get(buffer)
-    if slots is not None:
-        return byte_count(slots * e.places.slot_elements(buffer), dtype)
-    layout = e.layouts.memory.get(buffer)
-    return byte_count(layout.size if layout is not None else as_int(buffer.shape[0]), dtype)
 
 
 def plan_memory(stage: KernelCode, context: CudaContext) -> PlannedCode:

@@ -39,16 +39,11 @@ def emit_nest(
     with emitter.names.block():
         loops = NestLoops(emitter, node.nest, layout, by_thread=node in emitter.layouts.per_thread)
         loops.open()
-        async_bytes = _async_bytes(loops) if asynchronous else 0
+        size = byte_count(loops.width, str(node.nest.body.buffer.dtype)) if asynchronous else 0
+        async_bytes = size if size in (4, 8, 16) else 0  # of one cp.async
         storages = set() if filled is None else {emitter.array(filled.buffer).storage} - {None}
         code = leaf(loops.around(_body(loops, async_bytes)), storages)
         return [emitter.annotated(code, node.nest.accesses, loops.thread_map)]
-
-
-def _async_bytes(loops: NestLoops) -> int:
-    """Bytes that one cp.async of a copy moves; 0 where there is no such instruction."""
-    size = byte_count(loops.width, str(loops.nest.body.buffer.dtype))
-    return size if size in (4, 8, 16) else 0
 
 
 def _body(loops: NestLoops, async_bytes: int) -> list[Any]:

@@ -56,14 +56,11 @@ def _uses(coded: Iterable[tuple[int, Any]], root_of: Any) -> dict[Any, tuple[int
     """First and last line of the code that touches each buffer."""
     found: dict[Any, tuple[int, int]] = {}
     for number, code in coded:
-        for access in _accesses(code):
+        touched = code.accesses if isinstance(code, Leaf) else code.accesses() if isinstance(code, Instruction) else ()
+        for access in touched:
             buffer = root_of(owner(access.storage))
             found[buffer] = (found.get(buffer, (number,))[0], number)
     return found
-
-
-def _accesses(code: Any) -> Iterable[Any]:
-    return code.accesses if isinstance(code, Leaf) else code.accesses() if isinstance(code, Instruction) else ()
 
 
 def _described(buffer: Any, layouts: Mapping[Any, Any]) -> dict[str, Any]:

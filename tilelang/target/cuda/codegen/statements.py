@@ -179,10 +179,6 @@ def _while(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     return [LoopCode(e.value(stmt.condition), Block(statement(e, stmt.body, owner)))]
 
 
-def _tensor_at(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
-    return [DefinePointer(e.array(stmt.buffer), Cast(e.value(stmt.data), str(stmt.buffer.dtype)))]
-
-
 def message(e: Emitter, op: Any) -> Evaluate:
     """``T.device_assert``, or ``T.print`` of one value."""
     if isinstance(op, DeviceAssert):
@@ -203,7 +199,7 @@ _RULES: Mapping[type, Callable[[Emitter, Any, Value | None], list[Any]]] = {
     ir.AttrStmt: lambda e, stmt, owner: statement(e, stmt.body, owner),
     ir.Break: lambda e, stmt, owner: [Jump("break")],
     ir.Continue: lambda e, stmt, owner: [Jump("continue")],
-    ir.DeclBuffer: _tensor_at,
+    ir.DeclBuffer: lambda e, stmt, owner: [DefinePointer(e.array(stmt.buffer), Cast(e.value(stmt.data), str(stmt.buffer.dtype)))],
     ir.AllocBuffer: lambda e, stmt, owner: [],
     ir.AssertStmt: lambda e, stmt, owner: [],
 }

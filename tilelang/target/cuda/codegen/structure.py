@@ -12,17 +12,20 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
+from tilelang.target.cuda.analysis.uniformity import ARRAY
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
-from tilelang.target.cuda.codegen.vector_loops import vector_loop
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf
-from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, NamedBarrier, WarpBarrier
+from tilelang.target.cuda.inference.vectors import starts_aligned, vector_width
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf, under
+from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
+from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, Move, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
-from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, walk
+from tilelang.target.cuda.tile.nest import Axis, Nest, is_memory
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
 from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
@@ -37,7 +40,7 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
     schedule = plan_schedule(node, e.tree, e.facts)
     if schedule is not None:
         return emit_pipeline(generator, node, schedule)
-    vectors = vector_loop(generator, node)
+    vectors = _vector_loop(generator, node)
     if vectors is not None:
         return [vectors]
     loop = loop_of(e, node.stmt)
@@ -45,6 +48,56 @@ def emit_loop(generator: Any, node: Loop) -> list[Code]:
     loop.divergent, loop.body = generator.below(node, node.body)
     loop.by_warps = e.warps_agree(node)
     return [*_guarded_reads(*(first for _, first in loop.counters), loop.condition), loop]
+
+
+def _vector_loop(generator: Any, node: Loop) -> LoopCode | None:
+    """The loop over vectors that a loop over elements is; None where it is more than a copy, or its elements are not aligned."""
+    e = generator.emitter
+    copy = _copied(node)
+    if copy is None or not (generator.divergent or e.is_by_thread(copy)):
+        return None
+    width = _width(e, node.stmt, copy.stmt)
+    target, source = copy.stmt, copy.stmt.value
+    size = byte_count(width, str(target.buffer.dtype))
+    if width == 1 or size not in VECTOR_TYPES or e.tree.hints.safe_values.get(source.source) is not None:
+        return None
+    loop = loop_of(e, node.stmt)
+    ((name, _),) = loop.counters
+    loop.advance, loop.unroll, loop.span = ((name, name + width),), 0, node.stmt.span
+    end = e.array(target.buffer).to(e.places.offset(target.buffer, list(target.indices)))
+    start = e.array(source.source).to(e.places.offset(source.source, list(source.indices)))
+    exists = e.places.bounds_guard(source.source, list(source.indices))
+    code = leaf(under(e.places.bounds_guard(target.buffer, list(target.indices)), [Move(size, end, start, exists)]))
+    loop.body = Block([e.annotated(code, accesses_of(copy), generator.map_of_threads)])
+    return loop
+
+
+def _copied(node: Loop) -> Scalar | None:
+    """The statement of a vectorised loop that only copies an element."""
+    stmt, items = node.stmt, node.body.items
+    if int(stmt.kind) != int(ir.ForKind.VECTORIZED) or len(items) != 1 or not isinstance(items[0], Scalar):
+        return None
+    store = items[0].stmt
+    if not isinstance(store, ir.BufferStore) or not isinstance(store.value, ir.TensorLoad) or as_int(stmt.min) != 0:
+        return None
+    same = str(store.buffer.dtype) == str(store.value.source.dtype) and not store.buffer.same_as(store.value.source)
+    return items[0] if same and not is_packed(str(store.buffer.dtype)) else None
+
+
+def _width(e: Any, loop: Any, store: Any) -> int:
+    """How many elements one move may have."""
+    extent = as_int(loop.extent)
+    if not isinstance(extent, int) or extent < 2:
+        return 1
+    axis = Axis(loop.loop_var, extent)
+    nest = Nest.build((axis,), store, loop.span, "T.vectorized")
+    width = vector_width(nest, 0, extent, e.layouts.memory, e.facts, e.root)
+    arrays = [access for access in nest.accesses if not is_memory(access.buffer)]
+    if any(access.buffer.scope() != ARRAY or access.buffer in e.layouts.fragments for access in arrays):
+        return 1
+    while width > 1 and not all(starts_aligned(access, axis, width, nest, e.facts) for access in arrays):
+        width //= 2
+    return width
 
 
 def emit_repeat(generator: Any, node: Repeat) -> list[Code]:
@@ -158,18 +211,12 @@ class NamedBarriers:
         return NamedBarrier(self.numbers[first, count], count)
 
     @cached_property
-    def _of_program(self) -> set[int]:
-        return _barriers_of_program(self._root)
-
-
-def _barriers_of_program(root: Sequence) -> set[int]:
-    """Numbers of the named barriers that the program uses itself."""
-    found = set()
-    calls = (node.stmt.value for node in walk(root) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Evaluate))
-    for call in calls:
-        if intrinsic_name(call) in ("sync_threads", "named_barrier_arrive") and call.args:
-            found.add(as_int(call.args[0]))
-    return {number for number in found if isinstance(number, int)}
+    def _of_program(self) -> set[Any]:
+        """The numbers that the program uses itself."""
+        stmts = (node.stmt for node in walk(self._root) if isinstance(node, Scalar))
+        calls = (stmt.value for stmt in stmts if isinstance(stmt, ir.Evaluate))
+        names = ("sync_threads", "named_barrier_arrive")
+        return {as_int(call.args[0]) for call in calls if intrinsic_name(call) in names and call.args}
 
 
 def _guarded_reads(*values: Value) -> list[Code]:

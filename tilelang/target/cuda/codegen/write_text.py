@@ -192,7 +192,9 @@ class _Writer:
 
     def _parameters(self) -> tuple[list[str], list[tuple[str, str]], list[str]]:
         """C++ parameters, launch arguments and their types: what the code mentions."""
-        found = [*self._arguments(), *self._sizes(), *self._tensor_maps()]
+        names = (spec.name for spec in self.known.tensor_maps)
+        maps = ((f"const __grid_constant__ CUtensorMap {name}", ("tensor_map", name), "handle") for name in names)
+        found = [*self._arguments(), *self._sizes(), *maps]
         return [text for text, _, _ in found], [argument for _, argument, _ in found], [dtype for _, _, dtype in found]
 
     def _arguments(self) -> Iterator[tuple[str, tuple[str, str], str]]:
@@ -218,10 +220,6 @@ class _Writer:
             name = self.known.name_of(var)
             if var not in scalars and name in self.printer.names:
                 yield f"{self.printer.type(str(var.ty))} {name}", ("dim", str(var.name)), str(canonical(str(var.ty)))
-
-    def _tensor_maps(self) -> Iterator[tuple[str, tuple[str, str], str]]:
-        for spec in self.known.tensor_maps:
-            yield f"const __grid_constant__ CUtensorMap {spec.name}", ("tensor_map", spec.name), "handle"
 
     def _written_buffers(self) -> set[Any]:
         """Global buffers that the kernel may write, or whose address it hands on."""

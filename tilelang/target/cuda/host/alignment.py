@@ -23,6 +23,7 @@ _MEMORY = -1
 """The origin of an address that was loaded from global memory."""
 _ASSIGNMENT = re.compile(r"^\s*(?:@!?%p\d+\s+)?(?!ld|atom)[\w.:]+\s+(%rd\d+),(.*);")
 _REGISTER = re.compile(r"%rd\d+")
+_ADDRESS = re.compile(r"\[[^\]]*\]")
 
 
 def tensor_alignment(ptx: bytes | str, params: Sequence[KernelParam], launches: Sequence[KernelLaunch]) -> dict[str, int]:
@@ -64,7 +65,8 @@ def _accesses(body: str) -> Iterator[tuple[frozenset[int], int]]:
         width = _width(line)
         if width:
             origins = _origins(lines) if origins is None else origins
-            yield frozenset().union(*(origins.get(name, frozenset()) for name in _REGISTER.findall(_addresses(line)))), width
+            names = _REGISTER.findall(" ".join(_ADDRESS.findall(line)))
+            yield frozenset().union(*(origins.get(name, frozenset()) for name in names)), width
 
 
 def _width(line: str) -> int:
@@ -73,10 +75,6 @@ def _width(line: str) -> int:
         return int(vector[1]) * int(vector[2]) // 8
     copy = _COPY.search(line)
     return int(copy[1]) if copy else _BULK_BYTES if _BULK.search(line) else 0
-
-
-def _addresses(line: str) -> str:
-    return " ".join(re.findall(r"\[[^\]]*\]", line))
 
 
 def _origins(lines: Sequence[str]) -> dict[str, frozenset[int]]:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tilelang.artifact import Dim, KernelLaunch, KernelParam
 from tilelang.dtypes import canonical
-from tilelang.target.cuda.host.text import INTEGER_BITS, MAP_BYTES, Names, launch_steps, tensor_maps
-
-if TYPE_CHECKING:
-    from tilelang.target.cuda.host.files import HostProgram
+from tilelang.target.cuda.host.text import INTEGER_BITS, MAP_BYTES, HostProgram, Names, launch_steps, tensor_maps
 
 _RESERVED = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register restrict"

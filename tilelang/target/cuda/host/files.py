@@ -8,35 +8,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from tilelang.artifact import KernelLaunch, KernelParam
-from tilelang.assumptions import Assumption
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.target.cuda.host.c import c_source
 from tilelang.target.cuda.host.python import python_source
+from tilelang.target.cuda.host.text import HostProgram
 from tilelang.target.toolchain import c_compiler, linker, run
-
-
-@dataclass(frozen=True, slots=True)
-class HostProgram:
-    """What a host does: take the parameters, launch the kernels in order.
-
-    Attributes:
-        name: the program's name.
-        params: its parameters in order.
-        dynamic: dynamic sizes and strides, in the order in which the plain entry takes them.
-        launches: the kernels.
-        assumptions: what is checked before the first one.
-    """
-
-    name: str
-    params: tuple[KernelParam, ...]
-    dynamic: tuple[str, ...]
-    launches: tuple[KernelLaunch, ...]
-    assumptions: tuple[Assumption, ...] = ()
 
 
 def host_files(program: HostProgram, backend: str) -> Mapping[str, bytes]:

@@ -5,16 +5,12 @@ It accepts or refuses; what is wrong with a refused call is explained by :mod:`t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tilelang.artifact import KernelParam
 from tilelang.dtypes import canonical
 from tilelang.sizes import AXIS, Binding, bindings, stored_dims
 from tilelang.storage import DLPACK_TYPES, storage_dtypes, storage_shape
 from tilelang.target.cuda.host.c import c_size
-
-if TYPE_CHECKING:
-    from tilelang.target.cuda.host.files import HostProgram
+from tilelang.target.cuda.host.text import HostProgram
 
 _DECLARATIONS = """\
 /* tvm-ffi and DLPack, by their stable ABI */

@@ -6,13 +6,9 @@ It needs no compiler on the machine that runs the kernel. ``runtime`` is what :m
 from __future__ import annotations
 
 import keyword
-from typing import TYPE_CHECKING
 
 from tilelang.artifact import Dim, dim_source
-from tilelang.target.cuda.host.text import Names, launch_steps, tensor_maps
-
-if TYPE_CHECKING:
-    from tilelang.target.cuda.host.files import HostProgram
+from tilelang.target.cuda.host.text import HostProgram, Names, launch_steps, tensor_maps
 
 
 def python_source(program: HostProgram) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.target.cuda.host.c import c_source
-from tilelang.target.cuda.host.files import HostProgram
+from tilelang.target.cuda.host.text import HostProgram
 from tilelang.target.cuda.toolchain.locate import template_directory
 from tilelang.target.toolchain import c_compiler, run
 

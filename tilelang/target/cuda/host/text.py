@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from tilelang.artifact import KernelLaunch, TensorMapSpec
+from tilelang.artifact import KernelLaunch, KernelParam, TensorMapSpec
+from tilelang.assumptions import Assumption
 
 MAP_BYTES = 128
 """Size of a tensor map."""
 
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "bool": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class HostProgram:
+    """What a host does: take the parameters, launch the kernels in order.
+
+    Attributes:
+        name: the program's name.
+        params: its parameters in order.
+        dynamic: dynamic sizes and strides, in the order in which the plain entry takes them.
+        launches: the kernels.
+        assumptions: what is checked before the first one.
+    """
+
+    name: str
+    params: tuple[KernelParam, ...]
+    dynamic: tuple[str, ...]
+    launches: tuple[KernelLaunch, ...]
+    assumptions: tuple[Assumption, ...] = ()
 
 
 class Names:

@@ -95,7 +95,8 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
     """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     width, loop = vectorised(nest, loop, memory, problem.facts, problem.tree.root_of)
-    axis = None if width == 1 else _vector_axis(loop, width)
+    vectors = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].unit, dim.modes[0].extent) == (REGISTER, width))
+    axis = next(vectors, None) if width > 1 else None
     steps, requests = loop.steps, 0.0
     for access, place in zip(nest.accesses, places):
         if is_memory(access.buffer):
@@ -113,11 +114,6 @@ def _is_addressed(known: Memo, access: Access, layout: FragmentLayout, loop: Loo
         return False
     form = known(register_form, access.indices, layout, loop, False)
     return form is None or not isinstance(form.offset, int)
-
-
-def _vector_axis(loop: LoopLayout, width: int) -> Any:
-    vector = (REGISTER, width)
-    return next((dim.var for dim in loop.dims if dim.modes and (dim.modes[0].unit, dim.modes[0].extent) == vector), None)
 
 
 # Requests of a warp ----------------------------------------------------------------------------------------------------

@@ -114,8 +114,9 @@ def brings_each_element(found: Exchange, source: FragmentLayout, target: Fragmen
         found: the exchange.
         source, target: the layouts before and after.
     """
-    copies = set(source.owners([0] * len(source.shape)))
-    if any(_sender(found, values) not in copies for values in _all_values(_replicas(found.thread))):
+    copies, replicas = set(source.owners([0] * len(source.shape))), _replicas(found.thread)
+    numbers = itertools.product(*(range(digit.extent) for digit in replicas))
+    if any(_sender(found, dict(zip(replicas, values))) not in copies for values in numbers):
         return False
     for axis, size in enumerate(target.shape):
         for position in range(size):
@@ -137,10 +138,6 @@ def _digits_of(loop: LoopLayout, axis: int, position: int) -> dict[Digit, int]:
 
 def _replicas(thread: Form) -> list[Digit]:
     return [term.digit for term in thread if term.digit.unit not in (THREAD, REGISTER)]
-
-
-def _all_values(digits: list[Digit]) -> Iterator[dict[Digit, int]]:
-    return (dict(zip(digits, values)) for values in itertools.product(*(range(digit.extent) for digit in digits)))
 
 
 def _sender(found: Exchange, values: dict[Digit, int]) -> int:

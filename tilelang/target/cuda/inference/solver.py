@@ -195,19 +195,20 @@ class _Solver:
             return self._user_loop(node, nest.layout)
         if node in self.problem.private:
             return self.problem.known(private_loop, nest.axes, scope.count)
-        best = None
+        return min(self._loops_by_fragments(nest, all_axes=True), key=lambda loop: len(loop.replicas), default=None)
+
+    def _loops_by_fragments(self, nest: Nest, all_axes: bool) -> Iterator[LoopLayout]:
+        """The distributions that fixed fragments give a nest; with ``all_axes`` those that every axis of it indexes."""
         for access in nest.accesses:
             layout = self.fragments.get(access.buffer)
-            if layout is None or not self.problem.is_fragment(access.buffer):
+            if layout is None or access.inner or not self.problem.is_fragment(access.buffer):
                 continue
-            if len(layout.shape) < sum(axis.extent > 1 for axis in nest.axes) or access.inner:
-                continue
-            if not self.problem.known(_uses_all_axes, nest.axes, access.indices):
+            is_whole = len(layout.shape) >= sum(axis.extent > 1 for axis in nest.axes)
+            if all_axes and not (is_whole and self.problem.known(_uses_all_axes, nest.axes, access.indices)):
                 continue
             loop = self.problem.known(loop_from_fragment, nest.axes, access.indices, layout)
-            if loop is not None and (best is None or len(loop.replicas) < len(best.replicas)):
-                best = loop
-        return best
+            if loop is not None:
+                yield loop
 
     def _user_loop(self, node: Parallel, text: str) -> LoopLayout:
         """The distribution that the user fixed, whose axes of length one need not be those of the loop."""
@@ -260,15 +261,7 @@ class _Solver:
 
     def _partial_loop(self, node: Parallel) -> LoopLayout | None:
         """The distribution by a fixed fragment that only some axes index; the other axes share its replicas."""
-        best = None
-        for access in node.nest.accesses:
-            layout = self.fragments.get(access.buffer)
-            if layout is None or access.inner or not self.problem.is_fragment(access.buffer):
-                continue
-            loop = self.problem.known(loop_from_fragment, node.nest.axes, access.indices, layout)
-            if loop is not None and (best is None or loop.threads > best.threads):
-                best = loop
-        return best
+        return max(self._loops_by_fragments(node.nest, all_axes=False), key=lambda loop: loop.threads, default=None)
 
     def _free(self, node: Parallel) -> LoopLayout:
         nest, threads = node.nest, self.threads_of[node].count

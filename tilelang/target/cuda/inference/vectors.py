@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
@@ -54,7 +53,7 @@ def contiguous_axis(nest: Nest) -> int:
 
 def _elements(access: Access, nest: Nest) -> int:
     """How many elements of a buffer a nest touches; row numbers that a row is found by are fewer than what is in the rows."""
-    return prod(axis.extent for axis in nest.axes if any(mentions(index, {axis.var: 0}) for index in access.indices))
+    return math.prod(axis.extent for axis in nest.axes if any(mentions(index, {axis.var: 0}) for index in access.indices))
 
 
 def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
@@ -79,7 +78,7 @@ def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any],
     accesses = [
         access for access in nest.accesses if is_memory(access.buffer) and any(mentions(i, {var: 0}) for i in access.indices)
     ]
-    width = min([_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses], default=_fragment_width(nest))
+    width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses or nest.accesses), default=1)
     if nest.vector is not None:
         width = min(width, nest.vector)
     if nest.axes[place].limit is not None and not facts.divisible(nest.axes[place].limit, width):
@@ -119,11 +118,6 @@ def vectorised(
     rest = Mode(first.extent // width, first.stride * width, REGISTER)
     split = replace(dim, modes=(Mode(width, first.stride, REGISTER), rest, *dim.modes[1:]))
     return width, replace(loop, dims=(*loop.dims[:number], split, *loop.dims[number + 1 :]))
-
-
-def _fragment_width(nest: Nest) -> int:
-    widths = [_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in nest.accesses]
-    return min(widths, default=1)
 
 
 def _fits(

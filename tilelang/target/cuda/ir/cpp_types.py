@@ -99,8 +99,3 @@ def literal(value: Any, dtype: str) -> str:
     """C++ text of a constant of an element type."""
     kind = canonical(dtype)
     return float_literal(float(value), kind) if kind.is_float else integer_literal(int(value), kind)
-
-
-def word_type(size: int) -> str:
-    """The C++ type that moves so many bytes."""
-    return VECTOR_TYPES[size]

@@ -22,11 +22,6 @@ def reads(unit: Unit = Unit.THREAD) -> Any:
     return dataclasses.field(metadata={"kind": READ, "unit": unit})
 
 
-def operand() -> Any:
-    """A field for a value that an instruction computes with."""
-    return dataclasses.field()
-
-
 def writes(unit: Unit = Unit.THREAD) -> Any:
     """A field for what an instruction overwrites."""
     return dataclasses.field(metadata={"kind": WRITE, "unit": unit})
@@ -123,7 +118,7 @@ class Assign(Instruction):
     """
 
     place: Value = writes()
-    value: Value = operand()
+    value: Value
     shared_byte: bool = False
 
 
@@ -186,8 +181,8 @@ class BulkLoad(Instruction):
 
     map: Value
     target: Value = writes(Unit.BULK)
-    barrier: Value = operand()
-    coordinates: tuple[Value, ...] = operand()
+    barrier: Value
+    coordinates: tuple[Value, ...]
     multicast: int | None = None
     policy: str | None = None
 
@@ -198,7 +193,7 @@ class BulkStore(Instruction):
 
     map: Value
     source: Value = reads(Unit.BULK)
-    coordinates: tuple[Value, ...] = operand()
+    coordinates: tuple[Value, ...]
     reduction: str | None = None
 
 
@@ -266,9 +261,9 @@ class WarpGroupMultiply(Instruction):
 
     instruction: Wgmma
     accumulator: Value = updates(Unit.TENSOR_CORE)
-    left: Value = operand()
-    right: Value = operand()
-    scale: Value = operand()
+    left: Value
+    right: Value
+    scale: Value
 
 
 @dataclass(frozen=True, slots=True)

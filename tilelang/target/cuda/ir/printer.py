@@ -13,7 +13,7 @@ from tilelang.dtypes import canonical
 from tilelang.target.cuda.ir import instructions as op
 from tilelang.target.cuda.ir import values as v
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Jump, Leaf, LoopCode, ScopeCode, Wait
-from tilelang.target.cuda.ir.cpp_types import c_type, is_packed, literal, value_type, word_type
+from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, c_type, is_packed, literal, value_type
 
 _WIDTH = 126
 _INDENT = "  "
@@ -132,7 +132,7 @@ class Printer:
 
     def _template(self, argument: Any) -> str:
         if isinstance(argument, v.Type):
-            return word_type(argument.bytes) if argument.bytes else self.type(argument.dtype)
+            return VECTOR_TYPES[argument.bytes] if argument.bytes else self.type(argument.dtype)
         if isinstance(argument, str):
             self.functions.add(argument)
         return str(argument).lower() if isinstance(argument, bool) else str(argument)
@@ -153,12 +153,12 @@ class Printer:
         return base + text, _SUM if offsets else _POSTFIX
 
     def _cast(self, value: v.Cast) -> tuple[str, int]:
-        kind = word_type(value.bytes) if value.bytes else _CAST_TYPES.get(value.dtype) or self.type(value.dtype)
+        kind = VECTOR_TYPES[value.bytes] if value.bytes else _CAST_TYPES.get(value.dtype) or self.type(value.dtype)
         return f"reinterpret_cast<{'const ' * value.constant}{kind}*>({self.value(value.pointer)})", _POSTFIX
 
     def word(self, value: v.Word, constant: bool = True) -> str:
         """The text of a word; ``constant`` where it is read."""
-        kind = value.dtype or word_type(value.bytes)
+        kind = value.dtype or VECTOR_TYPES[value.bytes]
         return f"*reinterpret_cast<{'const ' * constant}{kind}*>({self.value(value.pointer)})"
 
     # Code --------------------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ _VALUES: Mapping[type, Callable[[Printer, Any], tuple[str, int]]] = {
     v.Cast: Printer._cast,
     v.Word: lambda printer, value: (printer.word(value), _UNARY),
     v.Field: lambda printer, value: (f"{printer.value(value.vector, _POSTFIX)}.{value.name}", _POSTFIX),
-    v.Zeros: lambda printer, value: (f"{word_type(value.bytes)}{{}}", _POSTFIX),
+    v.Zeros: lambda printer, value: (f"{VECTOR_TYPES[value.bytes]}{{}}", _POSTFIX),
 }
 
 _STRUCTURE: Mapping[type, Callable[[Printer, Any, int, Statement], Iterator[str]]] = {

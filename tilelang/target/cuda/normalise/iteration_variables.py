@@ -26,7 +26,10 @@ def separate_iterations(kernel: Kernel, target: Any) -> Kernel:
     body, results = with_own_variables(kernel.body)
     if body is kernel.body:
         return kernel
-    shared = {var: _in_shared_memory(var) for var in results}
+    shared = {
+        var: ir.decl_buffer(list(var.shape), str(var.dtype), var.name, scope="shared.dyn", layout=None, data_alignment=1)
+        for var in results
+    }
     while True:
         found = replace(kernel, body=substitute(body, shared))
         own = _stored_by_each_thread(found, target) if shared else set()
@@ -53,7 +56,3 @@ def _stored_by_each_thread(kernel: Kernel, target: Any) -> set[Any]:
     uniformity = Uniformity(tree, dict(kernel.threads))
     nests = (node.nest for node in walk(tree.root) if isinstance(node, Parallel))
     return {access.buffer for nest in nests if uniformity.nest_varies(nest) for access in nest.accesses}
-
-
-def _in_shared_memory(var: Any) -> Any:
-    return ir.decl_buffer(list(var.shape), str(var.dtype), var.name, scope="shared.dyn", layout=None, data_alignment=1)

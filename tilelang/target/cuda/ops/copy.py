@@ -66,18 +66,14 @@ class CopyRule(OperatorRule):
         bulk = bulk_store(generator, node) if op.kind == "copy" and not op.disable_tma else None
         if bulk is not None:
             return [bulk]
-        code = generator.nest(node, self.overwritten(op), _may_be_asynchronous(e, op))
+        # By cp.async threads move bytes as they are, and fill with zeros.
+        loads = op.src.scope == "global" and op.dst.scope.startswith("shared") and op.src.dtype == op.dst.dtype
+        code = generator.nest(node, self.overwritten(op), loads and e.options.use_async)
         if op.kind == "async":  # the program waits for it itself
             for group in code:
                 group.body.append(CommitCopies())
                 group.detached = True
         return code
-
-
-def _may_be_asynchronous(e: Any, op: Copy) -> bool:
-    """Whether threads may copy by cp.async, which moves bytes as they are and fills with zeros."""
-    between = op.src.scope == "global" and op.dst.scope.startswith("shared") and op.src.dtype == op.dst.dtype
-    return between and op.kind in ("copy", "async") and e.options.use_async
 
 
 @implements(Fill)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import constant
 from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout
 from tilelang.target.cuda.codegen.conversions import converted
@@ -74,7 +75,7 @@ def matrix_index(region: Any, row: Any, column: Any, transposed: bool = False) -
     """
     row, column = (column, row) if transposed else (row, column)
     indices = [*region.mins[:-2], region.mins[-2] + row, region.mins[-1] + column]
-    return [ir.IntImm("int32", index) if isinstance(index, int) else index for index in indices]
+    return [constant(index) for index in indices]
 
 
 class OperandLoader:
@@ -270,7 +271,7 @@ class MatrixLoader:
         return [Define(self.base, "int32", total(e.places.in_slot(buffer, lane)))]
 
     def _leading(self) -> list[Any]:
-        return [ir.IntImm("int32", i) if isinstance(i, int) else i for i in self.operand.region.mins[:-2]]
+        return [constant(index) for index in self.operand.region.mins[:-2]]
 
     def load(self, each: int) -> list[Any]:
         """The loads of all tiles of one step, each of so many elements."""

@@ -68,14 +68,10 @@ def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Prod
 
 def _may_pair(op: Any, problem: Problem) -> bool:
     """Whether a product may choose C's layout to suit its operands: nothing else has, or its other products are alike."""
-    others = (other.op for other in problem.operands[op.c.buffer] if isinstance(other.op, (Gemm, GemmSparse)))
-    kinds = {_operands_of(other) for other in others if other.c.buffer == op.c.buffer}
+    others = [other.op for other in problem.operands[op.c.buffer] if isinstance(other.op, (Gemm, GemmSparse))]
+    alike = [other for other in others if other.c.buffer == op.c.buffer]
+    kinds = {(other.transpose_a, other.transpose_b, other.a.dtype, other.a.scope, other.b.scope) for other in alike}
     return len(kinds) == 1 and op.c.buffer not in problem.annotated
-
-
-def _operands_of(op: Any) -> tuple[Any, ...]:
-    """What decides how a product reads its operands."""
-    return op.transpose_a, op.transpose_b, op.a.dtype, op.a.scope, op.b.scope
 
 
 def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool:
@@ -102,7 +98,8 @@ def _product(op: Any, threads: int, wgmma: bool, pairs: bool, *, target: Any) ->
     if wgmma and arch_of(target).uses(Feature.WGMMA) and isinstance(op, Gemm) and _tiles_fit(op):
         plan = plan_gemm(op, threads)
         if plan is not None:
-            return _warp_group_product(op, plan)
+            own = [(op.c.buffer, plan.c_layout), *([(op.a.buffer, plan.a_layout)] if plan.a_layout is not None else [])]
+            return Product(plan.c_layout, tuple(own), plan)
     m, n, k = (as_int(size) for size in (op.m, op.n, op.k))
     mma = _instruction(op, threads, target)
     obstacle = _obstacle(op, mma, threads, target)
@@ -143,13 +140,6 @@ def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
     if mma is None or not _tiles_fit(op) or op.e.scope == "local.fragment":
         return False
     return not (as_int(op.m) % mma.m or as_int(op.n) % mma.n or as_int(op.k) % mma.k)
-
-
-def _warp_group_product(op: Any, plan: WgmmaPlan) -> Product:
-    fragments = [(op.c.buffer, plan.c_layout)]
-    if plan.a_layout is not None:
-        fragments.append((op.a.buffer, plan.a_layout))
-    return Product(plan.c_layout, tuple(fragments), plan)
 
 
 def _tiles_fit(op: Any) -> bool:

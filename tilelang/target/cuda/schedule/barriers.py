@@ -46,6 +46,8 @@ from tilelang.target.cuda.schedule.divergence import Divergence, check_returns, 
 _ASYNC_PROXY = (Unit.TENSOR_CORE, Unit.BULK)
 """Units that access shared memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
 
+_SETS = ("accesses", "copies", "implicit", "stores", "unfenced")
+
 
 @dataclass
 class _Pending:
@@ -70,22 +72,18 @@ class _Pending:
     fenced: bool = False
 
     def copy(self) -> _Pending:
-        sets = ("accesses", "copies", "implicit", "stores", "unfenced")
-        return replace(self, **{name: set(getattr(self, name)) for name in sets})
+        return replace(self, **{name: set(getattr(self, name)) for name in _SETS})
 
     def join(self, other: _Pending) -> None:
-        self.accesses |= other.accesses
-        self.copies |= other.copies
-        self.implicit |= other.implicit
-        self.stores |= other.stores
-        self.unfenced |= other.unfenced
+        for name in _SETS:
+            getattr(self, name).update(getattr(other, name))
         self.fenced &= other.fenced
 
     def leave(self) -> _Pending:
         """The state at a jump. The statements after a jump are unreachable: nothing is pending there."""
         left = self.copy()
-        for found in (self.accesses, self.copies, self.implicit, self.stores, self.unfenced):
-            found.clear()
+        for name in _SETS:
+            getattr(self, name).clear()
         self.fenced = True
         return left
 

@@ -24,7 +24,18 @@ from tilelang.target.cuda.analysis.disjointness import share_out_iterations
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Access, accesses_in, given_to_calls, handed_on
-from tilelang.target.cuda.tile.tree import SHARED, Loop, Operator, Parallel, Scalar, TileTree, accesses_of, region_accesses, walk
+from tilelang.target.cuda.tile.tree import (
+    SHARED,
+    Loop,
+    Operator,
+    Parallel,
+    Scalar,
+    TileTree,
+    accesses_of,
+    bindings,
+    region_accesses,
+    walk,
+)
 
 Position = tuple[int, int]
 """Stage and order."""
@@ -64,6 +75,7 @@ class Body:
         replays: bindings of pure values: of the loop variable and of memory that the body does not write.
         with_replays: both together, in program order.
         written: how many times the body writes each buffer.
+        unknown: the variables that have no value before the statements of an iteration have run.
     """
 
     loop: Loop
@@ -72,22 +84,22 @@ class Body:
     replays: list[Any]
     with_replays: list[Statement]
     written: dict[Any, int]
+    unknown: set[Any]
 
     @staticmethod
     def of(loop: Loop, tree: TileTree) -> Body:
         """The body of ``loop``."""
         written = _written(loop)
-        inner = {node.stmt.var for node in walk(loop.body) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)}
-        usable: set[Any] = set()
-        body = Body(loop, tree, [], [], [], written)
+        unknown = set(bindings(loop.body))
+        body = Body(loop, tree, [], [], [], written, unknown)
         for stmt, nodes in loop.parts or ():
             defines = stmt.var if isinstance(stmt, ir.Bind) else None
-            if defines is not None and is_available(stmt.value, lambda buffer: buffer not in written, inner - usable):
-                usable.add(defines)
+            if defines is not None and body.is_usable(stmt.value):
+                unknown.discard(defines)
                 body.replays.append(nodes[0])
                 body.with_replays.append(Statement(stmt, tuple(nodes), ()))
                 continue
-            touches = [*_touches(nodes, tree), *_values(stmt, inner - usable)]
+            touches = [*_touches(nodes, tree), *_values(stmt, unknown)]
             if defines is not None:
                 touches.append(Access(defines, (), WRITE, fills=True))
             statement = Statement(stmt, tuple(nodes), tuple(touches), defines)
@@ -97,8 +109,7 @@ class Body:
 
     def is_usable(self, expr: Any) -> bool:
         """Whether a value is known before the statements of its iteration have run."""
-        inner = {node.stmt.var for node in walk(self.loop.body) if isinstance(node, Scalar) and isinstance(node.stmt, ir.Bind)}
-        return is_available(expr, lambda buffer: buffer not in self.written, inner - {node.stmt.var for node in self.replays})
+        return is_available(expr, lambda buffer: buffer not in self.written, self.unknown)
 
     def is_outside(self, buffer: Any) -> bool:
         """Whether statements outside of the loop touch a buffer."""

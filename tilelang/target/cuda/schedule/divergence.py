@@ -265,14 +265,8 @@ def join_parts(block: Block) -> None:
         joined.append(item)
     block.items = joined
     for item in joined:
-        for inner in (item.body,) if isinstance(item, (LoopCode, ScopeCode)) else _sides(item):
+        for inner in [item] if isinstance(item, Block) else children(item):
             join_parts(inner)
-
-
-def _sides(code: Code) -> list[Block]:
-    if isinstance(code, Block):
-        return [code]
-    return [side for side in (code.then, code.otherwise) if side is not None] if isinstance(code, BranchCode) else []
 
 
 def check_returns(code: Code, gone: Any = None, span: Any = None, divergent: bool = False) -> Any:

@@ -129,7 +129,8 @@ class _Lifetimes:
             for buffer in {*map(owner, code.storages()), *self._stored}:
                 _extend(spans, buffer, clock, clock)
             waited = any(not wait.pending for wait in bulk_waits(code))
-            self._stored = set() if waited else self._stored | _stored_from(code)
+            sources = {owner(access.storage) for access in code.accesses if access.is_bulk_store}
+            self._stored = set() if waited else self._stored | sources
             return clock + 1
         if isinstance(code, (LoopCode, BranchCode)) and code.divergent:
             return self._divergent(code, clock, spans)
@@ -186,11 +187,6 @@ class _Lifetimes:
 def _extend(spans: dict[Any, tuple[int, int]], buffer: Any, first: int, last: int) -> None:
     old = spans.get(buffer, (first, last))
     spans[buffer] = (min(old[0], first), max(old[1], last))
-
-
-def _stored_from(code: Leaf) -> set[Any]:
-    """The buffers that bulk stores of a leaf read."""
-    return {owner(access.storage) for access in code.accesses if access.is_bulk_store}
 
 
 def _filled_first(body: Block) -> set[Any]:

@@ -57,7 +57,7 @@ class ConsumerPart:
         """The loop with its statements in order; a tile is released after its last use."""
         counter = self.counters[ring.loop]
         body, place = counter.bind()
-        for at in consumed(ring):
+        for at in ring.consumed:
             body += self.awaited(ring, at, place)
             body.append(self.versioned(ring.body[at], ring, place))
             body += [self.slots[feed].release(place.slot) for feed in ring.feeds if feed.last_use == at]
@@ -67,7 +67,7 @@ class ConsumerPart:
         """The loop with its products in flight over one iteration; tiles are released one iteration later."""
         loop, counter = ring.loop, self.counters[ring.loop]
         body, place = counter.bind()
-        for at in consumed(ring):
+        for at in ring.consumed:
             body += self.awaited(ring, at, place)
             body.append(self.versioned(started(ring.body[at]) if at in products else ring.body[at], ring, place))
         released = [self.slots[feed].release(place.before()) for feed in ring.feeds]
@@ -222,12 +222,6 @@ class _OverlappedLoop:
             found += part.awaited(ring, at, place)
             found.append(part.versioned(started(ring.body[at]), ring, place))
         return found
-
-
-def consumed(ring: Ring) -> list[int]:
-    """Positions in a ring's body that are not the producer's."""
-    loads = {load.at for feed in ring.feeds for load in feed.loads}
-    return [at for at in range(len(ring.body)) if at not in loads]
 
 
 def started(stmt: Any) -> Any:

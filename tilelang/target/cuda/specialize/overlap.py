@@ -59,9 +59,8 @@ def find_overlap(ring: Ring, threads: int, registers: int) -> Overlap | None:
         threads: of the consumers.
         registers: that a consumer thread may use.
     """
-    copied = {load.at for feed in ring.feeds for load in feed.loads}
-    stmts = [at for at in range(len(ring.body)) if at not in copied]
-    products = [at for at in stmts if startable(ring.body[at]) is not None]
+    stmts = ring.consumed
+    products = Overlap.products(ring, stmts)
     spare = registers - _OTHER_REGISTERS - _registers(_touched(ring.body), threads)
     if len(products) < 2 or spare < 0:
         return None

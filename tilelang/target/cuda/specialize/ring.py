@@ -84,6 +84,12 @@ class Ring:
     nested: bool
 
     @property
+    def consumed(self) -> list[int]:
+        """Positions in the body of what is not the producer's."""
+        loads = {load.at for feed in self.feeds for load in feed.loads}
+        return [at for at in range(len(self.body)) if at not in loads]
+
+    @property
     def buffers(self) -> list[Any]:
         """The shared buffers that get one version a stage."""
         return [load.target.buffer for feed in self.feeds for load in feed.loads]

@@ -29,7 +29,7 @@ def parallel_nest(loop: Any) -> Nest:
             raise CompileError("T.Parallel loops start at 0", location_of(loop.span))
         axes.append(_axis(node.loop_var, node.extent, None))
         node = node.body
-    node = _without_continue(node)
+    node = block(_rest([node])) if _continues(node) else node
     width = notes["tl.coalesced_width"] if "tl.coalesced_width" in notes else None
     layout = str(notes["tl.loop_layout"]) if "tl.loop_layout" in notes else None
     if layout is None:
@@ -173,11 +173,6 @@ def describe(nest: Nest) -> str:
 
 
 # If-conversion: ``continue`` in the body of a ``T.Parallel``, as a thread may run an iteration without any loop ------------
-
-
-def _without_continue(body: Any) -> Any:
-    """The body of one iteration with what follows a ``continue`` under the condition that it was not reached."""
-    return block(_rest([body])) if _continues(body) else body
 
 
 def _rest(stmts: list[Any]) -> list[Any]:

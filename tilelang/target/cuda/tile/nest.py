@@ -14,7 +14,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.visit import operands, statement_exprs, walk, walk_expr
+from tilelang.ir.visit import children, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.ir.access import ADDRESS, READ, WRITE
 from tilelang.target.cuda.operators import rule_of
@@ -191,36 +191,19 @@ class _Collector:
         return self.found
 
     def stmt(self, node: Any, conditional: bool) -> None:
-        if isinstance(node, ir.SeqStmt):
-            for child in node.seq:
-                self.stmt(child, conditional)
-        elif isinstance(node, ir.BufferStore):
-            for index in node.indices:
-                self.expr(index, conditional)
-            self.expr(node.value, conditional)
+        repeats = isinstance(node, (ir.For, ir.While))
+        if isinstance(node, ir.BufferStore):
+            for expr in (*node.indices, node.value):
+                self.expr(expr, conditional)
             self.add(node.buffer, node.indices, WRITE, conditional)
-            self.step += 1
-        elif isinstance(node, ir.IfThenElse):
-            self.expr(node.condition, conditional)
-            self.stmt(node.then_case, True)
-            if node.else_case is not None:
-                self.stmt(node.else_case, True)
-        elif isinstance(node, ir.For):
-            self.expr(node.min, conditional)
-            self.expr(node.extent, conditional)
-            self.inner.add(node.loop_var)
-            self.stmt(node.body, True)
-        elif isinstance(node, ir.While):
-            self.expr(node.condition, True)
-            self.stmt(node.body, True)
-        elif isinstance(node, ir.Bind):
-            self.expr(node.value, conditional)
-            self.inner.add(node.var)
-        elif isinstance(node, ir.Evaluate):
-            self.expr(node.value, conditional)
-            self.step += 1
-        elif isinstance(node, ir.AttrStmt):
-            self.stmt(node.body, conditional)
+        elif not isinstance(node, ir.AssertStmt):
+            for expr in statement_exprs(node):
+                self.expr(expr, conditional or isinstance(node, ir.While))
+        if isinstance(node, (ir.For, ir.Bind)):
+            self.inner.add(node.loop_var if repeats else node.var)
+        self.step += isinstance(node, (ir.BufferStore, ir.Evaluate))
+        for child in children(node):
+            self.stmt(child, conditional or repeats or isinstance(node, ir.IfThenElse))
 
     def expr(self, node: Any, conditional: bool) -> None:
         if isinstance(node, ir.TensorLoad):
@@ -261,7 +244,7 @@ class _Collector:
     def add(self, buffer: Any, indices: Any, kind: str, conditional: bool, operation: str = "") -> None:
         indices = tuple(indices)
         defined = any(mentions(index, self.inner) for index in indices)
-        loaded = tuple(buffer for index in indices for buffer in _loaded(index))
+        loaded = tuple(part.source for index in indices for part in walk_expr(index) if isinstance(part, ir.TensorLoad))
         self.found.append(Access(buffer, indices, kind, conditional, defined, self.step, loaded, operation))
 
 
@@ -285,14 +268,6 @@ def is_memory(buffer: Any) -> bool:
 def is_global(buffer: Any) -> bool:
     """Whether a buffer is a tensor in global memory."""
     return buffer.scope() in ("global", "")
-
-
-def _loaded(expr: Any) -> Iterator[Any]:
-    if isinstance(expr, ir.TensorLoad):
-        yield expr.source
-    if not isinstance(expr, (ir.Var, int, ir.IntImm)):
-        for child in operands(expr):
-            yield from _loaded(child)
 
 
 def mentions(expr: Any, variables: Any) -> bool:
@@ -320,7 +295,7 @@ def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
     if isinstance(value, ir.Add):
         return form_of(value.a, forms) + form_of(value.b, forms)
     if isinstance(value, ir.Sub) and not mentions(value.b, forms):
-        return form_of(value.a, forms).shifted(-_number(value.b))
+        return form_of(value.a, forms).shifted(-as_int(value.b))
     if isinstance(value, ir.Cast) and str(value.ty).startswith("int"):
         return form_of(value.value, forms)
     right = as_int(value.b) if isinstance(value, (ir.Mul, ir.FloorDiv, ir.FloorMod, ir.LShift, ir.RShift)) else None
@@ -338,10 +313,6 @@ def form_of(expr: Any, forms: Mapping[Any, Form]) -> Form:
     if isinstance(value, ir.RShift):
         return inner.divmod(1 << right)[0]
     return inner.divmod(right)[0 if isinstance(value, ir.FloorDiv) else 1]
-
-
-def _number(expr: Any) -> Any:
-    return int(expr.value) if isinstance(expr, ir.IntImm) else expr
 
 
 def conjuncts(condition: Any) -> list[Any]:

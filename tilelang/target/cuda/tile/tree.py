@@ -200,7 +200,9 @@ def touched_by(node: Any) -> tuple[Access, ...]:
 
 def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
     """The tree of a kernel's body; what depends on the number of threads and the target is as if there were none by default."""
-    return Reader(threads, target).read(body)
+    reader = Reader(threads, target)
+    reader.tree.root = reader.block(body)
+    return reader.tree
 
 
 class Reader:
@@ -214,10 +216,6 @@ class Reader:
     def __init__(self, threads: int = 0, target: Any = None) -> None:
         self.threads, self.target = threads, target
         self.tree = TileTree(Sequence([]))
-
-    def read(self, body: Any) -> TileTree:
-        self.tree.root = self.block(body)
-        return self.tree
 
     def block(self, stmt: Any) -> Sequence:
         items: list[Any] = []
@@ -332,6 +330,12 @@ def walk(node: Any) -> Iterator[Any]:
         current = stack.pop()
         yield current
         stack.extend(reversed(inside(current)))
+
+
+def bindings(root: Any) -> dict[Any, Any]:
+    """The value of each name that statements bind."""
+    stmts = (node.stmt for node in walk(root) if isinstance(node, Scalar))
+    return {stmt.var: stmt.value for stmt in stmts if isinstance(stmt, ir.Bind)}
 
 
 def with_parts(node: Any, of: Callable[[Any], Any]) -> Any:

@@ -95,7 +95,8 @@ def _compiled(source: str, options: tuple[str, ...]) -> DeviceBinary:
     program = ctypes.c_void_p()
     _check(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), _ROOTED_NAME.encode(), 0, None, None))
     try:
-        texts = [text.encode() for text in (*options, *_include_options())]
+        folders = filter(None, (template_directory(), cuda_include_directory()))
+        texts = [text.encode() for text in (*options, *(f"--include-path={folder}" for folder in folders))]
         status = library.nvrtcCompileProgram(program, len(texts), (ctypes.c_char_p * len(texts))(*texts))
         log = _fetch(program, "ProgramLog").rstrip(b"\0").decode(errors="replace").strip()
         log = log.replace(_ROOTED_NAME, SOURCE_NAME)
@@ -107,11 +108,6 @@ def _compiled(source: str, options: tuple[str, ...]) -> DeviceBinary:
         library.nvrtcDestroyProgram(ctypes.byref(program))
     seconds = time.perf_counter() - start
     return DeviceBinary(cubin, ptx, parse_resources(log), f"nvrtc {version()}", options, log, seconds)
-
-
-def _include_options() -> list[str]:
-    folders = (template_directory(), cuda_include_directory())
-    return [f"--include-path={folder}" for folder in folders if folder is not None]
 
 
 def _fetch(program: ctypes.c_void_p, what: str) -> bytes:
