@@ -7,18 +7,7 @@ from typing import Any
 from tilelang.artifact import KernelArtifact
 from tilelang.target.request import CompileRequest
 
-__all__ = ["compile_program", "device_source"]
-
-
-def device_source(func: Any, request: CompileRequest) -> str:
-    """The text of ``device_kernel.cu`` for a program, without compiling it.
-
-    Raises:
-        CompileError: the program cannot be lowered.
-    """
-    from tilelang.target.cuda.compile import lower
-
-    return lower(func, request).source
+__all__ = ["compile_program"]
 
 
 def compile_program(func: Any, request: CompileRequest) -> KernelArtifact:

@@ -7,12 +7,12 @@ import pytest
 from testing.cuda_walkthrough import program
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import cuda
+from tilelang.target.cuda.codegen.verify import names_are_defined
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Unit
 from tilelang.target.cuda.ir.code import Block, BranchCode, accesses, counted, leaf
 from tilelang.target.cuda.ir.instructions import Assign, BulkLoad, CopyAsync, Define, Evaluate, LoadMatrix
 from tilelang.target.cuda.ir.printer import Printer
 from tilelang.target.cuda.ir.values import Array, Call, Name, Number, Select, Unary, both, total
-from tilelang.target.cuda.ir.verify import names_are_defined
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.info import parse_target
 from tilelang.target.request import CompileRequest

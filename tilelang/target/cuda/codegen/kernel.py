@@ -38,17 +38,13 @@ def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
     generator = Generator(e)
     code = generator.block(stage.tree.root)
     roll_spilled(code, e)
-    maps = () if output.tensor_maps is None else tuple(output.tensor_maps.specs)
     declarations = Declarations(
         identifiers=frozenset(e.names.used),
         values=dict(e.names.values),
         arrays=e.names.arrays,
         shared=_shared_sizes(e),
-        padded=frozenset(output.padded),
-        kept=output.kept,
-        tensor_maps=maps,
         barriers=generator.barriers.numbers,
-        moves_registers=output.moves_registers,
+        output=output,
     )
     return stage.then(KernelCode, code=code, declarations=declarations)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
-from tilelang.layout.digits import Form
+from tilelang.layout.digits import Form, Term
 from tilelang.layout.fragment import REGISTER
 from tilelang.target.cuda.analysis.thread_map import is_aligned
 from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
@@ -58,6 +58,12 @@ def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value
     if stride * extent < threads:
         digit = digit & extent - 1 if _is_power(extent) else digit % extent
     return digit
+
+
+def part_of(digit: Value, term: Term) -> Value:
+    """The part of a digit that a term of a sum takes."""
+    part = digit // term.low
+    return part % term.extent if term.low * term.extent < term.digit.extent else part
 
 
 def _is_power(number: int) -> bool:
@@ -204,10 +210,7 @@ class NestLoops:
             digit = (lane or Number(0)) if term.digit is self.vector else self.digits[term.digit.name]
             if digit == Number(0):
                 continue
-            digit = digit // term.low
-            if term.low * term.extent < term.digit.extent:
-                digit = digit % term.extent
-            parts.append(digit * term.weight)
+            parts.append(part_of(digit, term) * term.weight)
         return total([*parts, self.e.index(form.offset)])
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from tilelang.artifact import KernelLaunch, TensorMapSpec
 from tilelang.ir.facts import Facts
 from tilelang.ir.text import expr_text
-from tilelang.target.cuda.codegen.emitter import KernelOptions
+from tilelang.target.cuda.codegen.emitter import KernelOptions, Output
 from tilelang.target.cuda.codegen.origins import Origins
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.ir.access import Access
@@ -113,22 +113,21 @@ class Declarations:
         values: what each variable of the program is.
         arrays: the name of each buffer's pointer, array or variable.
         shared: bytes and alignment of each buffer in shared memory.
-        padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
-        kept: integers that each thread computes once, at the kernel's top, with their names.
-        tensor_maps: descriptors for the tensor memory accelerator.
         barriers: the number of each hardware barrier, by the first and the count of its threads.
-        moves_registers: whether warps hand registers to others.
+        output: what lowering has added to the kernel.
     """
 
     identifiers: frozenset[str]
     values: Mapping[Any, Value]
     arrays: Mapping[Any, str]
     shared: Mapping[Any, tuple[int, int]]
-    padded: frozenset[Any]
-    kept: Mapping[Value, Name]
-    tensor_maps: tuple[TensorMapSpec, ...]
     barriers: Mapping[Any, int]
-    moves_registers: bool
+    output: Output
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMapSpec, ...]:
+        """Descriptors for the tensor memory accelerator."""
+        return () if self.output.tensor_maps is None else tuple(self.output.tensor_maps.specs)
 
     def name_of(self, variable: Any) -> str:
         """The name of a variable of the program that is defined around the code."""

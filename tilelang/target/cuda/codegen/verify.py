@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 from tilelang.ir import nodes as ir
@@ -27,8 +28,9 @@ from tilelang.target.cuda.codegen.stages import (
 )
 from tilelang.target.cuda.codegen.write_text import defined_names
 from tilelang.target.cuda.inference import verify as layouts
-from tilelang.target.cuda.ir.code import leaves, owner
-from tilelang.target.cuda.ir.verify import names_are_defined
+from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, LoopCode, ScopeCode, children, leaves, owner
+from tilelang.target.cuda.ir.instructions import Declare, DeclareArray, Define, DefinePointer, Instruction
+from tilelang.target.cuda.ir.values import Array, Element, Name, Pointer, Value, parts_of
 from tilelang.target.cuda.operators import is_implemented
 from tilelang.target.cuda.tile.program import dimension_variables
 from tilelang.target.cuda.tile.tree import FRAGMENT, SHARED, Operator, Parallel, Scalar, walk
@@ -135,3 +137,55 @@ def written(stage: KernelText) -> None:
     launch = stage.launch
     assert len(launch.args) == len(launch.arg_dtypes)
     assert stage.text == "" or launch.shared_bytes == stage.plan.size
+
+
+# Names in device code --------------------------------------------------------------------------------------------------
+
+_DEFINING = {Define: "name", Declare: "name", DefinePointer: "array", DeclareArray: "array"}
+
+
+def names_are_defined(code: Any, known: set[str]) -> None:
+    """Checks that code uses no name that neither the kernel (``known``) nor the code before, in the same braces or around them,
+    defines."""
+    _check_code(code, set(known))
+
+
+def _check_code(code: Any, known: set[str]) -> None:
+    if isinstance(code, Instruction):
+        defined = _DEFINING.get(type(code))
+        _uses(code, [getattr(code, f.name) for f in fields(code) if f.name != defined], known)
+        if defined is not None:
+            known.add(_name(getattr(code, defined)))
+        return
+    inner = known if isinstance(code, Leaf) or (isinstance(code, Block) and not code.scoped) else set(known)
+    if isinstance(code, LoopCode):
+        _uses(code, [first for _, first in code.counters], known)
+        inner |= {name.text for name, _ in code.counters}
+        _uses(code, [code.condition, *(value for _, value in code.advance)], inner)
+    elif isinstance(code, (BranchCode, ScopeCode)):
+        _uses(code, [code.condition], known)
+    for child in code.body if isinstance(code, Leaf) else children(code):
+        _check_code(child, set(inner) if isinstance(code, BranchCode) else inner)
+
+
+def _uses(code: Any, values: list[Any], known: set[str]) -> None:
+    for value in values:
+        for name in _names(value):
+            assert name in known, f"{name} is not defined: {code}"
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _names(part)
+    elif isinstance(value, Value):
+        if isinstance(value, (Name, Array)):
+            yield _name(value)
+        elif isinstance(value, (Element, Pointer)):
+            yield value.array.name
+        for part in parts_of(value):
+            yield from _names(part)
+
+
+def _name(value: Any) -> str:
+    return value.text if isinstance(value, Name) else value.name

@@ -55,7 +55,7 @@ def defined_names(stage: KernelCode) -> set[str]:
     variables += dimension_variables(kernel.func)
     variables += [var for var, _ in (*kernel.loops, *kernel.blocks, *kernel.cluster, *kernel.threads)]
     names = {known.name_of(var) for var in variables} | {spec.name for spec in known.tensor_maps}
-    return names | {*known.arrays.values(), *(name.text for name in known.kept.values()), *BUILTINS}
+    return names | {*known.arrays.values(), *(name.text for name in known.output.kept.values()), *BUILTINS}
 
 
 class _Writer:
@@ -106,14 +106,14 @@ class _Writer:
         )
 
     def _launch_bounds(self) -> str:
-        blocks = 1 if self.known.moves_registers else self.tree.hints.blocks_per_sm
+        blocks = 1 if self.known.output.moves_registers else self.tree.hints.blocks_per_sm
         count = self.kernel.thread_count
         return f"__launch_bounds__({count})" if blocks is None else f"__launch_bounds__({count}, {blocks})"
 
     # Declarations ------------------------------------------------------------------------------------------------------
 
     def _kept(self) -> Iterator[str]:
-        for value, name in self.known.kept.items():
+        for value, name in self.known.output.kept.items():
             computed = self.printer.called("tl::kept", self.printer.value(value))
             yield f"  const int {self.printer.value(name)} = {computed};"
 
@@ -141,7 +141,7 @@ class _Writer:
         return lines
 
     def _local_declarations(self) -> Iterator[str]:
-        zeroed = self.known.padded | partly_written(self.tree, self.stage.layouts.conversions)
+        zeroed = self.known.output.padded | partly_written(self.tree, self.stage.layouts.conversions)
         for buffer in self.tree.allocations:
             scope, dtype, name = buffer.scope(), str(buffer.dtype), self.known.arrays[buffer]
             if scope == "local.var":

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilelang.layout.digits import Digit, Term
+from tilelang.layout.digits import Digit
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.codegen.nest_loops import thread_digit
+from tilelang.target.cuda.codegen.nest_loops import part_of, thread_digit
 from tilelang.target.cuda.inference.exchange import Exchange, brings_each_element, exchange
 from tilelang.target.cuda.ir.code import Block, Code, leaf, nested
 from tilelang.target.cuda.ir.instructions import Assign, Define
@@ -61,15 +61,11 @@ class _Exchanger:
         self.loops.append((name, digit.extent))
         return name
 
-    def _part(self, term: Term) -> Value:
-        part = self.values[term.digit] // term.low
-        return part % term.extent if term.low * term.extent < term.digit.extent else part
-
     def code(self, source: Array, target: Array, dtype: str) -> list[Code]:
         """The loops, and in them the shuffles for one element. All lanes make all of them."""
         found, e = self.found, self.e
-        own = total(self._part(term) * term.weight for term in found.register if term not in found.choices)
-        lane = total(self._part(term) * term.weight for term in found.lane)
+        own = total(part_of(self.values[term.digit], term) * term.weight for term in found.register if term not in found.choices)
+        lane = total(part_of(self.values[term.digit], term) * term.weight for term in found.lane)
         definitions, parts = [], []
         for offset in found.offsets():
             value: Value = source.at(own + offset)
@@ -85,7 +81,7 @@ class _Exchanger:
         """The part that this thread's number tells."""
         number, weight = [], 1
         for term in self.found.choices:
-            number.append(self._part(term) * weight)
+            number.append(part_of(self.values[term.digit], term) * weight)
             weight *= term.extent
         chosen: Value = parts[-1]
         for place, part in reversed(list(enumerate(parts[:-1]))):
