@@ -164,15 +164,12 @@ def _accesses(tree: TileTree) -> Iterator[tuple[Any, Any, str]]:
 def _may_meet(changes: dict[Any, set[str]], iterations: Iterations) -> bool:
     """Whether a statement may change what another one, or another iteration, changes by other threads; atomic updates may."""
     repeated = (isinstance(node, Scalar) and WRITE in changes[node] and iterations.is_repeated(node) for node in changes)
+    places = {node: _destination(node) for node in changes}
+    pairs = ((one, other) for one, other in combinations(changes, 2) if WRITE in changes[one] | changes[other])
     return any(repeated) or any(
-        WRITE in changes[one] | changes[other] and not _are_disjoint(_destination(one), _destination(other), iterations)
-        for one, other in combinations(changes, 2)
+        places[one] is None or places[other] is None or not iterations.are_disjoint(places[one], places[other])
+        for one, other in pairs
     )
-
-
-def _are_disjoint(one: Any, other: Any, iterations: Iterations) -> bool:
-    """Whether two copies certainly write different elements."""
-    return one is not None and other is not None and iterations.are_disjoint(one, other)
 
 
 def _destination(node: Any) -> Any:

@@ -171,14 +171,9 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], dim: Dimension, wei
         rows = grown[swizzle.axis] * weight
         if rows % (1 << (swizzle.shift + swizzle.bits)) or step % (1 << (swizzle.position + swizzle.bits)):
             return None
-        if rows and _starts_before_zero(dim):
-            return None  # the swizzle is simplified for rows of the tile, and the first step is none of them
+        if rows and not (isinstance(dim.shift, int) and dim.shift <= 0):
+            return None  # the swizzle is simplified for rows of the tile, and the first step may be before them
     return step
-
-
-def _starts_before_zero(dim: Dimension) -> bool:
-    """Whether a dimension's variable may be negative in the first step, which its guard then leaves out."""
-    return not isinstance(dim.shift, int) or dim.shift > 0
 
 
 def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:

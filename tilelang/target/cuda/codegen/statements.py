@@ -123,7 +123,9 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     if name in _DEBUG:
         return under(owner, [message(e, decode(value))])
     if name.startswith("tl.atomic"):
-        return under(both([_atomic_guard(e, value), owner]), [Evaluate(e.value(value))])
+        target = value.args[0]
+        exists = e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
+        return under(both([exists, owner]), [Evaluate(e.value(value))])
     lowered = e.value(value)
     record = _RECORDS.get(intrinsic_name(value))
     return [Evaluate(lowered) if record is None else record(value)]
@@ -140,11 +142,6 @@ _RECORDS: Mapping[str | None, Callable[[Any], Instruction]] = {
 """Intrinsics that are instructions of the device IR."""
 
 _DEBUG = (PrintValue.op_name, DeviceAssert.op_name)
-
-
-def _atomic_guard(e: Emitter, call: Any) -> Value | None:
-    target = call.args[0]
-    return e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
 
 
 def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:

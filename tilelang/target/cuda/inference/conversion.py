@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
-from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.uniformity import is_return
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.inference.cost import BARRIER, bank_passes, nest_cost
+from tilelang.target.cuda.inference.cost import BARRIER, nest_cost
 from tilelang.target.cuda.inference.exchange import Exchange, exchange
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
@@ -27,16 +25,15 @@ from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import (
     SHARED,
     family_of,
-    is_certainly_run,
     is_written,
     spliced,
     touched_outside,
     touches,
 )
+from tilelang.target.cuda.inference.shared_layouts import choices_of_layout
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
-from tilelang.target.cuda.tile.nest import Access
-from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, copy_between, walk
+from tilelang.target.cuda.tile.tree import Loop, Operator, Parallel, Scalar, TileTree, copy_between, is_certainly_run, walk
 
 
 def carried_out(problem: Problem, layouts: Layouts) -> tuple[TileTree, Layouts, dict[Any, list[Parallel]]]:
@@ -91,10 +88,14 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
     drain = copy_between(Region.whole(tile), op.dst, node.span)
     filling = whole_loop(fill.nest.axes, fill.nest.accesses[0].indices, source)
     draining = whole_loop(drain.nest.axes, drain.nest.accesses[1].indices, target)
-    layout = _tile_layout(tile, [(fill.nest.accesses[1], filling), (drain.nest.accesses[0], draining)])
-    by_lanes = _exchange(node, source, target, problem)
-    by_memory = nest_cost(fill.nest, filling, (source, layout), problem=problem) + 2 * BARRIER
-    by_memory += nest_cost(drain.nest, draining, (layout, target), problem=problem)
+
+    def passes(layout: Any) -> float:
+        return nest_cost(fill.nest, filling, (source, layout), problem=problem) + nest_cost(
+            drain.nest, draining, (layout, target), problem=problem
+        )
+
+    layout = min(choices_of_layout(tile, problem), key=passes)
+    by_lanes, by_memory = _exchange(node, source, target, problem), passes(layout) + 2 * BARRIER
     if by_lanes is not None and by_lanes.cost < by_memory:
         return _Way({})
     return _Way({fill: filling, drain: draining}, {tile: layout})
@@ -105,12 +106,6 @@ def _exchange(node: Operator, source: FragmentLayout, target: FragmentLayout, pr
     scope = problem.threads_of[node]
     in_warps = scope.first % WARP == 0 and scope.count % WARP == 0
     return exchange(source, target) if in_warps and not is_packed(node.op.src.dtype) else None
-
-
-def _tile_layout(tile: Any, uses: list[tuple[Access, LoopLayout]]) -> Any:
-    """Row by row or swizzled: the layout with fewer bank conflicts."""
-    choices = [row_major([as_int(extent) for extent in tile.shape]), make_swizzled_layout(tile)]
-    return min(choices, key=lambda layout: sum(bank_passes(access, loop, layout, 1) for access, loop in uses))
 
 
 # Loop-invariant conversions --------------------------------------------------------------------------------------------

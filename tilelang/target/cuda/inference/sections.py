@@ -38,6 +38,7 @@ from tilelang.target.cuda.tile.tree import (
     TileTree,
     copy_between,
     inside,
+    is_certainly_run,
     span_of,
     touched_by,
     walk,
@@ -218,12 +219,6 @@ def _begins_whole(node: Any, family: set[Any]) -> bool:
         first = next((each for each in inside(node) if touches(each, family)), None)
         return first is not None and _begins_whole(first, family)
     return overwrites(node, family)
-
-
-def is_certainly_run(extent: Any) -> bool:
-    """Whether a loop of so many iterations has one."""
-    count = as_int(extent)
-    return isinstance(count, int) and count > 0
 
 
 def overwrites(node: Any, family: set[Any]) -> bool:

@@ -53,7 +53,7 @@ def choose_shared(
     return found, unclaimed
 
 
-def layouts_of_unclaimed(buffer: Any, problem: Problem) -> list[Any]:
+def choices_of_layout(buffer: Any, problem: Problem) -> list[Any]:
     """How a tile may lie that nobody wants in a layout of its own: by rows, or with chunks or words of its rows swizzled."""
     shape = [as_int(extent) for extent in buffer.shape]
     if len(shape) < 2 or buffer in problem.exposed or not problem.swizzle:

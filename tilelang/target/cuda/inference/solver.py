@@ -35,7 +35,7 @@ from tilelang.target.cuda.inference.loop_layout import (
     register_form,
 )
 from tilelang.target.cuda.inference.problem import Memo, Problem
-from tilelang.target.cuda.inference.shared_layouts import choose_shared, is_panels, layouts_of_unclaimed
+from tilelang.target.cuda.inference.shared_layouts import choices_of_layout, choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
@@ -123,7 +123,7 @@ class _Solver:
             self.loops[node] = self._free(node)
         self._rest()
         for buffer in unclaimed:
-            ways = layouts_of_unclaimed(buffer, problem)
+            ways = choices_of_layout(buffer, problem)
             self.memory[buffer] = min(ways, key=lambda layout: self._cost_of_users(buffer, layout)) if len(ways) > 1 else ways[0]
         self._check()
         per_thread = {node for node, is_own in problem.private.items() if is_own}

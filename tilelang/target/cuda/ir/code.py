@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Union
 
-from tilelang.target.cuda.ir.access import READ, Access, Unit
+from tilelang.target.cuda.ir.access import READ, Access
 from tilelang.target.cuda.ir.instructions import Instruction, WaitBulk
 from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 
@@ -55,10 +55,6 @@ class Leaf:
     def storages(self, *kinds: str) -> set[Any]:
         """The storages that the statements access, of these kinds where any are given."""
         return {access.storage for access in self.accesses if not kinds or access.kind in kinds}
-
-    def copies(self) -> bool:
-        """Whether any of the accesses is an asynchronous copy by threads."""
-        return any(access.unit is Unit.CP_ASYNC for access in self.accesses)
 
 
 @dataclass(eq=False, slots=True)

@@ -97,42 +97,27 @@ _TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
     ("float8_e5m2", "float32"): (16, 8, 32, 4, 89),
 }
 
-_SPARSE: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
-    ("float16", "float32"): (16, 8, 32, 2, 80),
-    ("float16", "float16"): (16, 8, 32, 2, 80),
-    ("bfloat16", "float32"): (16, 8, 32, 2, 80),
-    ("float32", "float32"): (16, 8, 16, 1, 80),
-    ("tfloat32", "float32"): (16, 8, 16, 1, 80),
-    ("int8", "int32"): (16, 8, 64, 4, 80),
-    ("uint8", "int32"): (16, 8, 64, 4, 80),
-    ("float8_e4m3fn", "float32"): (16, 8, 64, 4, 89),
-    ("float8_e5m2", "float32"): (16, 8, 64, 4, 89),
-}
-"""The same for ``mma.sp``."""
+_SPARSE = frozenset({"float16", "bfloat16", "float32", "int8", "uint8", "float8_e4m3fn", "float8_e5m2"})
+"""Types of operands that ``mma.sp`` has."""
 
 
-def instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
-    """The instruction for element types of A, B and C on a compute capability; None where the tensor cores have none."""
+def instruction(a: str, b: str, c: str, sm: int, sparse: bool = False) -> Instruction | None:
+    """The instruction for element types of A, B and C on a compute capability; None where the tensor cores have none.
+
+    Args:
+        a, b, c: the element types.
+        sm: the compute capability.
+        sparse: whether two of four elements of A (32-bit types: one of two) are kept: it then takes twice the depth.
+    """
     a, b, c = canonical(a), canonical(b), canonical(c)
     row = _TABLE.get((a, c))
-    if row is None or (b, c) not in _TABLE:
+    if row is None or (b, c) not in _TABLE or (sparse and not {a, b} <= _SPARSE):
         return None
     m, n, k, pack, least = row
-    if sm < least:
-        if canonical(a).is_float and canonical(a).bits == 8 and sm >= 80:
-            return Instruction(16, 8, 16, "f32_f16", 2, "float16")
-        return None
-    return Instruction(m, n, k, _suffix(a, b, c), pack)
-
-
-def sparse_instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
-    """The instruction for an A of which two of four (32-bit types: one of two) elements are kept; None where there is none."""
-    a, b, c = canonical(a), canonical(b), canonical(c)
-    row = _SPARSE.get((a, c))
-    if row is None or (b, c) not in _SPARSE or sm < row[-1]:
-        return None
-    m, n, k, pack, _ = row
-    return Instruction(m, n, k, _suffix(a, b, c), pack, sparse=True)
+    if sm >= least:
+        return Instruction(m, n, 2 * k if sparse else k, _suffix(a, b, c), pack, sparse=sparse)
+    converted = not sparse and a.is_float and a.bits == 8 and sm >= 80
+    return Instruction(16, 8, 16, "f32_f16", 2, "float16") if converted else None
 
 
 def _suffix(a: str, b: str, c: str) -> str:

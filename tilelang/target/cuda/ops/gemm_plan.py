@@ -23,7 +23,6 @@ from tilelang.target.cuda.ops.gemm_mma import (
     b_layout,
     instruction,
     reads_pairs,
-    sparse_instruction,
     transposed,
     warp_grid,
 )
@@ -128,10 +127,8 @@ def _pairs(op: Any, mma: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
 
 
 def _instruction(op: Any, threads: int, target: Any) -> Instruction | None:
-    if threads % WARP:
-        return None
-    choose = sparse_instruction if isinstance(op, GemmSparse) else instruction
-    return choose(op.a.dtype, op.b.dtype, op.c.dtype, target.sm)
+    is_sparse = isinstance(op, GemmSparse)
+    return None if threads % WARP else instruction(op.a.dtype, op.b.dtype, op.c.dtype, target.sm, is_sparse)
 
 
 def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:

@@ -17,7 +17,7 @@ from tilelang.ir.expr import as_int
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.layout import FragmentLayout, TileLayout, on_register, on_thread
-from tilelang.layout.fragment import join_modes
+from tilelang.layout.fragment import Mode, join_modes
 from tilelang.layout.panels import panel_bytes_of, panel_widths
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
@@ -106,7 +106,7 @@ def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
             instruction = Wgmma(width, c_type, a_type, b_type, a_in_registers, a_rows_along_m, b_rows_along_n)
         except ValueError:
             continue
-        a_layout = a_fragment_layout(m, k, canonical(gemm.a.dtype).bits, groups_m, groups_n) if a_in_registers else None
+        a_layout = _a_layout(m, k, canonical(gemm.a.dtype).bits, groups_m, groups_n) if a_in_registers else None
         c_layout = accumulator_layout(m, n, groups_m, groups_n)
         return WgmmaPlan(instruction, m, n, k, groups_m, groups_n, c_layout, a_layout, a_panel, b_panel)
     return None
@@ -302,41 +302,28 @@ def _advance(descriptor: Value, offset: Any) -> Value:
 # Registers ------------------------------------------------------------------------------------------------------------
 
 
+def _rows(rows: int, groups: int, half: int, tile: int) -> tuple[Mode, ...]:
+    """Rows over warp groups, in tiles of 64: registers of the lower half of an octet pair, and of a tile, come so far after."""
+    tiles = on_register(rows // groups // ROWS, tile)
+    return join_modes((on_thread(8, 4), on_register(2, half), on_thread(4, 32), tiles, on_thread(groups, WARP_GROUP)))
+
+
 def accumulator_layout(m: int, n: int, groups_m: int, groups_n: int) -> FragmentLayout:
     """C (m, n) over ``groups_m * groups_n`` warp groups (PTX manual, "Register Fragments for wgmma … Matrix D").
 
     A group holds m / groups_m rows as tiles of 64, and n / groups_n columns.
     """
-    group_rows, group_columns = m // groups_m, n // groups_n
-    rows = (
-        on_thread(8, 4),
-        on_register(2, 2),
-        on_thread(4, 32),
-        on_register(group_rows // 64, group_columns // 2),
-        on_thread(groups_m, 128),
-    )
-    columns = (on_register(2, 1), on_thread(4, 1), on_register(group_columns // 8, 4), on_thread(groups_n, 128 * groups_m))
-    return FragmentLayout((m, n), (join_modes(rows), join_modes(columns)))
+    width = n // groups_n
+    columns = (on_register(2, 1), on_thread(4, 1), on_register(width // 8, 4), on_thread(groups_n, WARP_GROUP * groups_m))
+    return FragmentLayout((m, n), (_rows(m, groups_m, 2, width // 2), join_modes(columns)))
 
 
-def a_fragment_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
+def _a_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
     """A (m, k) in registers; groups that share rows hold copies ("Register Fragments … Matrix A")."""
     packed = 32 // element_bits
-    rows = (
-        on_thread(8, 4),
-        on_register(2, packed),
-        on_thread(4, 32),
-        on_register(m // groups_m // 64, k // 2),
-        on_thread(groups_m, 128),
-    )
-    columns = (
-        on_register(packed, 1),
-        on_thread(4, 1),
-        on_register(2, 2 * packed),
-        on_register(k // (8 * packed), 4 * packed),
-    )
-    copies = (on_thread(groups_n, 128 * groups_m),) if groups_n > 1 else ()
-    return FragmentLayout((m, k), (join_modes(rows), join_modes(columns)), copies)
+    columns = (on_register(packed, 1), on_thread(4, 1), on_register(2, 2 * packed), on_register(k // (8 * packed), 4 * packed))
+    copies = (on_thread(groups_n, WARP_GROUP * groups_m),) if groups_n > 1 else ()
+    return FragmentLayout((m, k), (_rows(m, groups_m, packed, k // 2), join_modes(columns)), copies)
 
 
 # In a kernel -----------------------------------------------------------------------------------------------------------

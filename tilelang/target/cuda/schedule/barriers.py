@@ -197,7 +197,7 @@ class _Inserter:
     def together(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
-        detached = all(leaf.detached for leaf in found if leaf.copies())
+        detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.unit is Unit.CP_ASYNC)
         body = [*bulk_waits(code)]
         whole = Leaf(body, detached=detached, hands_over=any(leaf.hands_over for leaf in found))
         return self.leaf(whole, together(code), pending)

@@ -13,13 +13,13 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
-from tilelang.ir.expr import as_int
 from tilelang.ir.visit import with_children
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.overlap import Overlap, find_overlap, operands_of, startable
 from tilelang.target.cuda.specialize.ring import Feed, Ring, buffers_of, operator_of
 from tilelang.target.cuda.specialize.ring_code import Counter, Place, Slots, call, loop_over, substituted
 from tilelang.target.cuda.tile.build import block
+from tilelang.target.cuda.tile.tree import is_certainly_run
 
 
 class ConsumerPart:
@@ -104,11 +104,6 @@ class ConsumerPart:
         slot = self.counters[ring.loop].now().before()
         return ir.IfThenElse(ring.loop.extent > 0, block([self.slots[feed].release(slot) for feed in feeds]), None)
 
-    def runs(self, loop: Any) -> bool:
-        """Whether a loop certainly has an iteration."""
-        extent = as_int(loop.extent)
-        return isinstance(extent, int) and extent > 0
-
     def versioned(self, stmt: Any, ring: Ring, place: Place) -> Any:
         """``stmt`` over this iteration's version of the ring's buffers.
 
@@ -170,7 +165,7 @@ class _OverlappedLoop:
         if ring.nested:
             after += [part.slots[feed].release(self.counter.now().slot) for feed in self.late_feeds]
         whole = block([*before, repeated, *after, *self.counter.step()])
-        return whole if part.runs(loop) else ir.IfThenElse(loop.extent > 0, whole, None)
+        return whole if is_certainly_run(loop.extent) else ir.IfThenElse(loop.extent > 0, whole, None)
 
     def _head(self, iteration: Any, flying: bool = False) -> tuple[list[Any], list[Any]]:
         """Waits for the head's tiles, which may be done early, and the head of an iteration with the other waits."""

@@ -338,6 +338,12 @@ def bindings(root: Any) -> dict[Any, Any]:
     return {stmt.var: stmt.value for stmt in stmts if isinstance(stmt, ir.Bind)}
 
 
+def is_certainly_run(extent: Any) -> bool:
+    """Whether a loop of so many iterations has one."""
+    count = as_int(extent)
+    return isinstance(count, int) and count > 0
+
+
 def with_parts(node: Any, of: Callable[[Any], Any]) -> Any:
     """A container with ``of`` applied to the nodes directly inside it, a loop without parts; itself where it has none inside."""
     if isinstance(node, Sequence):
