@@ -141,19 +141,15 @@ def _dot_of_bytes(call: Any, emitter: Any) -> Value:
     return Binary("=", place, Call("tl::dp4a", (a, b, place)))
 
 
-def _vote(function: str) -> Rule:
-    """CUDA's votes take the mask first; without one, the whole warp votes."""
+def _vote(function: str, mask_first: bool = True) -> Rule:
+    """A vote of the lanes of a mask, by default of the whole warp; CUDA's own take the mask first."""
 
     def rule(call: Any, emitter: Any) -> Value:
         mask = emitter.value(call.args[1]) if len(call.args) > 1 else _WHOLE_WARP
-        return Call(function, (mask, emitter.value(call.args[0])))
+        arguments = (mask, emitter.value(call.args[0]))
+        return Call(function, arguments if mask_first else arguments[::-1])
 
     return rule
-
-
-def _match_all(call: Any, emitter: Any) -> Value:
-    mask = emitter.value(call.args[1]) if len(call.args) > 1 else _WHOLE_WARP
-    return Call("tl::match_all", (emitter.value(call.args[0]), mask))
 
 
 _RANK = Call("tl::thread_rank")
@@ -254,7 +250,7 @@ _RULES: Mapping[str, Rule] = {
     "all_sync": _vote("__all_sync"),
     "ballot_sync": _vote("__ballot_sync"),
     "match_any_sync": _vote("__match_any_sync"),
-    "match_all_sync": _match_all,
+    "match_all_sync": _vote("tl::match_all", mask_first=False),
     "activemask": _function("__activemask"),
     "fns": _function("tl::nth_set_bit"),
     "sync_grid": lambda call, emitter: Call("tl::grid_sync", (AddressOf(GRID_STATE),)),

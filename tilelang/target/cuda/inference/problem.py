@@ -121,11 +121,6 @@ class Problem:
         return private_nests(self.uniformity)
 
     @cached_property
-    def divergent(self) -> set[Any]:
-        """Nodes that some of their threads may not come to: nothing can be exchanged there."""
-        return self.uniformity.divergent
-
-    @cached_property
     def aliased(self) -> set[Any]:
         """Buffers that share their memory with others."""
         return self.tree.aliased()
@@ -155,11 +150,6 @@ class Problem:
     def exposed(self) -> set[Any]:
         """The buffers whose addresses statements hand on, where neighbours in a tile are taken for neighbours in memory."""
         return set().union(*(self.known(_exposed_by, node) for node in self.threads_of if isinstance(node, (Parallel, Scalar))))
-
-    @cached_property
-    def annotated(self) -> set[Any]:
-        """The buffers whose layout the user fixed."""
-        return {buffer for buffer, _, _ in self.tree.hints.layouts}
 
     def is_fragment(self, buffer: Any) -> bool:
         """Whether a buffer is a fragment whose elements have a place each."""

@@ -224,7 +224,7 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
     """The kernel with a copy of the fragment in a section around the statement."""
     tree = state.problem.tree
     family = set(family_of(tree, buffer))
-    if _is_whole_copy(node) and node not in state.problem.divergent:
+    if _is_whole_copy(node) and node not in state.problem.uniformity.divergent:
         yield as_conversion(tree, node)
     for section in _sections(state, node, family):
         inner = (inner for top in section.nodes for inner in walk(top))
@@ -278,12 +278,12 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
     for parent, place in _ancestry(state.problem.tree.root, node):
-        if parent.items[place] in state.problem.divergent:
+        if parent.items[place] in state.problem.uniformity.divergent:
             continue
         hit = [at for at, item in enumerate(parent.items) if any(inner in rivals for inner in walk(item))]
         alone, run = Section(parent, place, place + 1), Section(parent, hit[0], hit[-1] + 1)
         sections = [alone]
-        if len(run.nodes) > 1 and not any(item in state.problem.divergent for item in run.nodes):
+        if len(run.nodes) > 1 and not any(item in state.problem.uniformity.divergent for item in run.nodes):
             sections = [run] if serves_all and not is_written(run.nodes, family) else [alone, run]
         for section in sections:
             yield section if is_written(section.nodes, family) else replace(section, users=frozenset(rivals))

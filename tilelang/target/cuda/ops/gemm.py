@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.span import warn_slow
+from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, nested
-from tilelang.target.cuda.ir.instructions import Assign, Define, Multiply
-from tilelang.target.cuda.ir.values import Array, Convert, Number
+from tilelang.target.cuda.codegen.nest_loops import NestLoops
+from tilelang.target.cuda.inference.loop_layout import register_form, whole_loop
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, nested, under
+from tilelang.target.cuda.ir.instructions import Assign, DeclareArray, Define, Multiply
+from tilelang.target.cuda.ir.values import Array, Convert, Number, Select, Value, both
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
-from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader
+from tilelang.target.cuda.ops.gemm_operand import Operand, OperandLoader, matrix_index
 from tilelang.target.cuda.ops.gemm_plan import ByWarps, Product, plan_product, shared_demands, takes_sparse
-from tilelang.target.cuda.ops.gemm_scalar import emit_scalar
 from tilelang.target.cuda.ops.gemm_sparse import MetadataLoader, expansion_nest
 from tilelang.target.cuda.ops.gemm_wgmma import COMPLETE, IN_FLIGHT, WgmmaPlan, emit_warp_group_product, pinned, plan_gemm
+from tilelang.target.cuda.tile.build import block
+from tilelang.target.cuda.tile.nest import Axis, Nest
 from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
@@ -88,6 +94,55 @@ class MmaProduct:
         return nested([(i, self.a.o.count), (j, columns)], [product])
 
 
+# Scalar loops, for shapes and types that no instruction has -----------------------------------------------------------
+
+
+def _emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
+    """Each thread sums its own elements of C, all of them in each step along K.
+
+    The loop along K stays a loop: written out for every element it would be most of a kernel, and minutes of compilation.
+    """
+    e, op = emitter, node.op
+    warn_slow(f"T.gemm becomes scalar code, which is many times slower than tensor cores: {plan.way}", node.span)
+    dtype = canonical(op.c.dtype)
+    wide = "float32" if dtype.is_float and dtype.bits < 32 else str(dtype)
+    row, column, inner = (ir.Var(name, "int32") for name in ("m", "n", "k"))
+    axes = (Axis(row, as_int(op.m)), Axis(column, as_int(op.n)))
+    share = NestLoops(e, Nest.build(axes, block([]), node.span, "T.gemm"), whole_loop(axes, [row, column], plan.c))
+    share.open()
+    step = e.named(inner)
+    e.facts.bind_range(inner, op.k)
+    a = _element(e, op.a, row, inner, op.transpose_a, wide)
+    b = _element(e, op.b, inner, column, op.transpose_b, wide)
+    own = e.array(op.c.buffer)
+    sums = own if wide == str(dtype) else Array(e.names.take("sums").text, wide)
+    form = register_form([row, column], plan.c, share.layout)
+    assert form is not None
+    place, result = own.at(share.register(form)), sums.at(share.register(form))
+    add = [*share.definitions, *under(both(share.guards), [Assign(result, result + a * b)])]
+    code = counted(step, e.index(op.k), nested(share.loops, add), unroll=1)
+    start = nested(share.loops, [Assign(result, _start(e, op, converted(place, dtype, wide), wide))])
+    if sums is own:
+        return [leaf([Block([*start, code], scoped=True)])]
+    end = nested(share.loops, [Assign(place, converted(result, wide, dtype))])
+    return [leaf([Block([DeclareArray(sums, plan.c.registers), *start, code, *end], scoped=True)])]
+
+
+def _start(e: Emitter, op: Any, old: Value, wide: str) -> Value:
+    """What a sum starts with: zero, or the old value of C."""
+    zero, clear = Convert(wide, Number(0)), op.clear_accum
+    if isinstance(clear, (bool, int)):
+        return zero if clear else old
+    return Select(e.value(clear), zero, old)
+
+
+def _element(e: Emitter, region: Any, row: Any, column: Any, transposed: bool, wide: str) -> Value:
+    return converted(e.places.element(region.buffer, matrix_index(region, row, column, transposed)), region.dtype, wide)
+
+
+# The operators ---------------------------------------------------------------------------------------------------------
+
+
 class ProductRule(OperatorRule):
     """``T.gemm``, ``T.gemm_sp`` and their forms for warp groups."""
 
@@ -135,7 +190,7 @@ class ProductRule(OperatorRule):
         if node.op.wg_wait <= COMPLETE:
             return []  # only warp groups leave products in flight
         with e.names.block():
-            return MmaProduct(e, node, plan.way).emit() if isinstance(plan.way, ByWarps) else emit_scalar(e, node, plan)
+            return MmaProduct(e, node, plan.way).emit() if isinstance(plan.way, ByWarps) else _emit_scalar(e, node, plan)
 
 
 @implements(Gemm)

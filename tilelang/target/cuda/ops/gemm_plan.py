@@ -70,7 +70,7 @@ def _may_pair(op: Any, problem: Problem) -> bool:
     others = [other.op for other in problem.operands[op.c.buffer] if isinstance(other.op, (Gemm, GemmSparse))]
     alike = [other for other in others if other.c.buffer == op.c.buffer]
     kinds = {(other.transpose_a, other.transpose_b, other.a.dtype, other.a.scope, other.b.scope) for other in alike}
-    return len(kinds) == 1 and op.c.buffer not in problem.annotated
+    return len(kinds) == 1 and op.c.buffer not in {buffer for buffer, _, _ in problem.tree.hints.layouts}
 
 
 def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool:
