@@ -59,8 +59,11 @@ class Layouts:
     def frozen(self) -> Layouts:
         """The same table, which nobody can change."""
         tables = {each.name: getattr(self, each.name) for each in fields(self)}
-        frozen = {name: frozenset(t) if isinstance(t, Set) else MappingProxyType(dict(t)) for name, t in tables.items()}
-        return Layouts(**frozen)
+        return Layouts(**{name: _frozen(table) for name, table in tables.items()})
+
+
+def _frozen(table: Any) -> Any:
+    return frozenset(table) if isinstance(table, Set) else MappingProxyType(dict(table))
 
 
 def check_fragments(root: Sequence, layouts: Any) -> None:

@@ -22,6 +22,11 @@ def reads(unit: Unit = Unit.THREAD) -> Any:
     return dataclasses.field(metadata={"kind": READ, "unit": unit})
 
 
+def operand() -> Any:
+    """A field for a value that an instruction computes with."""
+    return dataclasses.field()
+
+
 def writes(unit: Unit = Unit.THREAD) -> Any:
     """A field for what an instruction overwrites."""
     return dataclasses.field(metadata={"kind": WRITE, "unit": unit})
@@ -118,7 +123,7 @@ class Assign(Instruction):
     """
 
     place: Value = writes()
-    value: Value
+    value: Value = operand()
     shared_byte: bool = False
 
 
@@ -181,8 +186,8 @@ class BulkLoad(Instruction):
 
     map: Value
     target: Value = writes(Unit.BULK)
-    barrier: Value
-    coordinates: tuple[Value, ...]
+    barrier: Value = operand()
+    coordinates: tuple[Value, ...] = operand()
     multicast: int | None = None
     policy: str | None = None
 
@@ -193,7 +198,7 @@ class BulkStore(Instruction):
 
     map: Value
     source: Value = reads(Unit.BULK)
-    coordinates: tuple[Value, ...]
+    coordinates: tuple[Value, ...] = operand()
     reduction: str | None = None
 
 
@@ -261,9 +266,9 @@ class WarpGroupMultiply(Instruction):
 
     instruction: Wgmma
     accumulator: Value = updates(Unit.TENSOR_CORE)
-    left: Value
-    right: Value
-    scale: Value
+    left: Value = operand()
+    right: Value = operand()
+    scale: Value = operand()
 
 
 @dataclass(frozen=True, slots=True)

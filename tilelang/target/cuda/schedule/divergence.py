@@ -266,6 +266,7 @@ def join_parts(block: Block) -> None:
     block.items = joined
     for item in joined:
         for inner in [item] if isinstance(item, Block) else children(item):
+            assert isinstance(inner, Block)
             join_parts(inner)
 
 
