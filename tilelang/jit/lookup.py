@@ -64,7 +64,8 @@ class Lookup:
         self._resolved = {}
 
     def repeater(self, tracker: FunctionTracker) -> Callable[[tuple[Any, ...], dict[Any, Any]], JITKernel | None]:
-        """The shortest way to a remembered kernel: the options are what they were, by identity; then the tracker's own check."""
+        """The shortest way to a remembered kernel: the options are what they were, by identity, and so is what the
+        tracker watches. It gives None where :meth:`FunctionTracker.recall` has to look closer."""
         table = env.raw_table()
         records: list[tuple[int, Any, Any, Any]] = [
             (ITEM, table, key, table.get(key, MISSING)) for key in (_DISABLED, *_DEFAULTS)
@@ -76,8 +77,18 @@ class Lookup:
             records.append((CALL, enclosing.text, None, enclosing.text()))
         elif self.follows:
             records.append((ITEM, enclosing.__dict__, "entered", False))
-        holds, recall = Watch(records).holds, tracker.recall
-        return lambda args, kwargs: recall(args, kwargs) if holds() else None
+        holds = Watch(records).holds
+
+        def repeated(args: tuple[Any, ...], kwargs: dict[Any, Any]) -> JITKernel | None:
+            get = tracker.remembered
+            if get is None or not holds():
+                return None
+            try:
+                return get(args, kwargs)
+            except Exception:  # user objects may do anything when they are looked at
+                return None
+
+        return repeated
 
 
 def caching() -> bool:

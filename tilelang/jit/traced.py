@@ -7,16 +7,26 @@ operator of the graph (:mod:`tilelang.execution.traced`).
 from __future__ import annotations
 
 import operator
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import ArgumentError
 
 
 def is_traced() -> bool:
-    """Whether ``torch.compile`` traces the caller. Torch is loaded here, as kernels need it."""
+    """Whether ``torch.compile`` traces the caller; torch is not loaded for it."""
+    if "torch" not in sys.modules:
+        return False
     from torch.compiler import is_dynamo_compiling
 
     return is_dynamo_compiling()
+
+
+def check_in_force() -> Callable[[], bool]:
+    """The cheapest function that tells what :func:`is_traced` does, from now on."""
+    loaded = sys.modules.get("torch.compiler")
+    return is_traced if loaded is None else loaded.is_dynamo_compiling
 
 
 class _Choices:

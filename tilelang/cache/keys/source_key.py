@@ -79,6 +79,9 @@ class FunctionTracker:
         extra: gives whatever else decides the kernel, as plain values: target, backend, out_idx, pass configurations, flags,
             versions of the toolchain. Asked for again after a trace: a tool that was replaced meanwhile made another kernel.
         kind: the kind of target, whose tools may read environment variables.
+
+    Attributes:
+        remembered: the look-up by plain arguments, which gives None, or raises, for what :meth:`recall` has to look closer at.
     """
 
     def __init__(self, function: FunctionType, extra: Callable[[], tuple[Any, ...]] = tuple, kind: str = ""):
@@ -89,11 +92,11 @@ class FunctionTracker:
         self._known: _Known | None = None
         self._refused: tuple[str, Any] | None = None
         self._problems: list[str] = []
-        self._get: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
+        self.remembered: Callable[[tuple[Any, ...], dict[Any, Any]], Any] | None = None
 
     def recall(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What :meth:`remember` was given for these arguments, if nothing that it depends on has changed; else None."""
-        get, known = self._get, self._known
+        get, known = self.remembered, self._known
         if get is None or known is None:
             return None
         try:
@@ -127,7 +130,7 @@ class FunctionTracker:
         except Exception as error:  # as in recall
             warn.once("remember", f"a kernel is not kept in memory: {warn.describe(error)}")
             return
-        self._get = known.recall.get
+        self.remembered = known.recall.get
 
     def _is_as_in(self, source: SourceKey) -> bool:
         known = self._known
@@ -135,7 +138,7 @@ class FunctionTracker:
 
     def forget(self) -> None:
         """Empties the memory."""
-        self._known = self._get = None
+        self._known = self.remembered = None
 
     def source_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SourceKey:
         """The key of the call ``function(*args, **kwargs)``."""
@@ -206,7 +209,7 @@ class FunctionTracker:
             # Other objects with the same content: what is remembered stays right.
             fresh.recall.rows().update(known.recall.rows())
         known = self._known = fresh
-        self._get = fresh.recall.get if fresh.recall.rows() else None
+        self.remembered = fresh.recall.get if fresh.recall.rows() else None
         return known
 
     def _describe(self, compiler: Fingerprint, headers: list[Any]) -> _Known:
