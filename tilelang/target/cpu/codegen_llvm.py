@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -134,6 +135,12 @@ def _passed(functions: list[Any], context: Any, passes: list[Any]) -> Any:
     return ir.tvm.transform.Sequential(passes)(module)
 
 
+def _without_addresses(text: str) -> str:
+    """The text with numbers for the names of alias classes, which are addresses of the compiler's objects."""
+    numbers: dict[str, int] = {}
+    return re.sub(r'!"(0x[0-9a-f]+)"', lambda found: f'!"buffer{numbers.setdefault(found[1], len(numbers))}"', text)
+
+
 def generate(host: HostModule, context: Any) -> Library:
     """Machine code, linked with the run-time into a shared library that exports the entry point alone."""
     kernel = _build(host.kernel, context, KERNEL_LEVEL)
@@ -148,7 +155,8 @@ def generate(host: HostModule, context: Any) -> Library:
             (directory / name).write_bytes(content)
         content, log = link_shared([directory / name for name in objects], exported, directory)
     kept = {name: code for name, code in objects.items() if name != "kernel.o"}
-    return Library(content, kernel.inspect_source("ll"), log, llvm_files(context.library_file, exported, kept))
+    text = _without_addresses(kernel.inspect_source("ll"))
+    return Library(content, text, log, llvm_files(context.library_file, exported, kept))
 
 
 def _build(module: Any, context: Any, level: int) -> Any:
