@@ -12,9 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.fingerprint import ambient, genuine
+from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.walk import Describer, describes
 
 MAX_ARRAY_BYTES = 1 << 20
+
+_EXPRESSIONS, _CONSTANTS = "tvm.ir.prim.expr", ("IntImm", "FloatImm")
 
 _FILE_NAMES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))
 _ARRAY_NAMES = frozenset("base data ctypes __array_interface__ __array_struct__ tofile dump dumps".split())
@@ -23,7 +26,7 @@ _ARRAY_NAMES = frozenset("base data ctypes __array_interface__ __array_struct__ 
 def describer_of(kind: type) -> Callable[[Describer, Any], None] | None:
     """What describes values of the type ``kind``, or None."""
     if kind.__flags__ & genuine.HEAP_TYPE:
-        return _path if kind in _PATHS else None
+        return _path if kind in _PATHS else _constant if _is_constant(kind) else None
     for package, name, describe in _SPECIAL:
         if kind is vars(sys.modules[package]).get(name) if package in sys.modules else False:
             return describe
@@ -31,6 +34,16 @@ def describer_of(kind: type) -> Callable[[Describer, Any], None] | None:
     if numpy is None:
         return None
     return _numpy_scalar if issubclass(kind, numpy.generic) else _dtype if issubclass(kind, numpy.dtype) else None
+
+
+def _is_constant(kind: type) -> bool:
+    module = sys.modules.get(_EXPRESSIONS)
+    return module is not None and any(vars(module).get(name) is kind for name in _CONSTANTS)
+
+
+def _constant(describer: Describer, value: Any) -> None:
+    """A typed number that was made outside of a program: ``T.int32(3)``; no attribute of it can be set."""
+    describer.text(f"{type(value).__qualname__} {canonical(value.value)} {value.ty}")
 
 
 def _numpy_scalar(describer: Describer, value: Any) -> None:

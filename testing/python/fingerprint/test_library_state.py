@@ -94,3 +94,13 @@ def test_the_language_as_a_value_keeps_its_names(monkeypatch):
     before, _ = described(reads)
     monkeypatch.setattr(T, "float32", T.float64)
     assert described(reads)[0] != before
+
+
+CONSTANTS = ["T.int32(3)", "T.int32(4)", "T.int64(3)", "T.float32(3)", "T.float32(-0.0)", "T.float32(0.0)", "T.float16(3)"]
+
+
+def test_typed_constants_of_a_module_count_by_type_and_value():
+    factories = [eval(f"(lambda V: lambda: V)({text})", {"T": T}) for text in CONSTANTS]
+    digests = [described(each)[0] for each in factories]
+    assert len(set(digests)) == len(CONSTANTS)
+    assert described(eval("(lambda V: lambda: V)(T.int32(3))", {"T": T}))[0] == digests[0]
