@@ -224,7 +224,8 @@ class Program:
     def used(self) -> tuple[Tensor, ...]:
         """The tensors that the text of the kernels names."""
         text = "\n".join([*launches(self.kernels), *self._macros()])
-        return tuple(tensor for tensor in self.tensors if f"{tensor.name}[" in text)
+        named = set(re.findall(r"\w+", text))
+        return tuple(tensor for tensor in self.tensors if tensor.name in named)
 
     def __str__(self) -> str:
         fixed = {name: value for name, value in self.sizes.items() if name not in self.dynamic}

@@ -158,3 +158,27 @@ def test_neighbours_in_a_tile_that_are_added_to_a_tensor(lanes, width, dtype, ta
                 (T.atomic_addx2 if lanes == 2 else T.atomic_addx4)(B[i, 0], tile[i, 0])
 
     check(main, target, torch.arange(32 * lanes).reshape(32, lanes).to(dtype), torch.zeros(32, width, dtype=dtype))
+
+
+@pytest.mark.parametrize("first", [-1, 1])
+@every_target
+def test_a_copy_of_a_fragment_is_not_kept_beyond_a_store_to_its_view(first, target):
+    """The branch stores by another name of the fragment whose element decides it, and is read after it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((1, 1), "float16"), B: T.Tensor((4, 1), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            held = T.alloc_fragment((4, 1), "float32")
+            T.copy(B[bx * 4, 0], held)
+            tile = T.alloc_shared((1,), "float16")
+            T.copy(A[bx, 0], tile)
+            if held[0, 0] > 0:
+                view = T.reshape(held, (1, 4))
+                spread = T.Fragment((1, 4), forward_fn=lambda i, j: (i % 16 * 2 + j // 2, i // 16 * 2 + j % 2))
+                for i, j in T.Parallel(1, 4, loop_layout=spread):
+                    view[i, j] = 7
+            for i in T.Parallel(0, 1, 2):
+                tile[i] = held[bx % 4, 0]
+            T.copy(tile, A[bx, 0])
+
+    check(main, target, torch.zeros(1, 1).half(), torch.full((4, 1), float(first)))

@@ -140,7 +140,7 @@ def with_copy_for_head(tree: TileTree, section: Section, buffer: Any) -> Rewritt
 def family_of(tree: TileTree, buffer: Any) -> list[Any]:
     """A fragment's allocation and all views of it."""
     root = tree.root_of(buffer)
-    return [root, *(view for view in tree.aliases if tree.root_of(view) is root)]
+    return [root, *(view for view in tree.aliases if root.same_as(tree.root_of(view)))]
 
 
 def _rewritten(
