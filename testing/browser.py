@@ -1,4 +1,4 @@
-"""A page in a real browser, without a screen."""
+"""Renders a page in a headless browser."""
 
 from __future__ import annotations
 

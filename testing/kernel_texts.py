@@ -24,7 +24,7 @@ ARCHITECTURES = ("sm_80", "sm_89", "sm_90a")
 
 
 class _Seen(BaseException):
-    """The text is there; nothing more to do for this example."""
+    """Raised once the kernel's text is recorded, to end the example."""
 
 
 def text_of(name: str, arch: str) -> str:

@@ -1,4 +1,4 @@
-"""The programs of documentation pages: their Python blocks run in order, and what each prints stands in the block after it.
+"""The programs of documentation pages: their Python blocks run in order, and the block after each shows its output.
 
 A ```` ```text ```` block directly after a ```` ```python ```` block is that block's output. The blocks of a page are one program,
 in a file of the page's name, so that the lines that errors name are lines of the page's code.

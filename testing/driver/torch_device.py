@@ -63,7 +63,7 @@ class _Current(threading.local):
 
 
 class _on:
-    """A device as the current one; as CUDA's runtime, makes its primary context current."""
+    """Makes a device, and its primary context, current, as CUDA's runtime does."""
 
     def __init__(self, device: Any):
         self.index = _index(device)
@@ -92,7 +92,7 @@ class _on_stream:
 
 _current = _Current()
 _contexts: dict[int, int] = {}
-_alive: list[Any] = []  # tensors' descriptions and their memory: for ever
+_alive: list[Any] = []  # descriptions and memory of tensors, never released
 
 
 def _index(device: Any) -> int:

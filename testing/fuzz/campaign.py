@@ -1,4 +1,4 @@
-"""Many programs on all cores: failures are shrunk, one program for each kind of failure is reported."""
+"""Runs many programs on all cores. Failures are shrunk, and one program is reported for each kind of failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pairs of constructs programs have combined: one inside of another, one after another, one feeding another."""
+"""Coverage of pairs of constructs: one inside of another, directly after another, or reading what another wrote."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _in_body(parent: str, body: tuple[Stmt, ...]) -> Iterator[Pair]:
 
 
 def _feeding(body: tuple[Stmt, ...]) -> Iterator[Pair]:
-    """Who wrote last, in the order of the text, what a statement reads."""
+    """Pairs of a statement and the last writer, in textual order, of a tile that it reads."""
     writers: dict[str, str] = {}
     for statement in (inner for outer in body for inner in outer.walk()):
         names = set(re.findall(r"\b[a-z]+\d+\b", " ".join(statement.head())))

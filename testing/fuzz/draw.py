@@ -1,4 +1,4 @@
-"""What a program is drawn from: the random numbers, the sizes, fresh names, and the pair of constructs to combine."""
+"""The state of the random generator: random numbers, sizes, fresh names, and the pair of constructs to combine."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ Choice = TypeVar("Choice")
 
 
 class Draw:
-    """The state of a drawing.
+    """The state while one program is generated.
 
     Attributes:
-        random: of the seed.
-        sizes: names of sizes with values.
-        tensors: parameters so far.
-        beginning: declarations of the kernel that is being drawn; declared: the tiles.
-        results: tensors that kernels before this one have filled, with the tiles that they hold.
-        kept: for a tile of this kernel the tensor that it comes from and goes back to.
-        scalars: integer arguments with their values.
-        padded: that tensors may have elements between their rows.
+        random: the random number generator of the seed.
+        sizes: values of the named sizes.
+        tensors: the parameters generated so far.
+        beginning: the declarations at the start of the current kernel.
+        declared: the tiles of the current kernel.
+        results: tensors that earlier kernels have written, each with the tile that was stored to it.
+        kept: for tiles of this kernel, the tensor that they are loaded from and stored to.
+        scalars: values of the integer arguments.
+        padded: whether tensors may have padding between their rows.
         dynamic: whether the number of blocks is an argument of the call.
-        aim: two constructs, of which the second should be inside of, after, or fed by the first.
-        avoid: statements and element types that are not drawn.
-        threads: of the kernel.
+        aim: a pair of constructs to combine: the second inside of, after, or reading from the first.
+        avoid: statements and element types that are not generated.
+        threads: threads of a block of the current kernel.
     """
 
     def __init__(self, seed: int, aim: tuple[str, str] | None = None, avoid: Collection[str] = ()):
@@ -48,13 +49,13 @@ class Draw:
         self._names = 0
 
     def name(self, base: str) -> str:
-        """A name that is nowhere else."""
+        """A unique name."""
         self._names += 1
         return f"{base}{self._names}"
 
     @property
     def common(self) -> list[str]:
-        """Element types of a tile that may have any, with how often each is drawn."""
+        """Element types for a tile of any type; a type that is repeated is drawn more often."""
         return [dtype for dtype in dtypes.COMMON if dtype not in self.avoid]
 
     def size(self, text: str) -> int:
@@ -80,7 +81,7 @@ class Draw:
         self, scope: Scope, shape: Sequence[str], types: Sequence[str] = (), memories: Sequence[str] = ("shared", "fragment"),
         wide: bool | None = False, apart: Sequence[str] = (),
     ) -> Tile:  # fmt: skip
-        """A tile of a shape: one in scope, or a new one.
+        """A tile of the given shape: one that is in scope, or a new one.
 
         Args:
             scope: where it is used.

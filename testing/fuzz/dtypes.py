@@ -20,12 +20,12 @@ _FLOAT4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 def is_float(dtype: str) -> bool:
-    """Whether a type has fractions."""
+    """Whether a type is a floating-point type."""
     return dtype in FLOATS
 
 
 def is_unsigned(dtype: str) -> bool:
-    """Whether a type has no negative numbers."""
+    """Whether a type is unsigned."""
     return dtype.startswith("uint") or dtype == "bool"
 
 
@@ -61,5 +61,5 @@ def numbers(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
 
 
 def bits(dtype: str) -> int:
-    """Of one element."""
+    """Bits of one element."""
     return 4 if dtype in PACKED else 8 if dtype == "bool" else int(re.search(r"\d+", dtype).group())

@@ -29,7 +29,7 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="tilelang-fuzz-")
 
 
 def traced(program: Program) -> Any:
-    """What all targets compile. The program lies in a file, as kernels need their source."""
+    """The traced program that all targets compile. The text is written to a file, since tracing reads the source of functions."""
     text = str(program)
     name = f"program_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     path = Path(_FOLDER.name) / f"{name}.py"
@@ -45,7 +45,7 @@ def traced(program: Program) -> Any:
 
 
 def arguments(program: Program) -> list[torch.Tensor]:
-    """Fresh tensors: the same for every target."""
+    """Fresh input tensors, equal for every target."""
     return [_argument(program, tensor) for tensor in program.used]
 
 
@@ -65,7 +65,7 @@ def _argument(program: Program, tensor: Tensor) -> torch.Tensor:
 
 
 def _numbers_of(tensor: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """Integers of the digits that a tensor may have, as two's complement."""
+    """Random integers made of the hexadecimal digits of ``Tensor.digits``, in two's complement."""
     width = dtypes.bits(tensor.dtype)
     digits = torch.tensor([int(digit, 16) for digit in tensor.digits])
     chosen = digits[torch.randint(0, len(digits), (*shape, width // 4), generator=generator)]
@@ -74,14 +74,14 @@ def _numbers_of(tensor: Tensor, shape: tuple[int, ...], generator: torch.Generat
 
 
 def target_of(name: str) -> Any:
-    """What ``tilelang.compile`` takes."""
+    """The value of ``target=`` for ``tilelang.compile``."""
     return {"kind": "cuda", "arch": name} if name.startswith("sm_") else name
 
 
 def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
-    """What the interpreter, which defines the language, says of a program; what all targets compile; the tensors.
+    """Runs a program in the interpreter. Gives the outcome, the traced program, and the resulting tensors.
 
-    A finding says that the program has no meaning.
+    A finding means that the program has undefined behaviour.
     """
     try:
         tensors = arguments(program)

@@ -1,7 +1,7 @@
-"""Random values.
+"""Random expressions.
 
-Numbers are small integers: ``small`` gives one of at most 4 as number, ``term`` one of at most 32, so that every type holds what
-is stored to it exactly, and all targets agree whatever the order of their sums.
+Values are small integers: at most 4 in magnitude for ``small``, at most 32 for ``term``. Every type represents the results
+exactly, so all targets agree whatever the order of their sums.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FLOATS["sqrt_float64"] = 'T.cast(T.sqrt(T.cast({0}, "float64") * T.cast({0}, "f
 
 
 def small(draw: Draw, scope: Scope, kind: str, depth: int = 2) -> Expr:
-    """A number of at most 4 of type ``kind``."""
+    """An expression of type ``kind`` of at most 4 in magnitude."""
     if depth <= 0 or draw.chance(0.3):
         return _leaf(draw, scope, kind)
     rules: list[Callable[[], Expr]] = [
@@ -77,7 +77,7 @@ def small(draw: Draw, scope: Scope, kind: str, depth: int = 2) -> Expr:
 
 
 def term(draw: Draw, scope: Scope, kind: str, depth: int = 2) -> Expr:
-    """A number of at most 32."""
+    """An expression of at most 32 in magnitude."""
     if draw.chance(0.15):
         return small(draw, scope, kind, depth - 1)
     return _apply(draw, scope, kind, _TERMS, depth)
@@ -94,7 +94,7 @@ def _apply(draw: Draw, scope: Scope, kind: str, table: dict[str, str], depth: in
 
 
 def clamped(draw: Draw, value: Expr, kind: str) -> Expr:
-    """Any number, made one of at most 4."""
+    """An arbitrary expression, clamped to at most 4 in magnitude."""
     bounds = (constant(-4, kind), constant(4, kind))
     if draw.chance(0.15):
         return Expr("min_of_max", "T.min(T.max({0}, {1}), {2})", kind, (value, *bounds))
@@ -102,7 +102,7 @@ def clamped(draw: Draw, value: Expr, kind: str) -> Expr:
 
 
 def selection(draw: Draw, scope: Scope, kind: str, depth: int) -> Expr:
-    """One of two values."""
+    """A selection between two values by a condition."""
     parts = (condition(draw, scope, depth - 1), small(draw, scope, kind, depth - 1), small(draw, scope, kind, depth - 1))
     text = draw.pick(
         [f"T.{name}({{0}}, {{1}}, {{2}})" for name in ("if_then_else", "Select", "where")] + ["({1} if {0} else {2})"]
@@ -111,7 +111,7 @@ def selection(draw: Draw, scope: Scope, kind: str, depth: int) -> Expr:
 
 
 def _converted(draw: Draw, scope: Scope, kind: str, depth: int) -> Expr:
-    """A value through another type."""
+    """A value converted to another type, and from that to ``kind``."""
     if draw.chance(0.3):
         return Expr("bool_number", f'T.cast({{0}}, "{TYPE_NAMES[kind]}")', kind, (condition(draw, scope, depth - 1),))
     via = draw.pick(["int8", "float16", "bfloat16", "int16", "float8_e4m3fn", "float8_e5m2", "int64", "float64", "int32"])
@@ -196,7 +196,7 @@ def _element(draw: Draw, scope: Scope, kind: str) -> Expr | None:
 
 
 def element(draw: Draw, scope: Scope, tile: Tile) -> tuple[Expr, Tile]:
-    """An element of a tile at some index; of one that the surrounding nest writes, at the index that it writes."""
+    """An element of a tile. If the surrounding nest writes the tile, it is the element that this iteration writes."""
     if tile.name in scope.written:
         return Expr("own_element", f"{tile.name}[{scope.written[tile.name]}]", "element"), tile
     at = tuple(indices.index(draw, scope, size) for size in tile.shape)
@@ -216,7 +216,7 @@ def converted(draw: Draw, read: tuple[Expr, Tile], kind: str) -> Expr:
 
 
 def _tensor_element(draw: Draw, scope: Scope, kind: str) -> Expr:
-    """An element of an input; sometimes beyond its end, which reads zero."""
+    """An element of an input; sometimes out of bounds, which reads zero."""
     shape = tuple(draw.pick(list(draw.sizes)) for _ in range(draw.pick([1, 2])))
     dtype = draw.pick(["float32", "int32", "float16", "int8"])
     tensor = draw.input(shape, dtype)

@@ -1,4 +1,4 @@
-"""Draws a program from a seed."""
+"""Generates a random program from a seed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ THOROUGH = 8
 
 
 def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collection[str] = ()) -> Program:
-    """The program of a seed, steered to a pair of constructs if one is given."""
+    """The program of a seed; with a pair of constructs, one that tries to combine them."""
     draw = Draw(seed, aim, avoid)
     r = draw.random
     large = draw.chance(0.25) or not set(aim or ()).isdisjoint(PRODUCTS)
@@ -64,14 +64,14 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
 
 
 def _kernels(draw: Draw, count: int) -> tuple[Kernel, ...]:
-    """Kernels of statements of the block, which may use what those before them, or themselves in another trip, have stored."""
+    """Kernels of block statements. They may read what earlier kernels, or an earlier iteration of a host loop, have stored."""
     around = surroundings(draw, count)
     kept = _kept(draw) if count > 1 or around[0].trips > 1 else None
     return tuple(_kernel(draw, place, kept) for place in around)
 
 
 def _kept(draw: Draw) -> Tensor | None:
-    """A tensor that several kernels change."""
+    """Declares a tensor that several kernels modify."""
     shape, dtype = a_shape(draw, draw.pick([1, 2])), draw.pick(["float32", "float32", "int32", "float16", "int8"])
     return draw.output(("G", *shape), dtype) if draw.chance(0.6) else None
 
@@ -88,7 +88,7 @@ def _kernel(draw: Draw, around: Surroundings, kept: Tensor | None) -> Kernel:
 
 
 def _by_hand(draw: Draw) -> tuple[tuple[Kernel, ...], dict, str]:
-    """A kernel that does something by hand, perhaps without barriers but those it has itself; and what it needs."""
+    """A kernel with explicit synchronisation, perhaps without compiler-placed barriers; and the targets that it needs."""
     skill = draw.random.choices(SKILLS, [skill.weight for skill in SKILLS])[0]
     draw.threads = draw.sizes[COUNT] = draw.pick(skill.threads)
     draw.padded = False  # bulk copies and vectors need rows at whole 16 bytes
@@ -105,7 +105,7 @@ def _by_hand(draw: Draw) -> tuple[tuple[Kernel, ...], dict, str]:
 
 
 def _scope(draw: Draw) -> Scope:
-    """What a kernel begins with."""
+    """The scope at the start of a kernel."""
     draw.beginning, draw.declared = [], []
     scope = Scope(axes=(Axis("bx", "G"),))
     for _ in range(draw.random.randint(1, 2)):
@@ -118,14 +118,14 @@ def _scope(draw: Draw) -> Scope:
 
 
 def _finished(draw: Draw, body: tuple[Stmt, ...], threads: str, cluster: int = 0) -> Kernel:
-    """A kernel that fills its tiles, does something, and stores them."""
+    """A kernel that fills its tiles, runs the statements, and stores the tiles."""
     results = tuple(_result(draw, tile) for tile in draw.declared)
     grid = "G // 2, 2" if not cluster and draw.sizes["G"] % 2 == 0 and draw.chance(0.3) else "G"
     return Kernel(grid, threads, (*draw.beginning, *body, *results), cluster)
 
 
 def _result(draw: Draw, tile: Tile) -> Stmt:
-    """A tile stored to an output, so that all that was computed is compared."""
+    """Stores a tile to an output, so that its elements are compared."""
     dtype = tile.dtype
     if tile.dtype in dtypes.PACKED and (draw.size(tile.shape[-1]) % 2 or draw.chance(0.5)):
         dtype = "float32"

@@ -1,4 +1,4 @@
-"""What stands around the kernels of a program: loops and branches, integer arguments, values with names."""
+"""Host code around the kernels of a program: loops and branches, integer arguments, named values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from testing.fuzz.tree import Host
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Of one kernel.
+    """Host code around one kernel.
 
     Attributes:
-        lines: that it is inside of.
-        axes: their variables.
-        values: names of their small numbers.
-        trips: how often the kernel runs at most.
+        lines: the enclosing loops and branches, outermost first.
+        axes: the variables of the enclosing loops.
+        values: names of small integers that are in scope.
+        trips: an upper bound on how often the kernel runs.
     """
 
     lines: tuple[Host, ...] = ()
@@ -27,7 +27,7 @@ class Surroundings:
 
 
 def surroundings(draw: Draw, kernels: int) -> list[Surroundings]:
-    """What stands around each of so many kernels: often nothing."""
+    """Host code around each of ``kernels`` kernels; often none."""
     if not draw.chance(0.3):
         return [Surroundings()] * kernels
     draw.scalars = {draw.name("n"): draw.random.randint(0, 3) for _ in range(draw.pick([0, 1, 1, 2]))}
@@ -40,7 +40,7 @@ def surroundings(draw: Draw, kernels: int) -> list[Surroundings]:
 
 
 def _loop(draw: Draw) -> Surroundings:
-    """A loop over a few numbers, some of which are known when the program is called."""
+    """A loop with a small trip count, which may be known only when the program is called."""
     name = draw.name("k")
     bounds = {"T.serial(2)": "2", "range(3)": "3", "range(2, -1, -1)": "3", "T.serial(1, G + 1)": "4", "range(G)": "G"}
     bounds |= {f"T.serial({scalar})": "4" for scalar in draw.scalars}
@@ -54,7 +54,7 @@ def _loop(draw: Draw) -> Surroundings:
 
 
 def _with_branch(draw: Draw, around: list[Surroundings], number: int) -> list[Surroundings]:
-    """One of the kernels, and perhaps the one after it, on the sides of a branch."""
+    """Puts one kernel, and perhaps the next one, into the branches of an ``if``."""
     chosen = around[number]
     branch = Host(f"if {_condition(draw, chosen)}:")
     found = list(around)
@@ -69,7 +69,7 @@ def _inside(chosen: Surroundings, branch: Host) -> Surroundings:
 
 
 def _condition(draw: Draw, chosen: Surroundings) -> str:
-    """A condition that the host decides, or, over elements of an input, each kernel."""
+    """A condition that the host evaluates or, if it reads an element of an input, each kernel."""
     numbers = [*["G"] * draw.dynamic, *draw.scalars, *chosen.values, *(axis.name for axis in chosen.axes)] * 2
     texts = []
     for _ in range(draw.pick([1, 1, 2])):

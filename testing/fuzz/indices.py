@@ -8,7 +8,7 @@ from testing.fuzz.tree import Expr
 
 
 def index(draw: Draw, scope: Scope, size: str) -> Expr:
-    """An index of an axis of ``size``, of whatever is in scope."""
+    """A random index into an axis of ``size`` elements, built from the variables in scope."""
     r = draw.random
     same = [axis for axis in scope.axes if axis.extent == size]
     kinds = ["own"] * 8 * bool(same) + ["constant"] * 2 + ["any"] * 2 * bool(scope.axes) + ["mirror", "shift"] * bool(same)
@@ -30,7 +30,7 @@ def index(draw: Draw, scope: Scope, size: str) -> Expr:
 
 
 def leaf(text: str) -> Expr:
-    """An index that nothing is simpler than."""
+    """The simplest kind of index: a variable or a constant."""
     return Expr("index", text, "index")
 
 

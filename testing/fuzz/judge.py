@@ -1,4 +1,4 @@
-"""Whether a program fails on a target, and how: the interpreter of the language says what it means."""
+"""Compares the result of a program on each target with the interpreter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testing.fuzz.tree import Program
 
 
 def judge(program: Program, targets: Sequence[str] = TARGETS) -> dict[str, Outcome]:
-    """The outcome on each target that has what the program names; that of the interpreter alone where it has no meaning."""
+    """The outcome on each target that supports the program; only the interpreter's if that reports undefined behaviour."""
     meaning, func, expected = interpreted(program)
     if meaning.status != RIGHT:
         return {INTERPRETER: meaning}
@@ -25,7 +25,7 @@ def judge(program: Program, targets: Sequence[str] = TARGETS) -> dict[str, Outco
 
 
 def _outcome(program: Program, func: Any, target: str, expected: list[torch.Tensor]) -> Outcome:
-    """The outcome on one target; a failure with quick compilers counts if those that users get show one, too."""
+    """The outcome on one target. A failure with the fast compilers counts only if it also occurs with the regular ones."""
     outcome, tensors = attempt(program, func, target)
     outcome = compared(outcome, tensors, expected, program)
     if outcome.status in (FINDING, DIFFERENT, REFUSED) and not program.thorough:
@@ -34,7 +34,7 @@ def _outcome(program: Program, func: Any, target: str, expected: list[torch.Tens
 
 
 def smallest(program: Program, target: str, outcome: Outcome, attempts: int = 400) -> Program:
-    """The smallest program that fails on ``target`` as this one does."""
+    """The smallest program found that fails on ``target`` in the same way."""
 
     def fails(candidate: Program) -> bool:
         found = judge(candidate, [target]).get(target)

@@ -1,4 +1,4 @@
-"""What a program did on a target."""
+"""The outcome of running a program on a target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Outcome:
 
     Attributes:
         status: one of the names above.
-        message: of the error; names of the outputs that differ.
+        message: the error message, or the names of the outputs that differ.
     """
 
     status: str
@@ -25,14 +25,14 @@ class Outcome:
 
     @property
     def signature(self) -> str:
-        """The same for programs that fail for the same reason."""
+        """A text that is equal for failures with the same cause."""
         if self.status == DIFFERENT:
             return self.status
         return f"{self.status}: {general(self.message)}"
 
 
 def general(message: str) -> str:
-    """The first line of a message without names, numbers and places."""
+    """The first line of a message without names, numbers and source locations."""
     line = message.strip().splitlines()[0] if message.strip() else ""
     line = re.sub(r"/\S+", "PATH", line)
     line = re.sub(r"\b0x[0-9a-f]+", "N", line)

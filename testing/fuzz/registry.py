@@ -1,4 +1,4 @@
-"""The statements that programs are made of: one function each, in ``testing/fuzz/statements``."""
+"""The registry of statement generators; each is a function in ``testing/fuzz/statements``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Rule = Callable[[Draw, Scope], "Stmt | None"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of statement.
+    """One statement generator.
 
     Attributes:
-        rule: draws one; None where the scope has nothing for it.
-        weight: how often, relative to others.
-        nests: that it has a body, and is not drawn at the deepest level.
+        rule: generates a statement; returns None if the scope has no suitable operands.
+        weight: relative frequency.
+        nests: whether the statement has a body, so that it is not generated at the deepest level.
     """
 
     rule: Rule
@@ -52,7 +52,7 @@ def statement(
 
 
 def draw_body(draw: Draw, scope: Scope, count: int, table: dict[str, Entry] | None = None) -> tuple[Stmt, ...]:
-    """Up to ``count`` statements, one after the other."""
+    """A sequence of up to ``count`` statements."""
     found: list[Stmt] = []
     for _ in range(count):
         drawn = draw_statement(draw, scope, BLOCK if table is None else table)
@@ -63,7 +63,7 @@ def draw_body(draw: Draw, scope: Scope, count: int, table: dict[str, Entry] | No
 
 
 def draw_statement(draw: Draw, scope: Scope, table: dict[str, Entry]) -> Stmt | None:
-    """A statement of any kind that fits."""
+    """A random statement that fits the scope."""
     fits = {name: entry for name, entry in table.items() if not entry.nests or scope.depth < DEEPEST}
     entries = {name: entry for name, entry in fits.items() if name not in draw.avoid}
     for _ in range(6):

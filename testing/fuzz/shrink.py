@@ -1,4 +1,4 @@
-"""Makes a failing program small: fewer statements, shorter expressions, smaller sizes, as long as it still fails."""
+"""Reduces a failing program: fewer statements, simpler expressions, smaller sizes, as long as it still fails."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shrink(program: Program, fails: Fails, attempts: int = 400) -> Program:
 
 
 def candidates(program: Program) -> Iterator[Program]:
-    """Programs that are a little simpler, those that save most first."""
+    """Slightly simpler programs, the largest reductions first."""
     if len(program.kernels) > 1:
         for kernel in program.kernels:
             yield replace(program, kernels=(kernel,))
@@ -92,7 +92,7 @@ def _sizes(program: Program) -> Iterator[Program]:
 
 
 def _fewer(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """Without half of the statements, a quarter, …, one of them, here and inside of each."""
+    """Removes half of the statements, a quarter, …, a single one, at this level and in nested bodies."""
     size = len(body) // 2
     while size:
         for start in range(0, len(body), size):
@@ -106,7 +106,7 @@ def _fewer(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
 
 
 def _inside(body: tuple[Stmt, ...], change: Callable) -> Iterator[tuple[Stmt, ...]]:
-    """Changes of the bodies of the statements."""
+    """Applies the same reductions to the bodies of the statements."""
     for number, statement in enumerate(body):
         for name in ("body", "other"):
             for changed in change(getattr(statement, name)):
@@ -115,7 +115,7 @@ def _inside(body: tuple[Stmt, ...], change: Callable) -> Iterator[tuple[Stmt, ..
 
 
 def _opened(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """A loop's or a branch's body in its place."""
+    """Replaces a loop or branch by its body."""
     for number, statement in enumerate(body):
         if statement.without is not None:
             lines = (Stmt("text", statement.without),) if statement.without else ()
@@ -127,7 +127,7 @@ def _opened(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
 
 
 def _simpler(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """An expression of a statement made simpler."""
+    """Simplifies one expression of a statement."""
     for number, statement in enumerate(body):
         for place, part in enumerate(statement.parts):
             for expr in simpler(part):
@@ -140,7 +140,7 @@ def _simpler(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
 
 
 def simpler(expr: Expr) -> Iterator[Expr]:
-    """Expressions of the same type that say less."""
+    """Simpler expressions of the same type."""
     if expr.type in ("float", "int") and expr.kind != "constant":
         yield constant(1, expr.type)
     if expr.type == "index" and expr.text != "0":

@@ -1,4 +1,4 @@
-"""What workers do: run a program everywhere, or shrink one that fails."""
+"""The tasks of a worker: run a program on every target, or shrink a failing one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testing.fuzz.worker import Answer, Task
 
 
 def perform(task: Task) -> Answer:
-    """The answer to a task."""
+    """Performs a task."""
     before = _processor_time()
     return replace(_answer(task), seconds=_processor_time() - before)
 

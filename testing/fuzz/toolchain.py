@@ -1,10 +1,10 @@
-"""Compilers for programs that run once: most meet quick ones, one in eight those that users get.
+"""Fast device and host compilers for most programs; one in eight uses the regular ones.
 
-The code that tilelang generates is the same for both. Quick are NVRTC without most of its optimisations and without the assembler
-(the simulator executes PTX), the C compiler at -O1, and hosts that are not compiled or check no arguments. What only an
-optimiser shows, a wrong alias or a missing clobber, is left to the programs that are compiled as for users. What fails with the
-quick compilers is compiled again with the others, and only what they show counts: with little optimisation registers become local
-memory, where a value that is read and not used looks like a fault.
+The code that tilelang generates is the same for both. The fast ones are NVRTC without most of its optimisations and without the
+assembler (the simulator executes PTX), the C compiler at -O1, and hosts that are not compiled or check no arguments. Faults
+that only an optimiser reveals, such as a wrong alias or a missing clobber, are left to the programs that use the regular
+compilers. A program that fails with the fast compilers is compiled again with the regular ones, and only that result counts:
+without optimisation, registers become local memory, where reading an unused value is reported as a fault.
 """
 
 from __future__ import annotations

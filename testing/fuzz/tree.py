@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 INDENT = "    "
 _NAME = re.compile(r"(?<![\w.\"])(?:(?!D\d)[a-zA-Z]+\d+(?!\w*\()|bx|tx)\b")
-"""What a program names that is neither a size nor a macro."""
+"""Names in the text of a program other than sizes and macros."""
 _BINDING = re.compile(r"\s*(?:for )?([\w, ]+) (?:=|in) ")
 
 
@@ -18,8 +18,8 @@ class Expr:
 
     Attributes:
         kind: the construct, for the coverage of pairs.
-        text: its text, with ``{0}``, ``{1}``, … for the parts.
-        type: ``"float"``, ``"int"``, ``"bool"``, ``"index"``: what it may be replaced by.
+        text: its text, with ``{0}``, ``{1}``, … as placeholders of the parts.
+        type: ``"float"``, ``"int"``, ``"bool"`` or ``"index"``; it may be replaced by expressions of the same type.
         parts: the operands.
     """
 
@@ -43,14 +43,14 @@ class Stmt:
 
     Attributes:
         kind: the construct, for the coverage of pairs.
-        lines: its text, with ``{0}``, … for the parts; the last line opens the body, if there is one.
+        lines: its text, with ``{0}``, … as placeholders of the parts; the last line opens the body, if there is one.
         parts: the expressions in it.
-        body, other: what is inside; ``other`` after an ``else:``.
+        body, other: the nested statements; ``other`` are those of an ``else:``.
         writes: the tiles that it stores to.
-        without: the lines that stand for the head when the body is put into its place.
-        fixed: that the shrinker must not delete it.
-        macro: the name of the ``T.macro`` that the body is, or nothing; then only a call of it stands here.
-        references: mutable scalars that a macro may change.
+        without: the lines that replace the head if the statement is replaced by its body.
+        fixed: whether the shrinker must keep it.
+        macro: the name of the ``T.macro`` that the body becomes, or empty; the statement is then a call of it.
+        references: mutable scalars that the macro may change.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class Stmt:
         return found
 
     def arguments(self) -> list[str]:
-        """What the body of a macro names and does not define itself."""
+        """The free names of a macro's body: its parameters."""
         lines = _block(self.body, 0)
         bound = {name for line in lines if (found := _BINDING.match(line)) for name in found[1].split(", ")}
         return sorted({name for line in lines for name in _NAME.findall(line)} - (bound - set(self.references)))
@@ -137,9 +137,9 @@ class Host:
     """A line of the program outside of its kernels: a loop, a branch, a value with a name.
 
     Attributes:
-        line: its text; one that ends in a colon has kernels inside.
-        other: that they are on the other side of the branch.
-        without: what stands for the line when the shrinker takes it away.
+        line: its text; a line that ends in a colon contains kernels.
+        other: whether the kernels are in the ``else`` branch.
+        without: the line that replaces it if the shrinker removes it.
     """
 
     line: str
@@ -182,7 +182,7 @@ class Kernel:
 
 
 def launches(kernels: tuple[Kernel, ...]) -> list[str]:
-    """Kernels with the lines around them; neighbours that are inside of the same lines share these."""
+    """Kernels with the host code around them; neighbouring kernels share equal enclosing lines."""
     found: list[str] = []
     before: tuple[Host, ...] = ()
     for kernel in kernels:
@@ -203,10 +203,10 @@ class Program:
 
     Attributes:
         sizes: names of sizes and their values; the text uses the names.
-        dynamic: those of them that each call gives.
+        dynamic: the sizes that are arguments of the call.
         configs: pass configurations.
         needs: ``"threads"`` for a program that is not for a CPU, ``"sm_90a"`` for one of that architecture alone.
-        thorough: that the compilers behind tilelang optimise as for users.
+        thorough: whether the regular device and host compilers are used.
         scalars: integer arguments after the tensors, with their values.
     """
 
@@ -222,7 +222,7 @@ class Program:
 
     @property
     def used(self) -> tuple[Tensor, ...]:
-        """The tensors that the text of the kernels names."""
+        """The tensors that the kernels use."""
         text = "\n".join([*launches(self.kernels), *self._macros()])
         named = set(re.findall(r"\w+", text))
         return tuple(tensor for tensor in self.tensors if tensor.name in named)
@@ -240,7 +240,7 @@ class Program:
         return "\n".join([*lines, *launches(self.kernels), "", f"{INDENT}return main", ""])
 
     def _macros(self) -> list[str]:
-        """Definitions, those that others call first."""
+        """Definitions of macros, callees before their callers."""
         return [line for statement in reversed([*self.statements()]) if statement.macro for line in statement.definition()]
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
@@ -253,7 +253,7 @@ class Program:
                 yield from statement.walk()
 
     def with_bodies(self, bodies: list[tuple[Stmt, ...]]) -> Program:
-        """The same with other statements in its kernels."""
+        """A copy with other statements in its kernels."""
         return replace(self, kernels=tuple(replace(k, body=body) for k, body in zip(self.kernels, bodies)))
 
 

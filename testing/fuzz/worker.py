@@ -1,4 +1,4 @@
-"""A process that draws and runs programs: a program that kills its process ends nothing else."""
+"""A process that generates and runs programs. A program that crashes its process does not end the campaign."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Task:
     """What a worker does next.
 
     Attributes:
-        seed, aim: of the program.
-        targets: where it runs.
-        target, outcome: of a failure that is to be shrunk; None for a plain run.
-        avoid: constructs that are not drawn.
+        seed, aim: arguments of the generator.
+        targets: the targets to run the program on.
+        target, outcome: the failure to shrink; None for a plain run.
+        avoid: constructs that are not generated.
     """
 
     seed: int

@@ -1,1 +1,1 @@
-"""One line of the compiler is changed at a time; the random programs and the verifier must notice: see docs/testing.md."""
+"""Mutation testing of the CUDA target with random programs: see docs/testing.md."""

@@ -13,7 +13,7 @@ from testing.mutation.suite import SAME, SURVIVED, UNREACHED, Verdict, in_proces
 
 
 def main() -> int:
-    """Prints what survives, and the share that is caught of those that some program reaches."""
+    """Prints surviving mutants, and the share of caught mutants among those that a program or test reaches."""
     parser = argparse.ArgumentParser(prog="dev.py mutate", description="changes the CUDA compiler, one line at a time")
     parser.add_argument("--count", type=int, default=50, help="how many changes")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")

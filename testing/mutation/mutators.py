@@ -1,4 +1,4 @@
-"""What is changed: conditions, comparisons, constants, minima and maxima, sums, statements."""
+"""Mutation operators: conditions, comparisons, constants, minima and maxima, sums, statements."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Mutant:
 
     Attributes:
         module: name of the changed module.
-        number: of the change among those of the module.
-        line: where it is.
-        text: what it does.
-        statement: first and last line of the statement that it changes, without the body of that.
+        number: index of the mutant among those of the module.
+        line: line of the change.
+        text: a description of the change.
+        statement: first and last line of the changed statement, without its body.
     """
 
     module: str
@@ -114,7 +114,7 @@ def _logic(node: ast.AST) -> Iterator[tuple[str, Change]]:
 
 
 def _statements(node: ast.AST) -> Iterator[tuple[str, Change]]:
-    """A call or an assignment to something that exists is left out."""
+    """Mutants without one statement: a call, or an assignment to an existing name."""
     for name in ("body", "orelse"):
         block = getattr(node, name, None)
         if not isinstance(block, list):

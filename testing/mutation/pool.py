@@ -1,4 +1,4 @@
-"""Random programs that the compiler as it is gets right: the lines that each runs, and the code that comes out."""
+"""Random programs that the unchanged compiler handles correctly: the lines that each executes, and its generated code."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Pool:
     """Programs, by their seeds.
 
     Attributes:
-        lines: of the compiler, that each program runs.
-        code: for each target a digest of what the compiler makes of the program.
-        imported: lines that run whenever the compiler is loaded.
+        lines: lines of the compiler that each program executes.
+        code: for each target, a digest of the generated code.
+        imported: lines that run when the compiler is imported.
     """
 
     lines: dict[int, frozenset[tuple[str, int]]]
@@ -36,7 +36,7 @@ class Pool:
 
 
 def right_programs(count: int, first: int = 0) -> Pool:
-    """So many programs that are right on all of their targets, of seeds from ``first`` on."""
+    """``count`` programs with correct results on all of their targets, from seed ``first`` on."""
     from testing.fuzz.generator import draw_program
     from testing.fuzz.judge import judge
     from testing.fuzz.outcome import RIGHT
@@ -58,7 +58,7 @@ def right_programs(count: int, first: int = 0) -> Pool:
 
 
 def code_of(program: Any, target: str) -> str:
-    """A digest of the code and the launches of a program; what a step says of its result is checked."""
+    """A digest of the code and the launches of a program; the postconditions of all steps are checked."""
     from testing.fuzz.execute import lowered, traced
 
     return sha256(repr(lowered(program, traced(program), target)).encode()).hexdigest()

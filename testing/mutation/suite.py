@@ -1,6 +1,6 @@
-"""What becomes of a change: random programs, then tests, meet the changed compiler in processes of their own.
+"""Judges a mutant: random programs, and then tests, run with the changed compiler in separate processes.
 
-A program whose code is what it was before needs no run. So each change meets many programs, and runs those that it concerns.
+A program whose generated code is unchanged is not run, so many programs can be tried for each mutant.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PRELOADED = ["tilelang.ir.nodes", "testing.fuzz.judge", "testing.fuzz.generator
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant.
+    """The verdict on a mutant.
 
     Attributes:
-        how: it was caught, or that it was not.
-        met: programs that ran its line.
-        changed: those of them whose code was another one.
+        how: the way it was caught, or the reason why it was not.
+        met: number of programs that execute its line.
+        changed: number of those whose generated code differs.
         by: the seed of the program that caught it, or the names of the tests that failed.
     """
 
@@ -57,8 +57,8 @@ def judge_all(mutants: Sequence[Mutant], pool: Pool, most: int, tests: Sequence[
     Args:
         mutants: the changes.
         pool: programs to choose from.
-        most: programs, of those that run its line, that each change meets.
-        tests: files that those changes meet that no program has caught.
+        most: upper bound on the programs that are tried for each mutant.
+        tests: test files to run for mutants that no program catches.
     """
     for mutant in mutants:
         seeds = pool.reaching(mutant)
@@ -84,7 +84,7 @@ def _guarded(mutant: Mutant, task: Callable[..., Verdict], argument: Any) -> Ver
 
 
 def in_process(task: Callable[..., Any], *arguments: Any, patience: float | None) -> Any:
-    """What ``task`` gives, in a fresh process.
+    """The result of ``task``, run in a fresh process.
 
     Raises:
         TimeoutError: it takes longer than ``patience`` seconds.
@@ -111,7 +111,7 @@ def _perform(connection: Connection, task: Callable[..., Any], arguments: tuple)
 
 
 def _by_programs(mutant: Mutant, known: dict[int, dict[str, str]]) -> Verdict:
-    """Runs the programs whose code is not what it was."""
+    """Runs the programs whose generated code has changed."""
     changed = 0
     try:
         install(mutant)
@@ -129,7 +129,7 @@ def _by_programs(mutant: Mutant, known: dict[int, dict[str, str]]) -> Verdict:
 
 
 def _changed(seed: int, code: dict[str, str]) -> dict[str, str]:
-    """The targets for which the program of a seed has other code than it had; and the error, if it has none."""
+    """The targets for which the generated code of a program has changed, and the error if compilation fails."""
     from testing.fuzz.generator import draw_program
 
     program, found = draw_program(seed), {}

@@ -14,7 +14,7 @@ from testing.fuzz.tree import Stmt
 
 @statement("atomic", 1.2)
 def atomic(draw: Draw, scope: Scope) -> Stmt | None:
-    """Elements of a nest added to fewer elements of a tensor."""
+    """A nest that adds its elements to fewer elements of a tensor."""
     shape = a_shape(draw, 2)
     axes = [Axis(draw.name("i"), size, True) for size in shape]
     inner = scope.inside("atomic", *axes)
@@ -30,7 +30,7 @@ def atomic(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("atomic_shared", 0.8)
 def atomic_shared(draw: Draw, scope: Scope) -> Stmt | None:
-    """Elements of a nest added to fewer elements of a shared tile."""
+    """A nest that adds its elements to fewer elements of a shared tile."""
     shape = a_shape(draw, 2)
     axes = [Axis(draw.name("i"), size, True) for size in shape]
     target = draw.tile(scope, (shape[draw.random.randrange(2)],), ("float32", "int32"), ("shared",), wide=True)
@@ -44,7 +44,7 @@ def atomic_shared(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("atomic_element", 0.6)
 def atomic_element(draw: Draw, scope: Scope) -> Stmt | None:
-    """One element, once for the block."""
+    """An atomic update of one element, once per block."""
     tensor = draw.output(("G",), draw.pick(["float32", "int32"]))
     kind = "float" if tensor.dtype == "float32" else "int"
     return Stmt("atomic_element", (f"T.atomic_add({tensor.name}[bx], {{0}})",), (small(draw, scope, kind),))
@@ -52,7 +52,7 @@ def atomic_element(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("atomic_tile", 0.6)
 def atomic_tile(draw: Draw, scope: Scope) -> Stmt | None:
-    """A tile added to a tensor."""
+    """An atomic addition of a tile to a tensor."""
     shape = some_shape(draw, scope)
     source, of = operand(draw, scope, shape, ("float32", "int32"))
     tensor = draw.output(("G", *shape), of.dtype)
@@ -61,7 +61,7 @@ def atomic_tile(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("atomic_bits", 0.4)
 def atomic_bits(draw: Draw, scope: Scope) -> Stmt | None:
-    """Bits set by all iterations of a nest."""
+    """A nest whose iterations set bits of one element."""
     size = draw.pick(shapes(draw))
     axis = Axis(draw.name("i"), size, True)
     inner = scope.inside("atomic_bits", axis)

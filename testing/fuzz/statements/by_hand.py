@@ -1,6 +1,7 @@
-"""What programs do by hand on CUDA: rings between warp groups, bulk copies, products in flight, tiles for blocks of a cluster.
+"""Explicit asynchrony on CUDA: rings between warp groups, bulk copies, products in flight, copies between blocks of a cluster.
 
-Each stands once at the top level of a kernel, among statements of the block. What is on its way is not named before the wait.
+A kernel has at most one of them, at its top level between statements of the block. Tiles in flight are not used before the
+wait.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ CUDA, HOPPER = "threads", "sm_90a"
 
 @dataclass(frozen=True)
 class Skill:
-    """A way to do things by hand.
+    """One generator of explicitly synchronised code.
 
     Attributes:
-        rule: draws the statement.
-        needs: where it runs.
-        threads: numbers of threads that it works with.
+        rule: generates the statement.
+        needs: the target feature that it requires.
+        threads: supported numbers of threads per block.
         cluster: blocks of a cluster, 0 for none.
-        weight: how often, relative to others.
+        weight: relative frequency.
     """
 
     rule: Callable[[Draw, Scope], Stmt]
@@ -44,7 +45,7 @@ def _zeros(shape: tuple[str, ...]) -> str:
 
 
 def _between(draw: Draw, scope: Scope, *tiles: Tile) -> tuple[Stmt, ...]:
-    """Statements that do not name tiles that are in use."""
+    """Statements that do not use tiles that are in flight."""
     names = {tile.name for tile in tiles}
     inner = scope.inside("by_hand")
     inner.tiles = [tile for tile in inner.tiles if tile.name not in names]
@@ -98,7 +99,7 @@ def ring(draw: Draw, scope: Scope, bulk: bool = False) -> Stmt:
 
 
 def bulk_ring(draw: Draw, scope: Scope) -> Stmt:
-    """A ring that the tensor memory accelerator fills."""
+    """A ring whose slots are loaded by the tensor memory accelerator."""
     return ring(draw, scope, bulk=True)
 
 
@@ -127,7 +128,7 @@ def bulk_store(draw: Draw, scope: Scope) -> Stmt:
 
 
 def product(draw: Draw, scope: Scope) -> Stmt:
-    """Products of a warp group that are in flight while the block does something else."""
+    """Asynchronous products of a warp group, overlapped with other statements of the block."""
     m, n, k = draw.pick(["64", "128"]), draw.pick(["16", "32", "64"]), draw.pick(["16", "32", "64"])
     turned = draw.chance(0.4)
     a = draw.declare(scope, (m, k), "float16", "shared")
@@ -143,7 +144,7 @@ def product(draw: Draw, scope: Scope) -> Stmt:
 
 
 def push(draw: Draw, scope: Scope) -> Stmt:
-    """A tile for the other block of the cluster."""
+    """A copy of a tile to the other block of the cluster."""
     shape = a_shape(draw, draw.pick([1, 2]))
     dtype = draw.pick(["float32", "float16", "int32", "int8"])
     source, target = draw.declare(scope, shape, dtype, "shared"), draw.declare(scope, shape, dtype, "shared")
@@ -157,7 +158,7 @@ def push(draw: Draw, scope: Scope) -> Stmt:
 
 
 def multicast(draw: Draw, scope: Scope) -> Stmt:
-    """One tile of an input for all blocks of the cluster, or for some."""
+    """A multicast load of one tile of an input to all or some blocks of the cluster."""
     shape = a_shape(draw, draw.pick([1, 2]))
     tile = draw.declare(scope, shape, draw.pick(["float32", "float16", "int32", "int8"]), "shared")
     source = draw.input(("G", *shape), tile.dtype)
@@ -166,7 +167,7 @@ def multicast(draw: Draw, scope: Scope) -> Stmt:
 
 
 def halves(draw: Draw, scope: Scope) -> Stmt:
-    """Statements of a block for one half of the threads, others for the other half, on tiles of their own."""
+    """Block statements below a condition on the thread: different ones for each half of the threads, on separate tiles."""
     bodies, names = [], set()
     for _ in range(2):
         tile = draw.declare(scope, a_shape(draw, 2), draw.pick(["float32", "float16", "int32"]), "shared")

@@ -12,7 +12,7 @@ from testing.fuzz.tree import Stmt
 
 
 def some_shape(draw: Draw, scope: Scope) -> tuple[str, ...]:
-    """The shape of a tile there is, mostly."""
+    """Usually the shape of an existing tile."""
     if scope.tiles and draw.chance(0.8):
         tile = draw.pick(scope.tiles)
         if tile.memory != "local":
@@ -22,7 +22,7 @@ def some_shape(draw: Draw, scope: Scope) -> tuple[str, ...]:
 
 @statement("copy", 4)
 def copy(draw: Draw, scope: Scope) -> Stmt | None:
-    """From tile to tile."""
+    """A copy from tile to tile."""
     shape = some_shape(draw, scope)
     wide = draw.chance(0.2)
     types = ("float32", "int32") if wide else ()
@@ -33,7 +33,7 @@ def copy(draw: Draw, scope: Scope) -> Stmt | None:
 
 
 def fitting(dtype: str) -> tuple[str, ...]:
-    """Types whose small values a type holds; all if empty."""
+    """Types whose small values ``dtype`` represents exactly; empty means all."""
     if not dtypes.is_unsigned(dtype):
         return ()
     return ("bool",) if dtype == "bool" else ("uint8", "uint4", "uint16", "uint32", "bool")
@@ -41,7 +41,7 @@ def fitting(dtype: str) -> tuple[str, ...]:
 
 @statement("load", 3)
 def load(draw: Draw, scope: Scope) -> Stmt | None:
-    """From an input to a tile, which loop variables may move."""
+    """A copy from an input, perhaps at an offset that depends on loop variables, to a tile."""
     shape = some_shape(draw, scope)
     target, to = operand(draw, scope, shape)
     if scope.axes and draw.chance(0.6):
@@ -59,7 +59,7 @@ def load(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("save", 1.5)
 def save(draw: Draw, scope: Scope) -> Stmt | None:
-    """From a tile to an output of its own."""
+    """A copy from a tile to a new output."""
     shape = some_shape(draw, scope)
     source, of = operand(draw, scope, shape, wide=None)
     dtype = of.dtype if draw.chance(0.7) else "float32"
@@ -100,7 +100,7 @@ def fill(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("hint", 0.4)
 def hint(draw: Draw, scope: Scope) -> Stmt | None:
-    """What must not change results."""
+    """A hint, which must not change results."""
     if scope.depth:
         return None
     tiles = [tile for tile in scope.tiles if tile.memory == "shared" and len(tile.shape) == 2]
@@ -120,7 +120,7 @@ def hint(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("safe_value", 0.5)
 def safe_value(draw: Draw, scope: Scope) -> Stmt | None:
-    """From an input that ends before the tile does, and gives a number of its own from there on."""
+    """A copy that reads past the end of an input with a ``T.annotate_safe_value``."""
     shape = some_shape(draw, scope)
     target, to = operand(draw, scope, shape)
     if to.dtype in dtypes.PACKED or dtypes.is_unsigned(to.dtype) or scope.depth:

@@ -14,7 +14,7 @@ MOST_TRIPS = 64
 
 
 def counted(draw: Draw, scope: Scope, kind: str, head: str, most: int = 6) -> Stmt | None:
-    """A loop over a size or a small number."""
+    """A loop whose trip count is a size or a small number."""
     most = min(most, MOST_TRIPS // scope.trips)
     fixed = kind in ("unroll", "python_loop") and draw.dynamic
     sizes = [size for size in draw.sizes if draw.sizes[size] <= most and not (fixed and size == "G")]
@@ -78,7 +78,7 @@ def dynamic_loop(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("while", 1.5, nests=True)
 def while_loop(draw: Draw, scope: Scope) -> Stmt | None:
-    """A loop with a counter of its own."""
+    """A ``while`` loop with a counter."""
     trips = draw.random.randint(1, 3)
     if scope.trips * trips > MOST_TRIPS:
         return None
@@ -103,7 +103,7 @@ def branch(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("break", 0.7)
 def leave(draw: Draw, scope: Scope) -> Stmt | None:
-    """Leaves the innermost loop, or its iteration."""
+    """``break`` or ``continue`` of the innermost loop."""
     if not scope.loop:
         return None
     last = Stmt("leave", (draw.pick(["break", "continue", "T.loop_break()", "T.continue_loop()"]),))

@@ -1,4 +1,4 @@
-"""Statements in a ``T.macro``: what they name is passed, mutable scalars by reference."""
+"""Statements in a ``T.macro``: the tiles and values that they use are parameters, mutable scalars by reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testing.fuzz.tree import Stmt
 
 @statement("macro", 1, nests=True)
 def macro(draw: Draw, scope: Scope) -> Stmt | None:
-    """Statements with a name, called where they stand."""
+    """A sequence of statements as a macro that is called once."""
     outer = tuple(variable.name for variable in scope.variables)
     body = draw_body(draw, scope.inside("macro", loop=False), draw.random.randint(1, 3))
     return Stmt("macro", (), body=body, without=(), macro=draw.name("m"), references=outer) if body else None

@@ -14,7 +14,7 @@ from testing.fuzz.tree import Expr, Stmt
 
 
 def store(draw: Draw, scope: Scope, tile: Tile, at: str) -> Stmt:
-    """A store of a value that suits the tile."""
+    """A store of a value that the tile's type represents exactly."""
     kind = "float" if dtypes.is_float(tile.dtype) else "int"
     if tile.wide:
         if draw.chance(0.7):
@@ -27,7 +27,7 @@ def store(draw: Draw, scope: Scope, tile: Tile, at: str) -> Stmt:
 
 
 def small_for(draw: Draw, scope: Scope, dtype: str) -> Expr:
-    """A small value that a type holds."""
+    """A small value that ``dtype`` represents exactly."""
     if dtype == "bool":
         return condition(draw, scope, 2)
     kind = draw.pick(["float", "int"]) if draw.chance(0.2) else "float" if dtypes.is_float(dtype) else "int"
@@ -41,7 +41,7 @@ def small_for(draw: Draw, scope: Scope, dtype: str) -> Expr:
 
 @statement("parallel", 8)
 def parallel(draw: Draw, scope: Scope) -> Stmt | None:
-    """A nest over some axes of a tile, the others fixed from outside."""
+    """A nest over some axes of a tile; the indices of the other axes are constant in the nest."""
     found = [tile for tile in scope.tiles if tile.memory != "local"]
     if not found:
         return None
@@ -115,7 +115,7 @@ def _second(draw: Draw, scope: Scope, tile: Tile, axes: list[Axis | None]) -> Ti
 
 @statement("hold", 2, table=ITERATION)
 def hold(draw: Draw, scope: Scope) -> Stmt | None:
-    """A value that is read once."""
+    """A named value, evaluated once per iteration."""
     kind = draw.pick(["float", "int"])
     name = draw.name("h")
     value = Expr("convert", f'T.cast({{0}}, "{ {"float": "float32", "int": "int32"}[kind] }")', kind, (small(draw, scope, kind),))
@@ -125,13 +125,13 @@ def hold(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("skip", 0.5, table=ITERATION)
 def skip(draw: Draw, scope: Scope) -> Stmt | None:
-    """Some iterations end here."""
+    """``continue`` for some of the iterations."""
     return Stmt("skip", ("if {0}:",), (condition(draw, scope, 1),), (Stmt("leave", ("continue",)),))
 
 
 @statement("scratch", 1, table=ITERATION)
 def scratch(draw: Draw, scope: Scope) -> Stmt | None:
-    """An array that each iteration fills for itself."""
+    """A local array that is private to each iteration."""
     name, size = draw.name("w"), draw.pick(["2", "3", "4", "5", "8"])
     axis = Axis(draw.name("q"), size)
     inner = scope.inside("scratch", axis)

@@ -1,4 +1,4 @@
-"""Matrix products: of tiles there are, of tiles that a loop loads, of what a product before has given."""
+"""Matrix products: of existing tiles, of tiles that a loop loads, and of the result of another product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICIES = ("Square", "FullRow", "FullCol")
 
 
 def _sizes(draw: Draw, dtype: str, count: int) -> list[str] | None:
-    """Sizes that tensor cores take, the last one of the axis that is summed over; None if there are none."""
+    """Sizes (m, n, k) that tensor cores support; None if the program has none."""
     sizes = [name for name in draw.sizes if draw.sizes[name] % 16 == 0]
     deep = [name for name in sizes if draw.sizes[name] % 32 == 0 or dtype not in ("int8", "float8_e4m3fn", "float8_e5m2")]
     if not deep or draw.threads % 32:
@@ -80,7 +80,7 @@ def matmul(draw: Draw, scope: Scope) -> Stmt | None:
 
 
 def _steps(draw: Draw, tile: Tile, at: str) -> str:
-    """A part of an input for each pass of a loop; ``at`` says along which axis these lie."""
+    """The part of a new input that iteration ``{k}`` of a loop loads; ``{k}`` in ``at`` marks the axis of the parts."""
     axis = at.split(", ").index("{k}")
     shape = tuple(f"4 * {size}" if number == axis else size for number, size in enumerate(tile.shape))
     place = at.replace("{k}", f"{{k}} * {tile.shape[axis]}")
@@ -88,7 +88,7 @@ def _steps(draw: Draw, tile: Tile, at: str) -> str:
 
 
 def _changed(draw: Draw, source: Tile, target: Tile) -> list[str]:
-    """A nest that gives another operand."""
+    """A nest that computes a new operand from a tile."""
     i, j = draw.name("i"), draw.name("i")
     values = ["{0}", 'T.cast(T.cast({0}, "float32") * T.float32(0.5), {1})'] if target.dtype != "int8" else ["{0}"]
     if target.dtype in dtypes.COMPUTED:

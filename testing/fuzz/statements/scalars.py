@@ -31,7 +31,7 @@ def variable(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("assign", 1.5)
 def assign(draw: Draw, scope: Scope) -> Stmt | None:
-    """Another value for a variable."""
+    """An assignment to a variable."""
     if not scope.variables:
         return None
     target = draw.pick(scope.variables)
@@ -40,7 +40,7 @@ def assign(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("read_once", 1)
 def read_once(draw: Draw, scope: Scope) -> Stmt | None:
-    """A value that is read here, whatever is stored to where it came from later."""
+    """A named value: it is evaluated here, so that later stores to its operands do not change it."""
     kind, name = draw.pick(["float", "int"]), draw.name("h")
     value = small(draw, scope, kind)
     scope.values.append((name, kind))
@@ -49,7 +49,7 @@ def read_once(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("element", 1.5)
 def element(draw: Draw, scope: Scope) -> Stmt | None:
-    """One element of a tile, outside of any nest."""
+    """A store to one element of a tile outside of a nest."""
     found = [tile for tile in scope.tiles if tile.memory != "local"]
     if not found:
         return None
@@ -60,7 +60,7 @@ def element(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("local_array", 1)
 def local_array(draw: Draw, scope: Scope) -> Stmt | None:
-    """An array that every thread has with the same numbers, filled one by one or by an operator."""
+    """A local array with the same values in every thread, filled element by element or by an operator."""
     name, size = draw.name("w"), draw.pick(["2", "3", "4", "5", "8", "9"])
     dtype = draw.pick(["float32", "float32", "int32", "float16", "int8", "bfloat16"])
     if draw.chance(0.3):

@@ -14,12 +14,12 @@ from testing.fuzz.tree import Stmt
 
 @statement("scheduled_loop", 1)
 def scheduled_loop(draw: Draw, scope: Scope) -> Stmt | None:
-    """Loads of one or two tiles, sums of them, and perhaps a store, at stages and in an order of the program's own."""
+    """A loop that loads one or two tiles, adds them up and perhaps stores the sums, with a random ``order`` and ``stage``."""
     trips = draw.random.randint(1, 6)
     if trips * scope.trips > MOST_TRIPS:
         return None
     shape, dtype, step = a_shape(draw, 2), draw.pick(["float32", "float16", "int32", "int8"]), draw.name("k")
-    # What the loop fills is its own: of a tile that is used outside of it there can be one only, which orders all statements.
+    # The loop writes only its own tiles: a tile that is also used outside of the loop has one version, which would fix the order.
     tiles = [Tile(draw.name("s"), "shared", shape, dtype) for _ in range(draw.pick([1, 2]))]
     total = draw.tile(scope, shape, ("float32",), ("fragment",), wide=True)
     bodies = [[_load(draw, tile, step, trips)] for tile in tiles] + [_sum(draw, total, tiles)]
@@ -46,7 +46,7 @@ def _sum(draw: Draw, total: Tile, tiles: Sequence[Tile]) -> list[str]:
 
 
 def _lists(draw: Draw, loads: int, count: int) -> str:
-    """Stages that do not fall from what fills a tile to what reads it, and within a stage the order of the text."""
+    """Stages that do not decrease from the writer of a tile to its readers; within a stage the order of the text."""
     if loads == 2 and draw.chance(0.3):
         groups = [[0, 1], *([number] for number in range(2, count))]
         loads, count = 1, count - 1
@@ -60,7 +60,7 @@ def _lists(draw: Draw, loads: int, count: int) -> str:
 
 
 def _places(draw: Draw, stages: list[int]) -> list[int]:
-    """The place of each statement: any, but that statements of one stage keep their order."""
+    """The position of each statement: random, except that statements of one stage keep their order."""
     shuffled = list(range(len(stages)))
     draw.random.shuffle(shuffled)
     by_stage = {stage: iter(sorted(n for n in shuffled if stages[n] == stage)) for stage in set(stages)}

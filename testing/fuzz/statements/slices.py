@@ -24,7 +24,7 @@ def slice_assign(draw: Draw, scope: Scope) -> Stmt | None:
     first, of = operand(draw, scope, shape, (to.dtype,), apart=(to.name,))
     second, _ = operand(draw, scope, shape, (to.dtype,), apart=(to.name,))
     if any(f"{to.name}[" in text for text in (target.partition("[")[2], first, second)):
-        return None  # every element would read an index from where one of them is stored
+        return None  # each element would read an index that another one overwrites
     whole = f"[{', '.join(':' for _ in shape)}]"
     target, first, second = (name if "[" in name else name + whole for name in (target, first, second))
     low, high = ("T.float32(-4)", "T.float32(4)") if to.dtype == "float32" else ("-4", "4")
@@ -96,7 +96,7 @@ def persistent(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("scheduler", 0.5, nests=True)
 def scheduler(draw: Draw, scope: Scope) -> Stmt | None:
-    """The same, by a scheduler that the program asks."""
+    """The same with ``T.PersistentTileScheduler``."""
     if scope.trips * 4 > MOST_TRIPS or scope.depth:
         return None
     rows, columns, name = Axis(draw.name("k"), str(draw.random.randint(1, 4))), Axis(draw.name("k"), "3"), draw.name("t")
@@ -112,7 +112,7 @@ def scheduler(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("atomic_previous", 0.5)
 def atomic_previous(draw: Draw, scope: Scope) -> Stmt | None:
-    """What one element held before the block added to it, twice."""
+    """Two atomic updates of an element; the previous value that the second one returns is stored."""
     kind = draw.pick(["float", "int"])
     tensor, kept = (draw.output(("G", size), {"float": "float32", "int": "int32"}[kind]) for size in ("1", "2"))
     name = draw.name("h")

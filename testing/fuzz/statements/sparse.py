@@ -19,7 +19,7 @@ PAIRS = "4e"
 
 @statement("gemm_sparse", 0.8)
 def gemm_sparse(draw: Draw, scope: Scope) -> Stmt | None:
-    """C += A @ B, where the program stores half of A, and where its elements stand."""
+    """C += A @ B for a 2:4 sparse A, given as its kept elements and their positions."""
     if draw.threads % 32:
         return None
     dtype, width = draw.pick(list(TYPES)), draw.pick([8, 16, 32])

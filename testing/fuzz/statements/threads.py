@@ -1,6 +1,6 @@
-"""Programs that name threads: exchanges through shared memory and by shuffles, branches and loops that threads leave apart.
+"""Programs that name threads: exchanges through shared memory and by shuffles, divergent branches and loops.
 
-What a thread stores for others to read stands between barriers that the program itself writes. The variables of these statements
+Stores that other threads read are between explicit barriers of the program. The variables of these statements
 differ between threads, so statements of the block do not see them.
 """
 
@@ -22,7 +22,7 @@ _PLACES = ("tx", "P - 1 - tx", "(tx + 3) % P", "tx ^ 1")
 
 
 def thread_code(draw: Draw, scope: Scope) -> Stmt:
-    """A stretch of statements that every thread executes for itself."""
+    """A sequence of statements that each thread executes on its own variables."""
     inner = scope.inside("threads", Axis("tx", COUNT))
     inner.tiles = [tile for tile in inner.tiles if tile.memory == "shared" and not tile.wide]
     inner.variables, inner.values = [], []
@@ -44,7 +44,7 @@ def _variable(draw: Draw, scope: Scope, kind: str = "float") -> str | None:
 
 @statement("thread_variable", 1, table=THREAD)
 def thread_variable(draw: Draw, scope: Scope) -> Stmt | None:
-    """Another variable of the thread."""
+    """A new variable of the thread."""
     kind = draw.pick(["float", "int"])
     name, value = draw.name("v"), small(draw, scope, kind)
     scope.variables.append(Variable(name, kind))
@@ -99,7 +99,7 @@ def warp_reduce(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("thread_branch", 2, table=THREAD, nests=True)
 def thread_branch(draw: Draw, scope: Scope) -> Stmt | None:
-    """Some threads of the block."""
+    """A branch that some threads of the block take."""
     test = condition(draw, scope, 1)
     inner, otherwise = scope.inside("thread_branch"), scope.inside("thread_branch")
     inner.apart = otherwise.apart = True
@@ -110,7 +110,7 @@ def thread_branch(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("thread_loop", 2, table=THREAD, nests=True)
 def thread_loop(draw: Draw, scope: Scope) -> Stmt | None:
-    """A loop that all threads run equally often, or each as often as it likes."""
+    """A loop with the same trip count for all threads, or with one for each thread."""
     apart = draw.chance(0.5)
     axis = Axis(draw.name("k"), "4")
     inner = scope.inside("thread_loop", axis, trips=4)
@@ -164,7 +164,7 @@ def thread_atomic(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("thread_vote", 1, table=THREAD)
 def thread_vote(draw: Draw, scope: Scope) -> Stmt | None:
-    """What the lanes of the warp, or the threads of the block, say to a question."""
+    """A vote of the lanes of a warp or of the threads of the block."""
     target = _variable(draw, scope)
     if target is None or scope.apart:
         return None
@@ -179,7 +179,7 @@ def thread_vote(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("thread_place", 0.7, table=THREAD)
 def thread_place(draw: Draw, scope: Scope) -> Stmt | None:
-    """Which lane, warp or warp group the thread is of."""
+    """The number of the thread's lane, warp or warp group."""
     target = _variable(draw, scope)
     place = draw.pick(["lane_idx", "warp_idx", "warp_group_idx"] + ["warp_idx_sync"] * (not scope.apart))
     return target and Stmt("thread_place", (f'{target} = T.cast(T.get_{place}() % 5, "float32")',))
@@ -187,7 +187,7 @@ def thread_place(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("warp_bits", 0.5, table=THREAD)
 def warp_bits(draw: Draw, scope: Scope) -> Stmt | None:
-    """Bits that all, or some, lanes of the warp have."""
+    """A bitwise reduction over the lanes of the warp."""
     target = _variable(draw, scope, "int")
     if target is None or scope.apart:
         return None
@@ -220,7 +220,7 @@ def wide_move(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("packed", 0.7, table=THREAD)
 def packed(draw: Draw, scope: Scope) -> Stmt | None:
-    """Two numbers calculated with at once."""
+    """Arithmetic on packed pairs of numbers."""
     target = _variable(draw, scope)
     if target is None:
         return None

@@ -1,4 +1,4 @@
-"""Asynchronous copies that the program itself waits for."""
+"""Asynchronous copies with explicit waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testing.fuzz.tree import Stmt
 
 
 def async_copies(draw: Draw, scope: Scope) -> Stmt:
-    """Copies on their way while the block does something else; after the wait their tiles may be read."""
+    """Starts asynchronous copies, runs other statements, waits, and uses the tiles."""
     lines: list[str] = []
     targets = []
     groups = draw.random.randint(1, 3)

@@ -55,7 +55,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """A readable description."""
         return f"{self.way.name}, {self.use}, changed by: {self.change}"
 
 
@@ -192,7 +192,7 @@ def run(case: Case, folder: Path, call: Callable[[Callable], str]) -> list[str]:
 
 
 def stale_within_a_process(case: Case, folder: Path) -> tuple[str, int]:
-    """(what the cached run gave wrong, or nothing where it gave all of the other; its hits)."""
+    """(the wrong results of the cached run, empty if it agrees with the uncached one; its number of hits)."""
     expected, cached = run(case, folder, uncached), Cached()
     found = run(case, folder, cached)
     if case.way.name == "time":
@@ -247,7 +247,7 @@ def _process(folder: Path, value: str, store: Path, places: int) -> None:
 
 
 def stale(places: int) -> tuple[dict[Case, str], int, int]:
-    """(case -> what was wrong, how many cases there were, in how many the cache answered at all)."""
+    """(case -> its wrong results, number of cases, number of cases in which the cache had hits)."""
     chosen, answered = cases(places), 0
     found = stale_between_processes([case for case in chosen if case.change == NEW_PROCESS], places)
     with tempfile.TemporaryDirectory() as folder, imports_from(folder):

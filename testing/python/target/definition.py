@@ -16,7 +16,7 @@ EVERY = {"cpu": "cpu", "c": "c", **GPU}
 
 
 def meaning(program: Any, *tensors: torch.Tensor) -> list[torch.Tensor]:
-    """What a program leaves in its tensors, by the interpreter, which may find nothing in it."""
+    """The tensors after a run in the interpreter, which must report no finding."""
     after = [tensor.clone() for tensor in tensors]
     findings = interpreter.run(program, *after)
     assert not findings, "\n".join(map(str, findings))
@@ -24,7 +24,7 @@ def meaning(program: Any, *tensors: torch.Tensor) -> list[torch.Tensor]:
 
 
 def check_meaning(program: Any, *tensors: torch.Tensor, pass_configs: dict | None = None) -> list[torch.Tensor]:
-    """Checks that every target leaves exactly what the program means, with all checkers of the simulator on.
+    """Checks that the tensors after a run on every target equal those of the interpreter, with all checkers of the simulator on.
 
     A CPU may refuse a program that names threads.
 

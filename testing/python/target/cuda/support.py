@@ -30,7 +30,7 @@ def source(program: Any, arch: str = "sm_80", pass_configs: dict | None = None) 
 
 
 def budget(instructions: int) -> int:
-    """How many instructions a loop may have that was counted with NVRTC 13.5; older ones schedule a little less well."""
+    """The largest number of instructions of a loop, given the count with NVRTC 13.5; older versions generate a few more."""
     counted = tuple(map(int, nvrtc.version().split("."))) >= (13, 5)
     return instructions if counted else instructions * 104 // 100
 

@@ -59,7 +59,7 @@ def test_one_product_on_every_architecture(arch, dtype):
 
 
 def _keeps(size):
-    """A kernel with one tile of ``size`` bytes."""
+    """A kernel with one shared tile of ``size`` bytes."""
 
     @T.prim_func
     def main(A: T.Tensor((size // 4,), "float32"), B: T.Tensor((size // 4,), "float32")):
