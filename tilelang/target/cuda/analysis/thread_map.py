@@ -91,10 +91,12 @@ class ThreadMaps:
         axes: Mapping[Any, Index] | None = None,
         is_placed: bool = False,
     ) -> ThreadMap:
-        """Which of some neighbouring threads touch which elements of a buffer.
+        """The map from threads to the elements that they access in a buffer.
 
         Args:
+            buffer: the accessed buffer.
             indices: of the access; numbers of threads in them count from 0 even where ``threads`` do not.
+            threads: consecutive threads of the block that run the access.
             axes: the variables of the nest that the access is in.
             is_placed: whether the map tells different indices from equal ones.
         """

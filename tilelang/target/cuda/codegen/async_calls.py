@@ -103,15 +103,15 @@ def lower_call(emitter: Any, call: Any) -> Value | None:
 
 
 def require(target: Any, feature: Feature, spelling: str) -> None:
-    """Checks that a target has what a function of the language needs.
+    """Checks that a target has the feature that a function of the language needs.
 
     Args:
-        target: to compile for.
-        feature: what is needed.
+        target: a CUDA target.
+        feature: the required feature.
         spelling: of the function, for the message.
 
     Raises:
-        CompileError: it does not.
+        CompileError: the target does not have it.
     """
     if not arch_of(target).has(feature):
         needed = architectures_with(feature)

@@ -119,7 +119,13 @@ class Analyses:
 
     @staticmethod
     def of(tree: TileTree, threads: Mapping[Any, int], facts: Facts) -> Analyses:
-        """The analyses of a kernel, where ``threads`` are the variables of the thread's index with their extents."""
+        """The analyses of a kernel.
+
+        Args:
+            tree: the kernel's tile tree.
+            threads: variables of the thread index -> their extents.
+            facts: known facts about integer expressions.
+        """
         iterations = Iterations(tree.root, facts)
         tracked = communicating_tensors(tree, tree.root_of, iterations)
         return Analyses(Uniformity(tree, threads), ThreadMaps(tree, threads), iterations, tracked)
@@ -253,12 +259,12 @@ class Emitter:
     # Accesses ----------------------------------------------------------------------------------------------------------
 
     def annotated(self, leaf: Any, accesses: Iterable[Any], maps: Callable[[Any], ThreadMap | None]) -> Any:
-        """A leaf with what else is known of its accesses: which threads touch which elements, and what only one atomic operation
-        touches.
+        """Adds to a leaf which threads access which elements, and which storages only one commutative atomic operation accesses.
 
         Args:
-            accesses: those of the statement.
-            maps: the map of an access, where one is known.
+            leaf: the code of a statement; its accesses are changed.
+            accesses: of the statement.
+            maps: gives the thread map of an access, or None.
         """
         touched: dict[Any, list[Any]] = {}
         for access in accesses:

@@ -99,10 +99,17 @@ class LoopLayout:
 
 
 def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLayout) -> LoopLayout | None:
-    """The distribution in which each thread runs the iterations whose element of a fragment it holds.
+    """The distribution of a nest in which each thread runs the iterations whose fragment element it holds.
 
-    Axes of the nest that the indices do not use are distributed over the fragment's replicas. None where they are
-    no plain indexing (each index at most a sum of variables with radix weights, plus a constant).
+    Axes that the indices do not use are distributed over the replicas of the fragment.
+
+    Args:
+        axes: of the nest, outermost first.
+        indices: of the access to the fragment, one for each of its axes.
+        layout: of the fragment.
+
+    Returns:
+        None if an index is not a sum of axis variables with mixed-radix weights and a constant.
     """
     extents = {axis.var: axis.extent for axis in axes}
     digits = {axis.var: Digit(str(number), axis.extent, REGISTER) for number, axis in enumerate(axes)}
@@ -128,7 +135,13 @@ def loop_from_fragment(axes: Sequence[Axis], indices: Sequence[Any], layout: Fra
 
 
 def whole_loop(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLayout) -> LoopLayout:
-    """The same for a nest whose axes are the indices, so that there certainly is one."""
+    """As :func:`loop_from_fragment` for a nest over the whole fragment, for which a distribution always exists.
+
+    Args:
+        axes: of the nest, outermost first.
+        indices: the variables of the axes.
+        layout: of the fragment.
+    """
     loop = loop_from_fragment(axes, indices, layout)
     assert loop is not None
     return loop
@@ -247,7 +260,16 @@ def _largest_divisor(number: int, limit: int) -> int:
 
 
 def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopLayout) -> FragmentLayout | None:
-    """The layout under which every iteration finds its element of a fragment in its own thread; None where there is none."""
+    """The layout that places the fragment element of every iteration in the thread that runs the iteration.
+
+    Args:
+        shape: of the fragment.
+        indices: of the access to it.
+        loop: the distribution of the nest.
+
+    Returns:
+        None if there is no such layout.
+    """
     forms = loop.forms
     used: list[Term] = []
     axes = []
@@ -304,10 +326,16 @@ def _gaps(digit: Digit, parts: list[tuple[int, int]]) -> list[Mode]:
 def register_form(
     access_indices: Sequence[Any], layout: FragmentLayout, loop: LoopLayout, every_copy: bool = False
 ) -> Form | None:
-    """The register that holds an iteration's element, as a sum of the loop's register digits.
+    """The number of the register that holds an iteration's element, as a sum of the loop's register digits.
 
-    None where some iteration's element is not in the thread that runs it; with ``every_copy``, also where a thread that holds a
-    copy of the element does not run the iteration.
+    Args:
+        access_indices: of the access to the fragment.
+        layout: of the fragment.
+        loop: the distribution of the nest.
+        every_copy: whether every thread with a copy of the element must run the iteration.
+
+    Returns:
+        None if a thread runs an iteration whose element it does not hold, or if ``every_copy`` does not hold.
     """
     forms = loop.forms
     position = Form()

@@ -98,11 +98,13 @@ class Rewritten:
 
 
 def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewritten:
-    """The kernel with a copy of a fragment in a section.
+    """The kernel with a copy of a buffer that replaces it in a section.
 
     Args:
-        buffer: the fragment, or a view of it; the copy has views alike. Or a shared tile, of which only this name is meant.
-        scope: where the copy lies, in registers or in shared memory.
+        tree: the kernel.
+        section: the statements that use the copy.
+        buffer: a fragment or a view of one, whose views are copied too; or a shared tile, of which only this name is replaced.
+        scope: memory of the copy: registers or shared memory.
     """
     family = family_of(tree, buffer) if buffer.scope() == FRAGMENT else [buffer]
     values = {old: _like(old, scope) for old in family}
@@ -118,8 +120,15 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
 
 
 def with_copy_of_view(tree: TileTree, section: Section, view: Any) -> Rewritten:
-    """The kernel with a fragment of its own in place of a view whose elements are in no order of the registers it shares: it is
-    filled from a tile in shared memory, which has the view's shape as well."""
+    """The kernel with a separate fragment in place of a view that cannot address the registers of its source.
+
+    The fragment is filled from a shared tile of the shape of the view.
+
+    Args:
+        tree: the kernel.
+        section: the one statement that uses the view.
+        view: the view.
+    """
     (node,) = section.nodes
     shared = with_copy(tree, section, view, SHARED)
     parent, inner = shared.renewed[section.parent], shared.renewed[node]
@@ -128,7 +137,13 @@ def with_copy_of_view(tree: TileTree, section: Section, view: Any) -> Rewritten:
 
 
 def with_copy_for_head(tree: TileTree, section: Section, buffer: Any) -> Rewritten:
-    """The kernel with a shared copy of a fragment for the condition or the bounds of one statement, which are evaluated once."""
+    """The kernel with a shared copy of a fragment for the condition or the bounds of a statement, which are evaluated once.
+
+    Args:
+        tree: the kernel.
+        section: that statement.
+        buffer: the fragment.
+    """
     family = family_of(tree, buffer)
     values = {old: _like(old, SHARED) for old in family}
     (node,) = section.nodes
@@ -195,7 +210,13 @@ def is_written(nodes: Iterable[Any], family: set[Any]) -> bool:
 
 
 def touched_outside(tree: TileTree, within: Collection[Any], family: set[Any]) -> bool:
-    """Whether a node of a kernel that is not among some touches a buffer of a family."""
+    """Whether a node outside of some nodes accesses a family of buffers.
+
+    Args:
+        tree: the kernel.
+        within: the nodes to leave out.
+        family: a fragment and its views.
+    """
     return any(access.buffer in family for node in walk(tree.root) if node not in within for access in touched_by(node))
 
 
@@ -318,11 +339,12 @@ def _with_body(loop: Loop, body: Sequence, groups: list[list[Any]] | None = None
 
 
 def spliced(node: Any, values: Mapping[Any, list[Any]], renewed: dict[Any, Any]) -> Any:
-    """The node with statements in it replaced by others; itself where it contains none of them.
+    """The node with some of its statements replaced; the node itself if it contains none of them.
 
     Args:
-        values: statement -> those that stand for it.
-        renewed: is told of the containers that are new.
+        node: the node to rebuild.
+        values: statement -> the statements that replace it.
+        renewed: receives each rebuilt container under the old one.
     """
     if not any(inner in values for inner in walk(node)):
         return node

@@ -32,8 +32,9 @@ def choose_shared(
     """The layout of every shared tile, and the tiles that nobody wants in any.
 
     Args:
+        problem: the kernel and the options of the search.
         fixed: the layouts that the user fixed.
-        plans: how operators are done.
+        plans: operator -> how it is computed.
         requested: swizzles that the user asks for.
     """
     tree = problem.tree

@@ -69,9 +69,11 @@ def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any],
     """The widest vector along an axis that every hoistable memory access of the nest can use.
 
     Args:
-        place: the axis.
+        nest: the nest.
+        place: number of the axis.
         limit: elements that must be divisible by the width.
         layouts: of shared buffers.
+        facts: known facts about integer expressions.
         root: gives the buffer whose memory a buffer names.
     """
     var = nest.axes[place].var
@@ -96,9 +98,16 @@ def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any],
 def vectorised(
     nest: Nest, loop: LoopLayout, layouts: Mapping[Any, Any], facts: Facts, root: Callable[[Any], Any]
 ) -> tuple[int, LoopLayout]:
-    """The width of the vectors that a distributed nest moves, and the distribution with a vector as a digit of its own.
+    """The vector width of a distributed nest, and its distribution with the vector as a digit of its own.
 
     Vectors lie along the contiguous axis, where the first digit of it counts steps of one thread.
+
+    Args:
+        nest: the nest.
+        loop: its distribution.
+        layouts: of shared buffers.
+        facts: known facts about integer expressions.
+        root: gives the buffer whose memory a buffer names.
     """
     if not nest.axes:
         return 1, loop
@@ -146,7 +155,15 @@ def _begins_aligned(index: Any, name: str, width: int, forms: Mapping[Any, Form]
 
 
 def starts_aligned(access: Access, axis: Axis, width: int, nest: Nest, facts: Facts) -> bool:
-    """Whether an access of a row-major array can be made ``width`` elements at a time along an axis."""
+    """Whether an access to a row-major array can be made by aligned vectors along an axis.
+
+    Args:
+        access: the access.
+        axis: the axis of the nest along which vectors lie.
+        width: elements of a vector.
+        nest: the nest.
+        facts: known facts about integer expressions.
+    """
     *outer, last = access.indices
     name, size = str(nest.axes.index(axis)), as_int(access.buffer.shape[-1])
     rows = isinstance(size, int) and (size % width == 0 or not outer)
@@ -155,10 +172,16 @@ def starts_aligned(access: Access, axis: Axis, width: int, nest: Nest, facts: Fa
 
 
 def without_guard(nest: Nest, var: Any, width: int, facts: Facts) -> tuple[Any, Nest] | None:
-    """The condition under which a nest does anything, and the nest below it, where the elements of a vector agree on it.
+    """Separates the condition around a nest's body, if it is equal for all elements of a vector.
 
     Args:
+        nest: the nest.
         var: the axis along which vectors lie.
+        width: elements of a vector.
+        facts: known facts about integer expressions.
+
+    Returns:
+        The condition and the nest without it; None if there is no condition, or if it may differ within a vector.
     """
     guard, body = None, nest.body
     while isinstance(body, ir.IfThenElse) and body.else_case is None:
@@ -188,7 +211,14 @@ def _is_uniform(part: Any, var: Any, name: str, width: int, forms: Mapping[Any, 
 
 
 def rows_aligned(buffer: Any, width: int, layouts: Mapping[Any, Any], facts: Facts) -> bool:
-    """Whether every row of a buffer starts at a multiple of ``width`` elements and ends at one."""
+    """Whether every row of a buffer starts and ends at a multiple of ``width`` elements.
+
+    Args:
+        buffer: a tensor or a shared tile.
+        width: elements of a vector.
+        layouts: of shared buffers.
+        facts: known facts about integer expressions.
+    """
     if is_global(buffer):
         strides = element_strides(buffer)
         size = as_int(buffer.shape[-1])
@@ -207,7 +237,14 @@ def least_width(nest: Nest) -> int:
 
 
 def shrink_to_threads(width: int, extents: Sequence[int], threads: int, least: int = 1) -> int:
-    """A narrower vector, but no less than ``least`` elements, where the wide one would leave threads idle."""
+    """The vector width, halved until every thread has a vector.
+
+    Args:
+        width: of the widest vector.
+        extents: of the nest.
+        threads: that run it.
+        least: the narrowest width to return.
+    """
     total = math.prod(extents)
     while width > least and total // width < threads:
         width //= 2

@@ -36,8 +36,8 @@ class Leaf:
         body: instructions, and loops and branches over such.
         accesses: what they do to the memory that barriers guard, the same access once.
         fills: the storages that they overwrite as a whole.
-        detached: whether the program itself waits for their asynchronous copies.
-        hands_over: whether other threads, which these statements tell so, may touch what was written before.
+        detached: whether the program waits explicitly for their asynchronous copies.
+        hands_over: whether the statements signal other threads that they may access what was written before.
         synchronises: whether the program orders its threads here by itself.
         uniform: whether what the statements compute is the same for all threads, so that those may do it too that do not need it.
         span: of the statement.
@@ -107,7 +107,7 @@ class LoopCode:
         condition: under which another iteration runs.
         counters: variables with their first values; a loop without any is a ``while``.
         advance: what the variables become after an iteration.
-        unroll: how many iterations to write out: 0 for all of them, None for what the device compiler likes.
+        unroll: number of iterations to unroll: 0 for all of them, None to leave it to the device compiler.
         dtype: of the counters.
         carried: shared buffers that the loop manages by itself (the rings of a pipeline); they count as read when it is over.
         divergent: whether threads may leave it at different times, so that no barrier can be inside.
@@ -171,7 +171,14 @@ Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, ScopeCode]
 
 
 def leaf(body: list[Any], fills: Any = (), detached: bool = False, hands_over: bool = False) -> Leaf:
-    """A leaf with what its statements touch; ``fills`` are those of the written storages that they overwrite as a whole."""
+    """A leaf with the accesses of its statements.
+
+    Args:
+        body: instructions and loops.
+        fills: written storages that are overwritten as a whole.
+        detached: as in :class:`Leaf`.
+        hands_over: as in :class:`Leaf`.
+    """
     touched = dict.fromkeys(access for item in body for access in accesses(item))
     return Leaf(body, tuple(touched), frozenset(fills), detached, hands_over)
 
@@ -198,7 +205,15 @@ def bulk_waits(code: Any) -> Iterator[WaitBulk]:
 
 
 def counted(name: Name, extent: Any, body: list[Any], unroll: int | None = 0, step: int = 1) -> LoopCode:
-    """A loop of ``name`` from 0 to ``extent``."""
+    """A counting loop.
+
+    Args:
+        name: of the counter, which starts at 0.
+        extent: the exclusive end.
+        body: statements.
+        unroll: as in :class:`LoopCode`.
+        step: of the counter.
+    """
     return LoopCode(name.is_("<", extent), Block(body), ((name, Number(0)),), ((name, name + step),), unroll)
 
 
@@ -210,7 +225,14 @@ def nested(loops: Sequence[tuple[Name, Any]], body: list[Any]) -> list[Any]:
 
 
 def partly_unrolled(loops: Sequence[tuple[Name, int]], body: list[Any], limit: int, whole: Collection[Name] = ()) -> list[Any]:
-    """Nested loops of which about ``limit`` iterations are written out, the innermost ones; those of ``whole`` in any case."""
+    """Nested loops of which the innermost are unrolled, up to a number of iterations.
+
+    Args:
+        loops: counters with their extents, outermost first.
+        body: statements.
+        limit: number of iterations to unroll, approximately.
+        whole: counters of loops that are always unrolled completely.
+    """
     limit //= prod(extent for name, extent in loops if name in whole)
     for name, extent in reversed(loops):
         if name in whole:

@@ -28,7 +28,16 @@ from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
 def clear_code(e: Emitter, op: Any, count: int) -> list[Any]:
-    """Code that zeroes the accumulators where the product does not use their old values."""
+    """Code that zeroes the accumulators of a product with ``clear_accum``.
+
+    Args:
+        e: the emitter of the kernel.
+        op: the product.
+        count: accumulators of a thread.
+
+    Returns:
+        Statements; none if the product adds to the old values.
+    """
     if op.clear_accum in (False, 0):
         return []
     at = e.names.take("z")
@@ -165,7 +174,13 @@ class ProductRule(OperatorRule):
         return [(buffer, "each thread needs whole rows and columns of it") for buffer in spread]
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
-        """A product whose operands in fragments are whole matrices, and whose result is one."""
+        """The product on whole matrices: operands that are parts of fragments, and such results, get fragments of their own.
+
+        Args:
+            op: the product.
+            span: of its statement.
+            reader: the builder of the tile tree.
+        """
         if getattr(op, "kind", "gemm") != "gemm" and op.c.scope == FRAGMENT:
             return [reader.operator(op, span)]
         before, after = [], []

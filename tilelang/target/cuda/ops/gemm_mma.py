@@ -101,6 +101,7 @@ _SPARSE = frozenset({"float16", "bfloat16", "float32", "int8", "uint8", "float8_
 """Types of operands that ``mma.sp`` has."""
 
 
+<<<<<<< HEAD
 def instruction(a: str, b: str, c: str, sm: int, sparse: bool = False) -> Instruction | None:
     """The instruction for element types of A, B and C on a compute capability; None where the tensor cores have none.
 
@@ -108,16 +109,53 @@ def instruction(a: str, b: str, c: str, sm: int, sparse: bool = False) -> Instru
         a, b, c: the element types.
         sm: the compute capability.
         sparse: whether two of four elements of A (32-bit types: one of two) are kept: it then takes twice the depth.
+=======
+def instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
+    """The tensor-core instruction of a dense product.
+
+    Args:
+        a, b, c: element types.
+        sm: compute capability, such as 80.
+
+    Returns:
+        None if there is no such instruction.
+>>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
     """
     a, b, c = canonical(a), canonical(b), canonical(c)
     row = _TABLE.get((a, c))
     if row is None or (b, c) not in _TABLE or (sparse and not {a, b} <= _SPARSE):
         return None
     m, n, k, pack, least = row
+<<<<<<< HEAD
     if sm >= least:
         return Instruction(m, n, 2 * k if sparse else k, _suffix(a, b, c), pack, sparse=sparse)
     converted = not sparse and a.is_float and a.bits == 8 and sm >= 80
     return Instruction(16, 8, 16, "f32_f16", 2, "float16") if converted else None
+=======
+    if sm < least:
+        if canonical(a).is_float and canonical(a).bits == 8 and sm >= 80:
+            return Instruction(16, 8, 16, "f32_f16", 2, "float16")
+        return None
+    return Instruction(m, n, k, _suffix(a, b, c), pack)
+
+
+def sparse_instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
+    """The tensor-core instruction of a product whose A keeps two of every four elements (32-bit types: one of two).
+
+    Args:
+        a, b, c: element types.
+        sm: compute capability, such as 80.
+
+    Returns:
+        None if there is no such instruction.
+    """
+    a, b, c = canonical(a), canonical(b), canonical(c)
+    row = _SPARSE.get((a, c))
+    if row is None or (b, c) not in _SPARSE or sm < row[-1]:
+        return None
+    m, n, k, pack, _ = row
+    return Instruction(m, n, k, _suffix(a, b, c), pack, sparse=True)
+>>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
 
 
 def _suffix(a: str, b: str, c: str) -> str:
@@ -135,9 +173,15 @@ class WarpGrid:
 
 
 def warp_grid(rows: int, columns: int, mma: Instruction, warps: int, policy: int) -> WarpGrid:
-    """The warps that work on a product of ``rows`` x ``columns``, multiples of the instruction's.
+    """The distribution of the tile of C over warps.
 
-    As many warps as possible take a part each; a tile too small for all is computed by several warps alike.
+    As many warps as possible compute different parts. If the tile is too small for all, several warps compute the same part.
+
+    Args:
+        rows, columns: of C, multiples of the instruction's.
+        mma: the instruction.
+        warps: number of warps.
+        policy: a ``T.GemmWarpPolicy`` as a number.
     """
     tiles_m, tiles_n = rows // mma.m, columns // mma.n
     grids = [
@@ -163,9 +207,13 @@ def _preference(grid: WarpGrid, rows: int, columns: int, mma: Instruction, polic
 def accumulator_layout(
     rows: int, columns: int, mma: Instruction, grid: WarpGrid, warps: int, pairs: tuple[bool, bool] = (False, False)
 ) -> FragmentLayout:
-    """The fragment of C.
+    """The fragment layout of C.
 
     Args:
+        rows, columns: of C.
+        mma: the instruction.
+        grid: the distribution over warps.
+        warps: number of warps.
         pairs: whether neighbours along M (N) belong to one lane, see :func:`reads_pairs`: along M rows eight apart of the
             instruction, along N columns of two instructions.
     """
@@ -183,16 +231,29 @@ def accumulator_layout(
 
 
 def reads_pairs(bits: int, along_k: bool, mma: Instruction) -> bool:
-    """Whether a shared operand is best read two neighbours along M or N at a time, which then are one lane's.
+    """Whether a shared operand is best read in pairs of neighbours along M or N, which then belong to one lane.
 
     So it is where M or N is contiguous and ``ldmatrix`` cannot transpose the elements: a transposing ``ldmatrix`` of pairs of
     bytes, or a load of two 32-bit elements, replaces two to eight loads of single ones.
+
+    Args:
+        bits: of an element.
+        along_k: whether K is the contiguous axis.
+        mma: the instruction.
     """
     return not along_k and bits in (8, 32) and mma.operand is None and not mma.sparse
 
 
 def a_layout(rows: int, depth: int, mma: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
-    """The fragment of A as (M, K), ``depth`` columns of which are stored."""
+    """The fragment layout of A as (M, K).
+
+    Args:
+        rows: M.
+        depth: columns that are stored; of a sparse A, half of K.
+        mma: the instruction.
+        grid: the distribution over warps.
+        warps: number of warps.
+    """
     tiles_m, tiles_k = rows // mma.m // grid.m, depth // mma.a_depth
     each, pack = mma.a_elements, mma.pack
     m = (on_thread(8, 4), on_register(mma.rows, pack), on_register(tiles_m, each * tiles_k), on_thread(grid.m, WARP))
@@ -201,7 +262,15 @@ def a_layout(rows: int, depth: int, mma: Instruction, grid: WarpGrid, warps: int
 
 
 def b_layout(depth: int, columns: int, mma: Instruction, grid: WarpGrid, warps: int) -> FragmentLayout:
-    """The fragment of B as (K, N)."""
+    """The fragment layout of B as (K, N).
+
+    Args:
+        depth: K.
+        columns: N.
+        mma: the instruction.
+        grid: the distribution over warps.
+        warps: number of warps.
+    """
     tiles_n, tiles_k = columns // mma.n // grid.n, depth // mma.k
     each, pack = mma.b_elements, mma.pack
     n = (on_thread(8, 4), on_register(tiles_n, each * tiles_k), on_thread(grid.n, WARP * grid.m))

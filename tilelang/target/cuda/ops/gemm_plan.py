@@ -59,7 +59,13 @@ class Product:
 
 
 def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Product:
-    """The way to compute a product with the threads of its scope, where the user fixed the layouts ``memory`` of shared tiles."""
+    """How the threads of a product's scope compute it.
+
+    Args:
+        node: the product in the tile tree.
+        problem: the kernel, its target and thread scopes.
+        memory: layouts of shared tiles that the user fixed.
+    """
     scope, op = problem.threads_of[node], node.op
     in_groups = problem.wgmma and scope.first % WARP_GROUP == 0 and _allows_panels(op, memory, problem)
     return problem.known(_product, op, scope.count, in_groups, _may_pair(op, problem), target=problem.target)
@@ -132,7 +138,13 @@ def _instruction(op: Any, threads: int, target: Any) -> Instruction | None:
 
 
 def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
-    """Whether the tensor cores read a sparse operand as it is; otherwise it has to be expanded."""
+    """Whether the tensor cores can use a sparse operand directly; otherwise it is expanded.
+
+    Args:
+        op: the sparse product.
+        threads: that compute it.
+        target: a CUDA target.
+    """
     mma = _instruction(op, threads, target)
     if mma is None or not _tiles_fit(op) or op.e.scope == "local.fragment":
         return False

@@ -218,7 +218,9 @@ def multiply(
     """The code of a product.
 
     Args:
+        plan: instruction and layouts.
         a: the shared tile, or the registers of A.
+        b: the shared tile of B.
         c: the accumulators.
         lower: gives the value of an offset expression.
         clear: whether to overwrite C instead of adding to it, or a condition.
@@ -251,12 +253,24 @@ _A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
 
 
 def complete(plan: WgmmaPlan, c: Array, pending: int = 0) -> list[Any]:
-    """Waits for every product in flight but the newest ``pending``; ``c`` holds its result afterwards."""
+    """Waits until C holds the result of all products but the newest ones.
+
+    Args:
+        plan: instruction and layouts.
+        c: the accumulators.
+        pending: number of products that may remain in flight.
+    """
     return [WaitProducts(pending), *pinned(plan, c, None)]
 
 
 def pinned(plan: WgmmaPlan, c: Array, a: Array | None) -> list[Any]:
-    """What keeps the compiler from moving accesses of C, and of A in registers, across this point."""
+    """Keeps the compiler from moving accesses of C, and of A in registers, across this point.
+
+    Args:
+        plan: instruction and layouts.
+        c: the accumulators.
+        a: the registers of A; None if A is in shared memory.
+    """
     halves = plan.instruction.accumulator == "f16"
     pointer = c.to(0)
     code = [PinRegisters(plan.c_layout.registers // (2 if halves else 1), Cast(pointer, "word") if halves else pointer)]
@@ -309,17 +323,32 @@ def _rows(rows: int, groups: int, half: int, tile: int) -> tuple[Mode, ...]:
 
 
 def accumulator_layout(m: int, n: int, groups_m: int, groups_n: int) -> FragmentLayout:
-    """C (m, n) over ``groups_m * groups_n`` warp groups (PTX manual, "Register Fragments for wgmma … Matrix D").
+    """The fragment layout of C (PTX manual, "Register Fragments for wgmma … Matrix D").
 
-    A group holds m / groups_m rows as tiles of 64, and n / groups_n columns.
+    A warp group holds m / groups_m rows as tiles of 64, and n / groups_n columns.
+
+    Args:
+        m, n: shape of C.
+        groups_m, groups_n: warp groups along M and N.
     """
     width = n // groups_n
     columns = (on_register(2, 1), on_thread(4, 1), on_register(width // 8, 4), on_thread(groups_n, WARP_GROUP * groups_m))
     return FragmentLayout((m, n), (_rows(m, groups_m, 2, width // 2), join_modes(columns)))
 
 
+<<<<<<< HEAD
 def _a_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
     """A (m, k) in registers; groups that share rows hold copies ("Register Fragments … Matrix A")."""
+=======
+def a_fragment_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
+    """The fragment layout of A ("Register Fragments … Matrix A"); warp groups that share rows hold copies.
+
+    Args:
+        m, k: shape of A.
+        element_bits: bits of an element.
+        groups_m, groups_n: warp groups along M and N.
+    """
+>>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
     packed = 32 // element_bits
     columns = (on_register(packed, 1), on_thread(4, 1), on_register(2, 2 * packed), on_register(k // (8 * packed), 4 * packed))
     copies = (on_thread(groups_n, WARP_GROUP * groups_m),) if groups_n > 1 else ()

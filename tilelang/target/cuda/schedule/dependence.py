@@ -219,7 +219,12 @@ def tile_filled_ahead(statement: Statement, body: Body) -> Any:
 
 
 def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts: Facts) -> dict[Any, int]:
-    """The slots of each tile that a schedule needs more than one of.
+    """The number of slots of each tile that needs more than one under a schedule.
+
+    Args:
+        placed: the statements of the loop with their stage and position.
+        body: the loop body and its accesses.
+        facts: known facts about integer expressions.
 
     Raises:
         PipelineScheduleError: the schedule changes what a statement reads.

@@ -271,18 +271,19 @@ def join_parts(block: Block) -> None:
 
 
 def check_returns(code: Code, gone: Any = None, span: Any = None, divergent: bool = False) -> Any:
-    """Checks that no barrier comes where some of its threads may have returned.
+    """Checks that no thread of a barrier may have returned before it.
 
     Args:
-        gone: the place of the statement below which threads may have returned so far.
-        span: the place of the statement around.
+        code: the code to check.
+        gone: location of a statement at which threads may have returned so far.
+        span: location of the enclosing statement.
         divergent: whether threads may disagree on whether they run the code.
 
     Returns:
         ``gone`` after the code.
 
     Raises:
-        CompileError: a barrier comes.
+        CompileError: a barrier follows such a statement.
     """
     if isinstance(code, Barrier) and gone is not None:
         raise CompileError(

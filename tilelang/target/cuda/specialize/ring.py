@@ -96,7 +96,16 @@ class Ring:
 
 
 def find_rings(body: Any, facts: Facts, usage: Usage | None = None) -> list[Ring]:
-    """The loops of a kernel that can be fed, in program order; none where the kernel synchronises by hand."""
+    """The pipelined loops of a kernel whose tiles a producer can load, in program order.
+
+    Args:
+        body: of the kernel.
+        facts: known facts about integer expressions.
+        usage: facts about the kernel's buffers, if they are known already.
+
+    Returns:
+        An empty list if the kernel has explicit synchronisation.
+    """
     usage = usage or Usage(body)
     if usage.is_manual:
         return []

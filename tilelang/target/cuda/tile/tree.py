@@ -199,10 +199,21 @@ def touched_by(node: Any) -> tuple[Access, ...]:
 
 
 def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
+<<<<<<< HEAD
     """The tree of a kernel's body; what depends on the number of threads and the target is as if there were none by default."""
     reader = Reader(threads, target)
     reader.tree.root = reader.block(body)
     return reader.tree
+=======
+    """The tile tree of a kernel's body.
+
+    Args:
+        body: statements of the tile IR.
+        threads: of a block; 0 leaves out everything that depends on it.
+        target: a CUDA target; None leaves out everything that depends on it.
+    """
+    return Reader(threads, target).read(body)
+>>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
 
 
 class Reader:
@@ -282,13 +293,29 @@ class Reader:
         return Operator(op, span)
 
     def shared(self, shape: list[int], dtype: str, name: str) -> Region:
-        """A shared tile that the program does not know of."""
+        """A new shared tile.
+
+        Args:
+            shape: its sizes.
+            dtype: its element type.
+            name: its name in generated code.
+        """
         buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
         self.tree.allocations[buffer] = {}
         return Region.whole(buffer)
 
     def temporary(self, like: Region, name: str, dtype: str | None = None, matrix: bool = False) -> Region:
-        """A fragment of the extents of a region; of its last two with ``matrix``."""
+        """A new fragment with the extents of a region.
+
+        Args:
+            like: the region.
+            name: suffix of its name.
+            dtype: its element type; default that of the region.
+            matrix: whether to take the last two extents only.
+
+        Raises:
+            CompileError: an extent is not a compile-time number.
+        """
         shape = [as_int(extent) for extent in like.extents][-2 if matrix else 0 :]
         if not all(isinstance(size, int) for size in shape):
             raise CompileError(
@@ -302,12 +329,24 @@ class Reader:
         return Region.whole(buffer)
 
     def copy(self, src: Region, dst: Region, span: Any) -> Parallel:
-        """A copy between regions."""
+        """A copy between regions.
+
+        Args:
+            src: the source.
+            dst: the destination.
+            span: of the statement that it belongs to.
+        """
         return copy_between(src, dst, span)
 
 
 def copy_between(source: Region, target: Region, span: Any) -> Parallel:
-    """The node of a copy that the program does not have."""
+    """The node of a copy that the compiler adds.
+
+    Args:
+        source: the region to read.
+        target: the region to write.
+        span: of the statement that it belongs to.
+    """
     op = Copy(source, target)
     return Parallel(copy_nest(op, span), op)
 
