@@ -25,7 +25,7 @@ MAPS = {
 }
 """Folder -> the pages below ``docs`` that say what its files are."""
 
-GENERATED = {"kernel.py"}
+GENERATED = {"kernel.py", "first_kernel.py"}
 """Files of a cache entry, or of the reader."""
 
 

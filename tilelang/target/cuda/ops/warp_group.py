@@ -27,7 +27,7 @@ from tilelang.tileop.warp_group import FenceOperand, WarpGroupInstruction
 
 @implements(WarpGroupInstruction)
 class WarpGroupInstructionRule(OperatorRule):
-    """A product of which the program does everything but the text."""
+    """One ``wgmma`` instruction; the program itself provides operands, fences and waits."""
 
     in_warps = True
 
@@ -35,7 +35,6 @@ class WarpGroupInstructionRule(OperatorRule):
         return True
 
     def plan(self, node: Any, problem: Any, memory: Mapping[Any, Any]) -> Wgmma:
-        """The instruction; there is no choice."""
         return _instruction(node.op)
 
     def pinned(self, node: Any, emitter: Emitter) -> list[Any]:
