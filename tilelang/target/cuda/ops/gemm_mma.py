@@ -101,7 +101,6 @@ _SPARSE = frozenset({"float16", "bfloat16", "float32", "int8", "uint8", "float8_
 """Types of operands that ``mma.sp`` has."""
 
 
-<<<<<<< HEAD
 def instruction(a: str, b: str, c: str, sm: int, sparse: bool = False) -> Instruction | None:
     """The instruction for element types of A, B and C on a compute capability; None where the tensor cores have none.
 
@@ -109,53 +108,16 @@ def instruction(a: str, b: str, c: str, sm: int, sparse: bool = False) -> Instru
         a, b, c: the element types.
         sm: the compute capability.
         sparse: whether two of four elements of A (32-bit types: one of two) are kept: it then takes twice the depth.
-=======
-def instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
-    """The tensor-core instruction of a dense product.
-
-    Args:
-        a, b, c: element types.
-        sm: compute capability, such as 80.
-
-    Returns:
-        None if there is no such instruction.
->>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
     """
     a, b, c = canonical(a), canonical(b), canonical(c)
     row = _TABLE.get((a, c))
     if row is None or (b, c) not in _TABLE or (sparse and not {a, b} <= _SPARSE):
         return None
     m, n, k, pack, least = row
-<<<<<<< HEAD
     if sm >= least:
         return Instruction(m, n, 2 * k if sparse else k, _suffix(a, b, c), pack, sparse=sparse)
     converted = not sparse and a.is_float and a.bits == 8 and sm >= 80
     return Instruction(16, 8, 16, "f32_f16", 2, "float16") if converted else None
-=======
-    if sm < least:
-        if canonical(a).is_float and canonical(a).bits == 8 and sm >= 80:
-            return Instruction(16, 8, 16, "f32_f16", 2, "float16")
-        return None
-    return Instruction(m, n, k, _suffix(a, b, c), pack)
-
-
-def sparse_instruction(a: str, b: str, c: str, sm: int) -> Instruction | None:
-    """The tensor-core instruction of a product whose A keeps two of every four elements (32-bit types: one of two).
-
-    Args:
-        a, b, c: element types.
-        sm: compute capability, such as 80.
-
-    Returns:
-        None if there is no such instruction.
-    """
-    a, b, c = canonical(a), canonical(b), canonical(c)
-    row = _SPARSE.get((a, c))
-    if row is None or (b, c) not in _SPARSE or sm < row[-1]:
-        return None
-    m, n, k, pack, _ = row
-    return Instruction(m, n, k, _suffix(a, b, c), pack, sparse=True)
->>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
 
 
 def _suffix(a: str, b: str, c: str) -> str:

@@ -336,19 +336,8 @@ def accumulator_layout(m: int, n: int, groups_m: int, groups_n: int) -> Fragment
     return FragmentLayout((m, n), (_rows(m, groups_m, 2, width // 2), join_modes(columns)))
 
 
-<<<<<<< HEAD
 def _a_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
     """A (m, k) in registers; groups that share rows hold copies ("Register Fragments … Matrix A")."""
-=======
-def a_fragment_layout(m: int, k: int, element_bits: int, groups_m: int, groups_n: int) -> FragmentLayout:
-    """The fragment layout of A ("Register Fragments … Matrix A"); warp groups that share rows hold copies.
-
-    Args:
-        m, k: shape of A.
-        element_bits: bits of an element.
-        groups_m, groups_n: warp groups along M and N.
-    """
->>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
     packed = 32 // element_bits
     columns = (on_register(packed, 1), on_thread(4, 1), on_register(2, 2 * packed), on_register(k // (8 * packed), 4 * packed))
     copies = (on_thread(groups_n, WARP_GROUP * groups_m),) if groups_n > 1 else ()

@@ -199,12 +199,6 @@ def touched_by(node: Any) -> tuple[Access, ...]:
 
 
 def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
-<<<<<<< HEAD
-    """The tree of a kernel's body; what depends on the number of threads and the target is as if there were none by default."""
-    reader = Reader(threads, target)
-    reader.tree.root = reader.block(body)
-    return reader.tree
-=======
     """The tile tree of a kernel's body.
 
     Args:
@@ -212,8 +206,9 @@ def read_tree(body: Any, threads: int = 0, target: Any = None) -> TileTree:
         threads: of a block; 0 leaves out everything that depends on it.
         target: a CUDA target; None leaves out everything that depends on it.
     """
-    return Reader(threads, target).read(body)
->>>>>>> a3f3723 (Docstrings: every public function of the CUDA target with three or more parameters has Args)
+    reader = Reader(threads, target)
+    reader.tree.root = reader.block(body)
+    return reader.tree
 
 
 class Reader:
