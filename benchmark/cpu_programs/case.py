@@ -19,7 +19,8 @@ class Case:
         program: the tile program.
         tensors: its arguments; the last ones are the results.
         theirs: torch's own, which returns the result, or as many as there are.
-        resource: what the row needs most of: operations (``float32``, ``bfloat16``, ``int8``) or memory (``read``, ``copy``).
+        resource: what the row needs most of: operations (``float32``, ``bfloat16``, ``int8``) or memory (``read``, ``copy``,
+            ``sum``).
         amount: how many operations, or bytes.
         tolerance: the relative error allowed, and the absolute one relative to the largest element.
         exponentials: how many there are, where they may bind the row in place of its memory.

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -118,13 +118,36 @@ float pass_stream(long count, vector* data, vector* target) {
   return 0;
 }
 
+float pass_sum(long count, vector* data, vector* target, vector* other) {
+  for (long i = 0; i + 4 <= count; i += 4) {
+    __builtin_prefetch((char*)(data + i) + 2048);
+    __builtin_prefetch((char*)(other + i) + 2048);
+    for (int j = 0; j < 4; ++j) target[i + j] = data[i + j] + other[i + j];
+  }
+  return 0;
+}
+
+float pass_stream_sum(long count, vector* data, vector* target, vector* other) {
+#ifdef __AVX512F__
+  for (long i = 0; i + 4 <= count; i += 4) {
+    __builtin_prefetch((char*)(data + i) + 2048);
+    __builtin_prefetch((char*)(other + i) + 2048);
+    for (int j = 0; j < 4; ++j) _mm512_stream_ps((float*)(target + i + j), (__m512)(data[i + j] + other[i + j]));
+  }
+  _mm_sfence();
+#else
+  pass_sum(count, data, target, other);
+#endif
+  return 0;
+}
+
 int vector_bytes(void) { return BYTES; }
 int sums(void) { return SUMS; }
 """
 _STEPS = 200_000
 _PER_WORD = {"float32": 2, "bfloat16": 4, "int8": 8, "exponential": 1}
 """Operations of one step on 32 bits of a register."""
-_PASSES = {"read": ("pass_read",), "copy": ("pass_copy", "pass_stream")}
+_PASSES = {"read": ("pass_read",), "copy": ("pass_copy", "pass_stream"), "sum": ("pass_sum", "pass_stream_sum")}
 _REPETITIONS = 40
 
 
@@ -160,21 +183,27 @@ def passes(resource: str, tensors: Sequence[torch.Tensor]) -> list[Callable[[], 
     """What moves the bytes of a row: one function for each way of storing; none for a row of operations.
 
     Args:
-        resource: ``read``: all tensors are read; ``copy``: the last one is stored, from the largest of the others.
+        resource: ``read``: all tensors are read; ``copy``: the last one is stored, from the largest of the others; ``sum``: of
+            two of its size.
         tensors: those of the row, the result last.
     """
-    return [partial(_moved, name, resource, tensors) for name in _PASSES.get(resource, ())]
+    return [_moving(name, resource, tensors) for name in _PASSES.get(resource, ())]
 
 
-def _moved(name: str, resource: str, tensors: Sequence[torch.Tensor]) -> None:
+def _moving(name: str, resource: str, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
     library, width, _ = _library()
-    *sources, result = tensors
-    if resource == "copy":
-        largest = max(sources, key=lambda tensor: tensor.nbytes)
-        sources = [tensor for tensor in sources if tensor is not largest]
-        count = min(largest.nbytes, result.nbytes) // width
-        getattr(library, name)(ctypes.c_long(count), ctypes.c_void_p(largest.data_ptr()), ctypes.c_void_p(result.data_ptr()))
-    else:
-        sources = list(tensors)
-    for tensor in sources:
-        library.pass_read(ctypes.c_long(tensor.nbytes // width), ctypes.c_void_p(tensor.data_ptr()), None)
+    *sources, result = sorted(tensors[:-1], key=lambda tensor: -tensor.nbytes) + [tensors[-1]]
+    stored = {"read": 0, "copy": 1, "sum": 2}[resource]
+    calls = [(library.pass_read, (tensor,)) for tensor in (sources[stored:] if stored else tensors)]
+    if stored:
+        calls.append((getattr(library, name), (sources[0], result, *sources[1:stored])))
+    ready = [
+        (function, ctypes.c_long(min(t.nbytes for t in touched) // width), *(ctypes.c_void_p(t.data_ptr()) for t in touched))
+        for function, touched in calls
+    ]
+
+    def move() -> None:
+        for function, *arguments in ready:
+            function(*arguments)
+
+    return move
