@@ -255,7 +255,7 @@ class BufferIndexError(CompileError):
 
 
 class IndexRangeError(BufferIndexError):
-    """An index that is out of range whatever the arguments are."""
+    """An index that is out of range for all arguments."""
 
     def __init__(self, name: str, axis: int, index: int, size: object):
         CompileError.__init__(self, f"index {index} is out of range for axis {axis} of {name}, which has {size} elements")

@@ -14,7 +14,7 @@ class GemmWarpPolicy(enum.IntEnum):
 
     @classmethod
     def from_warp_partition(cls, m_warp: int, n_warp: int) -> GemmWarpPolicy:
-        """The policy under which so many warps share rows and columns: bands where one of the two is 1, else near-square."""
+        """The policy for given numbers of warps along rows and columns: bands if one of them is 1, else near-square."""
         if (m_warp == 1) == (n_warp == 1):
             return cls.Square
         return cls.FullRow if n_warp == 1 else cls.FullCol

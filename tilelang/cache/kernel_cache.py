@@ -316,7 +316,7 @@ class KernelCache:
 
     @_OfInstanceOrDefault
     def clear_cache(self) -> int:
-        """Empties the memory and removes all entries on disk that nobody else uses, pinned ones too; returns how many."""
+        """Empties the memory and removes all entries on disk, also pinned ones, that no process holds; returns their number."""
         from tilelang.cache.command import maintenance  # only maintenance needs it
 
         self.forget()

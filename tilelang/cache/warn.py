@@ -36,7 +36,7 @@ def guarded(work: Callable[[], Result], otherwise: Result, what: str) -> Result:
 
 
 def describe(error: BaseException) -> str:
-    """An error as one short line, whatever its class does when it is asked for its text."""
+    """An error as one short line, even if its ``__str__`` raises."""
     try:
         text = str(error).strip().partition("\n")[0]
     except Exception:

@@ -17,7 +17,7 @@ from tilelang.errors import TuningError
 from tilelang.math import cdiv
 
 _LAUNCH = 2e-6
-"""Seconds that a launch takes whatever it does."""
+"""Overhead of a launch, in seconds."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Calls inside of functions that ``torch.compile`` traces: whatever a kernel's backend is, the graph gets an operator of torch.
+"""Calls inside of functions that ``torch.compile`` traces: the graph gets a torch operator, for kernels of every backend.
 
 The operator is registered when a tracer first reaches the kernel; outside of tracing a call costs one more check.
 """

@@ -137,7 +137,7 @@ def slow_path(
 
 
 def give_up(signature: CallSignature) -> Callable[..., Any]:
-    """The slow path of the second attempt: whatever still fails is the kernel's failure."""
+    """The slow path of the second attempt, whose errors are those of the kernel."""
 
     def slow(_args: tuple[Any, ...], _kwargs: dict[str, Any], error: Exception) -> Any:
         raise _failed(signature, error)

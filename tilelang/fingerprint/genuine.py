@@ -122,7 +122,7 @@ def function_in(item: Any) -> FunctionType | None:
 
 
 def is_immutable(kind: type) -> bool:
-    """Whether a class is of compiled code, also where it was made while the program ran: nobody can put anything into it."""
+    """Whether a class comes from compiled code, also one made at run time; its attributes cannot be changed."""
     return not kind.__flags__ & HEAP_TYPE or bool(kind.__flags__ & _IMMUTABLE)
 
 

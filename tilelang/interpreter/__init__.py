@@ -1,7 +1,6 @@
 """The interpreter: executes a tile program on CPU tensors as docs/semantics.md defines it, and reports undefined behaviour.
 
-It works on the tile IR as the front end makes it and shares nothing with the targets: what it gives is what every target has to
-give.
+It executes the tile IR that the front end makes and shares no code with the targets; their results must equal its own.
 """
 
 from __future__ import annotations

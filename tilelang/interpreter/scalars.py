@@ -51,7 +51,7 @@ def _read_only_load(c: Compiler, call: Any) -> Evaluate:
 
 
 def _root(value: Fraction, up: bool, digits: int) -> Fraction:
-    """The square root to so many bits, with a bit below them set where it is not exact."""
+    """The square root, truncated to ``digits`` bits after the point, with a sticky bit below them if it is inexact."""
     shift = 2 * digits
     scaled = (value.numerator << (2 * shift)) // value.denominator
     whole = math.isqrt(scaled)

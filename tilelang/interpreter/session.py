@@ -57,7 +57,7 @@ def current() -> Session:
 
 @contextlib.contextmanager
 def interpret(checks: bool = True, strict: bool = True) -> Iterator[Session]:
-    """Inside of the ``with`` block kernels are made for the interpreter, whatever their target, and run on CPU tensors.
+    """Inside of the ``with`` block kernels of every target are built for the interpreter and run on CPU tensors.
 
     Args:
         checks: look for what gives a program no meaning.

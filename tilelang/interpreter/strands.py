@@ -110,7 +110,7 @@ class StrandAccess:
             _note_access(self.updates if atomic else self.reads, strand, cell, self.written)
 
     def _note_write(self, strand: Strand, cell: np.ndarray) -> None:
-        """Records writes; whatever follows them is in order with the accesses before."""
+        """Records writes. Accesses that are ordered after these are also ordered after the earlier ones."""
         for times in (*self.reads.values(), *self.updates.values()):
             times[cell] = 0
         self.writer[cell], self.written[cell] = strand.number, strand.time

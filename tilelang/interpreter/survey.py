@@ -208,7 +208,7 @@ _FILLING = ("ptx_ldmatrix", "ptx_mma")
 
 
 def is_private(buffer: Any) -> bool:
-    """Whether each thread has a buffer's memory for itself."""
+    """Whether a buffer is private to each thread."""
     return buffer.scope().startswith("local") and buffer.scope() != "local.fragment"
 
 

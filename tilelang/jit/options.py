@@ -128,7 +128,7 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def annotated_options(func: Any, options: CompileOptions) -> CompileOptions:
-    """The options with what the program itself asks for (``T.annotate_pass_configs``, ``T.annotate_compile_flags``)."""
+    """The options combined with the program's own (``T.annotate_pass_configs``, ``T.annotate_compile_flags``)."""
     attrs = func.attrs or {}
     configs = _config_names(json.loads(attrs["tl.pass_configs"])) if "tl.pass_configs" in attrs else {}
     flags = tuple(json.loads(attrs["tl.compile_flags"])) if "tl.compile_flags" in attrs else ()

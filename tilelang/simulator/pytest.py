@@ -18,7 +18,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """The device is there before test modules are imported: they ask for it in their decorators."""
+    """Installs the device before test modules are imported, since their decorators query it."""
     from tilelang.simulator.virtual.session import virtual_device
 
     device = virtual_device(config.getoption("--simulated-device"), checks=config.getoption("--simulated-checks"))

@@ -58,7 +58,7 @@ def _conjuncts(condition: Any) -> Iterator[Any]:
 
 
 def _always(stmt: Any) -> Iterator[Any]:
-    """The statements that every call comes to, in order: those before any jump."""
+    """The statements that every call executes, in order: those before any jump."""
     if isinstance(stmt, ir.SeqStmt):
         for child in stmt.seq:
             yield from _always(child)

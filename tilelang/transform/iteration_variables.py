@@ -39,7 +39,7 @@ from tilelang.transform.substitute import substitute
 VARIABLE, ARRAY = "local.var", "local"
 _ZERO = ir.IntImm("int32", 0)
 _FEW = 8
-"""Up to so many elements are moved one by one, more in a loop over all."""
+"""Largest number of elements that are moved by single statements; more are moved by a loop."""
 _WHOLE_BYTES = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float16"}
 """The types that carry out elements of which two share a byte: threads store next to each other."""
 

@@ -113,7 +113,7 @@ def collect(root: Path, index: Index, cap: int, grace: float = eviction.GRACE_SE
 
 
 def _sweep(folder: Path, age: float, prefix: str = "") -> int:
-    """Removes what nobody has touched for ``age`` seconds; a time in the future counts as old, since clocks go back."""
+    """Removes files that were not modified for ``age`` seconds; a time in the future counts as old, since clocks can go back."""
     removed = 0
     now = time.time()
     with contextlib.suppress(OSError), os.scandir(folder) as entries:

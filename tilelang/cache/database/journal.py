@@ -86,7 +86,7 @@ def take(root: Path) -> Taken:
 
 
 def remove(path: Path) -> None:
-    """Removes a journal, or whatever lies in its place."""
+    """Removes a journal, or any other file or directory at its path."""
     try:
         path.rmdir() if path.is_dir() else path.unlink()
     except OSError:

@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 class Lock:
-    """A mutex that is free in a child, whoever held it at the fork: for steps that leave nothing half done."""
+    """A mutex that a fork releases in the child, for critical sections that leave consistent state at every step."""
 
     __slots__ = ("__weakref__", "_lock")
 

@@ -79,7 +79,7 @@ def _flock(descriptor: int, operation: int) -> bool:
 
 @contextlib.contextmanager
 def exclusive(path: Path, patience: float = math.inf) -> Iterator[None]:
-    """Holds the lock file ``path``; waits for whoever has it. The file is gone when nobody wants it.
+    """Holds the lock file ``path``, after waiting for its holder. The last process that uses the file removes it.
 
     Args:
         patience: seconds to wait for a holder that runs; one that is stopped is waited for half a second.

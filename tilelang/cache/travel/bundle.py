@@ -117,7 +117,7 @@ def _link(root: Path, index: Index | None, link: str, key: str, result: Imported
 
 
 class _Capped:
-    """A file that gives at most ``MAX_MEMBER_BYTES`` at once: headers of an archive can ask for any number."""
+    """A file that reads at most ``MAX_MEMBER_BYTES`` at once, since the header of an archive may request any number."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file

@@ -173,7 +173,7 @@ def _replace(stack: contextlib.ExitStack, owner: Any, name: str, value: Any) -> 
 
 
 def _nvtx() -> list[tuple[Any, str, Any]]:
-    """Marks for NVIDIA's profilers, which nobody reads here."""
+    """Markers for NVIDIA's profilers (NVTX), without effect here."""
     return [(torch.cuda.nvtx, name, _constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
 
 

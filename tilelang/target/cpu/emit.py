@@ -126,7 +126,7 @@ def cast(value: Any, dtype: str) -> Any:
 
 
 REGISTER_LANES = "tl.register_lanes"
-"""Annotation of a buffer that is meant to be vector registers of so many lanes; every index into it is known."""
+"""Annotation of a buffer that is to become vector registers; its value is their number of lanes. All indices are constants."""
 
 
 def register_alloc(buffer: Any, lanes: int) -> Any:

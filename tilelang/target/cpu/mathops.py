@@ -148,7 +148,7 @@ def _reinterpret(legalizer: Any, node: Any) -> Any:
 
 
 def _integer_power(legalizer: Any, node: Any) -> Any | None:
-    """``x ** 2`` and the like as products."""
+    """Small integer powers, such as ``x ** 2``, as products."""
     exponent = node.args[1]
     if not isinstance(exponent, (ir.IntImm, ir.FloatImm)) or float(exponent.value) not in (1.0, 2.0, 3.0, 4.0):
         return None

@@ -142,7 +142,7 @@ def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
 
 
 def fetch(load: Any) -> Any:
-    """The statement that asks for a line of the cache."""
+    """The statement that prefetches a cache line."""
     return ir.Evaluate(extern_call(_FETCH, [address_of(load)], "int32", pure=False))
 
 

@@ -43,7 +43,7 @@ def _range(dtype: str) -> tuple[float, float]:
 
 
 def _limits(node: Any) -> tuple[float, float]:
-    """Between which constants ``T.clamp`` and the like keep a value; of a number and NaN, they give the number."""
+    """The constant bounds of ``T.clamp`` and similar expressions, whose extrema prefer a number to NaN."""
     if isinstance(node, ir.FloatImm):
         return float(node.value), float(node.value)
     if isinstance(node, (ir.Min, ir.Max)):

@@ -114,7 +114,7 @@ def register_tile(unit: VectorUnit, dtype: str, m: Any, n: Any) -> Tile:
 
 
 def multiply(x: Matrices, b: Columns, tile: Tile) -> Any:
-    """All of C: full panels, then what is left of N in narrower registers.
+    """All of C: full panels, then the remaining columns in narrower registers.
 
     Args:
         x: the product with its A and C.
