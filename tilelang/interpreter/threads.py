@@ -103,10 +103,19 @@ def _bits(warps: np.ndarray) -> np.ndarray:
     return (warps.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(1, dtype=np.uint64)
 
 
-def _voters(x: Lanes, mask: Any) -> np.ndarray:
-    """The lanes that vote, as (warps, 32): those that are active and in the mask."""
+def _voters(x: Lanes, name: str, mask: Any) -> np.ndarray:
+    """The lanes that vote, as (warps, 32): those that are active and in the mask, which must have all that are active.
+
+    Args:
+        x: the state.
+        name: of the intrinsic.
+        mask: of each lane.
+    """
     chosen = (np.broadcast_to(mask, (x.lanes,)).astype(np.uint64) >> (x.lane_ids % WARP).astype(np.uint64)) & np.uint64(1)
-    return by_warp(x, everyone(x) & (chosen == 1), False)
+    active, included = everyone(x), chosen == 1
+    if x.run.checks and (active & ~included).any():
+        x.find("divergence", f"T.{name}: its mask leaves out {x.lane_text(int(np.argmax(active & ~included)))}, which calls it")
+    return by_warp(x, active & included, False)
 
 
 def _vote(name: str, decide: Callable[[np.ndarray, np.ndarray], np.ndarray], dtype: type) -> None:
@@ -119,7 +128,7 @@ def _vote(name: str, decide: Callable[[np.ndarray, np.ndarray], np.ndarray], dty
 
         def evaluate(x: Lanes) -> Any:
             ballots = by_warp(x, np.not_equal(predicate(x), 0), False)
-            return _to_threads(x, decide(_voters(x, mask(x)), ballots)).astype(dtype)
+            return _to_threads(x, decide(_voters(x, name, mask(x)), ballots)).astype(dtype)
 
         return evaluate
 
@@ -138,10 +147,11 @@ def _activemask(c: Compiler, call: Any) -> Evaluate:
 def _match(c: Compiler, call: Any) -> Evaluate:
     value = compiled(c, call.args[0])
     mask = compiled(c, call.args[1]) if len(call.args) > 1 else lambda x: np.uint32(_FULL)
-    every = str(call.op.name).endswith("all_sync")
+    name = str(call.op.name).rpartition(".")[2]
+    every = name == "match_all_sync"
 
     def evaluate(x: Lanes) -> Any:
-        voters, values = _voters(x, mask(x)), by_warp(x, value(x), 0)
+        voters, values = _voters(x, name, mask(x)), by_warp(x, value(x), 0)
         alike = (values[:, :, None] == values[:, None, :]) & voters[:, None, :]
         found = (alike.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(2, dtype=np.uint64)
         if every:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tilelang.language as T
+from tilelang import interpreter
 
 from .support import kinds, run
 
@@ -444,3 +445,25 @@ def test_matrix_instructions_of_a_warp():
     a, b, c = torch.randn(16, 16).half(), torch.randn(8, 16).half(), torch.zeros(16, 8)
     run(main, a, b, c)
     torch.testing.assert_close(c, a.float() @ b.float().T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["any_sync", "all_sync", "ballot_sync", "match_any_sync", "match_all_sync"])
+def test_the_mask_of_a_vote_includes_the_thread_that_calls_it(name):
+    vote = getattr(T, name)
+
+    def program(mask):
+        @T.prim_func
+        def main(A: T.Tensor((64,), "int32")):
+            with T.Kernel(1, threads=64):
+                tx = T.get_thread_binding()
+                A[tx] = 0
+                if tx % 32 < 16:
+                    A[tx] = T.cast(vote(tx > 3, mask), "int32")
+
+        return main
+
+    a = torch.zeros(64, dtype=torch.int32)
+    run(program(0xFFFF), a)
+    (finding,) = interpreter.run(program(0xFFF0), a)
+    assert finding.kind == "divergence"
+    assert finding.message == f"T.{name}: its mask leaves out thread 0, which calls it"
