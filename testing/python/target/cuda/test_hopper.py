@@ -370,6 +370,26 @@ def test_a_reduction_into_global_memory_by_the_accelerator() -> None:
     assert "tl::tma_reduce_add_2d" in source(main, "sm_90a")
 
 
+def test_results_of_a_product_are_added_to_global_memory_by_the_accelerator() -> None:
+    """The tile that takes the results lies in panels, as the accelerator reads them."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c, tile = T.alloc_fragment((64, 64), "float32"), T.alloc_shared((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, clear_accum=True)
+            T.copy(c, tile)
+            T.atomic_add(C, tile, use_tma=True)
+
+    a, b, c = random(64, 64), random(64, 64), torch.ones(64, 64)
+    simulate(main, a, b, c, arch="sm_90a")
+    torch.testing.assert_close(c, 1 + a.float() @ b.float(), rtol=1e-2, atol=1e-2)
+    assert "tl::tma_reduce_add_2d" in source(main, "sm_90a")
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_dependent_launch(arch: str) -> None:
     """Launches do not overlap before sm_90, so nothing is to wait for."""

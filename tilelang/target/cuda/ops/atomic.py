@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code
-from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.ops.copy_bulk import bulk_store
+from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
+from tilelang.target.cuda.ops.copy_bulk import bulk_store, is_candidate, natural_layout
 from tilelang.target.cuda.tile.build import axes_of, cast_to, load_at
 from tilelang.target.cuda.tile.nest import Nest
 from tilelang.tileop.atomic import AtomicTile
@@ -27,6 +28,11 @@ class AtomicRule(OperatorRule):
 
     def destination(self, op: Any) -> Any:
         return op.dst
+
+    def moved_in_bulk(self, op: Any, problem: Any) -> list[TileDemand]:
+        wanted = op.use_tma and op.op in _REDUCTIONS and arch_of(problem.target).uses(Feature.TMA)
+        stored = wanted and op.src.scope.startswith("shared") and is_candidate(op.src, op.dst, problem.facts)
+        return [TileDemand(op.src.buffer, natural_layout(op.src))] if stored else []
 
     def lower_nest(self, node: Any, generator: Any) -> list[Code]:
         op = node.op
