@@ -131,10 +131,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
     },
     "tilelang.utils.device": {VENDOR: "IS_MPS IS_NPU"},
     "tilelang.utils": {
-        PASSES: (
-            "get_buffer_region_from_load get_prim_func_name is_full_region retrive_ptr_from_buffer_region side_effect"
-            " to_buffer_region"
-        ),
+        PASSES: "retrive_ptr_from_buffer_region side_effect",
         INSTALLATION: "build_date",
     },
 }

@@ -7,8 +7,8 @@ __getattr__ = attributes(
     {
         "tilelang.utils.tensor": "TensorSupplyType torch_assert_close",
         "tilelang.utils.language": (
-            "array_reduce is_fragment is_global is_local is_shared is_shared_dynamic is_tensor_memory retrieve_shape"
-            " retrieve_stride"
+            "array_reduce get_buffer_region_from_load get_prim_func_name is_fragment is_full_region is_global is_local is_shared"
+            " is_shared_dynamic is_tensor_memory retrieve_shape retrieve_stride to_buffer_region"
         ),
         "tilelang.utils.deprecated": "deprecated",
     },

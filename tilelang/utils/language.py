@@ -9,6 +9,7 @@ from typing import Any
 from tilelang.dtypes import DType, canonical
 from tilelang.frontend.access import as_region
 from tilelang.ir.expr import same
+from tilelang.ir.region import Region
 
 
 def _scope(value: Any) -> str:
@@ -84,3 +85,34 @@ def retrieve_dtype(value: Any) -> DType:
 def prim_expr_equal(left: Any, right: Any) -> bool:
     """Whether two sizes are provably equal."""
     return same(left, right)
+
+
+def to_buffer_region(obj: Any, access_type: str = "rw", extents: Sequence[Any] | None = None) -> Any:
+    """A buffer, slice or element as a region of its buffer.
+
+    Args:
+        obj: what to take.
+        access_type: accepted for compatibility; operators say themselves what they do.
+        extents: of the region, in place of those of ``obj``; missing first axes have one element.
+    """
+    region = as_region(obj)
+    if extents is None:
+        return region.to_expr()
+    ones = (1,) * (len(region.extents) - len(extents))
+    return Region(region.buffer, region.mins, (*ones, *extents)).to_expr()
+
+
+def get_buffer_region_from_load(buffer_load: Any, extents: Sequence[Any] | None = None) -> Any:
+    """The region of a slice or element; see :func:`to_buffer_region`."""
+    return to_buffer_region(buffer_load, extents=extents)
+
+
+def is_full_region(buffer_region: Any) -> bool:
+    """Whether a slice is all of its buffer."""
+    return as_region(buffer_region).is_whole
+
+
+def get_prim_func_name(func: Any, default: str | None = None) -> str | None:
+    """The name of a traced program; ``default`` where there is none."""
+    attributes = getattr(func, "attrs", None) or {}
+    return str(attributes["global_symbol"]) if "global_symbol" in attributes else default
