@@ -51,7 +51,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         OLD: "ptx_mma_sm70 tvm_bmma_sync tvm_fill_fragment tvm_load_matrix_sync tvm_mma_sync tvm_store_matrix_sync",
         BY_HAND: (
             "PartialFragment SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter mma_fill mma_store ptx_mma_sp"
-            " ptx_wgmma_sp_rs ptx_wgmma_sp_ss validate_gemm_ab_dtypes wgmma_gemm_sp"
+            " ptx_wgmma_sp_rs ptx_wgmma_sp_ss validate_gemm_ab_dtypes"
         ),
         BARRIERS: (
             "create_barriers ptx_cp_async_barrier ptx_cp_async_bulk ptx_init_barrier_thread_count ptx_wait_barrier"

@@ -39,6 +39,7 @@ DIFFERS = {
     "tilelang.language.JITFunc": "the class of traced programs",
     "tilelang.language.alloc_tmem": "declares tensor memory, which only sm_100 has",
     "tilelang.language.tcgen05_gemm": "of sm_100: refused when it is called",
+    "tilelang.language.wgmma_gemm_sp": "as `T.gemm_sp`, which is complete at its end",
     "tilelang.language.tma_gather4": "of sm_100: refused when it is called",
     "tilelang.language.tma_scatter4": "of sm_100: refused when it is called",
     "tilelang.language.sblock": "a block is run as it stands; `reads` and `writes` are remarks",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import tempfile
 from collections.abc import Callable
@@ -57,7 +58,7 @@ def _entry(artifact: KernelArtifact) -> Any:
 def _register(name: str, entry: Any, signature: CallSignature, platform: str) -> None:
     """Registers a function of all tensors that are passed, then the numbers by name, then the outputs."""
     try:
-        import jax_tvm_ffi
+        jax_tvm_ffi: Any = importlib.import_module("jax_tvm_ffi")
     except ImportError as error:
         raise ExecutionError(f"JAX cannot call kernels: {error}", hint="pip install jax jax-tvm-ffi") from None
     inputs = [signature.params[at] for at in signature.inputs]
@@ -79,8 +80,9 @@ def _in_order(entry: Any, signature: CallSignature, order: list[str]) -> Any:
 
 
 def _caller(name: str, signature: CallSignature) -> Callable[..., Any]:
-    import jax
     import numpy as np
+
+    jax: Any = importlib.import_module("jax")
 
     inputs = [signature.params[at] for at in signature.inputs]
 
@@ -109,7 +111,6 @@ def _shapes(signature: CallSignature, arrays: dict[str, Any]) -> dict[str, tuple
 
 
 def _result(param: KernelParam, sizes: dict[str, Any]) -> Any:
-    import jax
-
+    jax: Any = importlib.import_module("jax")
     shape = tuple(evaluate_dim(dim, sizes) for dim in storage_shape(param))
     return jax.ShapeDtypeStruct(shape, jax.numpy.dtype(storage_dtypes(param)[0]))

@@ -46,7 +46,7 @@ _MODULES: dict[str, str] = {
     ),
     "tilelang.language.tile.copy": "copy async_copy tma_copy transpose c2d_im2col im2col fill clear",
     "tilelang.language.tile.cluster": "copy_cluster tma_gather4 tma_scatter4",
-    "tilelang.language.tile.gemm": "gemm wgmma_gemm tcgen05_gemm gemm_sp",
+    "tilelang.language.tile.gemm": "gemm wgmma_gemm tcgen05_gemm gemm_sp wgmma_gemm_sp",
     "tilelang.language.tile.reduce": (
         "reduce reduce_sum reduce_max reduce_min reduce_abssum reduce_absmax reduce_bitand reduce_bitor reduce_bitxor cumsum"
         " cummax"

@@ -185,6 +185,7 @@ from tilelang.language.tile.gemm import gemm as gemm
 from tilelang.language.tile.gemm import gemm_sp as gemm_sp
 from tilelang.language.tile.gemm import tcgen05_gemm as tcgen05_gemm
 from tilelang.language.tile.gemm import wgmma_gemm as wgmma_gemm
+from tilelang.language.tile.gemm import wgmma_gemm_sp as wgmma_gemm_sp
 from tilelang.language.tile.reduce import cummax as cummax
 from tilelang.language.tile.reduce import cumsum as cumsum
 from tilelang.language.tile.reduce import reduce as reduce

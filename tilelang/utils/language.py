@@ -94,6 +94,9 @@ def to_buffer_region(obj: Any, access_type: str = "rw", extents: Sequence[Any] |
         obj: what to take.
         access_type: accepted for compatibility; operators say themselves what they do.
         extents: of the region, in place of those of ``obj``; missing first axes have one element.
+
+    Returns:
+        The region, which operators take.
     """
     region = as_region(obj)
     if extents is None:

@@ -153,3 +153,26 @@ def gemm_sp(
         GemmSparse(_operand(A_sparse), as_region(E, "T.gemm_sp"), _operand(B), _operand(C), _clear(clear_accum),
                    bool(transpose_A), bool(transpose_B), bool(transpose_E), int(policy), int(wg_wait))
     )  # fmt: skip
+
+
+def wgmma_gemm_sp(
+    A_sparse: Any,
+    E: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_E: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    annotations: Any = None,
+) -> None:
+    """:func:`gemm_sp`, which is complete at its end: a ``T.wait_wgmma`` after it has nothing to wait for.
+
+    Args:
+        A_sparse, E, B, C, transpose_A, transpose_E, transpose_B, policy, clear_accum, annotations: as for :func:`gemm_sp`.
+
+    Raises:
+        GemmShapeError, GemmDtypeError: the operands do not fit.
+    """
+    gemm_sp(A_sparse, E, B, C, transpose_A, transpose_E, transpose_B, policy, clear_accum, annotations=annotations)

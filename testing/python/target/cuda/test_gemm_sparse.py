@@ -147,3 +147,10 @@ def test_metadata_of_another_shape_is_refused():
                 C_local = T.alloc_fragment((64, 64), "float32")
                 T.gemm_sp(A_shared, E_shared, B_shared, C_local)
                 T.copy(C_local, C)
+
+
+def test_the_form_for_warp_groups_is_complete_at_its_end(monkeypatch):
+    sizes = (64, 64, 64, (64, 64, 64), "float16", "float32", 16)
+    expected = source(_program(*sizes), "sm_90a")
+    monkeypatch.setattr(T, "gemm_sp", T.wgmma_gemm_sp)
+    assert source(_program(*sizes), "sm_90a") == expected
