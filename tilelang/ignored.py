@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import IgnoredParameterWarning
 
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _warned: set[tuple[str, str]] = set()
 
 
@@ -16,15 +20,31 @@ def ignored(function: str, **parameters: Any) -> None:
     It is called in the functions rather than wrapped around them, since source keys read a function's own code.
     """
     for name, value in parameters.items():
-        is_set = not (value is None or value is False or (isinstance(value, str) and not value))
+        given = value.value if isinstance(value, _NotDefault) else value
+        is_set = given is not value or not (value is None or value is False or (isinstance(value, str) and not value))
         if is_set and (function, name) not in _warned:
             _warned.add((function, name))
-            warnings.warn(f"{function}: {name}={value!r} has no effect", IgnoredParameterWarning, stacklevel=3)
+            warnings.warn(f"{function}: {name}={given!r} has no effect", IgnoredParameterWarning, stacklevel=_users_level())
+
+
+def _users_level() -> int:
+    """The stack level, from the function that calls this one, of the first frame outside of the package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+@dataclass(frozen=True, slots=True)
+class _NotDefault:
+    """A value that differs from its parameter's default, also where it is False."""
+
+    value: Any
 
 
 def unless(default: Any, value: Any) -> Any:
-    """``value``, or None where it is ``default``."""
-    return None if type(value) is type(default) and value == default else value
+    """``value`` as one that is set, or None if it is ``default``."""
+    return None if type(value) is type(default) and value == default else _NotDefault(value)
 
 
 def reset() -> None:

@@ -14,6 +14,7 @@ import tilelang
 import tilelang.language as T
 from tilelang.errors import IgnoredParameterWarning
 from tilelang.ignored import ignored, reset, unless
+from tilelang.profiler.bench import do_bench
 
 PACKAGE = Path(tilelang.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "language.md").read_text()
@@ -36,6 +37,18 @@ def test_a_value_other_than_the_default_warns_once():
         sample(hint=4)
         sample(size=2)
     assert [str(each.message) for each in caught] == ["sample: hint=3 has no effect", "sample: size=2 has no effect"]
+    assert caught[0].filename == __file__
+
+
+def test_false_is_set_where_the_default_is_true():
+    with pytest.warns(IgnoredParameterWarning, match="do_bench: fast_flush=False has no effect") as caught:
+        do_bench(lambda: None, warmup=0, rep=0, fast_flush=False, backend="wall")
+    assert caught[0].filename == __file__
+
+
+def test_a_warning_names_the_users_line_through_decorators():
+    with pytest.warns(IgnoredParameterWarning, match="jit: debug_root_path=") as caught:
+        tilelang.jit(debug_root_path="folder")
     assert caught[0].filename == __file__
 
 
