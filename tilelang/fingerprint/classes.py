@@ -96,6 +96,7 @@ def _is_of_library(kind: type) -> bool:
 def _namespace(describer: Describer, kind: type) -> None:
     namespace = namespace_of(kind)
     describer.record_dict(namespace)
+    describer.text(f"abstract {sorted(namespace.get('__abstractmethods__', ()))}")
     for name, item in namespace.items():
         if name in BOOKKEEPING:
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import re
 import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
@@ -89,7 +90,21 @@ def _variable(describer: Describer, table: dict[str, Any], name: str) -> list[Fu
         describer.record(watch.ITEM, _BUILTINS, name, _BUILTINS[name])
         item = _BUILTINS[name]
     with describer.at(f"`{table.get('__name__')}.{name}`"):
+        if type(item) is dict and table is re.__dict__:
+            _expect_patterns(describer, item)
         return _item(describer, name, item)
+
+
+def _expect_patterns(describer: Describer, cache: dict[Any, Any]) -> None:
+    """Notices that a program has put another pattern into the cache of ``re``."""
+
+    def are_their_own() -> bool:
+        found = [(key, value) for key, value in list(cache.items()) if type(value) is re.Pattern]
+        return all(type(key) is tuple and value.pattern in key for key, value in found)
+
+    if not are_their_own():
+        raise describer.refuse("a pattern in it is not that of its key")
+    describer.record_probe(are_their_own, True)
 
 
 def _item(describer: Describer, name: str, item: Any) -> list[FunctionType]:

@@ -167,6 +167,8 @@ def filters_of_warnings(describer: Describer) -> None:
         describer.text(f"warnings {_filters()}")
         library_globals.variables_of(describer, warnings, ("showwarning", "formatwarning", "_showwarnmsg"))
         stream(describer, "stderr")
+        if getattr(warnings.showwarning, "__globals__", None) is logging.__dict__:  # logging.captureWarnings
+            any_logger(describer)
 
 
 def _filters() -> list[tuple]:

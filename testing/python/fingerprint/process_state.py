@@ -74,5 +74,7 @@ def _restore_rest() -> None:
     if hasattr(sys, "set_int_max_str_digits"):
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
     random.seed(1)
-    for name in [name for name in logging.root.manager.loggerDict if name.startswith("case")]:
+    re.purge()
+    logging.captureWarnings(False)
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith(("case", "py.warnings"))]:
         del logging.root.manager.loggerDict[name]

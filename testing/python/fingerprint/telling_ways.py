@@ -43,6 +43,7 @@ def _streams() -> list[Way]:
         _way("stream that raises", _CAUGHT.format("print('x')"), f"import io\n{stream}sys.stdout = S()", f"import io\n{_RAISING.format('S', 'io.StringIO', 'write')}sys.stdout = S()"),
         _way("stream that cannot be encoded to", "def helper():\n    try:\n        print(chr(228))\n    except UnicodeError:\n        return 5\n    return 4\n", "import io; sys.stdout = io.TextIOWrapper(io.BytesIO(), 'ascii', write_through=True)"),
         _way("stream of warnings that raises", warns, f"{stream}import warnings; warnings.simplefilter('always'); sys.stderr = S()"),
+        _way("logger of warnings", "import logging\nlogging.captureWarnings(True)\n" + warns, "import logging, warnings; warnings.simplefilter('always')\n" + _RAISING.format("H", "logging.Handler", "handle") + "logging.getLogger('py.warnings').addHandler(H())"),
         _way("format of warnings that raises", warns, "import warnings; warnings.simplefilter('always')\ndef f(*a, **k):\n    raise KeyError\nwarnings.formatwarning = f"),
     ]  # fmt: skip
 
@@ -63,6 +64,8 @@ def _variables() -> list[Way]:
     return [
         _way("variable of a library", dedent, "import textwrap, re; textwrap._leading_whitespace_re = re.compile('(zz)')"),
         _way("function that a library uses", dedent, "import re; re.sub = lambda *a: NEW", "import re; re._compile = lambda *a: re.Pattern"),
+        _way("pattern in the cache of re", "import re\ndef helper():\n    return re.sub('q', 'b', 'qq')\n", "import re; [re._cache.update({k: re.compile('zz')}) for k in list(re._cache) if 'q' in k]; getattr(re, '_cache2', {}).clear()"),
+        Way("abstract class made concrete", "import abc\nclass A(abc.ABC):\n    @abc.abstractmethod\n    def f(self):\n        pass\ndef helper():\n    try:\n        A()\n        return 5\n    except TypeError:\n        return 4\n", "helper()", ("prog.A.__abstractmethods__ = frozenset()",), edits=False),
         _way("builtin that a library uses", "import heapq\ndef helper():\n    return heapq.nlargest(1, [1, 2])\n", "import heapq; heapq.max = lambda *a, **k: 5"),
         _way("variable that a library's class uses", "import fractions\ndef helper():\n    return fractions.Fraction('1/2')\n", "import fractions, re; fractions._RATIONAL_FORMAT = re.compile('x')"),
     ]  # fmt: skip
