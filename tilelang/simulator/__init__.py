@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,13 @@ class _CallableModule(types.ModuleType):
         from tilelang.simulator.virtual.session import virtual_device
 
         return virtual_device
+
+
+def __getattr__(name: str) -> types.ModuleType:
+    """:mod:`tilelang.simulator.timing` and :mod:`tilelang.simulator.page`, loaded when they are asked for."""
+    if name not in ("timing", "page"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 sys.modules[__name__].__class__ = _CallableModule

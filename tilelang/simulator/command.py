@@ -37,10 +37,10 @@ def simulate(
     except SimulatorArgumentError as error:
         typer.echo(f"tilelang simulate: {error}", err=True)
         raise typer.Exit(2) from None
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         error.__traceback__ = frames_of(error, program)  # as if the program ran by itself
         sys.excepthook(type(error), error, error.__traceback__)
-        raise typer.Exit(1) from None
+        raise typer.Exit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
     finally:
         if report is not None and reports:
             report.write_text(page(reports, device), encoding="utf-8")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -213,3 +215,9 @@ def test_events_of_a_virtual_device_can_have_the_time_of_the_model():
     assert hundred == pytest.approx(100 * one) and usage.launches.left_out > 90
     with pytest.raises(SimulatorArgumentError, match="known are host, model"), tilelang.simulator.virtual_device(times="none"):
         pass
+
+
+def test_the_package_hands_out_its_parts():
+    program = "import tilelang; print(tilelang.simulator.timing.estimate.__name__, tilelang.simulator.page.page.__name__)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["estimate", "page"]

@@ -116,12 +116,13 @@ def test_accelerator_loaders_and_marks():
     assert torch.cuda.make_graphed_callables(torch.nn.ReLU(), (torch.ones(1, device="cuda"),))(torch.ones(1)).item() == 1
 
 
-def test_an_error_of_the_program_shows_the_program_alone(tmp_path):
+@pytest.mark.parametrize(("error", "code"), [("ValueError", 1), ("KeyboardInterrupt", 130)])
+def test_an_error_of_the_program_shows_the_program_alone(tmp_path, error, code):
     path = tmp_path / "program.py"
-    path.write_text("def fails():\n    raise ValueError('mine')\n\nfails()\n")
+    path.write_text(f"def fails():\n    raise {error}('mine')\n\nfails()\n")
     run = subprocess.run([sys.executable, "-m", "tilelang.simulator", str(path)], capture_output=True, text=True)
-    assert run.returncode == 1
+    assert run.returncode == code
     assert run.stderr.splitlines() == [
         "Traceback (most recent call last):", f'  File "{path}", line 4, in <module>', "    fails()",
-        f'  File "{path}", line 2, in fails', "    raise ValueError('mine')", "ValueError: mine",
+        f'  File "{path}", line 2, in fails', f"    raise {error}('mine')", f"{error}: mine",
     ]  # fmt: skip
