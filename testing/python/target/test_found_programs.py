@@ -182,3 +182,32 @@ def test_a_copy_of_a_fragment_is_not_kept_beyond_a_store_to_its_view(first, targ
             T.copy(tile, A[bx, 0])
 
     check(main, target, torch.zeros(1, 1).half(), torch.full((4, 1), float(first)))
+
+
+@every_target
+def test_an_absolute_value_of_a_clamped_number_among_narrow_ones(target):
+    """Of a comparison and a negation that stand for it LLVM made wrong machine code, in this kernel."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 7, 4), "uint32"), B: T.Tensor((2, 4), "float32"), C: T.Tensor((4, 8, 7), "float32"),
+             D: T.Tensor((2, 4, 8, 7), "float32"), E: T.Tensor((2, 4), "uint16")):  # fmt: skip
+        with T.Kernel(2, threads=32) as bx:
+            narrow = T.alloc_fragment((4,), "uint16")
+            tile = T.alloc_shared((7, 4), "uint32")
+            T.copy(A[bx, 0, 0], tile)
+            total = T.alloc_fragment((8, 7), "float32")
+            T.fill(total, 1)
+            T.copy(tile[bx % 7, :], narrow)
+            for i in T.Parallel(0, 4, 2):
+                narrow[i] = T.cast(T.abs(T.clamp(2 + T.cast(B[0, i], "int32"), -4, 4)), "uint16")
+            for _ in T.serial(bx + 1):
+                image = T.alloc_shared((8, 7), "float32")
+                for k in T.serial(4):
+                    T.copy(C[k, 0, 0], image)
+                    for i, j in T.Parallel(8, 7):
+                        total[i, j] += image[i, 6 - j]
+                    T.copy(total, D[bx, k, 0, 0])
+            T.copy(narrow, E[bx, 0])
+
+    a, e = torch.arange(56, dtype=torch.int32).reshape(2, 7, 4).view(torch.uint32), torch.zeros(2, 4, dtype=torch.uint16)
+    check(main, target, a, torch.full((2, 4), -4.0), torch.ones(4, 8, 7), torch.zeros(2, 4, 8, 7), e)
