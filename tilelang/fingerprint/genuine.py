@@ -6,6 +6,7 @@ all functions in it are.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
@@ -20,6 +21,7 @@ HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the class was made while the program 
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _STANDARD_LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 _FROZEN = "<frozen "
+_MADE = ("<string>", dataclasses.__file__)
 
 
 class Home(NamedTuple):
@@ -103,14 +105,21 @@ def names_in_class(file: str, name: str) -> frozenset[str]:
 
 def is_genuine_class(kind: type, home: Home) -> bool:
     """Whether all functions in the class are from the library's file, and there is one."""
-    codes = [item.__code__ for item in map(function_in, vars(kind).values()) if item is not None]
+    codes = _written_codes(kind)
     return bool(codes) and all(is_genuine_code(code, home) for code in codes)
 
 
 def class_home(kind: type, packages: Iterable[str]) -> Home | None:
     """The library that the functions of a class say they are from; None where they do not agree, or there are none."""
-    homes = {home_of(item.__code__, packages) for item in map(function_in, vars(kind).values()) if item is not None}
+    homes = {home_of(code, packages) for code in _written_codes(kind)}
     return homes.pop() if len(homes) == 1 else None
+
+
+def _written_codes(kind: type) -> list[CodeType]:
+    """The code of the functions in a class, without those that ``dataclasses`` makes from its fields."""
+    functions = [item for item in map(function_in, vars(kind).values()) if item is not None]
+    made = _MADE if "__dataclass_fields__" in vars(kind) else ()
+    return [each.__code__ for each in functions if each.__code__.co_filename not in made]
 
 
 def function_in(item: Any) -> FunctionType | None:
