@@ -30,12 +30,14 @@ def options_of(request: CompileRequest) -> KernelOptions:
     """What the request's pass configurations decide."""
     config = request.config
     arch = arch_of(request.target)
+    swizzle = not config(PassConfigKey.TL_DISABLE_SHARED_SWIZZLE, False)
     return KernelOptions(
         guarded=not config(PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS, False),
         fast_math=bool(config(PassConfigKey.TL_ENABLE_FAST_MATH, False)),
         use_async=bool(config(PassConfigKey.TL_ENABLE_ASYNC_COPY, True)) and arch.uses(Feature.CP_ASYNC),
-        swizzle=not config(PassConfigKey.TL_DISABLE_SHARED_SWIZZLE, False),
-        wgmma=arch.uses(Feature.WGMMA) and not config(PassConfigKey.TL_DISABLE_WGMMA, False),
+        swizzle=swizzle,
+        # its operands lie in swizzled panels
+        wgmma=swizzle and arch.uses(Feature.WGMMA) and not config(PassConfigKey.TL_DISABLE_WGMMA, False),
         tma=arch.uses(Feature.TMA) and not config(PassConfigKey.TL_DISABLE_TMA_LOWER, False),
         barriers=not config(PassConfigKey.TL_DISABLE_THREAD_STORAGE_SYNC, False),
         shared_alignment=arch.tile_alignment,
@@ -59,9 +61,8 @@ def _read(stage: KernelStatements, context: CudaContext) -> KernelTree:
 
 def _infer(stage: KernelTree, context: CudaContext) -> KernelLayouts:
     kernel, options = stage.kernel, context.options
-    may_use_wgmma = options.wgmma and options.swizzle
     threads, variables = kernel.thread_count, dict(kernel.threads)
-    problem = Problem(stage.tree, threads, context.target, stage.facts(), options.swizzle, may_use_wgmma, variables)
+    problem = Problem(stage.tree, threads, context.target, stage.facts(), options.swizzle, options.wgmma, variables)
     tree, layouts = infer(problem)
     return stage.then(KernelLayouts, tree=tree, layouts=layouts)
 

@@ -154,3 +154,29 @@ def test_the_form_for_warp_groups_is_complete_at_its_end(monkeypatch):
     expected = source(_program(*sizes), "sm_90a")
     monkeypatch.setattr(T, "gemm_sp", T.wgmma_gemm_sp)
     assert source(_program(*sizes), "sm_90a") == expected
+
+
+def test_one_tile_as_both_operands():
+    """The order that suits A's elements XORs by rows of sixteen, and the loads of B step by eight rows."""
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "int8"), E: T.Tensor((64, 8), "int8"), C: T.Tensor((64, 32), "int32")):
+        with T.Kernel(1, threads=32):
+            A_shared = T.alloc_shared((32, 64), "int8")
+            E_shared = T.alloc_shared((64, 8), "int8")
+            C_local = T.alloc_fragment((64, 32), "int32")
+            T.clear(C_local)
+            T.copy(A, A_shared)
+            T.copy(E, E_shared)
+            T.gemm_sp(A_shared, E_shared, A_shared, C_local, transpose_A=True, transpose_B=True)
+            T.copy(C_local, C)
+
+    torch.manual_seed(0)
+    _, _, metadata = _compressed(64, 64, "int8", 8)
+    a = torch.randint(-7, 8, (32, 64), dtype=torch.int8)
+    c = torch.zeros(64, 32, dtype=torch.int32)
+    simulate(main, a, metadata, c)
+    place = torch.stack([metadata.int() & 3, metadata.int() >> 2 & 3, metadata.int() >> 4 & 3, metadata.int() >> 6 & 3], 2)
+    columns = (place.reshape(64, 16, 2) + 4 * torch.arange(16)[None, :, None]).reshape(64, 32).long()
+    dense = torch.zeros(64, 64).scatter_(1, columns, a.T.float())
+    torch.testing.assert_close(c, (dense @ a.T.float()).int(), rtol=0, atol=0)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tilelang.language as T
-from testing.python.target.cuda.support import simulate
+from testing.python.target.cuda.support import simulate, source
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
@@ -269,3 +269,27 @@ def test_an_early_exit_known_only_to_the_consumers_prevents_warp_specialisation(
 
     kernel = split_kernels(main)[0]
     assert find_rings(kernel.body, Facts()) and specialize(kernel, Facts()) is kernel
+
+
+def test_products_stay_with_mma_where_tiles_are_not_swizzled():
+    """The panels of ``wgmma`` are swizzled, so the roles must not wait for its products."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128, 128), "float16"), B: T.Tensor((16, 128), "float16"), C: T.Tensor((128, 16), "float32")):
+        with T.Kernel(1, threads=128):
+            A_shared = T.alloc_shared((128, 64), "float16")
+            B_shared = T.alloc_shared((16, 64), "float16")
+            C_local = T.alloc_fragment((128, 16), "float32")
+            T.clear(C_local)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 64], A_shared)
+                T.copy(B[0, k * 64], B_shared)
+                T.gemm(A_shared, B_shared, C_local, transpose_B=True)
+            T.copy(C_local, C)
+
+    torch.manual_seed(0)
+    a, b, c = torch.randint(-3, 4, (128, 128)).half(), torch.randint(-3, 4, (16, 128)).half(), torch.zeros(128, 16)
+    options = {"tl.disable_shared_swizzle": True}
+    assert "wgmma" not in source(main, "sm_90a", options)
+    simulate(main, a, b, c, arch="sm_90a", pass_configs=options)
+    torch.testing.assert_close(c, a.float() @ b.float().T, rtol=0, atol=0)

@@ -246,7 +246,7 @@ class MatrixLoader:
         swizzle = self.layout.swizzle
         if swizzle is None:
             return True
-        if swizzle.shift + swizzle.bits > 4:
+        if self._row_step() % (1 << (swizzle.shift + swizzle.bits)):
             return False
         reach = 1 << (swizzle.position + swizzle.bits)
         o = self.operand
@@ -257,6 +257,13 @@ class MatrixLoader:
             return True
         width = o.count * o.rows
         return width % reach == 0 or width & (width - 1) == 0
+
+    def _row_step(self) -> int:
+        """Rows of memory from one load to the next: of the next tile, or of the next step where K runs along the rows."""
+        o = self.operand
+        if not o.along_k:
+            return o.depth
+        return o.rows if o.is_a or o.halves == 4 else 2 * o.rows
 
     def prologue(self) -> list[Any]:
         """The base address; what depends on the thread alone is computed once, before all loops."""
