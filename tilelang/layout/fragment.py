@@ -313,7 +313,8 @@ def Fragment(
         The layout, for ``T.annotate_layout`` or a ``loop_layout``.
 
     Raises:
-        CompileError: the functions are no mixed-radix map (every part of an index must go to one place by a stride).
+        CompileError: the functions are no mixed-radix map (every part of an index must go to one place by a stride), threads are
+            not numbered from 0 without gaps, or elements share a register.
     """
     shape = tuple(map(int, shape))  # a buffer's shape has expressions
     rank = len(shape)

@@ -29,12 +29,35 @@ def recover_modes(
         The modes over threads (``"t"``) and registers (``"r"``).
 
     Raises:
-        CompileError: the functions are not mixed-radix.
+        CompileError: the functions are not mixed-radix, threads are not numbered from 0 without gaps, or elements share a register.
     """
     numbered = register_of(*(0,) * len(shape)) is not None
     axes = [_axis_modes(shape, axis, thread_of, register_of, numbered) for axis in range(len(shape))]
     _verify(shape, axes, thread_of, register_of, numbered)
+    modes = sorted((stride, extent, kind) for axis in axes for extent, stride, kind in axis if extent > 1)
+    _check_threads([(stride, extent) for stride, extent, kind in modes if kind == "t"])
+    if numbered:
+        _check_registers([(stride, extent) for stride, extent, kind in modes if kind == "r"])
     return axes
+
+
+def _check_threads(modes: Sequence[tuple[int, int]]) -> None:
+    """Whether thread modes ``(stride, extent)``, in the order of their strides, count from 0 and leave no number out."""
+    threads = 1
+    for stride, extent in modes:
+        if stride != threads:
+            fault = "leave numbers out" if stride > threads else "repeat numbers"
+            raise CompileError(f"the threads of the fragment {fault}: a stride of {stride} follows {threads} threads")
+        threads *= extent
+
+
+def _check_registers(modes: Sequence[tuple[int, int]]) -> None:
+    """Whether register modes ``(stride, extent)``, in the order of their strides, put every element in a register of its own."""
+    reach = 1
+    for stride, extent in modes:
+        if stride < reach:
+            raise CompileError("the fragment maps several elements to one register")
+        reach += stride * (extent - 1)
 
 
 def _axis_modes(

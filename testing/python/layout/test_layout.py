@@ -84,6 +84,19 @@ def test_fragment_that_is_no_sum_is_refused():
         Fragment((8, 8), forward_fn=lambda i, j: (i ^ j, j))
 
 
+@pytest.mark.parametrize(
+    ("forward", "fault"),
+    [
+        (lambda i, j: (i % 32 + j * 64, i // 32), "threads of the fragment leave numbers out: a stride of 64 follows 32"),
+        (lambda i, j: (i % 32 + j * 16, i // 32), "threads of the fragment repeat numbers"),
+        (lambda i, j: (i % 32, i // 32 + j), "several elements to one register"),
+    ],
+)
+def test_fragment_refuses_threads_with_gaps_and_shared_registers(forward, fault):
+    with pytest.raises(CompileError, match=fault):
+        Fragment((64, 2), forward_fn=forward)
+
+
 def test_layout_with_shared_places_knows_it():
     layout = Layout((4, 4), lambda i, j: i + j)
     assert not layout.injective and layout.get_output_shape() == [7]
