@@ -112,7 +112,7 @@ CONDITIONS = {
     "warp_sync": lambda tx: T.get_warp_idx_sync() == 0,
     "warps_of_16": lambda tx: T.get_warp_idx(16) < 2,
     "group": lambda tx: T.get_warp_group_idx(32, 1) == 0,
-    "vote": lambda tx: T.any_sync(0xFFFFFFFF, tx < 32) != 0,
+    "vote": lambda tx: T.any_sync(tx < 32) != 0,
 }
 
 

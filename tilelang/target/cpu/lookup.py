@@ -78,7 +78,7 @@ class _Lookup:
 
 
 def looked_up(stmt: Any, lowering: Any) -> Any | None:
-    """The loop nest, with a table for each line; None where iterations store anything but functions of four bits."""
+    """The loop nest, with a table for each line; None where iterations store nothing, or anything but functions of four bits."""
     context = lowering.scope.context
     permutes = context.vectors.bits == _REGISTER and context.request.target.has("avx512bw")
     if context.emits_c or not permutes or lowering.guards is None:
@@ -90,7 +90,7 @@ def looked_up(stmt: Any, lowering: Any) -> Any | None:
     found = [_of_store(store, made.variables[-1], code) for store in made.stores]
     lookups = [lookup for lookup in found if lookup is not None]
     lowering.scope.bind_ranges(made.variables, made.extents)
-    if len(lookups) < len(found) or not all(_is_plain(lookup, made, lowering) for lookup in lookups):
+    if not found or len(lookups) < len(found) or not all(_is_plain(lookup, made, lowering) for lookup in lookups):
         return None
     return nest(made.extents[:-1], lambda outer: _line(made, lookups, outer, lowering))
 

@@ -158,6 +158,17 @@ def test_decodings_that_do_not_become_table_lookups(kind):
     same_as_interpreter(func, codes, torch.randn(64), torch.zeros(4, 64))
 
 
+def test_a_loop_that_stores_nothing():
+    @T.prim_func
+    def main(B: T.Tensor((64,), "uint8"), Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(64):
+                unused = B[i] & 15  # noqa: F841
+            T.clear(Y)
+
+    same_as_interpreter(main, torch.arange(64, dtype=torch.uint8), torch.ones(64))
+
+
 def test_targets_without_the_permutation_instruction():
     func = unpacked("x & 15", "bfloat16")
     for text in (lowered(func, ("avx512f",)), lowered(func, ("avx2",)), lowered(func, kind="c")):

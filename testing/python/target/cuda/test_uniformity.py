@@ -32,7 +32,7 @@ def test_values_of_threads_warps_and_the_block():
             A[1] = A[tx]
             A[2] = tx >> 1
             A[3] = tx // 32 + bx
-            A[4] = T.any_sync(0xFFFFFFFF, A[tx] > 0)
+            A[4] = T.any_sync(A[tx] > 0)
             A[5] = A[bx] + 1
             A[6] = T.syncthreads_count(A[tx])
 

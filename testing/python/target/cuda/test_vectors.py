@@ -113,3 +113,33 @@ def test_a_vectorised_loop_of_a_thread_moves_vectors(count, offset, dtype, moved
     assert torch.equal(y[:, :count], x[:, offset : offset + count]) and not y[:, count:].any()
     text = source(main, arch)
     assert "reinterpret_cast" not in text if moved is None else f"const {moved}*>(X" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint4"])
+@pytest.mark.parametrize("loop", [T.serial, T.unroll])
+def test_an_element_that_a_loop_updates_is_read_again(dtype, loop):
+    """The read before the loop may be a vector's; those in the loop follow its stores."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 32), dtype), B: T.Tensor((16, 32), dtype), C: T.Tensor((16, 32), dtype)):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((16, 32), dtype)
+            T.copy(A, tile)
+            for i, j in T.Parallel(16, 32):
+                B[i, j] = tile[i, j]
+                for _ in loop(2):
+                    tile[i, j] = T.cast(T.cast(tile[i, j], "int32") * 2 + 1, dtype)
+            T.copy(tile, C)
+
+    shape = (16, 16) if dtype == "uint4" else (16, 32)
+    stored = torch.int8 if dtype == "uint4" else getattr(torch, dtype)
+    a = torch.randint(0, 4, shape, generator=torch.Generator().manual_seed(0)).to(stored)
+    if dtype == "uint4":
+        a = a * 17  # both elements of a byte
+    b, c = torch.zeros_like(a), torch.zeros_like(a)
+    simulate(main, a, b, c)
+
+    def digits(tensor):
+        return torch.stack([tensor % 16, tensor // 16 % 16]).int() if dtype == "uint4" else tensor.int()
+
+    assert torch.equal(b, a) and torch.equal(digits(c), digits(a) * 4 + 3 if dtype != "uint4" else (digits(a) * 4 + 3) % 16)

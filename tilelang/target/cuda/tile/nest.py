@@ -41,7 +41,8 @@ class Access:
         kind: read, write, update (atomic), or address (the place itself is handed on).
         conditional: whether it may not happen.
         defined: whether its index uses variables that the body defines.
-        step: number of the store or call, in program order.
+        step: number of the store or call, in program order; in an inner loop, where a read may follow every store of the loop,
+            stores have the number of its first statement, and reads that of the statement after it.
         loaded: the buffers that its index is loaded from.
         operation: the intrinsic of an update.
         extents: of a region; None of an element.
@@ -192,6 +193,7 @@ class _Collector:
 
     def stmt(self, node: Any, conditional: bool) -> None:
         repeats = isinstance(node, (ir.For, ir.While))
+        begin, first = len(self.found), self.step
         if isinstance(node, ir.BufferStore):
             for expr in (*node.indices, node.value):
                 self.expr(expr, conditional)
@@ -204,6 +206,8 @@ class _Collector:
         self.step += isinstance(node, (ir.BufferStore, ir.Evaluate))
         for child in children(node):
             self.stmt(child, conditional or repeats or isinstance(node, ir.IfThenElse))
+        if repeats:
+            self.found[begin:] = [replace(found, step=first if found.writes else self.step) for found in self.found[begin:]]
 
     def expr(self, node: Any, conditional: bool) -> None:
         if isinstance(node, ir.TensorLoad):
