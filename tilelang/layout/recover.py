@@ -29,7 +29,8 @@ def recover_modes(
         The modes over threads (``"t"``) and registers (``"r"``).
 
     Raises:
-        CompileError: the functions are not mixed-radix, threads are not numbered from 0 without gaps, or elements share a register.
+        CompileError: the functions are not mixed-radix, threads are not numbered from 0 without gaps, or elements share a
+            register.
     """
     numbered = register_of(*(0,) * len(shape)) is not None
     axes = [_axis_modes(shape, axis, thread_of, register_of, numbered) for axis in range(len(shape))]

@@ -211,3 +211,42 @@ def test_an_absolute_value_of_a_clamped_number_among_narrow_ones(target):
 
     a, e = torch.arange(56, dtype=torch.int32).reshape(2, 7, 4).view(torch.uint32), torch.zeros(2, 4, dtype=torch.uint16)
     check(main, target, a, torch.full((2, 4), -4.0), torch.ones(4, 8, 7), torch.zeros(2, 4, 8, 7), e)
+
+
+@every_target
+def test_remainders_whose_signs_go_to_a_general_register(target):
+    """LLVM reads the mask of two signs by an instruction that cannot name the register that they are in."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((32, 4), "float16"), B: T.Tensor((4,), "float16"), C: T.Tensor((32, 4), "float16"),
+        D: T.Tensor((32, 4), "float16"), E: T.Tensor((4, 32), "float16"), F: T.Tensor((32, 4), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((32, 4), "float16")
+            t = T.alloc_shared((32, 4), "float16")
+            u = T.alloc_shared((4, 32), "float16")
+            w = T.alloc_shared((4,), "float16")
+            f = T.alloc_fragment((32, 4), "float16")
+            T.copy(A, s)
+            T.copy(A, t)
+            T.copy(B, w)
+            T.copy(A, f)
+            for i, j in T.Parallel(32, 4):
+                t[i, j] = T.cast(T.cast(T.cast((i + j) % 3, "float16"), "int32") % 7, "float16")
+                u[j, i] = T.cast(T.cast(B[j] - f[i, j], "int32") % 7, "float16")
+                if i < j:
+                    s[i, j] = T.cast(T.cast(w[j] + u[j, i], "int32") % 7, "float16")
+            for j, i in T.Parallel(4, 32):
+                if w[j] > 1:
+                    s[i, j] = T.cast(T.cast(u[j, i], "int32") % 7, "float16")
+                f[i, j] = T.cast(T.cast(T.cast(3, "float16") - A[i, j], "int32") % 7, "float16")
+            T.copy(s, D)
+            T.copy(f, F)
+            T.copy(u, E)
+            for i, j in T.Parallel(32, 4):
+                C[i, j] = C[i, j] + t[i, j]
+
+    generator = torch.Generator().manual_seed(93)
+    a, b, c = (torch.randint(0, 5, shape, generator=generator).half() for shape in ((32, 4), (4,), (32, 4)))
+    check(main, target, a, b, c, torch.zeros(32, 4).half(), torch.zeros(4, 32).half(), torch.zeros(32, 4).half())

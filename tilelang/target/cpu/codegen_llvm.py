@@ -67,7 +67,7 @@ class Library:
 
 
 @lru_cache(maxsize=8)
-def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int) -> Any:
+def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int, without: tuple[str, ...] = ()) -> Any:
     """TVM's target of a CPU, with the widest vectors that it has.
 
     Args:
@@ -75,16 +75,24 @@ def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int) -
         triple: LLVM's target triple.
         features: names of the instruction set extensions that the code may use.
         level: LLVM's optimisation level, 0 to 3.
+        without: extensions of the processor that the code may not use.
     """
-    attributes = [f"+{feature}" for feature in features]
+    attributes = [*(f"+{feature}" for feature in features if feature not in without), *(f"-{feature}" for feature in without)]
     if "avx512f" in features:
         attributes.append("-prefer-256-bit")
     fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level, "cl-opt": _OPTIONS}
     return ir.Target({name: value for name, value in fields.items() if value})
 
 
-def _target(info: TargetInfo, level: int) -> Any:
-    return llvm_target(info.arch, info.triple, info.features, level)
+def _target(info: TargetInfo, level: int, without: tuple[str, ...] = ()) -> Any:
+    return llvm_target(info.arch, info.triple, info.features, level, without)
+
+
+_SHORT_FORMS = "avx512vl"
+_MASK_IN_REGISTER = re.compile(r"extractelement <\d+ x i1>|bitcast <\d+ x i1>|@llvm\.vector\.reduce\.\w+\.v\d+i1|@llvm\.masked\.")
+"""LLVM IR that may bring the mask of a vector to a general register. A mask of signs LLVM 22 brings by ``vmovmskps``, also from
+registers 16 to 31, which that instruction cannot name: it reads another register (LLVM's issue 191304). Without the forms of
+AVX-512 for vectors of 128 and 256 bits these stay in the first 16 registers."""
 
 
 def lower_host(program: CpuProgram, context: Any) -> HostModule:
@@ -144,6 +152,8 @@ def _without_addresses(text: str) -> str:
 def generate(host: HostModule, context: Any) -> Library:
     """Machine code, linked with the run-time into a shared library that exports the entry point alone."""
     kernel = _build(host.kernel, context, KERNEL_LEVEL)
+    if context.request.target.has(_SHORT_FORMS) and _MASK_IN_REGISTER.search(kernel.inspect_source("ll")):
+        kernel = _build(host.kernel, context, KERNEL_LEVEL, (_SHORT_FORMS,))
     objects = {"kernel.o": _object(kernel), "runtime.o": runtime_object(context.request.target.triple, context.packed)}
     exported: tuple[str, ...] = (f"{context.name}_call", "tilelang_last_error")
     if host.entry is not None:
@@ -159,8 +169,8 @@ def generate(host: HostModule, context: Any) -> Library:
     return Library(content, text, log, llvm_files(context.library_file, exported, kept))
 
 
-def _build(module: Any, context: Any, level: int) -> Any:
-    return ir.tvm.get_global_func("target.build.llvm")(module, _target(context.request.target, level))
+def _build(module: Any, context: Any, level: int, without: tuple[str, ...] = ()) -> Any:
+    return ir.tvm.get_global_func("target.build.llvm")(module, _target(context.request.target, level, without))
 
 
 def object_code(module: Any, context: Any, level: int) -> bytes:

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import tvm_ffi
-
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
@@ -79,7 +77,6 @@ class _Machine(StmtRewriter):
             ir.Sub: self._arithmetic,
             ir.Mul: self._arithmetic,
             ir.NE: self._unequal,
-            ir.Select: self._select,
             ir.BitwiseAnd: self._masked,
             ir.Cast: self._cast,
             ir.FloorDiv: self._divided,
@@ -229,20 +226,6 @@ class _Machine(StmtRewriter):
         name = f"tl_{_WRAPPING[type(node)]}_i{dtype.bits}"
         self.helpers[name] = None
         return ir.Call(ir.Op.get("tirx.call_pure_extern"), [ir.StringImm(name), node.a, node.b], ret_ty=node.ty)
-
-    def _select(self, node: Any) -> Any:
-        """An absolute value of an integer is LLVM's own: of a comparison and a negation of two narrowed ones, LLVM 22 makes wrong
-        machine code for AVX-512."""
-        test, positive, negative = node.condition, node.true_value, node.false_value
-        dtype = canonical(str(node.ty))
-        is_magnitude = (
-            dtype.kind == "int" and isinstance(test, ir.GE) and as_int(test.b) == 0
-            and isinstance(negative, ir.Sub) and as_int(negative.a) == 0
-            and all(tvm_ffi.structural_equal(part, positive) for part in (test.a, negative.b))
-        )  # fmt: skip
-        if not is_magnitude:
-            return rebuilt(node, self.expr)
-        return _intrinsic(node.ty, "llvm.abs", self.expr(positive), ir.IntImm("bool", 0))
 
     def _unequal(self, node: Any) -> Any:
         """LLVM code generation has an ordered comparison for ``!=``, which is false where an operand is NaN."""
