@@ -88,11 +88,11 @@ def _target(info: TargetInfo, level: int, without: tuple[str, ...] = ()) -> Any:
     return llvm_target(info.arch, info.triple, info.features, level, without)
 
 
-_SHORT_FORMS = "avx512vl"
+_MAKES_MASKS = "avx512dq"
 _MASK_IN_REGISTER = re.compile(r"extractelement <\d+ x i1>|bitcast <\d+ x i1>|@llvm\.vector\.reduce\.\w+\.v\d+i1|@llvm\.masked\.")
-"""LLVM IR that may bring the mask of a vector to a general register. A mask of signs LLVM 22 brings by ``vmovmskps``, also from
-registers 16 to 31, which that instruction cannot name: it reads another register (LLVM's issue 191304). Without the forms of
-AVX-512 for vectors of 128 and 256 bits these stay in the first 16 registers."""
+"""LLVM IR that may bring the mask of a vector to a general register. LLVM 22 makes the mask of the signs of 32- or 64-bit
+elements by an instruction of that extension, and then turns it into ``vmovmskps``, also on vector registers 16 to 31, which
+``vmovmskps`` cannot name: it reads another register (LLVM's issue 191304)."""
 
 
 def lower_host(program: CpuProgram, context: Any) -> HostModule:
@@ -152,8 +152,8 @@ def _without_addresses(text: str) -> str:
 def generate(host: HostModule, context: Any) -> Library:
     """Machine code, linked with the run-time into a shared library that exports the entry point alone."""
     kernel = _build(host.kernel, context, KERNEL_LEVEL)
-    if context.request.target.has(_SHORT_FORMS) and _MASK_IN_REGISTER.search(kernel.inspect_source("ll")):
-        kernel = _build(host.kernel, context, KERNEL_LEVEL, (_SHORT_FORMS,))
+    if context.request.target.has(_MAKES_MASKS) and _MASK_IN_REGISTER.search(kernel.inspect_source("ll")):
+        kernel = _build(host.kernel, context, KERNEL_LEVEL, (_MAKES_MASKS,))
     objects = {"kernel.o": _object(kernel), "runtime.o": runtime_object(context.request.target.triple, context.packed)}
     exported: tuple[str, ...] = (f"{context.name}_call", "tilelang_last_error")
     if host.entry is not None:
