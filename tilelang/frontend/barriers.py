@@ -20,13 +20,14 @@ def split_at_barriers(body: Any) -> list[tuple[Any, bool]]:
     """The parts of a loop's body between barriers, and the barriers (with True), in order.
 
     Raises:
-        CompileError: what an iteration reads before a barrier is used after it; or a barrier of the grid stands deeper.
+        CompileError: what an iteration reads before a barrier is used after it; or a barrier stands deeper.
     """
     stmts = flattened(body)
     for inner in (inner for stmt in stmts for inner in walk(stmt) if inner is not stmt):
-        if _barrier_name(inner) == "sync_grid":
+        name = _barrier_name(inner)
+        if name is not None:
             raise CompileError(
-                "T.sync_grid below another statement of a T.Parallel: an iteration cannot wait for the grid",
+                f"{INTRINSICS[name].spelling} below another statement of a T.Parallel: an iteration cannot wait for others",
                 location_of(inner.span),
                 hint="put it directly into the T.Parallel, whose iterations it then ends, or outside of it",
             )

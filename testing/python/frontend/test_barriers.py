@@ -59,15 +59,16 @@ def test_values_of_the_iterations_do_not_cross_a_barrier():
                     A[i] = x
 
 
-def test_an_iteration_does_not_wait_for_the_grid():
-    with error_at_mark(CompileError, "an iteration cannot wait for the grid"):
+@pytest.mark.parametrize("barrier", [T.sync_threads, T.sync_grid])
+def test_an_iteration_does_not_wait_for_others(barrier):
+    with error_at_mark(CompileError, f"T.{barrier.__name__} below another statement of a T.Parallel: an iteration cannot wait"):
 
         @T.prim_func
         def main(A: T.Tensor((64,), "float32")):
             with T.Kernel(1, threads=64):
                 for i in T.Parallel(64):
                     for _ in T.serial(2):
-                        T.sync_grid()  # <- error
+                        barrier()  # <- error
                     A[i] = 1
 
 

@@ -151,9 +151,7 @@ def _without_addresses(text: str) -> str:
 
 def generate(host: HostModule, context: Any) -> Library:
     """Machine code, linked with the run-time into a shared library that exports the entry point alone."""
-    kernel = _build(host.kernel, context, KERNEL_LEVEL)
-    if context.request.target.has(_MAKES_MASKS) and _MASK_IN_REGISTER.search(kernel.inspect_source("ll")):
-        kernel = _build(host.kernel, context, KERNEL_LEVEL, (_MAKES_MASKS,))
+    kernel, source = _kernel(host.kernel, context)
     objects = {"kernel.o": _object(kernel), "runtime.o": runtime_object(context.request.target.triple, context.packed)}
     exported: tuple[str, ...] = (f"{context.name}_call", "tilelang_last_error")
     if host.entry is not None:
@@ -165,8 +163,17 @@ def generate(host: HostModule, context: Any) -> Library:
             (directory / name).write_bytes(content)
         content, log = link_shared([directory / name for name in objects], exported, directory)
     kept = {name: code for name, code in objects.items() if name != "kernel.o"}
-    text = _without_addresses(kernel.inspect_source("ll"))
-    return Library(content, text, log, llvm_files(context.library_file, exported, kept))
+    return Library(content, _without_addresses(source), log, llvm_files(context.library_file, exported, kept))
+
+
+def _kernel(module: Any, context: Any) -> tuple[Any, str]:
+    """A kernel's machine code, and its LLVM assembly after optimisation."""
+    built = _build(module, context, KERNEL_LEVEL)
+    source = built.inspect_source("ll")
+    if not context.request.target.has(_MAKES_MASKS) or not _MASK_IN_REGISTER.search(source):
+        return built, source
+    built = _build(module, context, KERNEL_LEVEL, (_MAKES_MASKS,))
+    return built, built.inspect_source("ll")
 
 
 def _build(module: Any, context: Any, level: int, without: tuple[str, ...] = ()) -> Any:

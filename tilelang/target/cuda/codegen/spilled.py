@@ -69,7 +69,7 @@ def _inside(loop: LoopCode) -> Iterator[tuple[str, Value]]:
 
 def _places(instruction: Instruction) -> Iterator[tuple[str, Value]]:
     """The elements that an instruction names: array, and each part of the offset."""
-    for field in dataclasses.fields(instruction):  # type: ignore[arg-type]
+    for field in dataclasses.fields(instruction):
         value = getattr(instruction, field.name)
         for each in value if isinstance(value, tuple) else (value,):
             if isinstance(each, Value):
