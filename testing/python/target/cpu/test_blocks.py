@@ -162,11 +162,11 @@ def test_threads_are_refused_by_the_users_name_for_them():
             Y[tx] = tx
 
     @T.prim_func
-    def barrier(Y: T.Tensor((128,), "int32")):
+    def warp_barrier(Y: T.Tensor((128,), "int32")):
         with T.Kernel(1, threads=128):
             for i in T.Parallel(128):
                 for _ in T.serial(2):
-                    T.sync_threads()
+                    T.sync_warp()
                 Y[i] = i
 
     @T.prim_func
@@ -183,7 +183,7 @@ def test_threads_are_refused_by_the_users_name_for_them():
 
     for program, name in (
         (binding, "T.get_thread_binding"),
-        (barrier, "T.sync_threads inside of T.Parallel"),
+        (warp_barrier, "T.sync_warp inside of T.Parallel"),
         (named_barrier, "T.sync_threads"),
         (shuffle, "T.shfl_xor"),
     ):
