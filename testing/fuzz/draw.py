@@ -25,7 +25,9 @@ class Draw:
         declared: the tiles of the current kernel.
         results: tensors that earlier kernels have written, each with the tile that was stored to it.
         kept: for tiles of this kernel, the tensor that they are loaded from and stored to.
-        scalars: values of the integer arguments.
+        scalars: values of the integer and float arguments; integers are 0 to 3.
+        lengths: sizes that are arguments of the call, and that no tile has.
+        promises: conditions of the call, over its arguments.
         padded: whether tensors may have padding between their rows.
         dynamic: whether the number of blocks is an argument of the call.
         aim: a pair of constructs to combine: the second inside of, after, or reading from the first.
@@ -42,7 +44,9 @@ class Draw:
         self.declared: list[Tile] = []
         self.results: list[tuple[Tensor, Tile]] = []
         self.kept: dict[str, Tensor] = {}
-        self.scalars: dict[str, int] = {}
+        self.scalars: dict[str, int | float] = {}
+        self.lengths: dict[str, int] = {}
+        self.promises: list[str] = []
         self.padded = True
         self.dynamic = self.chance(0.12)
         self.threads = 128
@@ -60,7 +64,7 @@ class Draw:
 
     def size(self, text: str) -> int:
         """A size as a number."""
-        return evaluate(text, self.sizes)
+        return evaluate(text, self.sizes | self.lengths)
 
     def elements(self, shape: Sequence[str]) -> int:
         """How many elements a shape has."""
@@ -173,6 +177,32 @@ class Draw:
         """A new output."""
         self.tensors.append(Tensor(self.name("O"), tuple(shape), dtype, "out", pad=self._pad(shape, dtype)))
         return self.tensors[-1]
+
+    def workspace(self, shape: Sequence[str], dtype: str) -> Tensor:
+        """New memory of the call, which begins uninitialised."""
+        self.tensors.append(Tensor(self.name("W"), tuple(shape), dtype, "work"))
+        return self.tensors[-1]
+
+    def argument(self, real: bool = False) -> str:
+        """A new integer argument, or a float one."""
+        name = self.name("x" if real else "n")
+        self.scalars[name] = self.pick([-2.0, -0.5, 1.0, 3.0]) if real else self.random.randint(0, 3)
+        return name
+
+    @property
+    def whole(self) -> list[str]:
+        """The integer arguments."""
+        return [name for name, value in self.scalars.items() if isinstance(value, int)]
+
+    def whole_argument(self) -> str:
+        """An integer argument: a new one, or one there is."""
+        return self.pick(self.whole) if self.whole and self.chance(0.7) else self.argument()
+
+    def length(self, value: int) -> str:
+        """A new size that is an argument of the call, which some tensor must have."""
+        name = self.name("N")
+        self.lengths[name] = value
+        return name
 
     def _pad(self, shape: Sequence[str], dtype: str) -> int:
         """Elements between the rows of a tensor: of most, none."""

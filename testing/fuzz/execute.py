@@ -86,7 +86,10 @@ def interpreted(program: Program) -> tuple[Outcome, Any, list[torch.Tensor]]:
     try:
         tensors = arguments(program)
         func = traced(program)
-        findings = interpreter.run(func, *tensors, *program.scalars.values())
+        given = [*tensors, *program.scalars.values()]
+        workspaces = [_argument(program, tensor) for tensor in program.workspaces]
+        fresh = range(len(given), len(given) + len(workspaces))
+        findings = interpreter.Program(func).run(*given, *workspaces, fresh=fresh)
     except TileLangError as error:
         return Outcome(REFUSED, str(error)), None, []
     except Exception as error:

@@ -31,6 +31,8 @@ _INTS = {
     "T.shift_left": "T.shift_left({0} & 1, 2)", "T.shift_right": "T.shift_right({0}, 1)",
     "popcount": 'T.popcount(T.cast({0}, "int32") & 7)', "ffs": 'T.__ffs(T.cast({0}, "int32"))',
     "clz": 'T.clz(T.cast(T.abs({0}), "int32") + 1) - 29', "min_value": 'T.max({0}, T.min_value("int8"))',
+    "table": "[1, -2, 4, 0, 3][T.abs({0})]", "rows": "[[1, 2], [-1, 3], [0, 4]][T.abs({0}) % 3][T.abs({1}) % 2]",
+    "long_table": "(list(range(-4, 5)) * 8)[T.abs({0}) * 16 + 2]",
 }  # fmt: skip
 _FLOATS = {
     "floor": "T.floor(({0}) * 0.5)", "ceil": "T.ceil(({0}) * 0.25)", "trunc": "T.trunc(({0}) * 0.5)",
@@ -38,7 +40,8 @@ _FLOATS = {
     "exp2": "T.exp2(T.min({0}, T.float32(2)) - T.abs({0}))",
     "if_finite": "T.if_then_else(T.isfinite({0}), {0}, {1})", "copysign": "T.copysign({0}, {1})", "power": "T.abs({0}) ** 1",
     "fma": "T.clamp(T.fma({0}, {1}, {1}), T.float32(-4), T.float32(4))",
-    "nearbyint": "T.nearbyint(({0}) * 0.5)", "fabs": "T.fabs({0})", "fmod": 'T.fmod(T.cast({0}, "float32"), T.float32(3))',
+    "nearbyint": "T.nearbyint(({0}) * 0.5)", "fabs": "T.fabs({0})",
+    "table": '[0.5, -2.0, 3.0][T.cast(T.abs({0}), "int32") % 3]', "fmod": 'T.fmod(T.cast({0}, "float32"), T.float32(3))',
     "ldexp": 'T.ldexp(T.cast({0}, "float32"), -1)', "infinity": 'T.min({0}, T.infinity("float32"))',
     "max_value": 'T.min({0}, T.max_value("float32"))', "if_number": "T.if_then_else(T.isnan({0}), {1}, {0})",
     "if_infinite": "T.if_then_else(T.isinf({0}), {1}, {0})",
@@ -159,7 +162,7 @@ def _comparison(draw: Draw, scope: Scope, depth: int) -> Expr:
 
 
 def _leaf(draw: Draw, scope: Scope, kind: str) -> Expr:
-    rules = [_element] * 6 + [_index_value, _constant, _tensor_element, _held, _variable]
+    rules = [_element] * 6 + [_index_value, _constant, _tensor_element, _held, _variable, _variable, _argument]
     for _ in range(3):
         found = draw.pick(rules)(draw, scope, kind)
         if found is not None:
@@ -185,6 +188,17 @@ def _held(draw: Draw, scope: Scope, kind: str) -> Expr | None:
 def _variable(draw: Draw, scope: Scope, kind: str) -> Expr | None:
     found = [v.name for v in scope.variables if v.type == kind]
     return Expr("variable", draw.pick(found), kind) if found else None
+
+
+def _argument(draw: Draw, scope: Scope, kind: str) -> Expr | None:
+    """A scalar argument, or a number of the launch."""
+    if kind == "float" and draw.chance(0.6):
+        reals = [name for name in draw.scalars if name not in draw.whole]
+        return Expr("argument", draw.pick(reals) if reals and draw.chance(0.7) else draw.argument(real=True), "float")
+    texts = [draw.whole_argument(), "T.get_block_binding(0) % 4", "T.get_block_extent(0) % 5", "T.linear_index(bx, 1, 2) % 5"]
+    texts += ["T.get_thread_extent(0) % 5", "(bx % 3 if bx % 2 == 0 else 2)"]
+    text = draw.pick(texts)
+    return Expr("argument", text if kind == "int" else f'T.cast({text}, "float32")', kind)
 
 
 def _element(draw: Draw, scope: Scope, kind: str) -> Expr | None:

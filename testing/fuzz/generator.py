@@ -13,6 +13,7 @@ from testing.fuzz.registry import draw_body
 from testing.fuzz.scope import Axis, Scope, Tile
 from testing.fuzz.statements.by_hand import SKILLS
 from testing.fuzz.statements.regions import a_shape
+from testing.fuzz.statements.scalars import variable
 from testing.fuzz.statements.threads import COUNT, thread_code
 from testing.fuzz.tree import Kernel, Program, Stmt, Tensor
 
@@ -57,10 +58,13 @@ def draw_program(seed: int, aim: tuple[str, str] | None = None, avoid: Collectio
         kernels, configs, needs = _kernels(draw, draw.pick([1, 1, 1, 1, 1, 1, 2, 2, 3])), {}, ""
     settings = dict.fromkeys(CONFIGS, True) | SETTINGS
     configs |= {name: value for name, value in settings.items() if draw.chance(0.02)}
-    dynamic = frozenset({"G"}) if draw.dynamic else frozenset()
+    dynamic = frozenset({"G"} if draw.dynamic else ()) | draw.lengths.keys()
     name = f"seed {seed}" + (f", {aim[0]} and {aim[1]}" if aim else "")
     thorough = seed % THOROUGH == 0
-    return Program(name, draw.sizes, tuple(draw.tensors), kernels, dynamic, configs, needs, thorough, draw.scalars)
+    return Program(
+        name, draw.sizes | draw.lengths, tuple(draw.tensors), kernels, dynamic, configs, needs, thorough, draw.scalars,
+        tuple(draw.promises),
+    )  # fmt: skip
 
 
 def _kernels(draw: Draw, count: int) -> tuple[Kernel, ...]:
@@ -114,6 +118,8 @@ def _scope(draw: Draw) -> Scope:
         draw.declare_result(scope, draw.pick(["shared", "fragment"]))
     if draw.chance(0.4):
         draw.declare(scope, a_shape(draw, draw.pick([1, 2])), draw.pick(["float32", "int32"]), "fragment", wide=True)
+    if draw.chance(0.25):
+        draw.beginning.append(variable(draw, scope))
     return scope
 
 

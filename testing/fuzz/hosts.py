@@ -30,7 +30,8 @@ def surroundings(draw: Draw, kernels: int) -> list[Surroundings]:
     """Host code around each of ``kernels`` kernels; often none."""
     if not draw.chance(0.3):
         return [Surroundings()] * kernels
-    draw.scalars = {draw.name("n"): draw.random.randint(0, 3) for _ in range(draw.pick([0, 1, 1, 2]))}
+    for _ in range(draw.pick([0, 1, 1, 2])):
+        draw.argument()
     loop = _loop(draw) if draw.chance(0.65) else Surroundings()
     first = draw.random.randrange(kernels)
     found = [loop if number >= first else Surroundings() for number in range(kernels)]
@@ -43,13 +44,13 @@ def _loop(draw: Draw) -> Surroundings:
     """A loop with a small trip count, which may be known only when the program is called."""
     name = draw.name("k")
     bounds = {"T.serial(2)": "2", "range(3)": "3", "range(2, -1, -1)": "3", "T.serial(1, G + 1)": "4", "range(G)": "G"}
-    bounds |= {f"T.serial({scalar})": "4" for scalar in draw.scalars}
+    bounds |= {f"T.serial({scalar})": "4" for scalar in draw.whole}
     text = draw.pick(list(bounds))
     lines = (Host(f"for {name} in {text}:", without=f"{name} = 0"),)
     if not draw.chance(0.3):
         return Surroundings(lines, (Axis(name, bounds[text]),), trips=4)
     value = draw.name("h")
-    line = f"{value} = ({name} + {draw.pick([*draw.scalars, '2'])}) % 4"
+    line = f"{value} = ({name} + {draw.pick([*draw.whole, '2'])}) % 4"
     return Surroundings((*lines, Host(line, without=line)), (Axis(name, bounds[text]),), (value,), 4)
 
 
@@ -70,7 +71,7 @@ def _inside(chosen: Surroundings, branch: Host) -> Surroundings:
 
 def _condition(draw: Draw, chosen: Surroundings) -> str:
     """A condition that the host evaluates or, if it reads an element of an input, each kernel."""
-    numbers = [*["G"] * draw.dynamic, *draw.scalars, *chosen.values, *(axis.name for axis in chosen.axes)] * 2
+    numbers = [*["G"] * draw.dynamic, *draw.whole, *chosen.values, *(axis.name for axis in chosen.axes)] * 2
     texts = []
     for _ in range(draw.pick([1, 1, 2])):
         number = draw.pick([*numbers, _element(draw)])

@@ -41,6 +41,8 @@ def candidates(program: Program) -> Iterator[Program]:
     yield from _bodies(program, _fewer)
     if program.configs:
         yield replace(program, configs={})
+    if program.promises:
+        yield replace(program, promises=())
     if any(tensor.pad for tensor in program.tensors):
         yield replace(program, tensors=tuple(replace(tensor, pad=0) for tensor in program.tensors))
     if program.dynamic:

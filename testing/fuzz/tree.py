@@ -106,7 +106,7 @@ class Tensor:
 
     Attributes:
         shape: texts of the sizes.
-        role: ``"in"`` or ``"out"``.
+        role: ``"in"``, ``"out"``, or ``"work"`` for memory that the call allocates.
         low, high: range of an input's values.
         digits: hexadecimal digits that the elements are made of instead.
         pad: elements in memory between its rows.
@@ -120,6 +120,10 @@ class Tensor:
     high: int = 4
     digits: str = ""
     pad: int = 0
+
+    def allocation(self) -> str:
+        """The line that allocates a workspace."""
+        return f'{self.name} = T.alloc_global(({", ".join(self.shape)},), "{self.dtype}")'
 
     def declaration(self) -> str:
         """The parameter of the program."""
@@ -207,7 +211,8 @@ class Program:
         configs: pass configurations.
         needs: ``"threads"`` for a program that is not for a CPU, ``"sm_90a"`` for one of that architecture alone.
         thorough: whether the regular device and host compilers are used.
-        scalars: integer arguments after the tensors, with their values.
+        scalars: integer and float arguments after the tensors, with their values.
+        promises: conditions that every call meets.
     """
 
     name: str
@@ -218,25 +223,37 @@ class Program:
     configs: dict = field(default_factory=dict)
     needs: str = ""
     thorough: bool = True
-    scalars: dict[str, int] = field(default_factory=dict)
+    scalars: dict[str, int | float] = field(default_factory=dict)
+    promises: tuple[str, ...] = ()
 
     @property
     def used(self) -> tuple[Tensor, ...]:
-        """The tensors that the kernels use."""
+        """The tensors that the kernels use and the caller passes."""
+        return tuple(tensor for tensor in self._named() if tensor.role != "work")
+
+    @property
+    def workspaces(self) -> tuple[Tensor, ...]:
+        """The tensors that the kernels use and the call allocates."""
+        return tuple(tensor for tensor in self._named() if tensor.role == "work")
+
+    def _named(self) -> list[Tensor]:
         text = "\n".join([*launches(self.kernels), *self._macros()])
         named = set(re.findall(r"\w+", text))
-        return tuple(tensor for tensor in self.tensors if tensor.name in named)
+        return [tensor for tensor in self.tensors if tensor.name in named]
 
     def __str__(self) -> str:
         fixed = {name: value for name, value in self.sizes.items() if name not in self.dynamic}
         lines = [f'"""{self.name}"""', "", "import tilelang.language as T", ""]
+        lines += [f"CONFIGS = {self.configs}"] if self.configs else []
         lines += [f"{name} = {value}" for name, value in fixed.items()]
         lines += ["", "", "def build():"]
         lines += [f'{INDENT}{name} = T.dynamic("{name}")' for name in sorted(self.dynamic)]
         lines += self._macros()
         parameters = [tensor.declaration() for tensor in self.used]
-        parameters += [f"{name}: T.int32" for name in self.scalars]
+        parameters += [f"{name}: T.{'int32' if isinstance(value, int) else 'float32'}" for name, value in self.scalars.items()]
         lines += [f"{INDENT}@T.prim_func", f"{INDENT}def main({', '.join(parameters)}):"]
+        lines += [f"{INDENT * 2}T.assume({promise})" for promise in self.promises]
+        lines += [INDENT * 2 + tensor.allocation() for tensor in self.workspaces]
         return "\n".join([*lines, *launches(self.kernels), "", f"{INDENT}return main", ""])
 
     def _macros(self) -> list[str]:

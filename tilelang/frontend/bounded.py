@@ -16,6 +16,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
 from tilelang.ir.text import expr_text
+from tilelang.ir.visit import variables
 
 
 def note_bounds(builder: Builder, test: Any) -> None:
@@ -68,9 +69,10 @@ def largest(what: str, sizes: Sequence[Any], builder: Builder) -> list[int]:
 def _largest(what: str, size: Any, builder: Builder) -> int:
     bound = size if isinstance(size, int) else interval_of(size, builder.ranges)[1]
     if bound is None:
-        text = expr_text(size)
+        bounds = " and ".join(f"{name} <= 256" for name in sorted({str(var.name) for var in variables(size)}))
         raise CompileError(
-            f"{what}: the size {text} has no bound at compile time", hint=f"T.assume({text} <= 256), before it, gives it one"
+            f"{what}: the size {expr_text(size)} has no bound at compile time",
+            hint=f"T.assume({bounds}), where every call comes before it, gives it one" if bounds else None,
         )
     if bound <= 0:
         raise CompileError(f"{what}: every size must be positive", hint=f"got {size}")

@@ -16,6 +16,8 @@ from tilelang.errors import CompileError, Location
 from tilelang.frontend.operands import settled
 from tilelang.ir import nodes as ir
 from tilelang.ir.span import span_of, user_location
+from tilelang.ir.visit import any_statement
+from tilelang.tileop.thread import is_jump
 
 _active = threading.local()
 
@@ -27,12 +29,14 @@ class Frame:
     Attributes:
         kind: ``"function"``, ``"kernel"``, ``"loop"``, ``"branch"`` or ``"scope"``.
         wrap: makes the finished statement from the body.
+        always: whether the body runs whenever the statement is reached.
         assigned: names that user code bound inside, as (scope, name), with the value that each had before.
         allocations: statements to put at the start: memory, and what fills it once.
     """
 
     kind: str
     wrap: Callable[[Any], Any]
+    always: bool = False
     stmts: list[Any] = field(default_factory=list)
     allocations: list[Any] = field(default_factory=list)
     assigned: dict[Any, Any] = field(default_factory=dict)
@@ -58,7 +62,7 @@ class Builder:
     """
 
     def __init__(self, consts: Mapping[str, int] | None = None):
-        self.frames: list[Frame] = [Frame("function", lambda body: body)]
+        self.frames: list[Frame] = [Frame("function", lambda body: body, always=True)]
         self.consts = consts
         self.kernel: KernelInfo | None = None
         self.attrs: dict[str, Any] = {}
@@ -112,9 +116,15 @@ class Builder:
         operator = settled(operator, self.root_of, lambda value: self.bind("place", value))
         self.emit(operator.to_stmt(self.span()))
 
-    def open(self, kind: str, wrap: Callable[[Any], Any]) -> Frame:
-        """Opens a scope; ``wrap`` makes the statement from its body when it closes."""
-        frame = Frame(kind, wrap)
+    def open(self, kind: str, wrap: Callable[[Any], Any], always: bool = False) -> Frame:
+        """Opens a scope.
+
+        Args:
+            kind: as in :class:`Frame`.
+            wrap: makes the statement from its body when it closes.
+            always: whether the body runs whenever the statement is reached.
+        """
+        frame = Frame(kind, wrap, always)
         self.frames.append(frame)
         return frame
 
@@ -142,6 +152,11 @@ class Builder:
         """Whether a run-time condition decides if the code that is being traced runs."""
         return any(frame.kind == "branch" for frame in self.frames)
 
+    def in_every_call(self) -> bool:
+        """Whether each call comes to what is traced now: below no condition, in no loop that may be skipped, after no jump."""
+        before = (stmt for frame in self.frames for stmt in frame.stmts)
+        return all(frame.always for frame in self.frames) and not any(any_statement(stmt, is_jump) for stmt in before)
+
     def note_assigned(self, assigned: Mapping[Any, Any]) -> None:
         """Tells the innermost open scope which names a scope inside it has bound."""
         outer = self.frames[-1].assigned
@@ -160,9 +175,15 @@ class Builder:
                 raise CompileError(f"a program returns tensors of T.empty, not {_described(each)}")
 
     @contextmanager
-    def scope(self, kind: str, wrap: Callable[[Any], Any]) -> Iterator[Frame]:
-        """:meth:`open` and :meth:`close` around a ``with`` body; left open where the body raises, as the trace is over."""
-        frame = self.open(kind, wrap)
+    def scope(self, kind: str, wrap: Callable[[Any], Any], always: bool = False) -> Iterator[Frame]:
+        """:meth:`open` and :meth:`close` around a ``with`` body; left open where the body raises, as the trace is over.
+
+        Args:
+            kind: as in :class:`Frame`.
+            wrap: makes the statement from the body.
+            always: whether the body runs whenever the statement is reached.
+        """
+        frame = self.open(kind, wrap, always)
         yield frame
         self.close(frame)
 

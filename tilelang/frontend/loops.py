@@ -61,7 +61,7 @@ class LoopSpec:
             first, is_barrier = parts[0]
             return sequence([first if is_barrier else self._nest(loops, first, span), *nests])
 
-        frame = builder.open("loop", wrap)
+        frame = builder.open("loop", wrap, always=all(isinstance(n := as_int(extent), int) and n > 0 for _, _, extent in loops))
         return frame, values[0] if len(values) == 1 and not self.many else tuple(values)
 
     def _nest(self, loops: Sequence[tuple[Any, Any, Any]], body: Any, span: Any) -> Any:

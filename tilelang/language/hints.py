@@ -128,7 +128,7 @@ def assume(test: Any) -> None:
     """
     builder = current("T.assume")
     promise = condition(test)
-    if not builder.in_branch():
+    if builder.in_every_call():
         note_bounds(builder, promise)
     builder.evaluate(ir.tirx.assume(promise))
 

@@ -52,7 +52,7 @@ class KernelFrame:
         builder.kernel = KernelInfo(
             tuple(blocks), self.blocks, tuple(threads), self.threads, self.cluster or (1, 1, 1), tuple(cluster_blocks)
         )
-        self.frame = builder.open("kernel", wrap)
+        self.frame = builder.open("kernel", wrap, always=True)
         return blocks[0] if len(blocks) == 1 else tuple(blocks)
 
     def _bind(self, builder: Builder, prefix: str, tag: str, extents: tuple[Any, ...], out: list) -> list[Any]:

@@ -64,7 +64,7 @@ def attr(node: Any, attr_key: str, value: Any) -> Iterator[None]:
     span = builder.span()
     target = ir.IntImm("int32", 0) if node is None else ir.StringImm(node) if isinstance(node, str) else node
     setting = ir.StringImm(value) if isinstance(value, str) else as_expr(value)
-    with builder.scope("scope", lambda body: ir.AttrStmt(target, attr_key, setting, body, span)):
+    with builder.scope("scope", lambda body: ir.AttrStmt(target, attr_key, setting, body, span), always=True):
         yield
 
 

@@ -13,7 +13,7 @@ from tilelang.ir.host_value import host_names, host_value
 from tilelang.ir.span import location_of, portable
 from tilelang.ir.text import condition_text
 from tilelang.ir.visit import any_statement
-from tilelang.tileop.thread import intrinsic_name
+from tilelang.tileop.thread import is_jump
 from tilelang.transform.substitute import substitute
 
 
@@ -62,7 +62,7 @@ def _always(stmt: Any) -> Iterator[Any]:
     if isinstance(stmt, ir.SeqStmt):
         for child in stmt.seq:
             yield from _always(child)
-            if any_statement(child, _is_jump):
+            if any_statement(child, is_jump):
                 return
     elif isinstance(stmt, ir.AttrStmt) and stmt.attr_key != "tl.warp_group" or isinstance(stmt, ir.For) and _runs(stmt):
         yield from _always(stmt.body)
@@ -73,9 +73,3 @@ def _always(stmt: Any) -> Iterator[Any]:
 def _runs(loop: Any) -> bool:
     extent = as_int(loop.extent)
     return isinstance(extent, int) and extent > 0
-
-
-def _is_jump(stmt: Any) -> bool:
-    if isinstance(stmt, ir.Evaluate):
-        return intrinsic_name(stmt.value) == "thread_return"
-    return isinstance(stmt, (ir.Break, ir.Continue))

@@ -181,6 +181,12 @@ def intrinsic_call(name: str, *args: Any, dtype: str | None = None, attrs: dict[
     return ir.Call(ir.Op.get(f"tl.{name}"), converted, attrs=node, ret_ty=result, span=span)
 
 
+def is_jump(stmt: Any) -> bool:
+    """Whether a statement leaves a loop, its iteration or the thread."""
+    ends_thread = isinstance(stmt, ir.Evaluate) and intrinsic_name(stmt.value) == "thread_return"
+    return ends_thread or isinstance(stmt, (ir.Break, ir.Continue))
+
+
 def intrinsic_name(expr: Any) -> str | None:
     """The intrinsic that ``expr`` calls, or None."""
     if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.startswith("tl."):

@@ -109,7 +109,7 @@ def hint(draw: Draw, scope: Scope) -> Stmt | None:
         name = draw.pick(whole).name
         return Stmt("hint", (f"T.annotate_layout({{{name}: T.make_swizzled_layout({name})}})",))
     texts = [f'T.use_swizzle({draw.random.randint(1, 8)}, order="{draw.pick(["row", "column"])}")']
-    texts += [f"T.annotate_min_blocks_per_sm({draw.pick([1, 2])})", "T.assume(bx >= 0)", "T.device_assert(bx >= 0)"]
+    texts += [f"T.annotate_min_blocks_per_sm({draw.pick([1, 2])})"]
     texts += ["T.no_set_max_nreg()", "T.disable_warp_group_reg_alloc()", "T.annotate_producer_reg_dealloc(24)"]
     inputs = [tensor.name for tensor in draw.tensors if tensor.role == "in"]
     if inputs:

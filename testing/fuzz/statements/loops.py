@@ -22,14 +22,14 @@ def counted(draw: Draw, scope: Scope, kind: str, head: str, most: int = 6) -> St
         return None
     axis = Axis(draw.name("k"), draw.pick(sizes) if sizes and draw.chance(0.75) else str(draw.random.randint(1, min(4, most))))
     inner = scope.inside(kind, axis, trips=draw.size(axis.extent), loop=kind not in ("unroll", "python_loop"))
-    own = (_own_tile(draw, inner, axis),) if draw.chance(0.6 if kind == "pipelined" else 0.15) else ()
+    own = (own_tile(draw, inner, axis),) if draw.chance(0.6 if kind == "pipelined" else 0.15) else ()
     body = draw_body(draw, inner, draw.pick([1, 1, 2, 3]))
     body = (*own, *body) if body else ()
     line = head.format(name=axis.name, extent=axis.extent, stages=draw.pick([0, 1, 2, 2, 3]))
     return Stmt(kind, (line,), body=body, without=(f"{axis.name} = 0",)) if body else None
 
 
-def _own_tile(draw: Draw, scope: Scope, axis: Axis) -> Stmt:
+def own_tile(draw: Draw, scope: Scope, axis: Axis) -> Stmt:
     """A tile of the loop alone, loaded in each pass: such loads may run ahead."""
     shape, dtype = a_shape(draw, draw.pick([1, 2, 2])), draw.pick(["float32", "float16", "int32", "int8", "bfloat16"])
     memory = draw.pick(["shared", "shared", "shared", "fragment"])
@@ -62,20 +62,6 @@ def pipelined(draw: Draw, scope: Scope) -> Stmt | None:
     return counted(draw, scope, "pipelined", "for {name} in T.Pipelined({extent}, num_stages={stages}):")
 
 
-@statement("dynamic_loop", 1, nests=True)
-def dynamic_loop(draw: Draw, scope: Scope) -> Stmt | None:
-    """A loop whose trip count is computed."""
-    whole = [v.name for v in scope.variables if v.type == "int"]
-    if scope.trips * 4 > MOST_TRIPS:
-        return None
-    count = f"{draw.pick(whole)} % 4" if whole and draw.chance(0.7) else "bx + 1"
-    axis = Axis(draw.name("k"), "4")
-    body = draw_body(draw, scope.inside("dynamic_loop", axis, trips=4, loop=True), draw.random.randint(1, 2))
-    if not body:
-        return None
-    return Stmt("dynamic_loop", (f"for {axis.name} in T.serial({count}):",), body=body, without=(f"{axis.name} = 0",))
-
-
 @statement("while", 1.5, nests=True)
 def while_loop(draw: Draw, scope: Scope) -> Stmt | None:
     """A ``while`` loop with a counter."""
@@ -88,9 +74,11 @@ def while_loop(draw: Draw, scope: Scope) -> Stmt | None:
     body = draw_body(draw, inner, draw.pick([1, 1, 2]))
     more = f" and ({condition(draw, scope, 1)})" if draw.chance(0.25) else ""
     test = f"{axis.name} < {trips}{more}"
-    head = draw.pick([f"while {test}:", f"while {test}:", f"with T.While({test}):"])
+    head = draw.pick([f"while {test}:", f"while {test}:", f"with T.While({test}):", "while True:"])
+    leave = Stmt("count", (f"if not ({test}):", "    break"), fixed=True)
     lines = (f'{axis.name} = T.alloc_var("int32", init=0)', f"{axis.name} = 0", head)
-    return Stmt("while", lines, body=(*body, step), without=(f"{axis.name} = 0",)) if body else None
+    first = (leave,) if head == "while True:" else ()
+    return Stmt("while", lines, body=(*first, *body, step), without=(f"{axis.name} = 0",)) if body else None
 
 
 @statement("if", 2.5, nests=True)
@@ -101,10 +89,18 @@ def branch(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("if", ("if {0}:",), (test,), body, other, without=()) if body else None
 
 
-@statement("break", 0.7)
+@statement("break", 1.5)
 def leave(draw: Draw, scope: Scope) -> Stmt | None:
     """``break`` or ``continue`` of the innermost loop."""
     if not scope.loop:
         return None
     last = Stmt("leave", (draw.pick(["break", "continue", "T.loop_break()", "T.continue_loop()"]),))
     return Stmt("break", ("if {0}:",), (condition(draw, scope, 1),), (last,))
+
+
+@statement("return", 0.3)
+def end(draw: Draw, scope: Scope) -> Stmt | None:
+    """Some blocks end here."""
+    if scope.depth or "P" in draw.sizes:  # other blocks, and other threads, may wait for what comes after it
+        return None
+    return Stmt("return", ("if {0}:",), (condition(draw, scope, 1),), (Stmt("leave", ("return",)),))

@@ -29,7 +29,7 @@ def variable(draw: Draw, scope: Scope) -> Stmt | None:
     return Stmt("variable", (f'{name} = T.alloc_var("{dtype}")', f"{name} = {{0}}"), (first,))
 
 
-@statement("assign", 1.5)
+@statement("assign", 3)
 def assign(draw: Draw, scope: Scope) -> Stmt | None:
     """An assignment to a variable."""
     if not scope.variables:

@@ -7,7 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.errors import CompileError
+from tilelang.errors import ArgumentError, CompileError
 
 from .support import error_at_mark
 
@@ -71,6 +71,51 @@ def test_a_size_without_a_bound():
                 if m > 0:
                     T.assume(n <= 64)
                 T.alloc_shared((n + 1,), "float32")  # <- error
+
+
+@pytest.mark.parametrize("around", ["skipped loop", "while", "after a return"])
+def test_a_bound_that_not_every_call_comes_to(around):
+    """The call checks what T.assume says where every call comes; a bound that it did not check would let a tile overflow."""
+    n = T.dynamic("n")
+
+    with pytest.raises(CompileError, match="has no bound at compile time") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32"), m: T.int32):
+            with T.Kernel(1, threads=32):
+                if around == "skipped loop":
+                    for _ in T.serial(m):
+                        T.assume(n <= 64)
+                if around == "while":
+                    while A[0] > 0:
+                        T.assume(n <= 64)
+                if around == "after a return":
+                    if m > 0:
+                        return
+                    T.assume(n <= 64)
+                T.alloc_shared((n,), "float32")
+
+    assert "T.assume(n <= 256), where every call comes before it" in str(caught.value)
+
+
+def test_a_bound_in_a_loop_that_runs():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32):
+            for _ in T.serial(2):
+                T.assume(n <= 64)
+            tile = T.alloc_shared((n,), "float32")
+            T.copy(A, tile)
+            for i in T.Parallel(n):
+                A[i] = tile[n - 1 - i]
+
+    a = torch.arange(5.0)
+    call(main, "cpu", a)
+    assert a.tolist() == [4, 3, 2, 1, 0]
+    with pytest.raises(ArgumentError, match=r"T.assume\(n <= 64\) does not hold: n is 65"):
+        call(main, "cpu", torch.zeros(65))
 
 
 def test_an_argument_may_be_negative():
