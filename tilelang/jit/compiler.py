@@ -45,7 +45,7 @@ def compile(
 
     Args:
         func: what ``@T.prim_func`` gives.
-        out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
+        out_idx: positions of the parameters that a call allocates and returns, in this order; negative counts from the end.
         execution_backend: ``"auto"``, ``"tvm_ffi"``, ``"ctypes"``, ``"cython"``, ``"torch"`` or ``"nvrtc"``.
         target: ``"auto"``, ``"cpu"``, ``"c"``, ``"cuda"``, or a dict such as ``{"kind": "cuda", "arch": "sm_90a"}``; by default
             that of an enclosing ``with tvm.target.Target(...):``, else ``TILELANG_DEFAULT_TARGET``.
@@ -226,16 +226,18 @@ def _positions(func: Any, attribute: str) -> tuple[int, ...] | None:
 
 
 def _with_outputs(func: Any, options: CompileOptions) -> Any:
-    """A program that allocates only workspaces has the outputs that ``out_idx`` names besides."""
-    own = _positions(func, "tl.out_idx")
-    if not own or not options.out_idx:
+    """The program, marked with what ``out_idx`` names where it allocates workspaces besides or returns in another order."""
+    own = _positions(func, "tl.out_idx") or ()
+    if not options.out_idx:
         return func
     if _positions(func, "tl.returned"):
         if tuple(sorted(i % len(func.params) for i in options.out_idx)) != own:
             raise CompileError("out_idx is given, but the program allocates its outputs by T.empty")
         return func
     outputs = output_positions(options, len(func.params) - len(own))
-    return func.with_attr("tl.out_idx", [*outputs, *own]).with_attr("tl.returned", list(outputs))
+    if outputs == (*sorted(outputs), *own):
+        return func
+    return func.with_attr("tl.out_idx", [*sorted(outputs), *own]).with_attr("tl.returned", list(outputs))
 
 
 def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> KernelArtifact:
@@ -245,7 +247,7 @@ def _with_metadata(artifact: KernelArtifact, metadata: Mapping[str, Any]) -> Ker
 def request_of(func: Any, options: CompileOptions) -> CompileRequest:
     """The compile request for the target."""
     own = _positions(func, "tl.out_idx")
-    outputs = output_positions(options, len(func.params)) if own is None else own
+    outputs = output_positions(options, len(func.params)) if own is None else own  # ascending, see _with_outputs
     return CompileRequest(
         options.target, options.backend, outputs, options.pass_configs, options.compile_flags, options.dump_ir, options.verbose
     )

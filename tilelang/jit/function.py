@@ -302,7 +302,7 @@ def jit(
 
     Args:
         func: the function, where the decorator stands without parentheses.
-        out_idx: positions of the parameters that a call allocates and returns; negative counts from the end.
+        out_idx: positions of the parameters that a call allocates and returns, in this order; negative counts from the end.
         target_host: has no effect, as the host is the machine that compiles; a value warns.
         target: ``"auto"`` (that of an enclosing ``with tvm.target.Target(...):``, else CUDA where there is a device, else the
             CPU), ``"cpu"``, ``"c"``, ``"cuda"``, or a dict with an arch.

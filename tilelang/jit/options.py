@@ -168,7 +168,7 @@ def toolchain(kind: str, backend: str) -> Mapping[str, str]:
 
 
 def output_positions(options: CompileOptions, parameters: int) -> tuple[int, ...]:
-    """The positions that ``out_idx`` names, ascending.
+    """The positions that ``out_idx`` names, in its order.
 
     Args:
         options: with the user's ``out_idx``, negative counting from the end.
@@ -184,4 +184,4 @@ def output_positions(options: CompileOptions, parameters: int) -> tuple[int, ...
         positions.append(index % parameters)
     if len(set(positions)) != len(positions):
         raise CompileError(f"out_idx={list(options.out_idx or ())} names a parameter twice")
-    return tuple(sorted(positions))
+    return tuple(positions)

@@ -151,6 +151,24 @@ def test_compile_takes_out_idx_in_every_spelling(out_idx):
     assert kernel.out_idx == (1,)
 
 
+@pytest.mark.parametrize("workspace", [False, True])
+@pytest.mark.parametrize("target", ["cpu", "c", "interpret"])
+def test_outputs_come_in_the_order_of_out_idx(target, workspace):
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "float32"), C: T.Tensor((32,), "int32")):
+        if workspace:
+            T.alloc_global((32,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                B[i] = A[i] + 1
+                C[i] = i
+
+    b, c = torch.zeros(32) + 1, torch.arange(32, dtype=torch.int32)
+    for out_idx, wanted in (([1, 2], (b, c)), ([2, 1], (c, b)), ((-1, 1), (c, b))):
+        found = tilelang.compile(main, out_idx=out_idx, target=target)(torch.zeros(32))
+        assert all(map(torch.equal, found, wanted)) and len(found) == 2
+
+
 def test_a_kernel_shows_what_it_is():
     kernel = tilelang.compile(program(), out_idx=-1, target="c")
     assert [param.name for param in kernel.params] == ["A", "B"]

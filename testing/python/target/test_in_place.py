@@ -57,6 +57,18 @@ def read_again():
     return program
 
 
+def written_twice():
+    @T.prim_func
+    def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
+        with T.Kernel(2, threads=64) as bx:
+            for i in T.Parallel(SIZE // 2):
+                B[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] + 1
+            for i in T.Parallel(SIZE // 2):
+                B[bx * (SIZE // 2) + i] = A[bx * (SIZE // 2) + i] + 2
+
+    return program
+
+
 def two_passes():
     @T.prim_func
     def program(A: T.Tensor((SIZE,), "float16"), B: T.Tensor((SIZE,), "float16"), C: T.Tensor((SIZE,), "float16")):
@@ -85,6 +97,7 @@ EXPECTED = {
     rounds: lambda a: (a + 5, 0 * a),
     rounds_of_an_iteration: lambda a: (a + 5, 0 * a),
     read_again: lambda a: (a + 1, (a + 1) * 2),
+    written_twice: lambda a: (a + 3, 0 * a),
     each_after_the_one_before: lambda a: (a[0] + torch.arange(SIZE), 0 * a),
     two_passes: lambda a: ((a.reshape(2, -1) - a.reshape(2, -1).max(1, keepdim=True).values).flatten(), 0 * a),
 }
@@ -108,7 +121,7 @@ def test_parameters_that_are_read_first_stay_restrict(make):
     assert source(make()).count("__restrict__") == 2
 
 
-@pytest.mark.parametrize("make", [rounds, rounds_of_an_iteration, read_again], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [rounds, rounds_of_an_iteration, read_again, written_twice], ids=lambda make: make.__name__)
 def test_parameters_that_are_read_late_are_not_restrict(make):
     text = source(make())
     assert "* A" in text and "* B" in text

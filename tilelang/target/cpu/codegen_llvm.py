@@ -67,7 +67,9 @@ class Library:
 
 
 @lru_cache(maxsize=8)
-def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int, without: tuple[str, ...] = ()) -> Any:
+def llvm_target(
+    arch: str, triple: str, features: tuple[str, ...], level: int, without: tuple[str, ...] = (), distinct: bool = True
+) -> Any:
     """TVM's target of a CPU, with the widest vectors that it has.
 
     Args:
@@ -76,16 +78,19 @@ def llvm_target(arch: str, triple: str, features: tuple[str, ...], level: int, w
         features: names of the instruction set extensions that the code may use.
         level: LLVM's optimisation level, 0 to 3.
         without: extensions of the processor that the code may not use.
+        distinct: whether buffers of different names are different memory. TVM gives each a class of its own for LLVM's analysis
+            of aliases by type, parameters of functions that are not ``noalias`` included.
     """
     attributes = [*(f"+{feature}" for feature in features if feature not in without), *(f"-{feature}" for feature in without)]
     if "avx512f" in features:
         attributes.append("-prefer-256-bit")
-    fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level, "cl-opt": _OPTIONS}
+    fields = {"kind": "llvm", "mcpu": arch, "mtriple": triple, "mattr": attributes, "opt-level": level}
+    fields["cl-opt"] = _OPTIONS if distinct else [*_OPTIONS, "-enable-tbaa:bool=0"]
     return ir.Target({name: value for name, value in fields.items() if value})
 
 
-def _target(info: TargetInfo, level: int, without: tuple[str, ...] = ()) -> Any:
-    return llvm_target(info.arch, info.triple, info.features, level, without)
+def _target(info: TargetInfo, level: int, without: tuple[str, ...] = (), distinct: bool = True) -> Any:
+    return llvm_target(info.arch, info.triple, info.features, level, without, distinct)
 
 
 _MAKES_MASKS = "avx512dq"
@@ -177,7 +182,8 @@ def _kernel(module: Any, context: Any) -> tuple[Any, str]:
 
 
 def _build(module: Any, context: Any, level: int, without: tuple[str, ...] = ()) -> Any:
-    return ir.tvm.get_global_func("target.build.llvm")(module, _target(context.request.target, level, without))
+    distinct = all(func.attrs.get("tirx.noalias", True) for func in module.functions.values())
+    return ir.tvm.get_global_func("target.build.llvm")(module, _target(context.request.target, level, without, distinct))
 
 
 def object_code(module: Any, context: Any, level: int) -> bytes:
