@@ -55,7 +55,14 @@ def page() -> str:
     parts = [_HEAD, "## The program\n", _block(texts[0])]
     for step, before, after in zip(PIPELINE, texts, texts[1:]):
         parts += [f"## {step.name}\n", f"{step.reason[0].upper()}{step.reason[1:]}.\n", _changed(before, after)]
+        parts += [f"Holds from here on: {_first_lower(step.verify.__doc__)}\n"]
     return "\n".join(parts)
+
+
+def _first_lower(text: str) -> str:
+    """A docstring as the end of a sentence."""
+    text = " ".join(text.split())
+    return text[0].lower() + text[1:]
 
 
 def _changed(before: str, after: str) -> str:

@@ -53,9 +53,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
             "PartialFragment SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter mma_fill mma_store ptx_mma_sp"
             " ptx_wgmma_sp_rs ptx_wgmma_sp_ss validate_gemm_ab_dtypes"
         ),
-        BARRIERS: (
-            "create_barriers ptx_cp_async_barrier ptx_cp_async_bulk ptx_init_barrier_thread_count ptx_wait_barrier"
-        ),
+        BARRIERS: ("create_barriers ptx_cp_async_barrier ptx_cp_async_bulk ptx_init_barrier_thread_count ptx_wait_barrier"),
         SCHEDULES: (
             "BaseTileScheduler ProducerLoad WSID WSInstr WSOpRef WSPipeline WSRole WSSchedule WSScope WSSync WSSyncKind"
             " WarpSpecializeFrame annotate_ws_pipeline_depth annotate_ws_schedule ws_op"
@@ -109,9 +107,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         ),
         SM_100: "make_tcgen05mma_swizzled_layout",
         OLD: "make_volta_swizzled_layout",
-        BY_HAND: (
-            "PartialFragment make_cutlass_metadata_layout make_fully_replicated_partial_fragment make_strided_slice"
-        ),
+        BY_HAND: ("PartialFragment make_cutlass_metadata_layout make_fully_replicated_partial_fragment make_strided_slice"),
     },
     "tilelang.profiler": {PASSES: "BaseKernelAdapter"},
     "tilelang.profiler.bench": {VENDOR: "IS_NPU"},

@@ -15,6 +15,7 @@ from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
+from tilelang.ir.memory import lies_in_shared
 from tilelang.ir.text import expr_text
 from tilelang.ir.visit import variables
 
@@ -90,8 +91,8 @@ def part(buffer: Any, sizes: Sequence[Any]) -> Any:
 def is_bounded(src: Any, shape: Sequence[Any]) -> bool:
     """Whether a view of ``src`` (of ``shape``, if that is not empty) is one of a tile of run-time sizes, or is to be one."""
     if isinstance(src, Slice):
-        return src.buffer.scope().startswith("shared")
-    in_shared = is_buffer(src) and src.scope().startswith("shared")
+        return lies_in_shared(src.buffer)
+    in_shared = is_buffer(src) and lies_in_shared(src)
     return in_shared and not all(isinstance(as_int(as_expr(size)), int) for size in shape)
 
 

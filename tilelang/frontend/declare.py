@@ -10,6 +10,7 @@ from tilelang.errors import CompileError
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
 from tilelang.language.tensors import TensorSpec, declared_pointer
 
 _PYTHON_SCALARS = {int: DType("int32"), float: DType("float32"), bool: DType("bool")}
@@ -42,7 +43,7 @@ def declare_buffer(name: str, spec: TensorSpec) -> Any:
         str(spec.dtype),
         name,
         strides=strides,
-        scope="" if spec.scope == "global" else spec.scope,
+        scope="" if is_global(spec) else spec.scope,
         data_alignment=spec.dtype.bytes,
         layout=None,
     )

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
-
-_FRAGMENT = "local.fragment"
 
 
 def settled(operator: Any, root_of: Callable[[Any], Any], hold: Callable[[Any], Any]) -> Any:
@@ -36,6 +35,6 @@ def settled(operator: Any, root_of: Callable[[Any], Any], hold: Callable[[Any], 
         return hold(value) if isinstance(value, ir.PrimExpr) and any(map(is_held, walk_expr(value))) else value
 
     def is_held(part: Any) -> bool:
-        return isinstance(part, ir.TensorLoad) and (part.source.scope() == _FRAGMENT or root_of(part.source) in written)
+        return isinstance(part, ir.TensorLoad) and (is_fragment(part.source) or root_of(part.source) in written)
 
     return operator.replace(**{f.name: settle(getattr(operator, f.name)) for f in operator.operand_fields()})

@@ -16,6 +16,7 @@ from tilelang.frontend.builder import current
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.interval import is_within
+from tilelang.ir.memory import is_global
 from tilelang.ir.visit import walk_expr
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
@@ -197,7 +198,7 @@ def _combined(left: Any, right: Any, stop: bool, combine: Operator) -> Any:
 
 def _may_leave_tile(expr: Any) -> bool:
     """Whether ``expr`` is an element of a tile, and may be none."""
-    if not isinstance(expr, ir.TensorLoad) or expr.source.scope() in ("", "global"):
+    if not isinstance(expr, ir.TensorLoad) or is_global(expr.source):
         return False
     ranges = current().ranges
     return not all(is_within(index, size, ranges) for index, size in zip(expr.indices, expr.source.shape))

@@ -18,6 +18,7 @@ from tilelang.frontend.values import as_expr, is_symbolic
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.interval import interval_of
+from tilelang.ir.memory import ARRAY
 
 _SELECTED = 64
 """Entries up to which a table is a tree of selections: six comparisons deep."""
@@ -100,7 +101,7 @@ def _array(entries: list[Any], dtype: str) -> Any:
     key = (dtype, tuple(entries))
     if key not in builder.tables:
         array = ir.decl_buffer(
-            [len(entries)], dtype, builder.unique("table"), scope="local", data_alignment=canonical(dtype).bytes, layout=None
+            [len(entries)], dtype, builder.unique("table"), scope=ARRAY, data_alignment=canonical(dtype).bytes, layout=None
         )
         builder.allocate(array)
         for index, entry in enumerate(entries):

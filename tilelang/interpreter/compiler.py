@@ -17,6 +17,7 @@ from tilelang.errors import CompileError
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.survey import differing, element_stores, may_differ, may_leave, thread_names, touched
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import walk
 from tilelang.tileop.base import plain
@@ -145,7 +146,7 @@ class Compiler:
 
     def fragments_in(self, body: Any) -> tuple[int, ...]:
         """The slots of the fragments that statements use, under all of their names."""
-        roots = {self.root(buffer) for buffer in touched(body) if buffer.scope() == "local.fragment"}
+        roots = {self.root(buffer) for buffer in touched(body) if is_fragment(buffer)}
         names = [*self.cells, *self.roots]
         return tuple(self.view(buffer) for buffer in names if self.root(buffer) in roots)
 

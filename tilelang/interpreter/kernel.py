@@ -17,6 +17,7 @@ from tilelang.interpreter.state import Lanes
 from tilelang.interpreter.survey import written_buffers
 from tilelang.interpreter.waits import Blocks, Meeting
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
 
 
 class Block:
@@ -67,7 +68,7 @@ def launch(c: Compiler, stmt: Any) -> Step:
         axes[str(body.node.thread_tag)] = c.slot(body.node.var), compiled(c, body.value)
         body = body.body
     inner = c.step(body)
-    tensors = [c.view(buffer) for buffer in sorted(written_buffers(body), key=str) if buffer.scope() in ("", "global")]
+    tensors = [c.view(buffer) for buffer in sorted(written_buffers(body), key=str) if is_global(buffer)]
 
     def run(x: Lanes) -> bool:
         sizes = {tag: int(extent(x)) for tag, (_, extent) in axes.items()}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilelang.interpreter.numbers import Element, element
+from tilelang.ir.memory import ARRAY, FRAGMENT, is_global
 
 
 class Storage:
@@ -73,7 +74,7 @@ class Storage:
     @property
     def private(self) -> bool:
         """Whether threads hold it in registers, each its own."""
-        return self.scope.startswith("local") and self.scope != "local.fragment"
+        return self.scope.startswith(ARRAY) and self.scope != FRAGMENT
 
     def elements(self, kind: Element) -> np.ndarray:
         """The memory as elements of a type (rows, elements); as bytes for types of four bits."""
@@ -161,7 +162,7 @@ class View:
         self.axes = tuple(zip(self.shape, self.strides))
         self.size = int(np.prod(self.shape, dtype="int64"))
         self.cells = kind.bits // storage.cell_bits
-        self.is_tensor = storage.scope == ""
+        self.is_tensor = is_global(storage)
         self.base = base
 
     def over(self, storage: Storage) -> View:

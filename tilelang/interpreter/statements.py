@@ -23,6 +23,7 @@ from tilelang.interpreter.survey import WARP_GROUP, evaluated, is_of_registers, 
 from tilelang.interpreter.together import run_together
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_barrier, is_global
 from tilelang.ir.visit import flattened, walk_expr
 from tilelang.tileop.base import is_tile_op
 
@@ -351,7 +352,7 @@ def _spins(stmt: Any) -> bool:
     """Whether a loop may wait for other blocks: its condition or body reads global memory."""
     exprs = (stmt.condition, *evaluated(stmt.body))
     loads = (node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
-    return any(load.source.scope() in ("", "global") for load in loads)
+    return any(is_global(load.source) for load in loads)
 
 
 @statement(ir.Break)
@@ -414,7 +415,7 @@ def _allocate(c: Compiler, stmt: Any) -> Step:
     shape = [as_int(size) for size in buffer.shape]
     cells, name, size = c.cells[buffer], str(buffer.name), extent(shape, kind)
     own = buffer in c.differing
-    if scope in ("shared.barrier", "shared.cluster_barrier"):
+    if is_barrier(buffer):
         from tilelang.interpreter.barriers import allocation
 
         return allocation(c, stmt)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_fragment, lies_in_registers
 from tilelang.ir.visit import children, flattened, statement_exprs, walk, walk_expr
 from tilelang.tileop.base import decode, is_tile_op
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
@@ -209,7 +210,7 @@ _FILLING = ("ptx_ldmatrix", "ptx_mma")
 
 def is_private(buffer: Any) -> bool:
     """Whether a buffer is private to each thread."""
-    return buffer.scope().startswith("local") and buffer.scope() != "local.fragment"
+    return lies_in_registers(buffer) and not is_fragment(buffer)
 
 
 def is_of_registers(call: Any) -> bool:

@@ -16,6 +16,7 @@ from tilelang.frontend.values import as_expr
 from tilelang.frontend.vectors import VectorArray, declared_sizes, typed
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same_product
+from tilelang.ir.memory import is_fragment, is_global
 from tilelang.ir.text import shape_text
 from tilelang.language import calls
 from tilelang.language.allocate import alloc_var
@@ -99,7 +100,7 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Any:
         )
     builder = current(what)
     buffer = ir.decl_buffer(
-        sizes, kind.base, builder.take_name(f"{src.name}_view"), scope=src.scope() if src.scope() != "global" else "",
+        sizes, kind.base, builder.take_name(f"{src.name}_view"), scope=src.scope() if not is_global(src) else "",
         strides=None if strides is None else [as_expr(stride) for stride in as_shape(strides)],
         data_alignment=kind.bytes, layout=None,
     )  # fmt: skip
@@ -144,7 +145,7 @@ def loop_break() -> None:
 def _quantified(what: str, buffer: Any, start: bool) -> Any:
     """A loop over the elements that combines them in a mutable scalar."""
     region = as_region(buffer, what)
-    if region.scope == "local.fragment":
+    if is_fragment(region):
         raise CompileError(f"{what}: {region.buffer.name} is spread over the threads", hint="use T.reduce_max or T.reduce_min")
     builder = require_kernel(what)
     builder.pending_name = None

@@ -13,6 +13,7 @@ from tilelang.frontend.builder import current, require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
 from tilelang.language.kernel import get_thread_extents
 from tilelang.language.math import condition
 from tilelang.tileop.hint import (
@@ -61,7 +62,7 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
             raise CompileError(f"T.annotate_layout: {type(buffer).__name__} is not a buffer")
         if not hasattr(layout, "to_text") and not callable(layout):
             raise CompileError(f"T.annotate_layout: {type(layout).__name__} is no layout", hint="give a T.Layout or a T.Fragment")
-        if buffer.scope() not in ("", "global"):
+        if not is_global(buffer):
             layout = layout if hasattr(layout, "to_text") else _layout_of(buffer, layout)
             shape = [int(size) for size in buffer.shape]
             if list(layout.shape) != shape:
@@ -96,7 +97,7 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
     """Asks to keep a share (0 to 1) of global buffers in the L2 cache: ``T.annotate_l2_hit_ratio({B: 0.8})``."""
     for buffer, ratio in l2_hit_ratio_map.items():
         region = as_region(buffer, "T.annotate_l2_hit_ratio")
-        if region.scope not in ("global", ""):
+        if not is_global(region):
             raise CompileError(f"T.annotate_l2_hit_ratio: {region.buffer.name} is in {region.scope}, not in global memory")
         if not 0 <= float(ratio) <= 1:
             raise CompileError(f"T.annotate_l2_hit_ratio: {ratio} is not between 0 and 1")

@@ -12,6 +12,7 @@ from tilelang.frontend.builder import require_kernel
 from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr, as_operand, is_symbolic
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.language import calls
 from tilelang.language.allocate import alloc_local
@@ -58,7 +59,7 @@ def initialize_wgmma_descriptor(
     """
     builder, what = require_kernel("T.initialize_wgmma_descriptor"), "T.initialize_wgmma_descriptor"
     start, place = calls.address(start_address, what), _descriptor(descriptor, what)
-    if not start.source.scope().startswith("shared"):
+    if not lies_in_shared(start.source):
         raise CompileError(f"{what}: {start.source.name} is not in shared memory")
     known = builder.described.setdefault(place, start.source)
     if known != start.source:

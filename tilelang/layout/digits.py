@@ -24,13 +24,13 @@ class Digit:
     Attributes:
         name: unique within one nest.
         extent: how many values it takes.
-        unit: ``"thread"`` or ``"register"``.
+        coord: which coordinate it is a part of, ``"thread"`` or ``"register"``.
         stride: what one step of it adds to the thread number (unused for registers).
     """
 
     name: str
     extent: int
-    unit: str
+    coord: str
     stride: int = 0
 
 

@@ -1,8 +1,8 @@
 """Fragments: tiles distributed over the registers of a block's threads.
 
 A fragment maps each element to a thread and a register of it. Every axis of the tile is cut into *modes*, minor first: mode
-``(extent, stride, unit)`` takes the next ``extent`` steps of the axis to ``stride`` steps of the unit, which is the thread number
-or the register number. *Replicas* are thread modes that no axis moves: the threads along them hold copies. Extents need not be
+``(extent, stride, coord)`` takes the next ``extent`` steps of the axis to ``stride`` steps of the coordinate, the thread's number
+or the register's. *Replicas* are thread modes that no axis moves: the threads along them hold copies. Extents need not be
 powers of two, and reducing, broadcasting and slicing are operations on the lists of modes.
 """
 
@@ -21,15 +21,15 @@ THREAD, REGISTER = "thread", "register"
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """``extent`` steps of an axis, each ``stride`` steps of ``unit``."""
+    """``extent`` steps of an axis, each ``stride`` steps of ``coord``."""
 
     extent: int
     stride: int
-    unit: str
+    coord: str
 
     def scaled(self, factor: int) -> Mode:
         """The mode with its stride multiplied."""
-        return Mode(self.extent, self.stride * factor, self.unit)
+        return Mode(self.extent, self.stride * factor, self.coord)
 
 
 def on_thread(extent: int, stride: int) -> Mode:
@@ -66,12 +66,12 @@ class FragmentLayout:
     @property
     def threads(self) -> int:
         """Threads that hold any element; they are numbered from 0 without gaps."""
-        return _product([m.extent for axis in (*self.modes, self.replicas) for m in axis if m.unit == THREAD])
+        return _product([m.extent for axis in (*self.modes, self.replicas) for m in axis if m.coord == THREAD])
 
     @property
     def registers(self) -> int:
         """Elements in each thread, padding included."""
-        return 1 + sum((m.extent - 1) * m.stride for axis in self.modes for m in axis if m.unit == REGISTER)
+        return 1 + sum((m.extent - 1) * m.stride for axis in self.modes for m in axis if m.coord == REGISTER)
 
     def padded(self, axis: int) -> int:
         """The extent of an axis with its padding."""
@@ -88,7 +88,7 @@ class FragmentLayout:
         for value, modes in zip(index, self.modes):
             for mode in modes:
                 value, digit = divmod(value, mode.extent)
-                position[mode.unit] += digit * mode.stride
+                position[mode.coord] += digit * mode.stride
         return position[THREAD], position[REGISTER]
 
     def owners(self, index: Sequence[int]) -> list[int]:
@@ -102,7 +102,7 @@ class FragmentLayout:
         """What each index along an axis adds to the thread number."""
         offsets = [0]
         for mode in self.modes[axis]:
-            step = mode.stride if mode.unit == THREAD else 0
+            step = mode.stride if mode.coord == THREAD else 0
             offsets = [offset + digit * step for digit in range(mode.extent) for offset in offsets]
         return offsets[: self.shape[axis]]
 
@@ -120,7 +120,7 @@ class FragmentLayout:
         Args:
             keep: whether the axis stays, with extent 1.
         """
-        lost = tuple(mode for mode in self.modes[axis] if mode.unit == THREAD)
+        lost = tuple(mode for mode in self.modes[axis] if mode.coord == THREAD)
         middle = ((),) if keep else ()
         modes = (*self.modes[:axis], *middle, *self.modes[axis + 1 :])
         shape = (*self.shape[:axis], *((1,) if keep else ()), *self.shape[axis + 1 :])
@@ -134,7 +134,7 @@ class FragmentLayout:
         for modes in reversed(self.modes):
             renumbered = []
             for mode in modes:
-                if mode.unit == REGISTER:
+                if mode.coord == REGISTER:
                     renumbered.append(on_register(mode.extent, stride))
                     stride *= mode.extent
                 else:
@@ -181,12 +181,12 @@ class FragmentLayout:
         """
         if len(repeats) != len(self.shape) or any(self.padded(axis) != extent for axis, extent in enumerate(self.shape)):
             raise CompileError(f"Fragment.repeat: {list(repeats)} does not fit a tile of {list(self.shape)} without padding")
-        unit, stride = (THREAD, self.threads) if repeat_on_thread else (REGISTER, self.registers)
+        coord, stride = (THREAD, self.threads) if repeat_on_thread else (REGISTER, self.registers)
         modes = list(self.modes)
         axes = range(len(self.shape))
         for axis in reversed(axes) if lower_dim_first else axes:
             if repeats[axis] > 1:
-                modes[axis] = (*modes[axis], Mode(repeats[axis], stride, unit))
+                modes[axis] = (*modes[axis], Mode(repeats[axis], stride, coord))
                 stride *= repeats[axis]
         shape = tuple(extent * count for extent, count in zip(self.shape, repeats))
         return FragmentLayout(shape, tuple(modes), self.replicas)
@@ -229,7 +229,7 @@ class FragmentLayout:
 
     def to_text(self) -> str:
         """Canonical text; :meth:`from_text` reads it."""
-        axes = [[[m.extent, m.stride, m.unit[0]] for m in axis] for axis in (*self.modes, self.replicas)]
+        axes = [[[m.extent, m.stride, m.coord[0]] for m in axis] for axis in (*self.modes, self.replicas)]
         return json.dumps({"fragment": list(self.shape), "modes": axes}, separators=(",", ":"))
 
     @staticmethod
@@ -252,8 +252,8 @@ def split_modes(modes: Sequence[Mode], extent: int) -> tuple[list[Mode] | None, 
             taken.append(mode)
             left //= mode.extent
         elif mode.extent % left == 0:
-            taken.append(Mode(left, mode.stride, mode.unit))
-            rest.insert(0, Mode(mode.extent // left, mode.stride * left, mode.unit))
+            taken.append(Mode(left, mode.stride, mode.coord))
+            rest.insert(0, Mode(mode.extent // left, mode.stride * left, mode.coord))
             left = 1
         else:
             return None, []
@@ -270,8 +270,8 @@ def join_modes(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     joined: list[Mode] = []
     for mode in (mode for mode in modes if mode.extent > 1):
         last = joined[-1] if joined else None
-        if last and last.unit == mode.unit and last.stride * last.extent == mode.stride:
-            joined[-1] = Mode(last.extent * mode.extent, last.stride, last.unit)
+        if last and last.coord == mode.coord and last.stride * last.extent == mode.stride:
+            joined[-1] = Mode(last.extent * mode.extent, last.stride, last.coord)
         else:
             joined.append(mode)
     return tuple(joined)

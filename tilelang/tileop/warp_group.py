@@ -6,6 +6,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.ir.memory import lies_in_registers
 from tilelang.ir.region import Region
 from tilelang.tileop.base import TileOp, operand, reads, tile_operator, updates
 
@@ -68,7 +69,7 @@ class WarpGroupInstruction(TileOp):
             raise CompileError(f"{self.spelling}: k is {256 // bits} for {self.a.dtype}, got {self.k}")
         held = [("C", self.c)] if self.left is not None else [("A", self.a), ("C", self.c)]
         for name, region in held:
-            if not region.scope.startswith("local"):
+            if not lies_in_registers(region):
                 raise CompileError(f"{self.spelling}: {name} is in registers, {region.buffer.name} is in {region.scope}")
 
     def register_numbers(self) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 from tilelang.carver.arch.cuda import peak_tflops
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.ir.memory import is_global
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class _Count:
             self.total.total_flops += 2 * times * math.prod(self._most_of(size) for size in (record.m, record.n, record.k))
         elif isinstance(record, Copy):
             for region in (record.src, record.dst):
-                if region.scope in ("global", ""):
+                if is_global(region):
                     bits = canonical(region.dtype).bits * math.prod(map(self._most_of, region.extents))
                     self.total.total_global_bytes += times * bits // 8
 

@@ -22,6 +22,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.interval import Interval, interval_of, is_exact
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import any_statement, children, flattened, operands, statement_exprs
@@ -143,7 +144,7 @@ class _Checker:
         if not isinstance(size, int) or (0 <= low and high < size):
             return
         nowhere_inside = low >= size or high < 0
-        guarded = conditional or buffer.scope() in ("", "global")
+        guarded = conditional or is_global(buffer)
         if guarded and not nowhere_inside:
             return
         outside = low if nowhere_inside or low < 0 else high

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
 from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
 from tilelang.tileop import decode, is_tile_op
 
@@ -94,7 +95,7 @@ def accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
         exprs = [*stmt.indices, stmt.value] if stored else statement_exprs(stmt)
         found = [(part.source, READ) for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.TensorLoad)]
         found += [(buffer, WRITE) for buffer in (*_given(exprs), *stored)]
-    return ((buffer, kind) for buffer, kind in found if buffer.scope() in ("global", ""))
+    return ((buffer, kind) for buffer, kind in found if is_global(buffer))
 
 
 def _given(exprs: Iterable[Any]) -> Iterator[Any]:

@@ -30,13 +30,13 @@ import tvm_ffi
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, index_variables, same, simplify
+from tilelang.ir.memory import is_array, is_local
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import children, statement_exprs, variables, walk
 from tilelang.transform.first_use import Element, FirstUse, Memory, Use, by_iteration, elements, loop_range, uses
 from tilelang.transform.needed_later import NeededLater, is_parallel
 from tilelang.transform.substitute import substitute
 
-VARIABLE, ARRAY = "local.var", "local"
 _ZERO = ir.IntImm("int32", 0)
 _FEW = 8
 """Largest number of elements that are moved by single statements; more are moved by a loop."""
@@ -102,7 +102,7 @@ def _memories(body: Any) -> dict[Any, Memory]:
         for stmt in walk(body)
         if isinstance(stmt, ir.DeclBuffer) and isinstance(stmt.data, ir.Call)
     }
-    roots = [stmt.buffer for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer) and stmt.buffer.scope() in (VARIABLE, ARRAY)]
+    roots = [stmt.buffer for stmt in walk(body) if isinstance(stmt, ir.AllocBuffer) and is_local(stmt.buffer)]
     views: dict[Any, list[Any]] = {root: [] for root in roots}
     for view, root in parents.items():
         while root in parents:
@@ -134,7 +134,7 @@ def _statements_outside(stmt: Any) -> Iterator[Any]:
 def _stored_buffers(loop: Any) -> list[Any]:
     """The variables and arrays of threads from outside of a loop that it stores to."""
     within = {stmt.buffer for stmt in walk(loop) if isinstance(stmt, ir.AllocBuffer)}
-    stores = (stmt.buffer for stmt in walk(loop) if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() in (VARIABLE, ARRAY))
+    stores = (stmt.buffer for stmt in walk(loop) if isinstance(stmt, ir.BufferStore) and is_local(stmt.buffer))
     return [buffer for buffer in dict.fromkeys(stores) if buffer not in within]
 
 
@@ -145,7 +145,7 @@ def _meet_in(memory: Memory, loop: Any, within: list[Use], used_elsewhere: bool)
         return False
     if FirstUse(memory, _nest(loop)[-1].body).read:
         return True
-    return used_elsewhere and not (memory.root.scope() == ARRAY and all(_follows(use, loop) for use in mine if use.stores))
+    return used_elsewhere and not (is_array(memory.root) and all(_follows(use, loop) for use in mine if use.stores))
 
 
 def _follows(use: Use, loop: Any) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, cast
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_memory
 from tilelang.ir.visit import rebuilt, statement_exprs, variables, walk, with_children
 
 LONG = 200
@@ -30,7 +31,6 @@ REPETITIONS = 8
 LONGEST = 64
 """The most statements of one repetition."""
 
-_MEMORY = ("", "global", "shared", "shared.dyn")
 _PIPELINE = ("num_stages", "order", "stage", "group")
 
 
@@ -226,7 +226,7 @@ class _Integers:
 
     def indices(self, buffer: Any, indices: Any) -> list[Any]:
         """The indices of an element, which are free in memory."""
-        return [self.free(index) if buffer.scope() in _MEMORY else self.fixed(index) for index in indices]
+        return [self.free(index) if is_memory(buffer) else self.fixed(index) for index in indices]
 
     def store(self, node: Any) -> Any:
         indices = self.indices(node.buffer, node.indices)

@@ -8,17 +8,14 @@ from typing import Any
 
 from tilelang.dtypes import DType, canonical
 from tilelang.frontend.access import as_region
+from tilelang.ir import memory
 from tilelang.ir.expr import same
 from tilelang.ir.region import Region
 
 
-def _scope(value: Any) -> str:
-    return as_region(value).scope
-
-
 def is_global(value: Any) -> bool:
     """Whether it lies in global memory."""
-    return _scope(value) in ("", "global")
+    return memory.is_global(as_region(value))
 
 
 def is_shared(value: Any, allow_dynamic: bool = True) -> bool:
@@ -28,27 +25,27 @@ def is_shared(value: Any, allow_dynamic: bool = True) -> bool:
 
 def is_shared_dynamic(value: Any) -> bool:
     """Whether it lies in shared memory."""
-    return _scope(value) in ("shared", "shared.dyn")
+    return memory.is_shared(as_region(value))
 
 
 def is_tensor_memory(value: Any) -> bool:
     """Whether it lies in tensor memory."""
-    return _scope(value) == "shared.tmem"
+    return as_region(value).scope == memory.TENSOR_MEMORY
 
 
 def is_local(value: Any) -> bool:
     """Whether it is an array of each thread."""
-    return _scope(value) == "local"
+    return memory.is_array(as_region(value))
 
 
 def is_local_var(value: Any) -> bool:
     """Whether it is a ``T.alloc_var``."""
-    return _scope(value) == "local.var"
+    return memory.is_variable(as_region(value))
 
 
 def is_fragment(value: Any) -> bool:
     """Whether it is a tile in the block's registers."""
-    return _scope(value) == "local.fragment"
+    return memory.is_fragment(as_region(value))
 
 
 def get_buffer_elems(buffer: Any) -> Any:

@@ -15,6 +15,7 @@ from tilelang.cuda.intrinsics.emitter import TensorCoreIntrinEmitter
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.frontend.access import as_region
+from tilelang.ir.memory import lies_in_registers
 from tilelang.layout.memory import TileLayout
 from tilelang.layout.panels import SwizzleMode, panel_bytes_of
 
@@ -233,7 +234,7 @@ class WGMMATensorCoreIntrinEmitter(TensorCoreIntrinEmitter):
             clear_accum: whether to overwrite them.
             wg_wait: products that may stay in flight; -1 for all.
         """
-        held = as_region(A_region, "wgmma").scope.startswith("local")
+        held = lies_in_registers(as_region(A_region, "wgmma"))
         a, b = None if held else self.compute_wgmma_a_desc_params(A_region), self.compute_wgmma_b_desc_params(B_region)
         desc_b = T.alloc_wgmma_desc()
         self.init_wgmma_b_desc(desc_b, B_region, b)

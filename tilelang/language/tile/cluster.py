@@ -15,6 +15,7 @@ from tilelang.frontend.conversion import convert
 from tilelang.frontend.values import as_expr
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.language import calls
 from tilelang.language.intrinsics import block_rank_in_cluster, cluster_sync, ptx_arrive_cluster_barrier, sync_threads
@@ -62,7 +63,7 @@ def copy_cluster(
 def _push(source: Region, target: Region, rank: Any) -> None:
     """Stores each element of a shared tile to the same place of another block."""
     for region in (source, target):
-        if not region.scope.startswith("shared"):
+        if not lies_in_shared(region):
             raise CompileError(f"T.copy_cluster: {region.buffer.name} is not in shared memory")
     Copy(source, target).check()
     builder = require_kernel("T.copy_cluster")

@@ -16,6 +16,7 @@ from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, same
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.language.math import And, if_then_else
 from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
@@ -42,7 +43,7 @@ def _padded(part: Region, tile: Region) -> Region:
 
     The programs that pad a tile mean this: ``T.copy(A[i : i + 64, :], tile)``, of 40 columns to 48.
     """
-    if part.scope != "global" or tile.scope == "global" or len(part.shape) != len(tile.shape):
+    if not is_global(part) or is_global(tile) or len(part.shape) != len(tile.shape):
         return part
     lengths = iter(tile.shape)
     wanted = tuple(extent if extent == 1 else next(lengths) for extent in part.extents)

@@ -16,6 +16,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, flattened, variables, walk
 from tilelang.target.cpu.copy import box_condition
@@ -120,7 +121,7 @@ class _Accumulation(StmtRewriter):
         matrix = dst.shape == accumulator.shape == dst.extents[-2:] and dst.dtype == accumulator.dtype
         distinct = self.types[dst.dtype] == 1 and self.uses[tensor] == 1 and tensor not in self.viewed
         known = all(var in self.blocks for low in dst.mins if not isinstance(low, int) for var in variables(low))
-        plain = dst.scope in ("", "global") and not len(dst.buffer.strides)
+        plain = is_global(dst) and not len(dst.buffer.strides)
         return matrix and distinct and known and plain and box_condition(dst, self.scope) is None
 
 

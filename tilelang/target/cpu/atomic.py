@@ -12,6 +12,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
 from tilelang.target.cpu import formats, helpers
 from tilelang.target.cpu.copy import element_condition
 from tilelang.target.cpu.emit import cast, nest, seq, when
@@ -184,7 +185,7 @@ def atomic_update(op: str) -> Any:
     def entry(legalizer: Any, node: Any) -> Any:
         load, value = node.args
         dtype = str(load.source.dtype)
-        shared = load.source.scope() in ("", "global") or dtype in _NARROW
+        shared = is_global(load.source) or dtype in _NARROW
         name = _helper(op, dtype, _order_of(node) if shared else _OWN)
         if dtype in _NARROW:
             if legalizer.context.emits_c:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.target.cpu.emit import cast, conjunction, nest, when, zero
 from tilelang.target.cpu.guards import if_then_else
@@ -20,7 +21,7 @@ from tilelang.tileop.copy import Copy, Fill, Im2Col, Transpose
 
 def box_condition(region: Region, scope: Scope) -> Any:
     """The condition that all of ``region`` lies in its buffer, or None where that is proved or the buffer is not global."""
-    if region.scope not in ("", "global"):
+    if not is_global(region):
         return None
     parts = []
     for low, extent, size in zip(region.mins, region.extents, region.buffer.shape):
@@ -37,7 +38,7 @@ def element_condition(region: Region, indices: Sequence[Any], scope: Scope) -> A
         indices: the element, as indices into the region's buffer.
         scope: what is known of the program here.
     """
-    if region.scope not in ("", "global"):
+    if not is_global(region):
         return None
     parts = []
     for low, extent, size, index in zip(region.mins, region.extents, region.buffer.shape, indices):

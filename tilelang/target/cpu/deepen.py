@@ -16,6 +16,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import flattened, walk
 from tilelang.target.cpu.dot import choose_way
@@ -128,7 +129,7 @@ def _is_first(clear: Any, variable: Any, low: int) -> bool:
 
 def _is_apart(record: Gemm) -> bool:
     """Whether C shares no memory with A or B."""
-    tensors = [region.scope in ("", "global") for region in (record.a, record.b, record.c)]
+    tensors = [is_global(region) for region in (record.a, record.b, record.c)]
     return tensors == [True, True, False]
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, walk, walk_expr
 from tilelang.target.cpu.copy import box_condition
@@ -91,7 +92,7 @@ class _Elision(StmtRewriter):
             return False
         matrix = len(src.shape) == len(dst.shape) == 2 and src.shape == src.extents[-2:]
         moved = matrix and dst.is_whole and src.dtype == dst.dtype
-        from_global = src.scope in ("", "global") and dst.scope not in ("", "global") and not len(src.buffer.strides)
+        from_global = is_global(src) and not is_global(dst) and not len(src.buffer.strides)
         return moved and from_global and not any(map(_reads, src.mins)) and box_condition(src, self.scope) is None
 
     def _redirect(self, sequence: _Sequence, position: int, copy: Copy) -> None:
@@ -214,8 +215,8 @@ def _writes_globally(stmt: Any) -> bool:
 def _may_write(stmt: Any) -> bool:
     record = record_of(stmt)
     if record is not None:
-        return any("w" in access and region.scope in ("", "global") for region, access in record.regions())
-    if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() in ("", "global"):
+        return any("w" in access and is_global(region) for region, access in record.regions())
+    if isinstance(stmt, ir.BufferStore) and is_global(stmt.buffer):
         return True
     if isinstance(stmt, (ir.DeclBuffer, ir.AssertStmt, ir.tirx.Return, ir.Break, ir.Continue)):
         return True

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.memory import ARRAY
 
 Body = Callable[[Any], Any]
 
@@ -107,7 +108,7 @@ def local(name: str, shape: Sequence[Any], dtype: str) -> Any:
         dtype: the element type.
     """
     align = 64 if as_int(shape[-1]) != 1 else 8
-    return ir.decl_buffer(tuple(map(constant, shape)), dtype, name=name, layout=None, scope="local", data_alignment=align)
+    return ir.decl_buffer(tuple(map(constant, shape)), dtype, name=name, layout=None, scope=ARRAY, data_alignment=align)
 
 
 def alloc(*buffers: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.memory import ARRAY
 from tilelang.ir.region import Region
 from tilelang.target.cpu.emit import alloc, loop, nest, seq, zero
 from tilelang.target.cpu.gemm import lower_gemm
@@ -23,7 +24,7 @@ from tilelang.tileop.gemm import Gemm, GemmSparse
 def lower_gemm_sparse(record: GemmSparse, scope: Scope) -> Any:
     """Expands A, then ``C (+)= op(A) op(B)``."""
     m, k, size = as_int(record.m), as_int(record.k), record.group
-    dense = ir.decl_buffer((m, k), record.a.dtype, name="a_dense", layout=None, scope="local", data_alignment=64)
+    dense = ir.decl_buffer((m, k), record.a.dtype, name="a_dense", layout=None, scope=ARRAY, data_alignment=64)
     groups_per_word = canonical(record.e.dtype).bits // 4
 
     def kept(row: Any, column: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
+from tilelang.ir.memory import is_global
 from tilelang.ir.visit import rebuilt
 from tilelang.target.cpu.emit import conjunction, when, zero
 
@@ -22,7 +23,7 @@ class Guards:
 
     def condition(self, buffer: Any, indices: Any) -> Any:
         """The condition under which an access is in bounds, or None where it always is."""
-        if buffer.scope() not in ("", "global"):
+        if not is_global(buffer):
             return None
         return conjunction(self._axis(index, size) for index, size in zip(indices, buffer.shape))
 

@@ -18,6 +18,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import TileLangError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_global
 from tilelang.ir.span import location_of
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
@@ -139,7 +140,7 @@ class Legalizer(StmtRewriter):
             return ir.BufferStore(buffer, value, indices, node.span)
         indices, shift = packed.place(indices)
         byte = ir.BufferLoad(buffer, indices)
-        if node.buffer.scope() not in ("", "global"):
+        if not is_global(node.buffer):
             return ir.BufferStore(buffer, packed.replaced(byte, shift, value), indices, node.span)
         address = ir.Call(ir.Op.get("tirx.address_of"), [byte], ret_ty="handle")
         call = self.helper("tl_set_nibble", [address, packed.kept(shift), value << shift], "int32")
@@ -362,7 +363,7 @@ class Legalizer(StmtRewriter):
 
 def _is_legal(buffer: Any) -> bool:
     """Whether a buffer can be named as it is."""
-    return str(buffer.dtype) not in formats.STORAGE and buffer.scope() in ("", "global")
+    return str(buffer.dtype) not in formats.STORAGE and is_global(buffer)
 
 
 def _held(dtype: str) -> str:
@@ -378,7 +379,7 @@ def _refuse_unheld(dtype: str) -> None:
 
 
 def _may_be_huge(buffer: Any) -> bool:
-    if buffer.scope() not in ("", "global"):
+    if not is_global(buffer):
         return False
     sizes = [as_int(size) for size in buffer.shape]
     if list(buffer.strides) or not all(isinstance(size, int) for size in sizes):

@@ -14,6 +14,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.target.cpu import helpers
 from tilelang.target.cpu.dot import Way
@@ -130,7 +131,7 @@ def _vector(dtype: str, lanes: int) -> str:
 
 def _fetches(b: Region, tile: Tile) -> Callable[[Any, Any], Any] | None:
     """Fetches the same columns of a later row, where B is a tensor too large for the first-level cache."""
-    if b.scope not in ("", "global") or _is_near(b):
+    if not is_global(b) or _is_near(b):
         return None
     size = canonical(str(b.buffer.dtype)).bytes
     rows = max(1, _DISTANCE // (tile.columns * size))

@@ -17,6 +17,7 @@ from tvm_ffi import structural_equal
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
 from tilelang.target.cpu import helpers
@@ -87,7 +88,7 @@ class Streams:
 
         records = [record_of(stmt) for stmt in walk(body)] if self.enabled and blocks else []
         copied = [record.src for record in records if isinstance(record, Copy)]
-        large = [source for source in copied if source.scope in ("", "global") and _is_large(source.buffer)]
+        large = [source for source in copied if is_global(source) and _is_large(source.buffer)]
         self.sources = [source for source in large if is_known(source)]
         self.block, self.used, self.fetched = blocks[0] if blocks else None, False, False
 

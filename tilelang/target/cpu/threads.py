@@ -12,11 +12,12 @@ import tvm_ffi
 
 from tilelang.errors import CompileError, ThreadsOnCpuError, UnsupportedOnCpuError
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY
 from tilelang.ir.span import location_of
 from tilelang.target.cpu.waits import WAITS
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
-_GPU_SCOPES = ("shared.barrier", "shared.cluster_barrier", "shared.tmem")
+_GPU_SCOPES = (BARRIER, CLUSTER_BARRIER, TENSOR_MEMORY)
 _BARRIERS = frozenset({"sync_threads", "sync_warp"})
 """Waits that name threads where they say which, or stand in an iteration of a ``T.Parallel``: some thread runs it."""
 
@@ -62,7 +63,7 @@ class _Refusal:
         if isinstance(node, ir.For) and "tl.parallel" in node.annotations and self.error is None:
             self._refuse_in_iterations(node)
         if isinstance(node, ir.AllocBuffer) and node.buffer.scope() in _GPU_SCOPES:
-            spelling = "T.alloc_tmem" if node.buffer.scope() == "shared.tmem" else "T.alloc_barrier"
+            spelling = "T.alloc_tmem" if node.buffer.scope() == TENSOR_MEMORY else "T.alloc_barrier"
             self._refuse(spelling, node.span)
 
     def _refuse_in_iterations(self, loop: Any) -> None:

@@ -19,6 +19,7 @@ class Feature(enum.Enum):
 
     CP_ASYNC = "asynchronous copies by threads"
     MBARRIER = "barriers in shared memory"
+    MMA = "products by mma.sync"
     FP8_MMA = "float8 products by mma.sync"
     TMA = "the tensor memory accelerator"
     CLUSTER = "clusters of blocks"
@@ -32,6 +33,7 @@ class Feature(enum.Enum):
 _SINCE: Mapping[Feature, int] = {
     Feature.CP_ASYNC: 80,
     Feature.MBARRIER: 80,
+    Feature.MMA: 80,
     Feature.FP8_MMA: 89,
     Feature.TMA: 90,
     Feature.CLUSTER: 90,
@@ -115,6 +117,11 @@ def arch_named(name: str) -> Arch:
     found |= {feature for feature, which in _ONLY.items() if specific and sm in which}
     lowered = found - _NOT_LOWERED_TO if sm >= 100 else found
     return Arch(name, sm, frozenset(found), frozenset(lowered), _SHARED_BYTES[sm])
+
+
+def is_whole_warps(threads: range) -> bool:
+    """Whether neighbouring threads are whole warps."""
+    return threads.start % WARP == 0 and len(threads) % WARP == 0
 
 
 def arch_of(target: Any) -> Arch:

@@ -31,13 +31,13 @@ class OperatorRule:
     """What the CUDA target does with a tile operator. The methods here are those of an operator that is one call.
 
     Attributes:
-        scoped: the threads of the scope that it stands in run it together, as they do all but remarks to the hardware.
+        cooperative: the threads that run it share its work, as they do that of all but remarks to the hardware.
         collective: all of them have to come.
         in_warps: it needs whole warps.
         local: it computes its result from its operands, and does nothing else.
     """
 
-    scoped = True
+    cooperative = True
     collective = True
     in_warps = False
     local = False
@@ -135,7 +135,7 @@ class OperatorRule:
     # Layouts -----------------------------------------------------------------------------------------------------------
 
     def plan(self, node: Any, problem: Any, memory: Mapping[Any, Any]) -> Any:
-        """How the threads of its scope do the operator, where there is a choice that layouts depend on.
+        """How the threads that run the operator do it, where there is a choice that layouts depend on.
 
         Args:
             node: the operator in the tree.
@@ -197,6 +197,17 @@ class OperatorRule:
             CompileError: the architecture cannot do it.
         """
         raise CompileError(f"{type(node.op).__name__} is not supported on CUDA")
+
+    def lower_scalar(self, op: Any, emitter: Any) -> list[Any]:
+        """The instructions of an operator in the body of a nest: those of one iteration.
+
+        Raises:
+            CompileError: its work would have to be shared out among the threads.
+        """
+        raise CompileError(
+            f"T.{op.op_name.removeprefix('tl.')} inside T.Parallel: its iterations are shared out among the threads already",
+            hint="use T.serial, or move it out of the loop",
+        )
 
     def lower_nest(self, node: Any, generator: Any) -> list[Any]:
         """The device code of the nest that the operator was read as."""

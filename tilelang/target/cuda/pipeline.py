@@ -15,7 +15,7 @@ from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.search import infer
 from tilelang.target.cuda.normalise.async_scope import start_copies
 from tilelang.target.cuda.normalise.iteration_variables import separate_iterations
-from tilelang.target.cuda.normalise.thread_scopes import kernel_tree
+from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.normalise.unroll import unroll_choices
 from tilelang.target.cuda.specialize.warp_specialize import specialize
 from tilelang.target.cuda.tile.program import split_kernels

@@ -6,7 +6,7 @@ from typing import Any
 
 import tilelang
 from tilelang.target.cuda.compile import lower
-from tilelang.target.cuda.ir.access import READ, WRITE, Access, Unit
+from tilelang.target.cuda.ir.access import READ, WRITE, Access, Agent
 from tilelang.target.cuda.ir.code import Leaf
 from tilelang.target.cuda.toolchain import nvrtc
 from tilelang.target.info import parse_target
@@ -38,10 +38,10 @@ def budget(instructions: int) -> int:
 def leaf_of(body: list[Any], **touched: Any) -> Leaf:
     """Device code with the storages that it ``reads``, ``writes``, ``copies`` to, ``loads`` in bulk, or multiplies."""
     kinds = {
-        "reads": (READ, Unit.THREAD),
-        "writes": (WRITE, Unit.THREAD),
-        "copies": (WRITE, Unit.CP_ASYNC),
-        "loads": (WRITE, Unit.BULK),
-        "products": (READ, Unit.TENSOR_CORE),
+        "reads": (READ, Agent.THREAD),
+        "writes": (WRITE, Agent.THREAD),
+        "copies": (WRITE, Agent.CP_ASYNC),
+        "loads": (WRITE, Agent.BULK),
+        "products": (READ, Agent.TENSOR_CORE),
     }
     return Leaf(body, tuple(Access(storage, *kinds[kind]) for kind, storages in touched.items() for storage in storages))

@@ -8,7 +8,7 @@ from testing.cuda_walkthrough import program
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import cuda
 from tilelang.target.cuda.codegen.verify import names_are_defined
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Unit
+from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Agent
 from tilelang.target.cuda.ir.code import Block, BranchCode, accesses, counted, leaf
 from tilelang.target.cuda.ir.instructions import Assign, BulkLoad, CopyAsync, Define, Evaluate, LoadMatrix
 from tilelang.target.cuda.ir.printer import Printer
@@ -52,10 +52,10 @@ def test_what_a_printer_has_written_is_known():
 @pytest.mark.parametrize(("instruction", "touched"), [
     (Assign(TILE.at(X), TENSOR.at(Y)), {Access("the tile", WRITE), Access("the tensor", READ)}),
     (CopyAsync(16, TILE.to(X), TENSOR.to(Y)), {
-        Access("the tile", WRITE, Unit.CP_ASYNC), Access("the tensor", READ, Unit.CP_ASYNC),
+        Access("the tile", WRITE, Agent.CP_ASYNC), Access("the tensor", READ, Agent.CP_ASYNC),
     }),
     (LoadMatrix("x4", REGISTERS.to(0), TILE.to(X)), {Access("the tile", READ)}),
-    (BulkLoad(Name("map"), TILE.to(0), Name("bar"), (X, Y)), {Access("the tile", WRITE, Unit.BULK)}),
+    (BulkLoad(Name("map"), TILE.to(0), Name("bar"), (X, Y)), {Access("the tile", WRITE, Agent.BULK)}),
     (Evaluate(Call("f", (TENSOR.to(X, UPDATE), TILE.at(Y)))), {Access("the tensor", UPDATE), Access("the tile", READ)}),
 ])  # fmt: skip
 def test_an_instruction_says_what_it_touches(instruction, touched):

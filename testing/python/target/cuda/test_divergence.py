@@ -8,7 +8,7 @@ import torch
 import tilelang.language as T
 from testing.python.target.cuda.support import leaf_of, simulate, source
 from tilelang.errors import CompileError
-from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, LoopCode, ScopeCode
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, LoopCode
 from tilelang.target.cuda.ir.instructions import NamedBarrier
 from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.barriers import with_barriers
@@ -29,9 +29,9 @@ def _inserted(*items):
 
 
 def test_known_threads_of_a_branch_get_a_barrier_of_their_own():
-    (scope,) = _inserted(BranchCode("tid < 64", _exchange(), None, True, (0, 64))).items
-    assert isinstance(scope, ScopeCode) and [type(item) for item in scope.body.items][1] is Barrier
-    assert scope.barrier == NamedBarrier(0, 64)
+    (group,) = _inserted(BranchCode("tid < 64", _exchange(), None, True, range(64))).items
+    assert isinstance(group, GroupCode) and [type(item) for item in group.body.items][1] is Barrier
+    assert group.barrier == NamedBarrier(0, 64)
 
 
 def test_a_branch_of_other_threads_becomes_two_with_a_barrier_between():
@@ -47,7 +47,7 @@ def test_a_branch_without_an_order_inside_stays_one():
 
 
 def test_one_thread_has_no_order_with_itself():
-    branch = BranchCode("tid == 5", _exchange(), None, True, (5, 1))
+    branch = BranchCode("tid == 5", _exchange(), None, True, range(5, 6))
     (same,) = _inserted(branch).items
     assert same.condition == branch.condition and same.then.items == branch.then.items
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 import tilelang.language as T
+import tilelang.target.cuda.operators
 from testing.python.target.cuda.support import simulate
 from tilelang.frontend.access import as_region
 from tilelang.frontend.builder import require_kernel
@@ -18,6 +21,8 @@ from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.operators import OperatorRule, implements, is_implemented
 from tilelang.tileop.base import OPERATORS, TileOp, reads, tile_operator, updates
 from tilelang.tileop.copy import Copy
+
+CUDA_FOLDER = Path(tilelang.target.cuda.operators.__file__).parent
 
 
 @pytest.fixture
@@ -44,9 +49,9 @@ def rotate():
             tile, other, extent = e.array(op.tile.buffer), e.array(op.other.buffer), op.tile.extents[0]
             with e.names.block():
                 step = e.names.take("step")
-                at = step * e.threads.count + e.thread
+                at = step * len(e.threads) + e.thread
                 move = Assign(tile.at(at), other.at((at + 1) % extent))
-                return [leaf([counted(step, extent // e.threads.count, [move])], fills={tile.storage})]
+                return [leaf([counted(step, extent // len(e.threads), [move])], fills={tile.storage})]
 
     yield lambda other, tile: require_kernel("rotate").perform(Rotate(as_region(other, "rotate"), as_region(tile, "rotate")))
     del OPERATORS[Rotate.op_name]
@@ -130,6 +135,29 @@ def test_a_new_operator_takes_part_in_layout_inference(exchange, annotated):
 def test_every_operator_has_a_rule_in_the_file_of_its_family():
     declared = [op for op in OPERATORS.values() if op.__module__.startswith("tilelang.tileop.")]
     assert declared and all(is_implemented(object.__new__(op)) for op in declared)
+
+
+def test_no_other_module_names_an_operator():
+    """What the interface has to tell of an operator, its rule tells; two modules make operators of their own."""
+    makers = {"tile/tree.py": {"Copy"}, "specialize/warp_specialize.py": {"MaxRegisters"}}
+    shared = {"tilelang.tileop", "tilelang.tileop.base", "tilelang.tileop.thread"}
+    files = [path for path in CUDA_FOLDER.rglob("*.py") if path.parent.name != "ops"]
+    assert len(files) > 90
+    for path in files:
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
+        operators = [node for node in imports if node.module.startswith("tilelang.tileop") and node.module not in shared]
+        named = {alias.name for node in operators for alias in node.names}
+        assert named == makers.get(path.relative_to(CUDA_FOLDER).as_posix(), set()), path
+        assert not any(node.module.startswith("tilelang.target.cuda.ops") for node in imports), path
+
+
+def test_no_module_compares_architectures():
+    """What one can do is a feature of its record; its name and number are for messages and the toolchain."""
+    for path in CUDA_FOLDER.rglob("*.py"):
+        if path.name != "arch.py" and path.parent.name not in ("toolchain", "host"):
+            compared = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Compare)]
+            sides = [side for node in compared for side in (node.left, *node.comparators)]
+            assert not any(isinstance(side, ast.Attribute) and side.attr in ("sm", "arch") for side in sides), path
 
 
 def test_two_rules_for_one_operator_are_refused():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import tilelang.language as T
 from testing.python.target.cuda.support import leaf_of, source
 from tilelang.target.cuda.ir.access import WRITE, Access
-from tilelang.target.cuda.ir.code import Block, ScopeCode
+from tilelang.target.cuda.ir.code import Block, GroupCode
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.info import parse_target
 
@@ -20,16 +20,16 @@ class _Buffer:
 
 
 def test_what_threads_side_by_side_use_does_not_share_memory():
-    scopes = [
-        ScopeCode("a", Block([leaf_of(["x"], writes="s")]), 0, 128, "barrier();"),
-        ScopeCode("b", Block([leaf_of(["y"], writes="t")]), 128, 128, "barrier();"),
+    groups = [
+        GroupCode("a", Block([leaf_of(["x"], writes="s")]), range(128), "barrier();"),
+        GroupCode("b", Block([leaf_of(["y"], writes="t")]), range(128, 256), "barrier();"),
     ]
     sizes = {_Buffer(name): (1024, 128) for name in "st"}
     s, t = sizes
-    for scope, buffer in zip(scopes, sizes):
-        scope.body.items[0].accesses = (Access(buffer, WRITE),)
-    assert not plan_shared(Block(scopes), sizes, "kernel", TARGET).overlap(s, t)
-    later = Block([scopes[0], leaf_of(["z"]), scopes[1]])
+    for group, buffer in zip(groups, sizes):
+        group.body.items[0].accesses = (Access(buffer, WRITE),)
+    assert not plan_shared(Block(groups), sizes, "kernel", TARGET).overlap(s, t)
+    later = Block([groups[0], leaf_of(["z"]), groups[1]])
     assert plan_shared(later, sizes, "kernel", TARGET).overlap(s, t)
 
 
@@ -37,11 +37,11 @@ def test_a_ring_ends_where_its_only_reader_ends():
     ring, epilogue, other = (_Buffer(name) for name in ("ring", "epilogue", "other"))
     producer = Block([leaf_of(["load"], loads=[ring])])
     consumer = Block([leaf_of(["multiply"], reads=[ring]), leaf_of(["store"], writes=[epilogue])])
-    scopes = [ScopeCode("c", consumer, 0, 128, "b();"), ScopeCode("p", producer, 128, 128, "")]
+    groups = [GroupCode("c", consumer, range(128), "b();"), GroupCode("p", producer, range(128, 256), "")]
     sizes = {ring: (4096, 128), epilogue: (4096, 128), other: (4096, 128)}
-    assert plan_shared(Block(scopes), sizes, "kernel", TARGET).overlap(ring, epilogue)
-    third = ScopeCode("o", Block([leaf_of(["also"], reads=[ring])]), 256, 128, "b();")
-    assert not plan_shared(Block([*scopes, third]), sizes, "kernel", TARGET).overlap(ring, epilogue)
+    assert plan_shared(Block(groups), sizes, "kernel", TARGET).overlap(ring, epilogue)
+    third = GroupCode("o", Block([leaf_of(["also"], reads=[ring])]), range(256, 384), "b();")
+    assert not plan_shared(Block([*groups, third]), sizes, "kernel", TARGET).overlap(ring, epilogue)
 
 
 def test_the_scratch_of_a_reduction_in_a_loop_is_free_after_it():

@@ -7,7 +7,7 @@ import pytest
 import tilelang.language as T
 from testing.python.target.cuda.support import leaf_of
 from tilelang.errors import OrderProofError
-from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, LoopCode, ScopeCode, Wait, children
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, LoopCode, Wait, children
 from tilelang.target.cuda.pipeline import PIPELINE, CudaContext, options_of
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.info import parse_target
@@ -34,7 +34,7 @@ def test_ordered_code_passes():
     _verify(LoopCode("c", Block([WRITE(), Barrier(), READ(), Barrier()])))
     _verify(leaf_of(["c"], copies=[S]), Wait(0), Barrier(), READ())
     _verify(leaf_of(["c"], copies=[S]), leaf_of(["r"], reads=[U]))
-    _verify(ScopeCode("a", Block([WRITE(), Barrier(), READ()]), 0, 64, "b"), Barrier(), WRITE())
+    _verify(GroupCode("a", Block([WRITE(), Barrier(), READ()]), range(64), "b"), Barrier(), WRITE())
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_ordered_code_passes():
         [leaf_of(["c"], copies=[S]), Barrier(), READ()],
         [leaf_of(["c"], copies=[S]), Wait(1), Barrier(), READ()],
         [leaf_of(["c"], copies=[S]), Wait(0), READ()],
-        [ScopeCode("a", Block([WRITE(), READ()]), 0, 64, "b")],
-        [WRITE(), ScopeCode("a", Block([READ()]), 0, 64, "b")],
+        [GroupCode("a", Block([WRITE(), READ()]), range(64), "b")],
+        [WRITE(), GroupCode("a", Block([READ()]), range(64), "b")],
     ],
 )
 def test_code_without_an_order_fails(items):

@@ -14,11 +14,12 @@ from typing import Any
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, is_global
+from tilelang.target.cuda.tile.nest import Access
 from tilelang.target.cuda.tile.tree import Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
 from tilelang.transform.substitute import substitute
 

@@ -14,28 +14,18 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import FRAGMENT, is_array
 from tilelang.ir.visit import walk as walk_statements
-from tilelang.target.cuda.analysis.uniformity import ARRAY, Uniformity, read_by, scratch_of
+from tilelang.target.cuda.analysis.uniformity import Uniformity, read_by, scratch_of
 from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import (
-    FRAGMENT,
-    Branch,
-    Loop,
-    Operator,
-    Parallel,
-    Repeat,
-    Scalar,
-    accesses_of,
-    read_tree,
-    walk,
-)  # fmt: skip
+from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, accesses_of, read_tree, walk
 from tilelang.transform.substitute import substitute
 
 
 def as_fragments(kernel: Kernel) -> Kernel:
     """The kernel with those of its local arrays as fragments that only nests use, alike in all threads."""
-    if not any(isinstance(stmt, ir.AllocBuffer) and stmt.buffer.scope() == ARRAY for stmt in walk_statements(kernel.body)):
+    if not any(isinstance(stmt, ir.AllocBuffer) and is_array(stmt.buffer) for stmt in walk_statements(kernel.body)):
         return kernel
     found = _Arrays(Uniformity(read_tree(kernel.body), dict(kernel.threads))).distributed()
     values = {b: ir.decl_buffer(list(b.shape), str(b.dtype), b.name, scope=FRAGMENT, layout=None) for b in found}
@@ -63,13 +53,13 @@ class _Arrays:
         self.nests = [node for node in nodes if isinstance(node, Parallel)]
         self.others = [node for node in nodes if isinstance(node, (Scalar, Operator, Branch, Loop, Repeat))]
         self.uniformity = uniformity
-        self.scratch = scratch_of(tree, ARRAY)
+        self.scratch = scratch_of(tree, is_array)
 
     # Arrays ------------------------------------------------------------------------------------------------------------
 
     def _moving_accesses(self, node: Parallel) -> list[Any]:
         """Accesses of arrays, scratch aside, at an index that the nest's axes move."""
-        arrays = (a for a in node.nest.accesses if a.buffer.scope() == ARRAY and a.buffer not in self.scratch)
+        arrays = (a for a in node.nest.accesses if is_array(a.buffer) and a.buffer not in self.scratch)
         return [access for access in arrays if self.uniformity.moves(node, access)]
 
     def distributed(self) -> list[Any]:

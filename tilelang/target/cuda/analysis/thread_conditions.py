@@ -53,7 +53,7 @@ class ThreadConditions:
             step *= extent
         self.values = definitions
 
-    def members(self, condition: Any, threads: tuple[int, int]) -> tuple[list[bool] | None, Any]:
+    def members(self, condition: Any, threads: range) -> tuple[list[bool] | None, Any]:
         """Which threads meet the part of a condition that is about threads (None if none is), and the rest of it."""
         mine, rest = [], None
         for part in conjuncts(condition):
@@ -64,7 +64,7 @@ class ThreadConditions:
         if not mine:
             return None, None
         try:
-            return [all(self.value(part, thread) for part in mine) for thread in range(threads[0], sum(threads))], rest
+            return [all(self.value(part, thread) for part in mine) for thread in threads], rest
         except _Unknown:
             return None, None
 

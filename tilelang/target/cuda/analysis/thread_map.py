@@ -35,7 +35,7 @@ class Index:
 
     def scaled(self, factor: int) -> Index:
         """A multiple; of a negative one only what is no thread's is kept apart."""
-        if factor < 0 and any(term.digit.unit == THREAD for term in self.form):
+        if factor < 0 and any(term.digit.coord == THREAD for term in self.form):
             return UNKNOWN
         if factor < 0:
             weights = [term.weight for term in self.form]
@@ -128,7 +128,7 @@ class ThreadMaps:
         """The variable of a nest: digits of threads and registers with their weights, plus an offset."""
         terms = [
             Term(self._thread, weight, digit.stride, digit.extent)
-            if digit.unit == THREAD
+            if digit.coord == THREAD
             else Term(digit, weight, 1, digit.extent)
             for digit, weight in parts
         ]
@@ -207,13 +207,13 @@ def _constant(expr: Any) -> int | None:
 
 def _told(axis: int, index: Index) -> Iterable[tuple[int, int, int, int, int]]:
     """The digits of the thread's number that an index tells: no carry goes into them, and what is above is a multiple."""
-    terms = [part for term in index.form for part in (_bits(term) if term.digit.unit == THREAD else [term])]
+    terms = [part for term in index.form for part in (_bits(term) if term.digit.coord == THREAD else [term])]
     for term in terms:
         span = term.weight * term.extent
         others = [other for other in terms if other is not term]
         below = sum(other.largest for other in others if other.weight < term.weight)
         above = [other.weight for other in others if other.weight >= term.weight] + [index.step]
-        if term.digit.unit == THREAD and below < term.weight and not any(weight % span for weight in above):
+        if term.digit.coord == THREAD and below < term.weight and not any(weight % span for weight in above):
             rest = index.form.offset % term.weight
             offset = index.form.offset - (rest if below + rest < term.weight else 0)
             yield axis, term.weight, term.low, term.extent, offset % span

@@ -15,21 +15,21 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_fragment, is_local, is_memory, is_variable
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
-from tilelang.target.cuda.tile.nest import Nest, evaluated, is_memory, mentions
+from tilelang.target.cuda.tile.nest import Nest, evaluated, mentions
 from tilelang.target.cuda.tile.tree import (
-    FRAGMENT,
     Branch,
     Loop,
     Operator,
     Parallel,
     Repeat,
     Scalar,
-    Scope,
+    ThreadGroup,
     TileTree,
     accesses_of,
     bindings,
@@ -37,9 +37,6 @@ from tilelang.target.cuda.tile.tree import (
     walk,
 )
 from tilelang.transform.first_use import FirstUse, Memory
-
-ARRAY, SCALAR = "local", "local.var"
-"""Scopes of memory that each thread has of its own."""
 
 
 class Uniformity:
@@ -71,7 +68,7 @@ class Uniformity:
         self.varying: set[Any] = set(threads)
         self.definitions = bindings(tree.root)
         self._moving = {node: _moved(node.nest) for node in walk(tree.root) if isinstance(node, Parallel)}
-        self._scratch = scratch_of(tree, ARRAY, SCALAR)
+        self._scratch = scratch_of(tree, is_local)
         self._stored: dict[Any, set[range]] = {}
         self._read: dict[Any, set[range]] = {}
         self._users = Counter(local for node in walk(tree.root) for local in self._named(node))
@@ -192,8 +189,8 @@ class Uniformity:
         """
         if by_thread:
             self.by_thread.add(node)
-        if isinstance(node, Scope):
-            threads = range(node.threads[0], sum(node.threads)) if node.threads is not None else threads
+        if isinstance(node, ThreadGroup):
+            threads = node.threads or threads
             by_thread = by_thread or node.by_thread
         elif isinstance(node, (Branch, Loop, Repeat)):
             self._note_reads(statement_exprs(node.stmt), threads)
@@ -234,9 +231,9 @@ class Uniformity:
             if _is_local(access.buffer):
                 self._stored.setdefault(buffer, set()).add(threads)
                 # What iterations leave in a variable goes to all threads (normalise/iteration_variables.py).
-                alike = buffer.scope() == SCALAR or all(axis.extent == 1 for axis in node.nest.axes) or self.moves(node, access)
+                alike = is_variable(buffer) or all(axis.extent == 1 for axis in node.nest.axes) or self.moves(node, access)
                 self._lower(buffer, control if alike and not varies else 1)
-            elif varies and access.buffer.scope() == FRAGMENT:
+            elif varies and is_fragment(access.buffer):
                 self._lower(buffer, 1)
 
     def _visit_scalar(self, node: Scalar, threads: range, control: int) -> None:
@@ -339,7 +336,7 @@ def _place(call: Any) -> Any:
 
 
 def _is_local(var: Any) -> bool:
-    return ir.is_buffer_var(var) and var.scope() in (ARRAY, SCALAR)
+    return ir.is_buffer_var(var) and is_local(var)
 
 
 def _moved(nest: Nest) -> set[Any]:
@@ -351,7 +348,7 @@ def _moved(nest: Nest) -> set[Any]:
             target = stmt.var
         elif isinstance(stmt, ir.For):
             target = stmt.loop_var
-        elif isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == SCALAR:
+        elif isinstance(stmt, ir.BufferStore) and is_variable(stmt.buffer):
             target = stmt.buffer
         if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
             found.add(target)
@@ -361,9 +358,9 @@ def _moved(nest: Nest) -> set[Any]:
 # Scratch ---------------------------------------------------------------------------------------------------------------
 
 
-def scratch_of(tree: TileTree, *scopes: str) -> set[Any]:
-    """Local memory of some scopes of which nests read only what the same iteration has stored, and nothing else reads any."""
-    found = {buffer for buffer in tree.allocations if buffer.scope() in scopes}
+def scratch_of(tree: TileTree, is_kind: Callable[[Any], bool]) -> set[Any]:
+    """Local memory of a kind of which nests read only what the same iteration has stored, and nothing else reads any."""
+    found = {buffer for buffer in tree.allocations if is_kind(buffer)}
     if not found:
         return found
     found -= {tree.root_of(view) for view in tree.aliases}

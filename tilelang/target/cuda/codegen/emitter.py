@@ -10,16 +10,17 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_shared, lies_in_registers
 from tilelang.ir.visit import statement_exprs
 from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
 from tilelang.target.cuda.analysis.uniformity import Uniformity
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.arch import WARP, is_whole_warps
 from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
-from tilelang.target.cuda.inference.layouts import Layouts, ThreadRange
-from tilelang.target.cuda.ir.access import UPDATE, Access, ThreadMap, Unit
+from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.ir.access import UPDATE, Access, Agent, ThreadMap
 from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
@@ -174,7 +175,7 @@ class Emitter:
     facts: Facts
     options: KernelOptions
     analyses: Analyses
-    threads: ThreadRange
+    threads: range
     names: Names = field(default_factory=Names)
     output: Output = field(default_factory=Output)
     slots: dict[Any, tuple[Value, int]] = field(default_factory=dict)
@@ -194,12 +195,12 @@ class Emitter:
 
     @property
     def thread(self) -> Value:
-        """The thread's number in the scope."""
-        return TID if self.threads.first == 0 else TID - self.threads.first
+        """The thread's number in the group that runs the statement."""
+        return TID if self.threads.start == 0 else TID - self.threads.start
 
     @property
     def is_first(self) -> Value:
-        """Whether the thread is the first of the scope."""
+        """Whether the thread is the first of the group."""
         return self.thread.is_("==", 0)
 
     @contextmanager
@@ -234,10 +235,6 @@ class Emitter:
         """The buffer that owns the storage of ``buffer``."""
         return self.tree.root_of(buffer)
 
-    def is_shared(self, buffer: Any) -> bool:
-        """Whether a buffer lies in shared memory."""
-        return buffer.scope().startswith("shared")
-
     def array(self, buffer: Any) -> Array:
         """The array that a buffer is."""
         try:
@@ -249,10 +246,10 @@ class Emitter:
     def storage(self, buffer: Any) -> Any:
         """The memory that barriers guard: a shared tile (mbarriers order themselves), one slot of it, or a tensor whose accesses
         meet."""
-        if buffer.scope().startswith("local"):
+        if lies_in_registers(buffer):
             return None
         root = self.root(buffer)
-        if buffer.scope() not in ("shared", "shared.dyn") and root not in self.analyses.tracked:
+        if not is_shared(buffer) and root not in self.analyses.tracked:
             return None
         return next((Slot(root, number) for ring, (_, number) in self.slots.items() if self.root(ring) == root), root)
 
@@ -286,19 +283,18 @@ class Emitter:
         return node in self.analyses.uniformity.by_thread or self.analyses.uniformity.varies(statement_exprs(node.stmt))
 
     def agrees(self, node: Any) -> bool:
-        """Whether the threads of the scope agree on how often the body of a loop or branch runs."""
-        return self.analyses.uniformity.agrees(node, range(self.threads.first, self.threads.first + self.threads.count))
+        """Whether the threads of the group agree on how often the body of a loop or branch runs."""
+        return self.analyses.uniformity.agrees(node, self.threads)
 
     def warps_agree(self, node: Any) -> bool:
-        """Whether the threads of each warp of the scope, all of them whole, agree on how often a body runs."""
-        whole = self.threads.first % WARP == 0 and self.threads.count % WARP == 0
-        return whole and self.analyses.uniformity.agrees(node, range(WARP))
+        """Whether the threads of each warp of the group, all of them whole, agree on how often a body runs."""
+        return is_whole_warps(self.threads) and self.analyses.uniformity.agrees(node, range(WARP))
 
 
 def _with(access: Access, storage: Any, operation: str, maps: frozenset[ThreadMap] | None) -> Access:
     """An access with what is known of those of its storage; loads of the accelerator are no thread's."""
-    if access.storage != storage or access.unit is Unit.BULK:
+    if access.storage != storage or access.agent is Agent.BULK:
         return access
     if operation and access.synchronous:
-        return Access(storage, UPDATE, Unit.THREAD, operation, maps)
+        return Access(storage, UPDATE, Agent.THREAD, operation, maps)
     return replace(access, maps=maps)

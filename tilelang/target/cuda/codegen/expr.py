@@ -29,7 +29,6 @@ from tilelang.target.cuda.ir.values import (
     Value,
     Verbatim,
 )
-from tilelang.tileop import is_tile_op
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter
@@ -200,11 +199,6 @@ def _call(e: Emitter, expr: Any) -> Value:
     if function in _FLOAT_FUNCTIONS:
         return _math(e, function, expr)
     found = lower_intrinsic(e, expr)
-    if found is None and is_tile_op(expr):
-        raise CompileError(
-            f"T.{name.removeprefix('tl.')} inside T.Parallel: its iterations are shared out among the threads already",
-            hint="use T.serial, or move it out of the loop",
-        )
     if found is None:
         raise CompileError(f"{name} is not supported on CUDA")
     return found

@@ -9,6 +9,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import SHARED, is_memory, lies_in_registers
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
@@ -21,9 +22,9 @@ from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.codegen.structure import (
     NamedBarriers,
     emit_branch,
+    emit_group,
     emit_loop,
     emit_repeat,
-    emit_scope,
     emit_single_thread,
     orders_threads,
 )
@@ -32,8 +33,18 @@ from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Slot, Wait,
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
-from tilelang.target.cuda.tile.nest import is_memory
-from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
+from tilelang.target.cuda.tile.tree import (
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Scalar,
+    Sequence,
+    ThreadGroup,
+    accesses_of,
+    walk,
+)
 
 
 class InFlight:
@@ -82,7 +93,7 @@ class Generator:
         in_flight: operators that have been started.
         single: whether one thread alone runs what is being generated.
         divergent: whether only some threads run what is being generated.
-        barriers: the hardware barriers of scopes.
+        barriers: the hardware barriers of groups of threads.
     """
 
     def __init__(self, emitter: Emitter):
@@ -113,20 +124,20 @@ class Generator:
         return self.block(node).items
 
     def below(self, node: Any, body: Sequence) -> tuple[bool, Block]:
-        """Whether the threads of the scope may disagree on how often the body of a loop or branch runs, and its code."""
+        """Whether the threads of the group may disagree on how often the body of a loop or branch runs, and its code."""
         divergent = not self.emitter.agrees(node)
         outer, self.divergent = self.divergent, self.divergent or divergent
         code = self.block(body)
         self.divergent = outer
         return divergent, code
 
-    def _scope(self, node: Scope) -> list[Code]:
+    def _group(self, node: ThreadGroup) -> list[Code]:
         if node.threads is None:
             key = getattr(node.stmt, "attr_key", None)  # none where a branch is of all threads
             if self.emitter.output.tensor_maps is not None and key == "tl.single_thread":
                 return emit_single_thread(self, node)
             return self.block(node.body).items
-        return emit_scope(self, node)
+        return emit_group(self, node)
 
     # Statements of a thread --------------------------------------------------------------------------------------------
 
@@ -154,15 +165,14 @@ class Generator:
         if isinstance(stmt, (ir.Bind, ir.Evaluate)) and is_atomic(stmt.value):
             return self._atomic(stmt)
         stored = isinstance(stmt, ir.BufferStore) and is_memory(stmt.buffer)
-        first = e.analyses.thread_maps.single(e.threads.first)  # it alone makes the block's stores
+        first = e.analyses.thread_maps.single(e.threads.start)  # it alone makes the block's stores
         maps = (lambda access: first) if stored else self.map_of_threads
         return [e.annotated(leaf(statement(e, stmt, e.is_first)), accesses_of(node), maps)]
 
     def map_of_threads(self, access: Any) -> ThreadMap:
-        """What each thread of the scope touches by an access of a statement that all of them run."""
+        """What each thread of the group touches by an access of a statement that all of them run."""
         e = self.emitter
-        threads = range(e.threads.first, e.threads.first + e.threads.count)
-        return e.analyses.thread_maps.of(access.buffer, access.indices, threads, is_placed=self.divergent)
+        return e.analyses.thread_maps.of(access.buffer, access.indices, e.threads, is_placed=self.divergent)
 
     def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""
@@ -231,7 +241,7 @@ class Generator:
             name: of the array in the text, numbered where it is taken.
         """
         e = self.emitter
-        buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
+        buffer = ir.decl_buffer(shape, dtype, name, scope=SHARED, layout=None)
         e.names.arrays[buffer] = e.names.declare(name).text
         e.output.tiles.append(buffer)
         return buffer
@@ -247,9 +257,9 @@ class Generator:
 
 
 def _is_shared_out(node: Parallel, loop: Any) -> bool:
-    """Whether the threads of a scope share the iterations of a nest, or one of them stores for all."""
-    split = any(mode.unit == THREAD for dim in loop.dims for mode in dim.modes)
-    return split or any(a.kind != READ and not a.buffer.scope().startswith("local") for a in node.nest.accesses)
+    """Whether the threads of a group share the iterations of a nest, or one of them stores for all."""
+    split = any(mode.coord == THREAD for dim in loop.dims for mode in dim.modes)
+    return split or any(a.kind != READ and not lies_in_registers(a.buffer) for a in node.nest.accesses)
 
 
 _RELEASING = ("release", "acq_rel", "seq_cst")
@@ -259,7 +269,7 @@ _RULES: Mapping[type, Callable[[Generator, Any], list[Code]]] = {
     Loop: emit_loop,
     Repeat: emit_repeat,
     Branch: emit_branch,
-    Scope: Generator._scope,
+    ThreadGroup: Generator._group,
     Scalar: Generator._scalar,
     Parallel: Generator._parallel,
     Operator: Generator._operator,

@@ -1,6 +1,6 @@
 """Scalar intrinsics of the language (``tl.*`` calls) as values: one rule an intrinsic, in one table.
 
-Barriers and asynchronous units are in :mod:`tilelang.target.cuda.codegen.async_calls`.
+Barriers and asynchronous instructions are in :mod:`tilelang.target.cuda.codegen.async_calls`.
 """
 
 from __future__ import annotations

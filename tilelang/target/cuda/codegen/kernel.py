@@ -7,6 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_barrier, is_shared, lies_in_shared
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen.emitter import Analyses, Emitter, Names, Output
@@ -15,24 +16,22 @@ from tilelang.target.cuda.codegen.spilled import roll_spilled
 from tilelang.target.cuda.codegen.stages import CudaContext, Declarations, KernelCode, KernelLayouts, PlannedCode
 from tilelang.target.cuda.codegen.structure import NamedBarriers
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
-from tilelang.target.cuda.inference.layouts import ThreadRange
 from tilelang.target.cuda.ir.cpp_types import byte_count
 from tilelang.target.cuda.schedule.barriers import with_barriers
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.cuda.schedule.verify import verify_order
 from tilelang.target.cuda.tile.program import dimension_variables
-from tilelang.target.cuda.tile.tree import SHARED, TileTree
+from tilelang.target.cuda.tile.tree import TileTree
 
 _SHARED_ALIGNMENT = 128
 _VECTOR_BYTES = 16
-_BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
 
 
 def generate(stage: KernelLayouts, context: CudaContext) -> KernelCode:
     """The device code of a kernel, and what it takes for declared around it."""
     kernel, facts, threads = stage.kernel, stage.facts(), dict(stage.kernel.threads)
     output = Output(tensor_maps=TensorMaps() if arch_of(context.target).uses(Feature.TMA) else None)
-    analyses, block = Analyses.of(stage.tree, threads, facts), ThreadRange(0, kernel.thread_count)
+    analyses, block = Analyses.of(stage.tree, threads, facts), range(kernel.thread_count)
     e = Emitter(kernel, context.target, stage.tree, stage.layouts, facts, context.options, analyses, block, output=output)
     _name_all(e)
     generator = Generator(e)
@@ -76,7 +75,7 @@ def _shared_sizes(e: Emitter) -> dict[Any, tuple[int, int]]:
     """
     sizes = {}
     for buffer in [*e.tree.allocations, *e.output.tiles]:
-        if buffer.scope() in SHARED and buffer not in e.tree.aliases:
+        if is_shared(buffer) and buffer not in e.tree.aliases:
             slots, layout = e.output.slot_counts.get(buffer), e.layouts.memory.get(buffer)
             elements = as_int(buffer.shape[0]) if layout is None else layout.size
             elements = elements if slots is None else slots * e.places.slot_elements(buffer)
@@ -97,7 +96,7 @@ def plan_memory(stage: KernelCode, context: CudaContext) -> PlannedCode:
 def arrivals(tree: TileTree) -> dict[Any, list[int]]:
     """Each array of barriers with the arrivals that complete a phase of each of them."""
     allocations = tree.allocations.items()
-    return {b: [as_int(count) for count in notes["tl.arrive_counts"]] for b, notes in allocations if b.scope() in _BARRIER_SCOPES}
+    return {b: [as_int(count) for count in notes["tl.arrive_counts"]] for b, notes in allocations if is_barrier(b)}
 
 
 def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
@@ -109,7 +108,7 @@ def place_barriers(stage: PlannedCode, context: CudaContext) -> PlannedCode:
     allocated = {stmt.buffer for stmt in walk_statements(stage.kernel.body) if isinstance(stmt, ir.AllocBuffer)}
 
     def is_ordered(buffer: Any) -> bool:
-        return context.options.barriers or (buffer.scope().startswith("shared") and buffer not in allocated)
+        return context.options.barriers or (lies_in_shared(buffer) and buffer not in allocated)
 
     names, barriers = Names(declarations.identifiers), NamedBarriers(stage.tree.root, declarations.barriers)
     code = with_barriers(stage.code, overlap, is_ordered, barriers.of, names.declare)

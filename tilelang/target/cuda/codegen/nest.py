@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_fragment, is_memory
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.codegen.nest_loops import NestLoops
@@ -20,8 +21,8 @@ from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf,
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
 from tilelang.target.cuda.ir.values import AddressOf, Array, Call, Name, Value, Word, both
-from tilelang.target.cuda.tile.nest import Access, is_memory, is_movable, mentions
-from tilelang.target.cuda.tile.tree import FRAGMENT, Parallel
+from tilelang.target.cuda.tile.nest import Access, is_movable, mentions
+from tilelang.target.cuda.tile.tree import Parallel
 
 
 def emit_nest(
@@ -99,7 +100,7 @@ def _move(loops: NestLoops, async_bytes: int) -> list[Any] | None:
 def _vector_address(loops: NestLoops, buffer: Any, indices: list[Any]) -> Value | None:
     """The address of a vector's first element; None where its elements are not neighbours."""
     e = loops.e
-    if buffer.scope() == FRAGMENT:
+    if is_fragment(buffer):
         form = register_form(indices, e.layouts.fragments[buffer], loops.layout)
         if form is None or (loops.width > 1 and not loops.is_adjacent(form)):
             return None
@@ -223,7 +224,7 @@ class _VectorBody:
 
     def _stores_neighbours(self, store: Any) -> bool:
         """Whether two neighbouring elements of the vector are stored to one aligned 32-bit word."""
-        if store.buffer.scope() == FRAGMENT:
+        if is_fragment(store.buffer):
             form = register_form(list(store.indices), self.e.layouts.fragments[store.buffer], self.loops.layout)
             return form is not None and self.loops.is_adjacent(form)
         return self._key(WRITE, store) in self.vectors

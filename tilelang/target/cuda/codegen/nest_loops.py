@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_memory
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr
 from tilelang.layout.digits import Form, Term
 from tilelang.layout.fragment import REGISTER
@@ -21,7 +22,7 @@ from tilelang.target.cuda.ir.access import ThreadMap
 from tilelang.target.cuda.ir.code import Block, partly_unrolled, under
 from tilelang.target.cuda.ir.instructions import Define
 from tilelang.target.cuda.ir.values import Name, Number, Value, both, total
-from tilelang.target.cuda.tile.nest import Nest, is_memory
+from tilelang.target.cuda.tile.nest import Nest
 from tilelang.tileop.thread import intrinsic_name
 
 _REGISTER_ITERATIONS = 512
@@ -45,12 +46,12 @@ _DOUBLE = 8
 
 
 def thread_digit(thread: Value, extent: int, stride: int, threads: int) -> Value:
-    """``(thread // stride) % extent`` in a scope of ``threads``.
+    """``(thread // stride) % extent`` in a group of ``threads``.
 
     Args:
-        thread: the thread's number in its scope.
+        thread: the thread's number in its group.
         extent, stride: of the mode of the thread number.
-        threads: how many the scope has.
+        threads: how many the group has.
     """
     digit = thread
     if stride > 1:
@@ -92,7 +93,7 @@ class NestLoops:
         """The whole nest; ``open`` comes before the body is lowered."""
         code = [*self.definitions, *under(both(self.guards), body)]
         if not self.loops:
-            return [Block(code, scoped=True)]
+            return [Block(code, braces=True)]
         registers = [access for access in self.nest.accesses if not is_memory(access.buffer)]
         if not registers:
             return partly_unrolled(self.loops, code, _iterations_written_out(self.nest.body, self.width))
@@ -111,7 +112,7 @@ class NestLoops:
         self.loops: list[tuple[Name, int]] = []
         self.counted: list[tuple[Name, Any]] = []
         self.definitions: list[Define] = []
-        self.guards = [e.thread.is_("<", self.layout.threads)] if self.layout.threads < e.threads.count else []
+        self.guards = [e.thread.is_("<", self.layout.threads)] if self.layout.threads < len(e.threads) else []
         digits = self.layout.digits
         for number, dim in enumerate(self.layout.dims):
             for place, (digit, _) in enumerate(digits[number]):
@@ -128,8 +129,8 @@ class NestLoops:
 
     def _digit(self, dim: Any, place: int, digit: Any) -> None:
         e = self.e
-        if digit.unit != REGISTER:
-            self.digits[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, e.threads.count)
+        if digit.coord != REGISTER:
+            self.digits[digit.name] = thread_digit(e.thread, digit.extent, digit.stride, len(e.threads))
         elif place == 0 and self.width > 1 and dim.var is self.axis:
             self.digits[digit.name] = Number(0)
             self.vector = digit
@@ -154,8 +155,8 @@ class NestLoops:
     def thread_map(self, access: Any) -> ThreadMap | None:
         """Which threads of the block touch which elements by an access of the nest."""
         e, layout = self.e, self.layout
-        threads = range(e.threads.first, e.threads.first + layout.threads)
-        if not is_aligned(range(e.threads.first, e.threads.first + e.threads.count)):
+        threads = range(e.threads.start, e.threads.start + layout.threads)
+        if not is_aligned(e.threads):
             return None
         axes = {
             dim.var: e.analyses.thread_maps.distributed(layout.digits[number], -dim.shift)
@@ -166,7 +167,7 @@ class NestLoops:
 
     def steps(self, number: int) -> list[tuple[Any, int]]:
         """The digits of a dimension that loops count, with their weights."""
-        return [(d, weight) for d, weight in self.layout.digits[number] if d.unit == REGISTER and d is not self.vector]
+        return [(d, weight) for d, weight in self.layout.digits[number] if d.coord == REGISTER and d is not self.vector]
 
     def start(self, number: int) -> Value:
         """A dimension's position in the first step of all loops."""
@@ -188,7 +189,7 @@ class NestLoops:
         if self.by_thread:
             return None
         e, replicas = self.e, self.layout.replicas
-        return both(thread_digit(e.thread, mode.extent, mode.stride, e.threads.count).is_("==", 0) for mode in replicas)
+        return both(thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)).is_("==", 0) for mode in replicas)
 
     # Registers of fragments --------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_fragment, is_memory, lies_in_shared
 from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout, row_major
 from tilelang.target.cuda.analysis.disjointness import growth
@@ -23,8 +24,6 @@ from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Element, Pointer, Value
-from tilelang.target.cuda.tile.nest import is_memory
-from tilelang.target.cuda.tile.tree import FRAGMENT
 
 VectorKey = tuple[str, Any]
 """The kind of an access by vectors, and the element that it is at the base of the vector."""
@@ -87,7 +86,7 @@ class NestPlaces(Places):
 
     def _held(self, kind: str, buffer: Any, indices: list[Any]) -> Value | None:
         """The register or the element of a vector that an element is; None where it is where the kernel's layouts have it."""
-        layout = self.e.layouts.fragments.get(buffer) if buffer.scope() == FRAGMENT else None
+        layout = self.e.layouts.fragments.get(buffer) if is_fragment(buffer) else None
         if layout is None:
             vector = self._vector(kind, buffer, indices)
             return None if vector is None else vector.at(self.lane)
@@ -165,7 +164,7 @@ def _step(loops: NestLoops, buffer: Any, indices: list[Any], dim: Dimension, wei
     step = sum(growth * stride for growth, stride in zip(grown, strides) if growth) * weight
     if abs(step) * extent >= _INT32_LIMIT:
         return None
-    layout = e.layouts.memory.get(buffer) if buffer.scope().startswith("shared") else None
+    layout = e.layouts.memory.get(buffer) if lies_in_shared(buffer) else None
     swizzle = layout.swizzle if layout is not None else None
     if swizzle is not None:
         rows = grown[swizzle.axis] * weight
@@ -180,7 +179,7 @@ def _strides(e: Any, buffer: Any, grown: list[Any]) -> list[Any] | None:
     """The stride of each axis that matters; None where there is no such number."""
     if is_packed(str(buffer.dtype)) or not all(isinstance(growth, int) for growth in grown):
         return None
-    if not buffer.scope().startswith("shared"):
+    if not lies_in_shared(buffer):
         strides = element_strides(buffer)
         known = all(isinstance(stride, int) for growth, stride in zip(grown, strides) if growth)
         return strides if known else None

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from tilelang.target.cuda.codegen.statements import statement
-from tilelang.target.cuda.ir.access import Unit
+from tilelang.target.cuda.ir.access import Agent
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Code, LoopCode, Slot, Wait, leaf, leaves
 from tilelang.target.cuda.ir.instructions import Assign, CommitCopies, Declare
 from tilelang.target.cuda.ir.values import Name, Number, Select, Value
@@ -145,5 +145,5 @@ def _advance(counters: Mapping[tuple[int, int], Name]) -> Iterator[tuple[Name, V
 
 def _copies_to(block: Block, rings: Mapping[Any, int]) -> bool:
     """Whether asynchronous copies in the block fill a ring."""
-    accesses = (access for leaf in leaves(block) for access in leaf.accesses if access.unit is Unit.CP_ASYNC)
+    accesses = (access for leaf in leaves(block) for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
     return bool(rings) and any(isinstance(access.storage, Slot) for access in accesses)

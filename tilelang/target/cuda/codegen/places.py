@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_global, is_variable, lies_in_shared
 from tilelang.layout.fragment import THREAD
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.inference.loop_layout import register_of
 from tilelang.target.cuda.inference.vectors import element_strides
 from tilelang.target.cuda.ir.access import ADDRESS
 from tilelang.target.cuda.ir.values import Convert, Literal, Name, Number, Pointer, Select, Value, both, total
-from tilelang.target.cuda.tile.nest import is_global
 
 if TYPE_CHECKING:
     from tilelang.target.cuda.codegen.emitter import Emitter
@@ -50,7 +50,7 @@ class Places:
     def place(self, buffer: Any, indices: list[Any]) -> Value:
         """An element, to be read or stored to."""
         array = self.e.array(buffer)
-        if buffer.scope() == "local.var":
+        if is_variable(buffer):
             return array.at(0) if buffer in self.e.tree.aliases else Name(array.name)
         return array.at(self.offset(buffer, indices))
 
@@ -63,7 +63,7 @@ class Places:
             kind: what is done there: a kind of :mod:`~tilelang.target.cuda.ir.access`.
         """
         array = self.e.array(buffer)
-        if buffer.scope() == "local.var":
+        if is_variable(buffer):
             return Pointer(array, of_variable=True)
         return Pointer(array, tuple(offset for offset in self.offsets(buffer, indices) if offset != Number(0)), kind)
 
@@ -99,10 +99,9 @@ class Places:
 
     def offsets(self, buffer: Any, indices: list[Any]) -> tuple[Value, ...]:
         """Numbers that add up to the offset of an element, each of which fits its type."""
-        scope = buffer.scope()
-        if scope in ("global", ""):
+        if is_global(buffer):
             return self._global_offsets(buffer, indices)
-        if scope.startswith("shared"):
+        if lies_in_shared(buffer):
             return self.in_slot(buffer, self.tile_offset(buffer, indices))
         layout = self.e.layouts.fragments.get(buffer)
         if layout is not None:
@@ -123,12 +122,12 @@ class Places:
 
     def slot_elements(self, buffer: Any) -> int:
         """Elements of one slot of a shared buffer, rounded up to 128 bytes."""
-        unit = 1024 // canonical(str(buffer.dtype)).bits
-        return -(-self.e.layouts.memory[buffer].size // unit) * unit
+        period = 1024 // canonical(str(buffer.dtype)).bits
+        return -(-self.e.layouts.memory[buffer].size // period) * period
 
     def _register_offset(self, buffer: Any, indices: list[Any], layout: Any) -> Value:
         """A fragment's element where every thread holds the whole tile."""
-        if any(mode.unit == THREAD for modes in layout.modes for mode in modes):
+        if any(mode.coord == THREAD for modes in layout.modes for mode in modes):
             raise CompileError(
                 f"{buffer.name} is spread over the threads; one element of it can only be read inside T.Parallel",
                 hint="copy it to shared memory, or index it in a T.Parallel loop",

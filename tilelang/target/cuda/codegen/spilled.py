@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_array, is_fragment
 from tilelang.target.cuda.codegen.emitter import Emitter
 from tilelang.target.cuda.ir.code import Leaf, LoopCode, children
 from tilelang.target.cuda.ir.instructions import DeclareArray, Instruction, PinRegisters, WarpGroupMultiply
@@ -44,7 +45,7 @@ def _words(e: Emitter) -> Mapping[str, int]:
     """The words of each thread in a kernel's arrays and fragments."""
     found = {}
     for buffer in e.tree.allocations:
-        if buffer.scope() in ("local", "local.fragment"):
+        if is_array(buffer) or is_fragment(buffer):
             layout = e.layouts.fragments.get(buffer)
             count = prod(map(as_int, buffer.shape)) if layout is None else layout.registers
             found[e.names.arrays[buffer]] = _size(str(buffer.dtype), count)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tilelang.artifact import KernelLaunch, TensorMapSpec
@@ -15,6 +16,7 @@ from tilelang.ir.text import expr_text
 from tilelang.target.cuda.codegen.emitter import KernelOptions, Output
 from tilelang.target.cuda.codegen.origins import Origins
 from tilelang.target.cuda.inference.layouts import Layouts
+from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, Leaf, Slot, owner
 from tilelang.target.cuda.ir.printer import Printer, Statement
@@ -101,7 +103,8 @@ class KernelLayouts(KernelTree):
 
     def script(self) -> str:
         tables = (self.layouts.fragments, self.layouts.memory)
-        return "".join(f"{buffer.name}: {layout.to_text()}\n" for table in tables for buffer, layout in table.items())
+        places = "".join(f"{buffer.name}: {layout.to_text()}\n" for table in tables for buffer, layout in table.items())
+        return places + "\n".join(_lines(self.tree.root, 0, self.layouts.loops)) + "\n"
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Declarations:
         values: what each variable of the program is.
         arrays: the name of each buffer's pointer, array or variable.
         shared: bytes and alignment of each buffer in shared memory.
-        barriers: the number of each hardware barrier, by the first and the count of its threads.
+        barriers: the number of each hardware barrier, by its threads.
         output: what lowering has added to the kernel.
     """
 
@@ -121,7 +124,7 @@ class Declarations:
     values: Mapping[Any, Value]
     arrays: Mapping[Any, str]
     shared: Mapping[Any, tuple[int, int]]
-    barriers: Mapping[Any, int]
+    barriers: Mapping[range, int]
     output: Output
 
     @property
@@ -191,17 +194,23 @@ class _CodeDump(Printer):
 
 def _access_text(access: Access) -> str:
     slot = f"[slot {access.storage.number}]" if isinstance(access.storage, Slot) else ""
-    unit = "" if access.synchronous else f" by {access.unit.value}"
-    return f"{access.kind} {owner(access.storage).name}{slot}{unit}"
+    agent = "" if access.synchronous else f" by {access.agent.value}"
+    return f"{access.kind} {owner(access.storage).name}{slot}{agent}"
 
 
-def _lines(node: Any, indent: int) -> Iterator[str]:
-    """A line for each node of the tile tree, those inside of it further to the right."""
+def _lines(node: Any, indent: int, loops: Mapping[Any, LoopLayout] = MappingProxyType({})) -> Iterator[str]:
+    """A line for each node of the tile tree, those inside of it further to the right.
+
+    Args:
+        node: the node.
+        indent: levels of indentation.
+        loops: how nests are distributed, where that is known.
+    """
     line = _line(node)
     if line:
-        yield "  " * indent + line
+        yield "  " * indent + line + (f", as {loops[node].to_text()}" if node in loops else "")
     for part in inside(node):
-        yield from _lines(part, indent + bool(line))
+        yield from _lines(part, indent + bool(line), loops)
 
 
 def _line(node: Any) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_array, is_memory, lies_in_registers
 from tilelang.ir.visit import children, reads_memory, variables, walk, walk_expr
-from tilelang.target.cuda.analysis.uniformity import ARRAY
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.codegen.async_calls import LAUNCH_WAITS, wait_for_stores
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -26,9 +26,9 @@ from tilelang.target.cuda.ir.instructions import (
     FenceProducts,
     Instruction,
 )
-from tilelang.target.cuda.ir.values import Call, Cast, Text, Value, both
+from tilelang.target.cuda.ir.values import Cast, Value, both
+from tilelang.target.cuda.operators import rule_of
 from tilelang.tileop import decode, is_tile_op
-from tilelang.tileop.debug import DeviceAssert, PrintValue
 from tilelang.tileop.thread import intrinsic_name
 from tilelang.transform.first_use import loop_range, uses
 
@@ -76,7 +76,7 @@ def _chooses_registers(loop: Any) -> bool:
     chosen at run time puts the array into local memory."""
     if _copies(loop) > _MOST_STATEMENTS:
         return False
-    indices = (use.indices or () for stmt in walk(loop.body) for use in uses(stmt) if use.buffer.scope() == ARRAY)
+    indices = (use.indices or () for stmt in walk(loop.body) for use in uses(stmt) if is_array(use.buffer))
     return any(loop.loop_var in set(variables(index)) for each in indices for index in each)
 
 
@@ -97,10 +97,10 @@ def _sequence(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
 
 
 def _store(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
-    buffer, indices, scope = stmt.buffer, list(stmt.indices), stmt.buffer.scope()
-    shared_byte = e.places.shares_bytes and not scope.startswith("local")
+    buffer, indices = stmt.buffer, list(stmt.indices)
+    shared_byte = e.places.shares_bytes and not lies_in_registers(buffer)
     store = Assign(e.places.place(buffer, indices), e.value(stmt.value), shared_byte)
-    in_memory = scope in ("global", "", "shared", "shared.dyn") or _accumulates(e, stmt)
+    in_memory = is_memory(buffer) or _accumulates(e, stmt)
     return under(both([e.places.bounds_guard(buffer, indices), owner if in_memory else None]), [store])
 
 
@@ -120,8 +120,9 @@ def _evaluate(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
         return []
     if intrinsic_name(value) in LAUNCH_WAITS and not arch_of(e.target).has(Feature.PDL):  # launches follow each other there
         return []
-    if name in _DEBUG:
-        return under(owner, [message(e, decode(value))])
+    if is_tile_op(value):
+        op = decode(value)
+        return under(owner, rule_of(op).lower_scalar(op, e))
     if name.startswith("tl.atomic"):
         target = value.args[0]
         exists = e.places.bounds_guard(target.source, list(target.indices)) if isinstance(target, ir.TensorLoad) else None
@@ -140,8 +141,6 @@ _RECORDS: Mapping[str | None, Callable[[Any], Instruction]] = {
     "warpgroup_commit_batch": lambda call: CommitProducts(),
 }
 """Intrinsics that are instructions of the device IR."""
-
-_DEBUG = (PrintValue.op_name, DeviceAssert.op_name)
 
 
 def _bind(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
@@ -174,15 +173,6 @@ def _for(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
 
 def _while(e: Emitter, stmt: Any, owner: Value | None) -> list[Any]:
     return [LoopCode(e.value(stmt.condition), Block(statement(e, stmt.body, owner)))]
-
-
-def message(e: Emitter, op: Any) -> Evaluate:
-    """``T.device_assert``, or ``T.print`` of one value."""
-    if isinstance(op, DeviceAssert):
-        return Evaluate(Call("tl::device_assert_msg", (e.value(op.condition), Text(op.text))))
-    if op.value is None:
-        return Evaluate(Call("tl::debug_print_message", (Text(op.message),)))
-    return Evaluate(Call("tl::debug_print", (Text(op.message), e.value(op.value))))
 
 
 _RULES: Mapping[type, Callable[[Emitter, Any, Value | None], list[Any]]] = {

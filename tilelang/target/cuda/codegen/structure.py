@@ -1,4 +1,4 @@
-"""Control structure as code: loops, branches, and scopes of threads, each with what the threads around it agree on."""
+"""Control structure as code: loops, branches, and groups of threads, each with what the threads around it agree on."""
 
 from __future__ import annotations
 
@@ -10,28 +10,39 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_array, is_memory
 from tilelang.ir.visit import walk_expr
 from tilelang.target.cuda.analysis.thread_conditions import ThreadConditions
-from tilelang.target.cuda.analysis.uniformity import ARRAY
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.emitter import TID, WARP_GROUP_NUMBER
 from tilelang.target.cuda.codegen.pipelined import emit_pipeline
 from tilelang.target.cuda.codegen.statements import loop_of
 from tilelang.target.cuda.inference.vectors import starts_aligned, vector_width
-from tilelang.target.cuda.ir.code import Block, BranchCode, Code, Jump, Leaf, LoopCode, ScopeCode, leaf, under
+from tilelang.target.cuda.ir.code import Block, BranchCode, Code, GroupCode, Jump, Leaf, LoopCode, leaf, under
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Evaluate, Instruction, Move, NamedBarrier, WarpBarrier
 from tilelang.target.cuda.ir.values import Binary, Call, Literal, Unary, Value, both
 from tilelang.target.cuda.schedule.plan import plan_schedule
 from tilelang.target.cuda.tile.intrinsics import intrinsic, is_atomic
-from tilelang.target.cuda.tile.nest import Axis, Nest, is_memory
-from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, Scope, Sequence, accesses_of, walk
+from tilelang.target.cuda.tile.nest import Axis, Nest
+from tilelang.target.cuda.tile.tree import (
+    Branch,
+    Loop,
+    Operator,
+    Parallel,
+    Repeat,
+    Scalar,
+    Sequence,
+    ThreadGroup,
+    accesses_of,
+    walk,
+)
 from tilelang.tileop.thread import intrinsic_name
 
 HARDWARE_BARRIERS = 16
 
 _RANKS = ((128, WARP_GROUP_NUMBER), (32, Call("tl::warp_rank")), (1, TID))
-"""Threads of a unit and its number, largest first."""
+"""Threads of a warp group, a warp and a thread, with its number in the block."""
 
 
 def emit_loop(generator: Any, node: Loop) -> list[Code]:
@@ -93,7 +104,7 @@ def _width(e: Any, loop: Any, store: Any) -> int:
     nest = Nest.build((axis,), store, loop.span, "T.vectorized")
     width = vector_width(nest, 0, extent, e.layouts.memory, e.facts, e.root)
     arrays = [access for access in nest.accesses if not is_memory(access.buffer)]
-    if any(access.buffer.scope() != ARRAY or access.buffer in e.layouts.fragments for access in arrays):
+    if any(not is_array(access.buffer) or access.buffer in e.layouts.fragments for access in arrays):
         return 1
     while width > 1 and not all(starts_aligned(access, axis, width, nest, e.facts) for access in arrays):
         width //= 2
@@ -128,18 +139,18 @@ def emit_branch(generator: Any, node: Branch) -> list[Code]:
     return [*before, BranchCode(value, then, otherwise, divergent, threads, e.warps_agree(node), node.stmt.span)]
 
 
-def _takers(emitter: Any, condition: Any) -> tuple[int, int] | None:
-    """The first and the number of the threads that take a branch, where they are known and may have a barrier of their own."""
-    scope = emitter.threads
+def _takers(emitter: Any, condition: Any) -> range | None:
+    """The threads that take a branch, where they are known and may have a barrier of their own."""
+    around = emitter.threads
     conditions = ThreadConditions(emitter.kernel.threads, emitter.analyses.uniformity.definitions)
-    members, rest = conditions.members(condition, (scope.first, scope.count))
+    members, rest = conditions.members(condition, around)
     if members is None or not any(members):
         return None
-    chosen = range(scope.first + members.index(True), scope.first + len(members) - members[::-1].index(True))
+    chosen = range(around.start + members.index(True), around.start + len(members) - members[::-1].index(True))
     whole = chosen.start % 32 == 0 and chosen.stop % 32 == 0
     if len(chosen) != sum(members) or not (whole or chosen.start // 32 == (chosen.stop - 1) // 32):
         return None
-    return (chosen.start, len(chosen)) if emitter.analyses.uniformity.agree([rest], chosen) else None
+    return chosen if emitter.analyses.uniformity.agree([rest], chosen) else None
 
 
 def orders_threads(exprs: Iterable[Any]) -> bool:
@@ -156,59 +167,59 @@ def decide_once(generator: Any, condition: Any) -> tuple[list[Code], Value]:
     return generator.broadcast(ir.Bind(var, condition)), generator.emitter.names.values[var]
 
 
-def emit_scope(generator: Any, node: Scope) -> list[Code]:
+def emit_group(generator: Any, node: ThreadGroup) -> list[Code]:
     """Statements of some threads of the block."""
     e = generator.emitter
     outer, e.threads = e.threads, e.layouts.threads_of[node]
     body = generator.block(node.body)
-    scope, e.threads = e.threads, outer
+    threads, e.threads = e.threads, outer
     orders_itself = node.by_thread and not any(isinstance(inner, (Parallel, Operator)) for inner in walk(node))
-    barrier = None if orders_itself else generator.barriers.of(scope.first, scope.count)
-    return [ScopeCode(_membership(scope, outer), body, scope.first, scope.count, barrier)]
+    barrier = None if orders_itself else generator.barriers.of(threads)
+    return [GroupCode(_membership(threads, outer), body, threads, barrier)]
 
 
-def emit_single_thread(generator: Any, node: Scope) -> list[Code]:
-    """The statements of one thread of the scope."""
+def emit_single_thread(generator: Any, node: ThreadGroup) -> list[Code]:
+    """The statements of one thread of the group."""
     outer, generator.single = generator.single, True
     body = generator.block(node.body)
     generator.single = outer
-    scope = generator.emitter.threads
-    return [BranchCode(_elected_in(scope), body, divergent=True, threads=(scope.first, 1))]
+    threads = generator.emitter.threads
+    return [BranchCode(_elected_in(threads), body, divergent=True, threads=threads[:1])]
 
 
-def elected(scope: Any, code: list[Any]) -> list[Any]:
-    """Code that one thread of a scope runs."""
-    if scope.count % WARP:
-        return [BranchCode(TID.is_("==", scope.first), Block(code))]
-    return [BranchCode(_elected_in(scope), Block(code))]
+def elected(threads: range, code: list[Any]) -> list[Any]:
+    """Code that one thread of a group runs."""
+    if len(threads) % WARP:
+        return [BranchCode(TID.is_("==", threads.start), Block(code))]
+    return [BranchCode(_elected_in(threads), Block(code))]
 
 
-def _elected_in(scope: Any) -> Value:
-    """Whether this is the one thread that the hardware elects in the first warp of a scope."""
-    return Binary("&&", Call("tl::warp_rank").is_("==", scope.first // WARP), Call("tl::elect_one"))
+def _elected_in(threads: range) -> Value:
+    """Whether this is the one thread that the hardware elects in the first warp of a group."""
+    return Binary("&&", Call("tl::warp_rank").is_("==", threads.start // WARP), Call("tl::elect_one"))
 
 
 class NamedBarriers:
     """The hardware barriers of a kernel: a number for each group of threads that needs one, none of them the program's own.
 
     Attributes:
-        numbers: those given so far, by the first and the count of the threads.
+        numbers: those given so far, by the threads.
     """
 
-    def __init__(self, root: Sequence, numbers: Mapping[tuple[int, int], int]):
+    def __init__(self, root: Sequence, numbers: Mapping[range, int]):
         self._root = root
         self.numbers = dict(numbers)
 
-    def of(self, first: int, count: int) -> Instruction:
+    def of(self, threads: range) -> Instruction:
         """A barrier of neighbouring threads: of the warp where one warp holds them, else one of the block's hardware barriers."""
-        if count <= 32 and first // 32 == (first + count - 1) // 32:
-            return WarpBarrier((1 << count) - 1 << first % 32)
-        if (first, count) not in self.numbers:
+        if threads.start // WARP == (threads.stop - 1) // WARP:
+            return WarpBarrier((1 << len(threads)) - 1 << threads.start % WARP)
+        if threads not in self.numbers:
             free = set(range(1, HARDWARE_BARRIERS)) - self._of_program - set(self.numbers.values())
             if not free:
                 raise CompileError(f"more than {HARDWARE_BARRIERS} groups of threads of this block have barriers of their own")
-            self.numbers[first, count] = max(free)
-        return NamedBarrier(self.numbers[first, count], count)
+            self.numbers[threads] = max(free)
+        return NamedBarrier(self.numbers[threads], len(threads))
 
     @cached_property
     def _of_program(self) -> set[Any]:
@@ -225,13 +236,13 @@ def _guarded_reads(*values: Value) -> list[Code]:
     return [replace(touched, body=[])] if touched.accesses else []
 
 
-def _membership(scope: Any, outer: Any) -> Value:
-    """Whether a thread of ``outer`` is in ``scope``, by the largest unit that both are made of."""
-    end, outer_end = scope.first + scope.count, outer.first + outer.count
-    unit, rank = next((n, rank) for n, rank in _RANKS if scope.first % n == 0 and (end % n == 0 or end == outer_end))
-    first, last = scope.first // unit, -(-end // unit)
-    if last - first == 1 and end != outer_end:
+def _membership(threads: range, outer: range) -> Value:
+    """Whether a thread of ``outer`` is one of ``threads``, by the number of its warp group or warp where both consist of such."""
+    start, stop = threads.start, threads.stop
+    size, rank = next((n, rank) for n, rank in _RANKS if start % n == 0 and (stop % n == 0 or stop == outer.stop))
+    first, last = start // size, -(-stop // size)
+    if last - first == 1 and stop != outer.stop:
         return rank.is_("==", first)
-    above = rank.is_(">=", first) if scope.first > outer.first else None
-    below = rank.is_("<", last) if end < outer_end else None
+    above = rank.is_(">=", first) if start > outer.start else None
+    below = rank.is_("<", last) if stop < outer.stop else None
     return both([above, below]) or Literal(1, "bool")

@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_fragment, is_shared
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.layout.fragment import THREAD
@@ -28,12 +29,12 @@ from tilelang.target.cuda.codegen.stages import (
 )
 from tilelang.target.cuda.codegen.write_text import defined_names
 from tilelang.target.cuda.inference import verify as layouts
-from tilelang.target.cuda.ir.code import Block, BranchCode, Leaf, LoopCode, ScopeCode, children, leaves, owner
+from tilelang.target.cuda.ir.code import Block, BranchCode, GroupCode, Leaf, LoopCode, children, leaves, owner
 from tilelang.target.cuda.ir.instructions import Declare, DeclareArray, Define, DefinePointer, Instruction
 from tilelang.target.cuda.ir.values import Array, Element, Name, Pointer, Value, parts_of
 from tilelang.target.cuda.operators import is_implemented
 from tilelang.target.cuda.tile.program import dimension_variables
-from tilelang.target.cuda.tile.tree import FRAGMENT, SHARED, Operator, Parallel, Scalar, walk
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, walk
 from tilelang.tileop import is_tile_op
 
 _VECTOR_BYTES = 16
@@ -104,13 +105,13 @@ def inferred(stage: KernelLayouts) -> None:
     """Every fragment and shared tile has a layout, every nest a distribution over its threads, and they fit each other."""
     found = stage.layouts
     for buffer in stage.tree.allocations:
-        assert buffer.scope() != FRAGMENT or buffer in found.fragments, buffer.name
-        assert buffer.scope() not in SHARED or buffer in found.memory, buffer.name
+        assert not is_fragment(buffer) or buffer in found.fragments, buffer.name
+        assert not is_shared(buffer) or buffer in found.memory, buffer.name
     for node in walk(stage.tree.root):
         if isinstance(node, Parallel):
             modes = (mode for dim in found.loops[node].dims for mode in dim.modes)
-            shares = math.prod(mode.extent for mode in modes if mode.unit == THREAD)
-            assert shares <= found.threads_of[node].count, node.nest  # threads with copies may be more than those that run it
+            shares = math.prod(mode.extent for mode in modes if mode.coord == THREAD)
+            assert shares <= len(found.threads_of[node]), node.nest  # threads with copies may be more than those that run it
     layouts.verify(stage.tree, found)
 
 
@@ -127,7 +128,7 @@ def planned(stage: PlannedCode) -> None:
     for offset, size in places.values():
         assert 0 <= offset and offset + size <= stage.plan.size
     for storage in {owner(storage) for leaf in leaves(stage.code) for storage in leaf.storages()}:
-        if storage.scope() in SHARED:
+        if is_shared(storage):
             assert places[storage][0] % _VECTOR_BYTES == 0, storage.name
 
 
@@ -157,12 +158,12 @@ def _check_code(code: Any, known: set[str]) -> None:
         if defined is not None:
             known.add(_name(getattr(code, defined)))
         return
-    inner = known if isinstance(code, Leaf) or (isinstance(code, Block) and not code.scoped) else set(known)
+    inner = known if isinstance(code, Leaf) or (isinstance(code, Block) and not code.braces) else set(known)
     if isinstance(code, LoopCode):
         _uses(code, [first for _, first in code.counters], known)
         inner |= {name.text for name, _ in code.counters}
         _uses(code, [code.condition, *(value for _, value in code.advance)], inner)
-    elif isinstance(code, (BranchCode, ScopeCode)):
+    elif isinstance(code, (BranchCode, GroupCode)):
         _uses(code, [code.condition], known)
     for child in code.body if isinstance(code, Leaf) else children(code):
         _check_code(child, set(inner) if isinstance(code, BranchCode) else inner)

@@ -15,6 +15,7 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_array, is_fragment, is_variable, lies_in_shared
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.disjointness import changing_tensors
 from tilelang.target.cuda.codegen.async_calls import barrier_initialisation
@@ -143,10 +144,10 @@ class _Writer:
     def _local_declarations(self) -> Iterator[str]:
         zeroed = self.known.output.padded | partly_written(self.tree, self.stage.layouts.conversions)
         for buffer in self.tree.allocations:
-            scope, dtype, name = buffer.scope(), str(buffer.dtype), self.known.arrays[buffer]
-            if scope == "local.var":
+            dtype, name = str(buffer.dtype), self.known.arrays[buffer]
+            if is_variable(buffer):
                 yield f"  {self.printer.type(dtype)} {name};"
-            elif scope in ("local.fragment", "local"):
+            elif is_array(buffer) or is_fragment(buffer):
                 layout = self.stage.layouts.fragments.get(buffer)
                 count = layout.registers if layout is not None else math.prod(map(as_int, buffer.shape))
                 # Elements of four bits are stored one by one, beside what is there. Of padding, the device's compiler may load
@@ -155,11 +156,11 @@ class _Writer:
                 zero = " = {}" if is_packed(dtype) or is_padded or buffer in zeroed else ""
                 count = (count + 1) // 2 if is_packed(dtype) else count
                 yield f"  alignas(16) {self.printer.type(dtype)} {name}[{count}]{zero};"
-            elif not scope.startswith("shared"):
-                raise CompileError(f"{buffer.name} has scope {scope}, which CUDA kernels do not have")
+            elif not lies_in_shared(buffer):
+                raise CompileError(f"{buffer.name} has scope {buffer.scope()}, which CUDA kernels do not have")
         written = self._written_buffers() if self.tree.aliases else set()
         for buffer, source in self.tree.aliases.items():
-            if not buffer.scope().startswith("shared"):
+            if not lies_in_shared(buffer):
                 root = self.tree.root_of(buffer)
                 const = "const " if root in self.kernel.func.params and root not in written else ""
                 dtype = const + self.printer.type(str(buffer.dtype))
@@ -173,7 +174,7 @@ class _Writer:
         for buffer, (offset, _) in sorted(plan.places.items(), key=lambda item: (item[1], item[0].name)):
             yield self._shared_pointer(buffer, f"pool + {offset}")
         for buffer, source in self.tree.aliases.items():
-            if buffer.scope().startswith("shared") and self.tree.root_of(buffer) in plan.places:
+            if lies_in_shared(buffer) and self.tree.root_of(buffer) in plan.places:
                 yield self._shared_pointer(buffer, arrays[source])
 
     def _shared_pointer(self, buffer: Any, place: str) -> str:

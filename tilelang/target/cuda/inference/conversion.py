@@ -13,23 +13,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import SHARED
 from tilelang.ir.region import Region
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.analysis.uniformity import is_return
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.arch import is_whole_warps
 from tilelang.target.cuda.inference.cost import BARRIER, nest_cost
 from tilelang.target.cuda.inference.exchange import Exchange, exchange
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form, whole_loop
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.inference.sections import (
-    SHARED,
-    family_of,
-    is_written,
-    spliced,
-    touched_outside,
-    touches,
-)
+from tilelang.target.cuda.inference.sections import family_of, is_written, spliced, touched_outside, touches
 from tilelang.target.cuda.inference.shared_layouts import choices_of_layout
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
@@ -103,8 +97,8 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
 
 def _exchange(node: Operator, source: FragmentLayout, target: FragmentLayout, problem: Problem) -> Exchange | None:
     """The exchange by shuffles, where whole warps run the conversion and an element has bytes of its own."""
-    scope = problem.threads_of[node]
-    in_warps = scope.first % WARP == 0 and scope.count % WARP == 0
+    threads = problem.threads_of[node]
+    in_warps = is_whole_warps(threads)
     return exchange(source, target) if in_warps and not is_packed(node.op.src.dtype) else None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_memory, lies_in_shared
 from tilelang.layout.digits import Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout
 from tilelang.layout.memory import TileLayout
@@ -22,7 +23,7 @@ from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.vectors import element_strides, vectorised
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, Nest, form_of, is_memory, mentions
+from tilelang.target.cuda.tile.nest import Access, Nest, form_of, mentions
 from tilelang.target.cuda.tile.tree import Loop, Operator, Repeat, TileTree, inside
 
 _UNKNOWN_TRIPS = 8
@@ -95,7 +96,7 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
     """
     memory = {access.buffer: place for access, place in zip(nest.accesses, places)}
     width, loop = vectorised(nest, loop, memory, problem.facts, problem.tree.root_of)
-    vectors = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].unit, dim.modes[0].extent) == (REGISTER, width))
+    vectors = (dim.var for dim in loop.dims if dim.modes and (dim.modes[0].coord, dim.modes[0].extent) == (REGISTER, width))
     axis = next(vectors, None) if width > 1 else None
     steps, requests = loop.steps, 0.0
     for access, place in zip(nest.accesses, places):
@@ -126,7 +127,7 @@ def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> floa
         indices = [_lane_values(form_of(index, loop.forms)) for index in access.indices]
     except NotMixedRadix:
         return _GATHER * _SECTOR
-    if access.buffer.scope().startswith("shared"):
+    if lies_in_shared(access.buffer):
         return _PASS * bank_passes(access, loop, layout, width)
     strides = [stride if isinstance(stride, int) else 1 << 20 for stride in element_strides(access.buffer)]
     starts = [sum(value * stride for value, stride in zip(index, strides)) * size / width for index in zip(*indices)]
@@ -157,7 +158,7 @@ def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> in
 def _lane_values(form: Form) -> list[int]:
     """An index in each lane of the first warp, in the first step of the loops; what is unknown counts as zero."""
     base = form.offset if isinstance(form.offset, int) else 0
-    terms = [term for term in form if term.digit.unit == THREAD]
+    terms = [term for term in form if term.digit.coord == THREAD]
     return [base + sum(_digit(term, lane) * term.weight for term in terms) for lane in range(WARP)]
 
 

@@ -46,7 +46,7 @@ class Exchange:
     @property
     def choices(self) -> list[Term]:
         """The parts of a thread's number that decide about the register."""
-        return [term for term in self.register if term.digit.unit != REGISTER]
+        return [term for term in self.register if term.digit.coord != REGISTER]
 
     def offsets(self) -> Iterator[int]:
         """What each combination of the choices adds to the register's number, the first choice moving fastest."""
@@ -63,7 +63,7 @@ class Exchange:
         """The digits of the element's register under the new layout, with their strides."""
         axes = zip(self.loop.digits.values(), self.loop.dims)
         pairs = (pair for digits, dim in axes for pair in zip(digits, dim.modes))
-        return [(digit, mode.stride) for (digit, _), mode in pairs if mode.unit == REGISTER]
+        return [(digit, mode.stride) for (digit, _), mode in pairs if mode.coord == REGISTER]
 
     @property
     def cost(self) -> float:
@@ -81,7 +81,7 @@ def exchange(source: FragmentLayout, target: FragmentLayout) -> Exchange | None:
     thread, lane, warp, register = running_thread(loop), Form(), Form(), Form()
     try:
         for mode, digit in _digits_under(source, loop, thread):
-            if mode.unit == REGISTER:
+            if mode.coord == REGISTER:
                 register = register + digit.scaled(mode.stride)
             elif mode.stride >= WARP:
                 warp = warp + digit.scaled(mode.stride)
@@ -137,7 +137,7 @@ def _digits_of(loop: LoopLayout, axis: int, position: int) -> dict[Digit, int]:
 
 
 def _replicas(thread: Form) -> list[Digit]:
-    return [term.digit for term in thread if term.digit.unit not in (THREAD, REGISTER)]
+    return [term.digit for term in thread if term.digit.coord not in (THREAD, REGISTER)]
 
 
 def _sender(found: Exchange, values: dict[Digit, int]) -> int:

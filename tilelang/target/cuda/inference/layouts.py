@@ -11,18 +11,11 @@ from types import MappingProxyType
 from typing import Any
 
 from tilelang.errors import LayoutConflictError
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.fragment import REGISTER, FragmentLayout
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Sequence, span_of, touched_by, walk
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadRange:
-    """Which threads of the block run a statement: ``count`` of them from number ``first``."""
-
-    first: int
-    count: int
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Sequence, span_of, touched_by, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +39,7 @@ class Layouts:
     memory: Mapping[Any, Any] = field(default_factory=dict)
     loops: Mapping[Parallel, LoopLayout] = field(default_factory=dict)
     plans: Mapping[Operator, Any] = field(default_factory=dict)
-    threads_of: Mapping[Any, ThreadRange] = field(default_factory=dict)
+    threads_of: Mapping[Any, range] = field(default_factory=dict)
     reducers: Mapping[Any, str] = field(default_factory=dict)
     origins: Mapping[Any, Any] = field(default_factory=dict)
     per_thread: Set[Any] = field(default_factory=set)
@@ -75,18 +68,18 @@ def check_fragments(root: Sequence, layouts: Any) -> None:
         LayoutConflictError: some elements are in threads that do not run the statement.
     """
     homes: dict[Any, tuple[Any, Any]] = {}
-    for node in sorted(walk(root), key=lambda node: layouts.threads_of[node].count if node in layouts.threads_of else 0):
+    for node in sorted(walk(root), key=lambda node: len(layouts.threads_of.get(node, ()))):
         touched = touched_by(node) if isinstance(node, (Parallel, Operator)) else ()
-        for buffer in {access.buffer for access in touched if access.buffer.scope() == FRAGMENT}:
-            layout, scope = layouts.fragments.get(buffer), layouts.threads_of[node]
-            if layout is None or all(mode.unit == REGISTER for axis in layout.modes for mode in axis):
+        for buffer in {access.buffer for access in touched if is_fragment(access.buffer)}:
+            layout, threads = layouts.fragments.get(buffer), layouts.threads_of[node]
+            if layout is None or all(mode.coord == REGISTER for axis in layout.modes for mode in axis):
                 continue
-            home, origin = homes.setdefault(buffer, (scope, node))
-            if layout.threads > scope.count or (scope.count != home.count and scope.first != home.first):
-                reason = f"{_range_text(scope)} run this, and its elements are in {_range_text(home)}"
+            home, origin = homes.setdefault(buffer, (threads, node))
+            if layout.threads > len(threads) or (len(threads) != len(home) and threads.start != home.start):
+                reason = f"{_range_text(threads)} run this, and its elements are in {_range_text(home)}"
                 error = LayoutConflictError(buffer.name, location_of(span_of(origin)), reason)
                 raise error.at(location_of(span_of(node)))
 
 
-def _range_text(scope: Any) -> str:
-    return f"threads {scope.first} to {scope.first + scope.count - 1}"
+def _range_text(threads: range) -> str:
+    return f"threads {threads.start} to {threads.stop - 1}"

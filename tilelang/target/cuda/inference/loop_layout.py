@@ -8,6 +8,7 @@ position must equal a given index, and a guard drops all other positions.
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,16 +61,20 @@ class LoopLayout:
     dims: tuple[Dimension, ...]
     replicas: tuple[Mode, ...] = ()
 
+    def to_text(self) -> str:
+        """The modes of each dimension, as a fragment's layout writes those of its axes."""
+        return json.dumps([[[mode.extent, mode.stride, mode.coord[0]] for mode in dim.modes] for dim in self.dims])
+
     @property
     def threads(self) -> int:
         """Threads that take part; they are numbered from 0 without gaps."""
         modes = (mode for modes in (*(dim.modes for dim in self.dims), self.replicas) for mode in modes)
-        return math.prod(mode.extent for mode in modes if mode.unit == THREAD)
+        return math.prod(mode.extent for mode in modes if mode.coord == THREAD)
 
     @property
     def steps(self) -> int:
         """Iterations that a thread runs one after the other."""
-        return math.prod(mode.extent for dim in self.dims for mode in dim.modes if mode.unit == REGISTER)
+        return math.prod(mode.extent for dim in self.dims for mode in dim.modes if mode.coord == REGISTER)
 
     @functools.cached_property
     def digits(self) -> dict[int, list[tuple[Digit, int]]]:
@@ -78,8 +83,8 @@ class LoopLayout:
         for place, dim in enumerate(self.dims):
             weight, digits = 1, []
             for number, mode in enumerate(dim.modes):
-                unit_stride = mode.stride if mode.unit == THREAD else 0
-                digits.append((Digit(f"d{place}_{number}", mode.extent, mode.unit, unit_stride), weight))
+                thread_stride = mode.stride if mode.coord == THREAD else 0
+                digits.append((Digit(f"d{place}_{number}", mode.extent, mode.coord, thread_stride), weight))
                 weight *= mode.extent
             found[place] = digits
         return found
@@ -150,7 +155,7 @@ def whole_loop(axes: Sequence[Axis], indices: Sequence[Any], layout: FragmentLay
 def _take_index(form, modes, size, variables, extents, found, hidden) -> bool:
     """Turns one index of the access into dimensions; False where it is too complicated."""
     if not form.terms:
-        if any(mode.unit == THREAD for mode in modes):
+        if any(mode.coord == THREAD for mode in modes):
             hidden.append(Dimension(None, modes, size, equals=form.offset))
         return True
     ordered = sorted(form.terms, key=lambda term: term.weight)
@@ -291,8 +296,8 @@ def fragment_from_loop(shape: Sequence[int], indices: Sequence[Any], loop: LoopL
             if any(term.overlaps(other) for other in used):  # tile[j, j % 2]: no element stands for each place in the registers
                 return None
             used.append(term)
-            unit_stride = term.digit.stride * term.low if term.digit.unit == THREAD else 1
-            modes.append(Mode(term.extent, unit_stride, term.digit.unit))
+            thread_stride = term.digit.stride * term.low if term.digit.coord == THREAD else 1
+            modes.append(Mode(term.extent, thread_stride, term.digit.coord))
         axes.append(tuple(modes))
     parts = [(term.digit, term.low, term.extent) for index in indices for term in form_of(index, forms)]
     replicas = [*loop.replicas, *_left_out(loop, parts)]
@@ -304,7 +309,7 @@ def _left_out(loop: LoopLayout, parts: Iterable[tuple[Digit, int, int]]) -> list
     used: dict[Digit, list[tuple[int, int]]] = {}
     for digit, low, extent in parts:
         used.setdefault(digit, []).append((low, extent))
-    digits = (digit for axis in loop.digits.values() for digit, _ in axis if digit.unit == THREAD)
+    digits = (digit for axis in loop.digits.values() for digit, _ in axis if digit.coord == THREAD)
     return [gap for digit in digits for gap in _gaps(digit, sorted(used.get(digit, [])))]
 
 
@@ -347,7 +352,7 @@ def register_form(
             if not form.terms:
                 form = _hidden_form(loop, form.offset, modes) or form
             if not form.terms and not isinstance(form.offset, int):
-                if any(mode.unit == THREAD for mode in modes):
+                if any(mode.coord == THREAD for mode in modes):
                     return None
                 position = position.shifted(register_of(form.offset, modes))
                 continue
@@ -355,7 +360,7 @@ def register_form(
             for number, mode in enumerate(modes):
                 last = number == len(modes) - 1
                 part = form.divmod(weight)[0] if last else form.between(weight, mode.extent)
-                if mode.unit == REGISTER:
+                if mode.coord == REGISTER:
                     position = position + part.scaled(mode.stride)
                 else:
                     fixed += part.offset * mode.stride
@@ -364,7 +369,7 @@ def register_form(
                 weight *= mode.extent
         except NotMixedRadix:
             return None
-    if fixed or any(term.digit.unit == THREAD for term in position):
+    if fixed or any(term.digit.coord == THREAD for term in position):
         return None
     return position if _threads_agree(threads, layout, loop, every_copy) else None
 
@@ -396,9 +401,9 @@ def _threads_agree(
     threads: Mapping[tuple[Digit, int, int], int], layout: FragmentLayout, loop: LoopLayout, every_copy: bool
 ) -> bool:
     """Whether the fragment's thread modes are the loop's own thread digits, and its replicas cover all other threads."""
-    if any(digit.unit != THREAD or stride != digit.stride * low for (digit, low, _), stride in threads.items()):
+    if any(digit.coord != THREAD or stride != digit.stride * low for (digit, low, _), stride in threads.items()):
         return False
-    axes = [mode for modes in layout.modes for mode in modes if mode.unit == THREAD]
+    axes = [mode for modes in layout.modes for mode in modes if mode.coord == THREAD]
     if math.prod(extent for _, _, extent in threads) != math.prod(mode.extent for mode in axes):
         return False
     chosen = _left_out(loop, threads)  # the threads along them run other iterations, or none

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.local_arrays import private_nests
 from tilelang.target.cuda.analysis.uniformity import Uniformity
-from tilelang.target.cuda.inference.layouts import ThreadRange
 from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import Access, given_to_calls
-from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, Parallel, Scalar, Scope, TileTree, accesses_of, inside
+from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, ThreadGroup, TileTree, accesses_of, inside
 
 
 def by_buffer(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
@@ -69,18 +69,18 @@ class Problem:
         return replace(self, tree=tree)
 
     @cached_property
-    def threads_of(self) -> Mapping[Any, ThreadRange]:
+    def threads_of(self) -> Mapping[Any, range]:
         """The threads that run each node, in program order."""
-        found: dict[Any, ThreadRange] = {}
+        found: dict[Any, range] = {}
 
-        def visit(node: Any, scope: ThreadRange) -> None:
-            if isinstance(node, Scope) and node.threads is not None:
-                scope = ThreadRange(*node.threads)
-            found[node] = scope
+        def visit(node: Any, threads: range) -> None:
+            if isinstance(node, ThreadGroup) and node.threads is not None:
+                threads = node.threads
+            found[node] = threads
             for child in inside(node):
-                visit(child, scope)
+                visit(child, threads)
 
-        visit(self.tree.root, ThreadRange(0, self.threads))
+        visit(self.tree.root, range(self.threads))
         return found
 
     @cached_property
@@ -153,11 +153,11 @@ class Problem:
 
     def is_fragment(self, buffer: Any) -> bool:
         """Whether a buffer is a fragment whose elements have a place each."""
-        return buffer.scope() == FRAGMENT and buffer not in self.reducers
+        return is_fragment(buffer) and buffer not in self.reducers
 
 
 def _fragment_accesses(node: Any) -> tuple[Access, ...]:
-    return tuple(access for access in accesses_of(node) if access.buffer.scope() == FRAGMENT)
+    return tuple(access for access in accesses_of(node) if is_fragment(access.buffer))
 
 
 def _exposed_by(node: Parallel | Scalar) -> set[Any]:

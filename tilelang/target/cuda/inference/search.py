@@ -37,12 +37,12 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.target.cuda.inference.conversion import carried_out
 from tilelang.target.cuda.inference.cost import cost
 from tilelang.target.cuda.inference.layouts import Layouts, check_fragments
 from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.inference.sections import (
-    SHARED,
     Rewritten,
     Section,
     as_conversion,
@@ -57,13 +57,12 @@ from tilelang.target.cuda.inference.solver import WHOLE_BITS, Choices, Conflicts
 from tilelang.target.cuda.inference.verify import verify
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.tree import (
-    FRAGMENT,
     Branch,
     Loop,
     Operator,
     Parallel,
-    Scope,
     Sequence,
+    ThreadGroup,
     TileTree,
     inside,
     touched_by,
@@ -165,7 +164,7 @@ class _State:
     def lopsided(self) -> list[Parallel]:
         """The nests that few threads run for all others, because they hold the element of a fragment that all need."""
         loops, threads_of = self.layouts.loops, self.problem.threads_of
-        return [node for node, loop in loops.items() if is_lopsided(node.nest, loop, threads_of[node].count)]
+        return [node for node, loop in loops.items() if is_lopsided(node.nest, loop, len(threads_of[node]))]
 
     @cached_property
     def score(self) -> float:
@@ -176,7 +175,7 @@ class _State:
         through_memory = [copy for group in copies.values() if len(group) > 1 for copy in group]
         through_memory += [node for node in self.conversions if node not in copies]
         total = cost(self.problem, tree, layouts, through_memory)
-        disputed = {buffer: self.problem.threads_of[node].count for node, found in self.conflicts.items() for buffer in found}
+        disputed = {buffer: len(self.problem.threads_of[node]) for node, found in self.conflicts.items() for buffer in found}
         sizes = (math.prod(map(as_int, buffer.shape)) / threads for buffer, threads in disputed.items())
         return total + sum(_CONFLICT + _ELEMENT * size for size in sizes)
 
@@ -215,7 +214,7 @@ def _choices(state: _State, node: Any, buffer: Any) -> Iterator[_State]:
     problem = state.problem
     if isinstance(node, Parallel) and node not in state.choices.first and node not in problem.private:
         yield state.choosing(first=node)
-    whole = (problem.tree.root_of(buffer), problem.threads_of[node].count)
+    whole = (problem.tree.root_of(buffer), len(problem.threads_of[node]))
     if whole not in state.choices.whole and _bits(whole[0]) <= WHOLE_BITS:
         yield state.choosing(whole=whole)
 
@@ -260,7 +259,7 @@ def _is_whole_copy(node: Any) -> bool:
         return False
     shapes = [[as_int(extent) for extent in region.buffer.shape] for region in copied]
     alike = shapes[0] == shapes[1] and copied[0].dtype == copied[1].dtype
-    return alike and all(region.scope == FRAGMENT and region.is_whole for region in copied)
+    return alike and all(is_fragment(region) and region.is_whole for region in copied)
 
 
 def _works_on_shared(node: Any, family: set[Any]) -> bool:
@@ -271,9 +270,9 @@ def _works_on_shared(node: Any, family: set[Any]) -> bool:
 def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
     """Sections around a statement, the narrowest first.
 
-    They are, at each level up to its threads' scope, the statement that contains it, and all statements from the first to the
-    last with a conflict over the same fragment; those alone where they do not change it, so that a copy for all of them costs no
-    more than one for the statement.
+    They are, at each level up to the group of its threads, the statement that contains it, and all statements from the first to
+    the last with a conflict over the same fragment; those alone where they do not change it, so that a copy for all of them
+    costs no more than one for the statement.
     """
     rivals = {other for other, found in state.conflicts.items() if any(buffer in family for buffer in found)}
     serves_all = family <= state.layouts.fragments.keys() and all(_works_on_shared(rival, family) for rival in rivals)
@@ -290,7 +289,7 @@ def _sections(state: _State, node: Any, family: set[Any]) -> Iterator[Section]:
 
 
 def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:
-    """The sequences that contain a node, innermost first, with its place in each, up to the scope of its threads."""
+    """The sequences that contain a node, innermost first, with its place in each, up to the group of its threads."""
 
     def path(current: Any) -> list[Any]:
         if current is node:
@@ -298,7 +297,7 @@ def _ancestry(root: Any, node: Any) -> list[tuple[Sequence, int]]:
         return next(([current, *below] for below in map(path, inside(current)) if below), [])
 
     nodes = path(root)
-    scopes = [at for at, each in enumerate(nodes) if isinstance(each, Scope) and each.threads is not None]
-    nodes = nodes[scopes[-1] + 1 if scopes else 0 :]
+    groups = [at for at, each in enumerate(nodes) if isinstance(each, ThreadGroup) and each.threads is not None]
+    nodes = nodes[groups[-1] + 1 if groups else 0 :]
     pairs = list(zip(nodes, nodes[1:]))
     return [(parent, parent.items.index(child)) for parent, child in reversed(pairs) if isinstance(parent, Sequence)]

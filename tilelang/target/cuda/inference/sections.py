@@ -21,20 +21,20 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.target.cuda.ir.access import WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.tree import (
-    FRAGMENT,
     Branch,
     Loop,
     Operator,
     Parallel,
     Repeat,
     Scalar,
-    Scope,
     Sequence,
+    ThreadGroup,
     TileTree,
     copy_between,
     inside,
@@ -45,8 +45,6 @@ from tilelang.target.cuda.tile.tree import (
     with_parts,
 )
 from tilelang.transform.substitute import substitute
-
-SHARED = "shared.dyn"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +104,12 @@ def with_copy(tree: TileTree, section: Section, buffer: Any, scope: str) -> Rewr
         buffer: a fragment or a view of one, whose views are copied too; or a shared tile, of which only this name is replaced.
         scope: memory of the copy: registers or shared memory.
     """
-    family = family_of(tree, buffer) if buffer.scope() == FRAGMENT else [buffer]
+    family = family_of(tree, buffer) if is_fragment(buffer) else [buffer]
     values = {old: _like(old, scope) for old in family}
     copies = _Copies(values, section, keep_operators=scope == FRAGMENT)
     inner = [copies.of(node) for node in section.nodes]
     users = {node for top in section.nodes for node in walk(top) if section.is_user(node)}
-    alone = buffer.scope() == FRAGMENT and not touched_outside(tree, users, set(family))
+    alone = is_fragment(buffer) and not touched_outside(tree, users, set(family))
     keeps = alone or _starts_anew(section, set(family))
     before = [] if keeps else [_move(family[0], values[family[0]], section)]
     leaves = not alone and is_written(section.nodes, set(family))
@@ -191,7 +189,7 @@ def _like(buffer: Any, scope: str) -> Any:
 def _move(source: Any, target: Any, section: Section) -> Any:
     span = next((span_of(node) for node in section.nodes if not isinstance(node, Sequence)), None)
     regions = Region.whole(source), Region.whole(target)
-    if source.scope() == target.scope() == FRAGMENT:
+    if is_fragment(source) and is_fragment(target):
         return Operator(ConvertLayout(*regions), span)
     return copy_between(*regions, span)
 
@@ -231,12 +229,12 @@ def _starts_anew(section: Section, family: set[Any]) -> bool:
 def partly_written(tree: TileTree, conversions: Iterable[Any]) -> set[Any]:
     """The fragments that conversions move as a whole although the program may not have written every element before."""
     moved = {tree.root_of(access.buffer) for node in conversions for access in touched_by(node) if access.reads}
-    return {root for root in moved if root.scope() == FRAGMENT and not _begins_whole(tree.root, set(family_of(tree, root)))}
+    return {root for root in moved if is_fragment(root) and not _begins_whole(tree.root, set(family_of(tree, root)))}
 
 
 def _begins_whole(node: Any, family: set[Any]) -> bool:
     """Whether the first statement inside of a node that touches a fragment is certainly run, and overwrites all of it."""
-    if isinstance(node, (Sequence, Scope)) or (isinstance(node, Loop) and is_certainly_run(node.stmt.extent)):
+    if isinstance(node, (Sequence, ThreadGroup)) or (isinstance(node, Loop) and is_certainly_run(node.stmt.extent)):
         first = next((each for each in inside(node) if touches(each, family)), None)
         return first is not None and _begins_whole(first, family)
     return overwrites(node, family)

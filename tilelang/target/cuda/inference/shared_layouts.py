@@ -1,7 +1,8 @@
-"""How shared tiles lie in memory: as the user says, as the units that read and write them want, else row by row.
+"""How shared tiles lie in memory: as the user says, as the hardware that reads and writes them wants, else row by row.
 
-Who asks for no more than a swizzle (``make_swizzled_layout``) wants no bank conflicts: units with their own swizzle go first.
-Last come tiles that nests read or write by columns, as a transpose does. What nobody asks for lies as its nests cost least.
+Who asks for no more than a swizzle (``make_swizzled_layout``) wants no bank conflicts: hardware with a swizzle of its own goes
+first. Last come tiles that nests read or write by columns, as a transpose does. What nobody asks for lies as its nests cost
+least.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_shared
 from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.panels import panel_bytes_of
 from tilelang.layout.swizzle import word_swizzled
@@ -18,7 +20,7 @@ from tilelang.target.cuda.inference.problem import Problem
 from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
 from tilelang.target.cuda.operators import TileDemand, rule_of
 from tilelang.target.cuda.tile.nest import Access, Nest, mentions
-from tilelang.target.cuda.tile.tree import SHARED, Operator
+from tilelang.target.cuda.tile.tree import Operator
 
 
 def is_panels(layout: Any, buffer: Any) -> bool:
@@ -45,7 +47,7 @@ def choose_shared(
     panels = {tile.buffer: tile.layout for tile in moved}
     found, unclaimed = dict(fixed), []
     for buffer in [*tree.allocations, *tree.aliases]:
-        if buffer.scope() in SHARED and buffer not in found:
+        if is_shared(buffer) and buffer not in found:
             rows = row_major([as_int(extent) for extent in buffer.shape])
             choices = (panels, demanded, requested, crossed)
             wanted = next((choice[buffer] for choice in choices if buffer in choice), None)
@@ -78,7 +80,7 @@ def _read_across(problem: Problem) -> dict[Any, Any]:
     Not those beside an atomic update: one of several elements reads as many neighbours from an address.
     """
     accesses = ((access, node.nest) for node in problem.nests for access in node.nest.accesses)
-    buffers = {access.buffer for access, nest in accesses if access.buffer.scope() in SHARED and _is_column(access, nest)}
+    buffers = {access.buffer for access, nest in accesses if is_shared(access.buffer) and _is_column(access, nest)}
     for node in problem.nests:
         if any(access.kind in (UPDATE, ADDRESS) for access in node.nest.accesses):
             buffers -= {access.buffer for access in node.nest.accesses}

@@ -18,10 +18,11 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError, LoopLayoutError
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_array, is_global, is_memory, lies_in_shared
 from tilelang.ir.span import location_of
 from tilelang.layout import replicated
 from tilelang.layout.fragment import FragmentLayout
-from tilelang.target.cuda.analysis.uniformity import ARRAY, computes_once, replaces_what_it_reads
+from tilelang.target.cuda.analysis.uniformity import computes_once, replaces_what_it_reads
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.inference.cost import nest_cost
 from tilelang.target.cuda.inference.layouts import Layouts
@@ -41,7 +42,7 @@ from tilelang.target.cuda.inference.verify import is_whole
 from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
-from tilelang.target.cuda.tile.nest import Access, Axis, Nest, is_memory, mentions
+from tilelang.target.cuda.tile.nest import Access, Axis, Nest, mentions
 from tilelang.target.cuda.tile.tree import Operator, Parallel, is_default_swizzle, span_of
 
 WHOLE_BITS = 2048
@@ -75,8 +76,8 @@ def solve(problem: Problem, choices: Choices = Choices()) -> tuple[Layouts, Conf
 def _traffic(node: Parallel) -> tuple[int, int]:
     """How much a nest moves, and how far: kind of memory, elements."""
     elements = math.prod(max(axis.extent, 1) for axis in node.nest.axes)
-    memories = {access.buffer.scope() for access in node.nest.accesses}
-    memory = 2 if memories & {"global", ""} else 1 if any(s.startswith("shared") for s in memories) else 0
+    buffers = {access.buffer for access in node.nest.accesses}
+    memory = 2 if any(map(is_global, buffers)) else 1 if any(map(lies_in_shared, buffers)) else 0
     return (memory, elements)
 
 
@@ -113,7 +114,7 @@ class _Solver:
             if node not in pending:
                 continue
             loop = self._partial_loop(node)
-            if loop is None or (node in self.choices.first and is_lopsided(node.nest, loop, self.threads_of[node].count)):
+            if loop is None or (node in self.choices.first and is_lopsided(node.nest, loop, len(self.threads_of[node]))):
                 loop = self._free(node)
             self.loops[node] = loop
             self._fix_fragments(node)
@@ -190,11 +191,11 @@ class _Solver:
 
     def _determined_loop(self, node: Parallel) -> LoopLayout | None:
         """The distribution that a fixed fragment, indexed by every axis of the nest, gives."""
-        nest, scope = node.nest, self.threads_of[node]
+        nest, threads = node.nest, self.threads_of[node]
         if nest.layout is not None:
             return self._user_loop(node, nest.layout)
         if node in self.problem.private:
-            return self.problem.known(private_loop, nest.axes, scope.count)
+            return self.problem.known(private_loop, nest.axes, len(threads))
         return min(self._loops_by_fragments(nest, all_axes=True), key=lambda loop: len(loop.replicas), default=None)
 
     def _loops_by_fragments(self, nest: Nest, all_axes: bool) -> Iterator[LoopLayout]:
@@ -212,7 +213,7 @@ class _Solver:
 
     def _user_loop(self, node: Parallel, text: str) -> LoopLayout:
         """The distribution that the user fixed, whose axes of length one need not be those of the loop."""
-        nest, count = node.nest, self.threads_of[node].count
+        nest, count = node.nest, len(self.threads_of[node])
         layout, extents = FragmentLayout.from_text(text), tuple(axis.extent for axis in nest.axes)
         modes = iter([modes for size, modes in zip(layout.shape, layout.modes) if size > 1])
         if [size for size in layout.shape if size > 1] != [size for size in extents if size > 1] or layout.threads > count:
@@ -229,7 +230,7 @@ class _Solver:
             shape = [as_int(extent) for extent in buffer.shape]
             layout = None if access.inner else self.problem.known(fragment_from_loop, tuple(shape), access.indices, loop)
             if layout is not None and not _is_too_much(layout, buffer):
-                self._fix(buffer, layout.spread(self.threads_of[node].count), node)
+                self._fix(buffer, layout.spread(len(self.threads_of[node])), node)
 
     def _take_offer(self, node: Operator) -> bool:
         """Fixes the fragment that an operator gives a layout, where it has none."""
@@ -243,13 +244,13 @@ class _Solver:
         """Small fragments whose single elements all threads use are whole in every thread."""
         for node in self.problem.single_accesses:
             for access in self._spread_accesses(node):
-                layout = _whole(access.buffer, self.threads_of[node].count)
+                layout = _whole(access.buffer, len(self.threads_of[node]))
                 if layout.registers * canonical(str(access.buffer.dtype)).bits <= WHOLE_BITS:
                     self._fix(access.buffer, layout, node)
 
     def _spread_accesses(self, node: Any) -> list[Any]:
         """What a statement outside of nests touches of fragments that are not (yet) whole in every thread."""
-        layouts, threads = self.fragments, self.threads_of[node].count
+        layouts, threads = self.fragments, len(self.threads_of[node])
         return [
             access
             for access in self.problem.single_accesses.get(node, ())
@@ -264,7 +265,7 @@ class _Solver:
         return max(self._loops_by_fragments(node.nest, all_axes=False), key=lambda loop: loop.threads, default=None)
 
     def _free(self, node: Parallel) -> LoopLayout:
-        nest, threads = node.nest, self.threads_of[node].count
+        nest, threads = node.nest, len(self.threads_of[node])
         if nest.layout is not None:
             return self._user_loop(node, nest.layout)
         if node in self.problem.private or self._starts_reducer(nest):
@@ -291,7 +292,7 @@ class _Solver:
 
     def _rest(self) -> None:
         """Fragments that no nest determines: whole in every thread."""
-        threads = self.threads_of[self.tree.root].count
+        threads = len(self.threads_of[self.tree.root])
         for buffer in self.tree.allocations:
             if self.problem.is_fragment(buffer) and buffer not in self.fragments:
                 self._fix_views(buffer, _whole(buffer, threads), None)
@@ -322,7 +323,7 @@ class _Solver:
         updates = any(access.kind in (UPDATE, ADDRESS) for access in node.nest.accesses)
         once = self.problem.private.get(node) is False and (replaces or updates)  # although one thread alone stores to memory
         for access in node.nest.accesses:
-            if once and access.buffer.scope() == ARRAY and access.kind != READ:
+            if once and is_array(access.buffer) and access.kind != READ:
                 self._conflict(node, access.buffer, "every thread would do again what must be done once")
             if not self.problem.is_fragment(access.buffer):
                 continue

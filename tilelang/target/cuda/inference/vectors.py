@@ -11,12 +11,13 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_global, is_memory
 from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import READ, WRITE
-from tilelang.target.cuda.tile.nest import Access, Axis, Nest, conjuncts, form_of, is_global, is_memory, is_movable, mentions
+from tilelang.target.cuda.tile.nest import Access, Axis, Nest, conjuncts, form_of, is_movable, mentions
 
 _VECTOR_BITS = 128
 
@@ -61,8 +62,8 @@ def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
         form = form_of(access.indices[-1], forms)
     except NotMixedRadix:
         return None
-    unit = [term for term in form if term.weight == 1 and term.low == 1]
-    return int(unit[0].digit.name) if unit else None
+    step = [term for term in form if term.weight == 1 and term.low == 1]
+    return int(step[0].digit.name) if step else None
 
 
 def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any], facts: Facts, root: Callable[[Any], Any]) -> int:
@@ -117,7 +118,7 @@ def vectorised(
         return 1, loop
     dim = loop.dims[number]
     first = dim.modes[0] if dim.modes else None
-    if first is None or first.unit != REGISTER or not (isinstance(dim.shift, int) and dim.shift == 0):
+    if first is None or first.coord != REGISTER or not (isinstance(dim.shift, int) and dim.shift == 0):
         return 1, loop
     if dim.size != dim.extent and dim.extent % first.extent:
         return 1, loop

@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.errors import LayoutProofError
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
 from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, join_modes
@@ -22,7 +23,7 @@ from tilelang.target.cuda.inference.loop_layout import LoopLayout
 from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Access, form_of
-from tilelang.target.cuda.tile.tree import FRAGMENT, Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
+from tilelang.target.cuda.tile.tree import Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
 
 _REPLICA = "replica"
 
@@ -43,7 +44,7 @@ def verify(tree: TileTree, layouts: Layouts) -> None:
             _verify_nest(node, layouts)
         elif isinstance(node, (Scalar, Branch)):
             for access in _fragment_accesses(accesses_of(node), layouts):
-                whole = is_whole(layouts.fragments[access.buffer], layouts.threads_of[node].count)
+                whole = is_whole(layouts.fragments[access.buffer], len(layouts.threads_of[node]))
                 _check(whole, access.buffer, "some threads do not hold an element that all of them use", node)
         elif isinstance(node, Operator):
             _verify_operator(node, layouts)
@@ -56,7 +57,7 @@ def _check(proved: bool, buffer: Any, reason: str, node: Any) -> None:
 
 def _fragment_accesses(accesses: Iterable[Access], layouts: Layouts) -> Iterator[Access]:
     """Accesses of fragments; of a reducer each thread has values of its own."""
-    return (a for a in accesses if a.buffer.scope() == FRAGMENT and a.buffer not in layouts.reducers)
+    return (a for a in accesses if is_fragment(a.buffer) and a.buffer not in layouts.reducers)
 
 
 def _verify_nest(node: Parallel, layouts: Layouts) -> None:
@@ -69,7 +70,7 @@ def _verify_nest(node: Parallel, layouts: Layouts) -> None:
 
 
 def _verify_operator(node: Operator, layouts: Layouts) -> None:
-    threads = layouts.threads_of[node].count
+    threads = len(layouts.threads_of[node])
     rule = rule_of(node.op)
     for proved, buffer, reason in rule.proofs(node.op, layouts.fragments, threads):
         _check(proved, buffer, reason, node)
@@ -84,8 +85,8 @@ def _verify_operator(node: Operator, layouts: Layouts) -> None:
 def is_bijective(layout: FragmentLayout) -> bool:
     """Whether threads are numbered without gaps, and elements of one thread lie in different registers."""
     modes = [mode for axis in layout.modes for mode in axis]
-    threads = sorted((m.stride, m.extent) for m in (*modes, *layout.replicas) if m.unit == THREAD and m.extent > 1)
-    registers = sorted((m.stride, m.extent) for m in modes if m.unit == REGISTER and m.extent > 1)
+    threads = sorted((m.stride, m.extent) for m in (*modes, *layout.replicas) if m.coord == THREAD and m.extent > 1)
+    registers = sorted((m.stride, m.extent) for m in modes if m.coord == REGISTER and m.extent > 1)
     size = 1
     for stride, extent in threads:
         if stride != size:
@@ -102,12 +103,12 @@ def is_bijective(layout: FragmentLayout) -> bool:
 def _in_order(layout: FragmentLayout) -> list[tuple[int, int, str]]:
     """The modes over the elements in row-major order; neighbours that continue each other are one."""
     modes = join_modes(mode for axis in reversed(layout.modes) for mode in axis)
-    return [(mode.extent, mode.stride, mode.unit) for mode in (*modes, *layout.replicas)]
+    return [(mode.extent, mode.stride, mode.coord) for mode in (*modes, *layout.replicas)]
 
 
 def is_whole(layout: FragmentLayout, threads: int) -> bool:
     """Whether each of the first ``threads`` threads holds the whole tile."""
-    return threads <= layout.threads and all(mode.unit == REGISTER for axis in layout.modes for mode in axis)
+    return threads <= layout.threads and all(mode.coord == REGISTER for axis in layout.modes for mode in axis)
 
 
 # A nest's access -------------------------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def is_whole(layout: FragmentLayout, threads: int) -> bool:
 
 def running_thread(loop: LoopLayout) -> Form:
     """The number of the thread that runs an iteration, over the digits of the loop and of its replicas."""
-    digits = [digit for axis in loop.digits.values() for digit, _ in axis if digit.unit == THREAD]
+    digits = [digit for axis in loop.digits.values() for digit, _ in axis if digit.coord == THREAD]
     digits += [Digit(f"copy{number}", mode.extent, _REPLICA, mode.stride) for number, mode in enumerate(loop.replicas)]
     total = Form()
     for digit in digits:
@@ -148,12 +149,12 @@ def holds(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
 
 def _thread_digits(index: Any, modes: tuple[Mode, ...], loop: LoopLayout) -> Iterator[tuple[Mode, Form]]:
     """The thread modes of an axis, each with the digit that an index has there."""
-    last = max((place for place, mode in enumerate(modes) if mode.unit == THREAD), default=-1)
+    last = max((place for place, mode in enumerate(modes) if mode.coord == THREAD), default=-1)
     if last < 0:
         return
     form, weight = _position(index, modes, loop), 1
     for place, mode in enumerate(modes[: last + 1]):
-        if mode.unit == THREAD:
+        if mode.coord == THREAD:
             outermost = place == len(modes) - 1
             yield mode, form.divmod(weight)[0] if outermost else form.between(weight, mode.extent)
         weight *= mode.extent
@@ -204,6 +205,6 @@ def reaches_copies(layout: FragmentLayout, loop: LoopLayout) -> bool:
     except NotMixedRadix:
         return False
     return all(
-        sum(term.largest for term in part) == extent - 1 and all(term.digit.unit == _REPLICA for term in part)
+        sum(term.largest for term in part) == extent - 1 and all(term.digit.coord == _REPLICA for term in part)
         for extent, part in parts
     )

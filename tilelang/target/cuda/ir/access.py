@@ -11,8 +11,8 @@ READ, WRITE, UPDATE, ADDRESS = "read", "write", "update", "address"
 """Kinds of access; an update is atomic, and behind an address that is handed on anything may happen."""
 
 
-class Unit(enum.Enum):
-    """Who makes an access. All but a thread's own are asynchronous: they are complete after a wait of that unit."""
+class Agent(enum.Enum):
+    """Who makes an access. All but a thread's own are asynchronous: they are complete after a wait for that agent."""
 
     THREAD = "thread"
     CP_ASYNC = "cp.async"
@@ -57,31 +57,31 @@ class Access:
     Attributes:
         storage: the buffer that owns the memory, or one slot of it.
         kind: :data:`READ`, :data:`WRITE`, :data:`UPDATE` or :data:`ADDRESS`.
-        unit: who makes it.
+        agent: who makes it.
         operation: of an update.
         maps: which threads touch which elements, by one of several statements each; None where that is not known.
     """
 
     storage: Any
     kind: str
-    unit: Unit = Unit.THREAD
+    agent: Agent = Agent.THREAD
     operation: str = ""
     maps: frozenset[ThreadMap] | None = None
 
     @property
     def synchronous(self) -> bool:
         """Whether it has happened when the statement is over."""
-        return self.unit is Unit.THREAD
+        return self.agent is Agent.THREAD
 
     @property
     def is_bulk_load(self) -> bool:
         """Whether the tensor memory accelerator fills memory."""
-        return self.unit is Unit.BULK and self.kind != READ
+        return self.agent is Agent.BULK and self.kind != READ
 
     @property
     def is_bulk_store(self) -> bool:
         """Whether the tensor memory accelerator reads memory, to store it elsewhere."""
-        return self.unit is Unit.BULK and self.kind == READ
+        return self.agent is Agent.BULK and self.kind == READ
 
     def commutes_with(self, other: Access) -> bool:
         """Whether the order of two accesses of the same memory by different threads makes no difference."""

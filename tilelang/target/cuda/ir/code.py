@@ -59,10 +59,10 @@ class Leaf:
 
 @dataclass(eq=False, slots=True)
 class Barrier:
-    """Every thread of the scope waits for all others.
+    """Every thread of the group waits for all others.
 
     Attributes:
-        fence: whether what they wrote is for an asynchronous unit (wgmma, the tensor memory accelerator).
+        fence: whether what they wrote is for an asynchronous agent (wgmma, the tensor memory accelerator).
         of_program: whether the program has it.
     """
 
@@ -93,10 +93,10 @@ class Jump:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Code in order; what it defines is not visible outside where ``scoped``."""
+    """Code in order; what it defines is not visible outside where it stands in ``braces``."""
 
     items: list[Any] = field(default_factory=list)
-    scoped: bool = False
+    braces: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -133,7 +133,7 @@ class BranchCode:
 
     Attributes:
         divergent: whether threads may disagree on its condition, so that no barrier can be inside.
-        threads: of a divergent one, the first thread and the number of threads that take it, where they are known neighbours.
+        threads: those that take a divergent one, where they are known neighbours.
         by_warps: whether the threads of a warp agree even so.
         span: of the statement.
         part: whether it is one of the branches that were one.
@@ -143,15 +143,15 @@ class BranchCode:
     then: Block
     otherwise: Block | None = None
     divergent: bool = False
-    threads: tuple[int, int] | None = None
+    threads: range | None = None
     by_warps: bool = False
     span: Any = None
     part: bool = False
 
 
 @dataclass(eq=False, slots=True)
-class ScopeCode:
-    """Code for some threads of the block, ``count`` from ``first``.
+class GroupCode:
+    """Code for some neighbouring threads of the block.
 
     Attributes:
         condition: that a thread is one of them; None where all threads run it, and are ordered otherwise than those around.
@@ -161,13 +161,12 @@ class ScopeCode:
 
     condition: Value | None
     body: Block
-    first: int
-    count: int
+    threads: range
     barrier: Instruction | None
     in_order: bool = False
 
 
-Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, ScopeCode]
+Code = Union[Leaf, Barrier, Wait, Jump, Block, LoopCode, BranchCode, GroupCode]
 
 
 def leaf(body: list[Any], fills: Any = (), detached: bool = False, hands_over: bool = False) -> Leaf:
@@ -190,7 +189,7 @@ def accesses(code: Any) -> Iterator[Access]:
     elif isinstance(code, LoopCode):
         for value in (code.condition, *(value for _, value in (*code.counters, *code.advance))):
             yield from value_accesses(value)
-    elif isinstance(code, (BranchCode, ScopeCode)) and code.condition is not None:
+    elif isinstance(code, (BranchCode, GroupCode)) and code.condition is not None:
         yield from value_accesses(code.condition)
     for child in code.body if isinstance(code, Leaf) else children(code):
         yield from accesses(child)
@@ -260,7 +259,7 @@ def children(code: Any) -> list[Code]:
     """The code directly inside."""
     if isinstance(code, Block):
         return code.items
-    if isinstance(code, (LoopCode, ScopeCode)):
+    if isinstance(code, (LoopCode, GroupCode)):
         return [code.body]
     if isinstance(code, BranchCode):
         return [code.then] if code.otherwise is None else [code.then, code.otherwise]
@@ -271,7 +270,7 @@ def rebuilt(code: Code, of: Callable[[Any], Any]) -> Code:
     """New code of the same structure, with ``of`` applied to the code directly inside; statements are as they are."""
     if isinstance(code, Block):
         return replace(code, items=list(map(of, code.items)))
-    if isinstance(code, (LoopCode, ScopeCode)):
+    if isinstance(code, (LoopCode, GroupCode)):
         return replace(code, body=of(code.body))
     if isinstance(code, BranchCode):
         return replace(code, then=of(code.then), otherwise=None if code.otherwise is None else of(code.otherwise))
@@ -292,11 +291,11 @@ def may_jump(code: Code) -> bool:
     return isinstance(code, Jump) or not isinstance(code, LoopCode) and any(map(may_jump, children(code)))
 
 
-def roles_at(items: list[Code], position: int) -> list[ScopeCode]:
-    """The longest run of scopes from a position on that have no thread in common: they run side by side."""
-    found: list[ScopeCode] = []
+def roles_at(items: list[Code], position: int) -> list[GroupCode]:
+    """The longest run of groups from a position on that have no thread in common: they run side by side."""
+    found: list[GroupCode] = []
     for code in items[position:]:
-        if not isinstance(code, ScopeCode) or any(code.in_order or _share_threads(code, other) for other in found):
+        if not isinstance(code, GroupCode) or any(code.in_order or _share_threads(code, other) for other in found):
             break
         found.append(code)
         if code.in_order:
@@ -311,5 +310,5 @@ def together(code: Code) -> list[Access]:
     return [access for access in dict.fromkeys(found) if not (access.is_bulk_load and access.storage in read)]
 
 
-def _share_threads(a: ScopeCode, b: ScopeCode) -> bool:
-    return a.first < b.first + b.count and b.first < a.first + a.count
+def _share_threads(a: GroupCode, b: GroupCode) -> bool:
+    return a.threads.start < b.threads.stop and b.threads.start < a.threads.stop

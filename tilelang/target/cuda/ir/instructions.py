@@ -1,7 +1,7 @@
 """The statements of one thread that are no structure: definitions, stores, moves, and the instructions of the hardware.
 
 A field that is a place or a pointer says what the instruction does there (:func:`reads`, :func:`writes`, :func:`updates`) and by
-which unit; that is all that barriers and liveness need to know of an instruction.
+which agent; that is all that barriers and liveness need to know of an instruction.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Unit
+from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Agent
 from tilelang.target.cuda.ir.values import Array, Name, Value, value_accesses
 from tilelang.target.cuda.ir.wgmma import Wgmma
 
 
-def reads(unit: Unit = Unit.THREAD) -> Any:
+def reads(agent: Agent = Agent.THREAD) -> Any:
     """A field for what an instruction reads."""
-    return dataclasses.field(metadata={"kind": READ, "unit": unit})
+    return dataclasses.field(metadata={"kind": READ, "agent": agent})
 
 
 def operand() -> Any:
@@ -27,14 +27,14 @@ def operand() -> Any:
     return dataclasses.field()
 
 
-def writes(unit: Unit = Unit.THREAD) -> Any:
+def writes(agent: Agent = Agent.THREAD) -> Any:
     """A field for what an instruction overwrites."""
-    return dataclasses.field(metadata={"kind": WRITE, "unit": unit})
+    return dataclasses.field(metadata={"kind": WRITE, "agent": agent})
 
 
-def updates(unit: Unit = Unit.THREAD) -> Any:
+def updates(agent: Agent = Agent.THREAD) -> Any:
     """A field for what an instruction reads and writes."""
-    return dataclasses.field(metadata={"kind": UPDATE, "unit": unit})
+    return dataclasses.field(metadata={"kind": UPDATE, "agent": agent})
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,21 @@ class Instruction:
 
     def accesses(self) -> Iterator[Access]:
         """What the instruction touches of the memory that barriers guard."""
-        for name, kind, unit in _fields(type(self)):
-            yield from _accesses(getattr(self, name), kind, unit)
+        for name, kind, agent in _fields(type(self)):
+            yield from _accesses(getattr(self, name), kind, agent)
 
 
 @functools.cache
-def _fields(record: type) -> tuple[tuple[str, str | None, Unit | None], ...]:
-    return tuple((f.name, f.metadata.get("kind"), f.metadata.get("unit")) for f in dataclasses.fields(record))
+def _fields(record: type) -> tuple[tuple[str, str | None, Agent | None], ...]:
+    return tuple((f.name, f.metadata.get("kind"), f.metadata.get("agent")) for f in dataclasses.fields(record))
 
 
-def _accesses(value: Any, kind: str | None, unit: Unit | None) -> Iterator[Access]:
+def _accesses(value: Any, kind: str | None, agent: Agent | None) -> Iterator[Access]:
     if isinstance(value, Value):
-        yield from value_accesses(value, kind, unit)
+        yield from value_accesses(value, kind, agent)
     elif isinstance(value, tuple):
         for part in value:
-            yield from _accesses(part, kind, unit)
+            yield from _accesses(part, kind, agent)
 
 
 # A thread's own variables and memory ----------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ class CopyAsync(Instruction):
     """``cp.async`` of so many bytes; zeros where the condition ``exists`` is not met."""
 
     bytes: int
-    target: Value = writes(Unit.CP_ASYNC)
-    source: Value = reads(Unit.CP_ASYNC)
+    target: Value = writes(Agent.CP_ASYNC)
+    source: Value = reads(Agent.CP_ASYNC)
     exists: Value | None = None
 
 
@@ -169,7 +169,7 @@ class CommitCopies(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class FenceAsync(Instruction):
-    """What this thread has written is there for asynchronous units."""
+    """What this thread has written is there for asynchronous agents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class BulkLoad(Instruction):
     """
 
     map: Value
-    target: Value = writes(Unit.BULK)
+    target: Value = writes(Agent.BULK)
     barrier: Value = operand()
     coordinates: tuple[Value, ...] = operand()
     multicast: int | None = None
@@ -197,7 +197,7 @@ class BulkStore(Instruction):
     """The tensor memory accelerator stores a box, or combines it with what is there by ``reduction``."""
 
     map: Value
-    source: Value = reads(Unit.BULK)
+    source: Value = reads(Agent.BULK)
     coordinates: tuple[Value, ...] = operand()
     reduction: str | None = None
 
@@ -265,7 +265,7 @@ class WarpGroupMultiply(Instruction):
     """
 
     instruction: Wgmma
-    accumulator: Value = updates(Unit.TENSOR_CORE)
+    accumulator: Value = updates(Agent.TENSOR_CORE)
     left: Value = operand()
     right: Value = operand()
     scale: Value = operand()

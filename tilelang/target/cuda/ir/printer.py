@@ -12,7 +12,7 @@ from typing import Any, Union
 from tilelang.dtypes import canonical
 from tilelang.target.cuda.ir import instructions as op
 from tilelang.target.cuda.ir import values as v
-from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, Jump, Leaf, LoopCode, ScopeCode, Wait
+from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, GroupCode, Jump, Leaf, LoopCode, Wait
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, c_type, is_packed, literal, value_type
 
 _WIDTH = 126
@@ -194,7 +194,7 @@ class Printer:
         return self._items(code.body, indent, barrier)
 
     def _block(self, code: Block, indent: int, barrier: Statement) -> Iterator[str]:
-        if not code.scoped:
+        if not code.braces:
             yield from self._items(code.items, indent, barrier)
             return
         yield _INDENT * indent + "{"
@@ -249,7 +249,7 @@ class Printer:
             yield from self.lines(code.otherwise, indent + 1, barrier)
         yield pad + "}"
 
-    def _scope(self, code: ScopeCode, indent: int, barrier: Statement) -> Iterator[str]:
+    def _group(self, code: GroupCode, indent: int, barrier: Statement) -> Iterator[str]:
         own = "" if code.barrier is None else code.barrier
         if code.condition is None:
             yield from self.lines(code.body, indent, own)
@@ -366,7 +366,7 @@ _STRUCTURE: Mapping[type, Callable[[Printer, Any, int, Statement], Iterator[str]
     Jump: Printer._jump,
     LoopCode: Printer._loop,
     BranchCode: Printer._branch,
-    ScopeCode: Printer._scope,
+    GroupCode: Printer._group,
 }
 
 

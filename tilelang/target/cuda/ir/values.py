@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilelang.target.cuda.ir.access import ADDRESS, READ, Access, Unit
+from tilelang.target.cuda.ir.access import ADDRESS, READ, Access, Agent
 
 
 class Value:
@@ -197,14 +197,14 @@ class Pointer(Value):
 
     Attributes:
         offsets: in elements; each is added to the pointer by itself, which wraps nowhere.
-        kind, unit: what is done there by whoever gets it, and by which unit.
+        kind, agent: what is done there by whoever gets it, and who that is.
         of_variable: whether the array is one variable, whose address this is.
     """
 
     array: Array
     offsets: tuple[Value, ...] = ()
     kind: str = ADDRESS
-    unit: Unit = Unit.THREAD
+    agent: Agent = Agent.THREAD
     of_variable: bool = False
 
     def __add__(self, other: Any) -> Value:
@@ -302,26 +302,26 @@ _PARTS = {
 }
 
 
-def value_accesses(value: Value, kind: str | None = None, unit: Unit | None = None) -> Iterator[Access]:
+def value_accesses(value: Value, kind: str | None = None, agent: Agent | None = None) -> Iterator[Access]:
     """What evaluating a value touches of the memory that barriers guard.
 
     Args:
         value: the value.
-        kind, unit: what is done at the place that the value is or points to, and by whom, where that is known.
+        kind, agent: what is done at the place that the value is or points to, and by whom, where that is known.
     """
     if isinstance(value, Element):
-        yield from _access(value.array, kind or READ, unit or Unit.THREAD)
+        yield from _access(value.array, kind or READ, agent or Agent.THREAD)
     elif isinstance(value, Pointer):
-        yield from _access(value.array, kind or value.kind, unit or value.unit)
+        yield from _access(value.array, kind or value.kind, agent or value.agent)
     elif isinstance(value, AddressOf):
         kind = kind or ADDRESS
     elif isinstance(value, Word):
         kind = kind or READ
     same_place = isinstance(value, (AddressOf, Word, Cast, Field))
     for part in parts_of(value):
-        yield from value_accesses(part, kind, unit) if same_place else value_accesses(part)
+        yield from value_accesses(part, kind, agent) if same_place else value_accesses(part)
 
 
-def _access(array: Array, kind: str, unit: Unit) -> Iterator[Access]:
+def _access(array: Array, kind: str, agent: Agent) -> Iterator[Access]:
     if array.storage is not None:
-        yield Access(array.storage, kind, unit)
+        yield Access(array.storage, kind, agent)

@@ -16,8 +16,9 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.ir.visit import any_statement, flattened, with_children
-from tilelang.target.cuda.tile.nest import is_global, mentions
+from tilelang.target.cuda.tile.nest import mentions
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.tileop.thread import intrinsic_call
 from tilelang.transform.substitute import substitute
@@ -26,7 +27,7 @@ ASYNC_SCOPE = "async_scope"
 
 
 def start_copies(kernel: Kernel) -> Kernel:
-    """The kernel with the copies of its asynchronous scopes as instructions."""
+    """The kernel with the copies below ``T.async_scope`` as instructions."""
     if not any_statement(kernel.body, _is_scope):
         return kernel
     return replace(kernel, body=_Scopes(kernel.threads).visit(kernel.body, False))
@@ -45,7 +46,7 @@ class _Scopes:
             self.facts.bind_range(var, extent)
 
     def visit(self, stmt: Any, inside: bool) -> Any:
-        """A statement; ``inside`` says whether it stands in an asynchronous scope."""
+        """A statement; ``inside`` says whether it stands below ``T.async_scope``."""
         if _is_scope(stmt):
             return self.visit(stmt.body, True)
         if isinstance(stmt, ir.For):
@@ -81,7 +82,7 @@ class _Scopes:
             return None
         target, source = stmt.buffer, stmt.value.source
         size = count * canonical(str(target.dtype)).bits
-        between = target.scope().startswith("shared") and is_global(source)
+        between = lies_in_shared(target) and is_global(source)
         if not between or str(target.dtype) != str(source.dtype) or size not in (32, 64, 128):
             return None
         to, of = self._first(target, stmt.indices, var, count), self._first(source, stmt.value.indices, var, count)

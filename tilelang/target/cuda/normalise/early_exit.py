@@ -19,14 +19,15 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import VARIABLE
 from tilelang.target.cuda.analysis.uniformity import BLOCK, Uniformity, is_return
 from tilelang.target.cuda.tile.tree import (
     Branch,
     Loop,
     Repeat,
     Scalar,
-    Scope,
     Sequence,
+    ThreadGroup,
     TileTree,
     inside,
     span_of,
@@ -85,7 +86,7 @@ class _Exits:
             branch = Branch(node.stmt, self.ending(Sequence(node.then.items[:-1])), self.ending(rest))
             return Sequence([*items[:place], branch])
         if not rest.items:
-            sides = with_parts(node, self.ending) if isinstance(node, (Branch, Scope)) else node
+            sides = with_parts(node, self.ending) if isinstance(node, (Branch, ThreadGroup)) else node
             return Sequence([*items[:place], sides])
         return Sequence([*items[:place], self.remembering(node), self._unless_left(self.ending(rest))])
 
@@ -93,7 +94,7 @@ class _Exits:
         """Whether some threads may leave a statement by an exit, and others not; ``below``, if any may."""
         if isinstance(node, (Branch, Loop, Repeat)):
             below = below or self.uniformity.control(node) < BLOCK
-        elif isinstance(node, Scope):
+        elif isinstance(node, ThreadGroup):
             below = below or node.threads is not None
         if isinstance(node, (Loop, Repeat)) and (self.is_exit is not is_return or getattr(node, "parts", None) is not None):
             return False
@@ -133,7 +134,7 @@ class _Exits:
 
     def _variable(self) -> Any:
         if self._left is None:
-            self._left = ir.decl_buffer((1,), "bool", "left", scope="local.var", layout=None)
+            self._left = ir.decl_buffer((1,), "bool", "left", scope=VARIABLE, layout=None)
             self.allocations[self._left] = {}
         return self._left
 

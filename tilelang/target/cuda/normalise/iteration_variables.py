@@ -12,8 +12,9 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import SHARED
 from tilelang.target.cuda.analysis.uniformity import Uniformity
-from tilelang.target.cuda.normalise.thread_scopes import kernel_tree
+from tilelang.target.cuda.normalise.thread_groups import kernel_tree
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import Parallel, walk
 from tilelang.tileop.thread import intrinsic_call
@@ -27,7 +28,7 @@ def separate_iterations(kernel: Kernel, target: Any) -> Kernel:
     if body is kernel.body:
         return kernel
     shared = {
-        var: ir.decl_buffer(list(var.shape), str(var.dtype), var.name, scope="shared.dyn", layout=None, data_alignment=1)
+        var: ir.decl_buffer(list(var.shape), str(var.dtype), var.name, scope=SHARED, layout=None, data_alignment=1)
         for var in results
     }
     while True:

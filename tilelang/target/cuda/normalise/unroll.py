@@ -14,9 +14,10 @@ import tvm_ffi
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, simplify
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import statement_exprs, variables, walk, walk_expr, with_children
 from tilelang.target.cuda.tile.program import Kernel
-from tilelang.target.cuda.tile.tree import FRAGMENT, PIPELINE_NOTES
+from tilelang.target.cuda.tile.tree import PIPELINE_NOTES
 from tilelang.tileop import decode, is_tile_op
 from tilelang.transform.substitute import substitute
 
@@ -55,14 +56,14 @@ def _chooses(loop: Any) -> bool:
 
 def _choices(stmt: Any) -> list[Any]:
     """Indices of fragments, and numbers of registers."""
-    found = list(stmt.indices) if isinstance(stmt, ir.BufferStore) and stmt.buffer.scope() == FRAGMENT else []
+    found = list(stmt.indices) if isinstance(stmt, ir.BufferStore) and is_fragment(stmt.buffer) else []
     if isinstance(stmt, ir.Evaluate) and is_tile_op(stmt.value):
         found += [number for number in decode(stmt.value).register_numbers() if isinstance(number, ir.PrimExpr)]
     for expr in statement_exprs(stmt):
         for part in walk_expr(expr):
-            if isinstance(part, ir.TensorLoad) and part.source.scope() == FRAGMENT:
+            if isinstance(part, ir.TensorLoad) and is_fragment(part.source):
                 found += part.indices
-            elif isinstance(part, ir.TensorRegion) and part.source.scope() == FRAGMENT:
+            elif isinstance(part, ir.TensorRegion) and is_fragment(part.source):
                 found += [axis.min for axis in part.region]
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import lies_in_shared
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.operators import OperatorRule, TileDemand, implements
@@ -31,7 +32,7 @@ class AtomicRule(OperatorRule):
 
     def moved_in_bulk(self, op: Any, problem: Any) -> list[TileDemand]:
         wanted = op.use_tma and op.op in _REDUCTIONS and arch_of(problem.target).uses(Feature.TMA)
-        stored = wanted and op.src.scope.startswith("shared") and is_candidate(op.src, op.dst, problem.facts)
+        stored = wanted and lies_in_shared(op.src) and is_candidate(op.src, op.dst, problem.facts)
         return [TileDemand(op.src.buffer, natural_layout(op.src))] if stored else []
 
     def lower_nest(self, node: Any, generator: Any) -> list[Code]:

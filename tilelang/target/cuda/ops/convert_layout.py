@@ -55,8 +55,8 @@ class _Exchanger:
         self.values = {digit: self._digit(digit) for digit in found.digits}
 
     def _digit(self, digit: Digit) -> Value:
-        if digit.unit != REGISTER:
-            return thread_digit(self.e.thread, digit.extent, digit.stride, self.e.threads.count)
+        if digit.coord != REGISTER:
+            return thread_digit(self.e.thread, digit.extent, digit.stride, len(self.e.threads))
         name = self.e.names.take("r")
         self.loops.append((name, digit.extent))
         return name
@@ -75,7 +75,7 @@ class _Exchanger:
             definitions.append(Define(parts[-1], dtype, value))
         place = target.at(total(self.values[digit] * stride for digit, stride in found.places))
         body = [*definitions, Assign(place, self._chosen(parts))]
-        return nested(self.loops, body) if self.loops else [Block(body, scoped=True)]
+        return nested(self.loops, body) if self.loops else [Block(body, braces=True)]
 
     def _chosen(self, parts: list[Name]) -> Value:
         """The part that this thread's number tells."""

@@ -7,6 +7,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_global, lies_in_shared
 from tilelang.ir.span import location_of
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code
@@ -47,9 +48,9 @@ class CopyRule(OperatorRule):
 
     def moved_in_bulk(self, op: Any, problem: Any) -> list[TileDemand]:
         if op.kind == "tma":
-            tiles = [region for region in (op.src, op.dst) if region.scope.startswith("shared")]
+            tiles = [region for region in (op.src, op.dst) if lies_in_shared(region)]
         else:
-            stored = arch_of(problem.target).uses(Feature.TMA) and op.src.scope.startswith("shared")
+            stored = arch_of(problem.target).uses(Feature.TMA) and lies_in_shared(op.src)
             tiles = [op.src] if stored and is_candidate(op.src, op.dst, problem.facts) else []
         return [TileDemand(tile.buffer, natural_layout(tile)) for tile in tiles]
 
@@ -67,7 +68,7 @@ class CopyRule(OperatorRule):
         if bulk is not None:
             return [bulk]
         # By cp.async threads move bytes as they are, and fill with zeros.
-        loads = op.src.scope == "global" and op.dst.scope.startswith("shared") and op.src.dtype == op.dst.dtype
+        loads = is_global(op.src) and lies_in_shared(op.dst) and op.src.dtype == op.dst.dtype
         code = generator.nest(node, self.overwritten(op), loads and e.options.use_async)
         if op.kind == "async":  # the program waits for it itself
             for group in code:

@@ -20,6 +20,7 @@ from tilelang.ir import nodes as ir
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_global, is_shared, lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.layout import TileLayout, row_major
@@ -142,10 +143,9 @@ def plan_copy(
 
 def _sides(source: Region, target: Region) -> tuple[Region, Region, bool] | None:
     """(global side, shared side, whether it is a load); None for any other copy."""
-    shared = ("shared.dyn", "shared")
-    if source.scope == "global" and target.scope in shared:
+    if is_global(source) and is_shared(target):
         return source, target, True
-    if source.scope in shared and target.scope == "global":
+    if is_shared(source) and is_global(target):
         return target, source, False
     return None
 
@@ -291,8 +291,8 @@ def plan_bulk(emitter: Emitter, op: Any, reduction: str | None = None) -> TmaPla
         op: the copy or atomic operator.
         reduction: as for :func:`plan_copy`.
     """
-    inner = op.dst if emitter.is_shared(op.dst.buffer) else op.src
-    if not emitter.is_shared(inner.buffer) or inner.buffer in emitter.slots:
+    inner = op.dst if lies_in_shared(op.dst.buffer) else op.src
+    if not lies_in_shared(inner.buffer) or inner.buffer in emitter.slots:
         return None
     plan = plan_copy(op.src, op.dst, emitter.layouts.memory[inner.buffer], emitter.facts, "", reduction)
     if plan is None:
@@ -362,7 +362,7 @@ def bulk_store(generator: Any, node: Any, reduction: str | None = None) -> Leaf 
     emitter, op = generator.emitter, node.op
     if emitter.output.tensor_maps is None or not emitter.options.tma:
         return None
-    if op.dst.scope not in ("global", "") or not emitter.is_shared(op.src.buffer):
+    if not is_global(op.dst) or not lies_in_shared(op.src.buffer):
         return None
     # What the kernel reads must be visible to all threads, not only complete at its end.
     if op.dst.buffer in generator.read_tensors or emitter.root(op.dst.buffer) in emitter.analyses.tracked:

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_shared
 from tilelang.layout import FragmentLayout, Mode, TileLayout, on_register, on_thread
 from tilelang.layout.fragment import REGISTER, THREAD
 from tilelang.target.cuda.arch import WARP, Feature, arch_of
@@ -55,19 +56,19 @@ def _is_whole_tile(op: Any) -> bool:
     """Whether a whole fragment goes to a shared tile, distributed as the compiler likes."""
     placed = op.kind == "copy" and op.coalesced_width is None and op.loop_layout is None
     matrices = len(op.src.shape) == len(op.src.buffer.shape) == 2 and op.src.is_whole
-    return placed and matrices and op.dst.scope in ("shared", "shared.dyn")
+    return placed and matrices and is_shared(op.dst)
 
 
-def _is_accumulator(layout: FragmentLayout, scope: Any) -> bool:
+def _is_accumulator(layout: FragmentLayout, threads: range) -> bool:
     """Whether whole warps hold pairs of tiles as tensor cores leave them, each element in one thread."""
     rows, columns = layout.modes
-    if rows[:2] != _ROWS or columns[:2] != _COLUMNS or layout.replicas or layout.threads != scope.count:
+    if rows[:2] != _ROWS or columns[:2] != _COLUMNS or layout.replicas or layout.threads != len(threads):
         return False
     tiles = columns[2] if len(columns) > 2 else on_thread(1, 0)
-    paired = tiles.unit == REGISTER and tiles.stride == 4 and tiles.extent % 2 == 0
-    warps = all(mode.stride % (WARP if mode.unit == THREAD else _STORED) == 0 for mode in (*rows[2:], *columns[3:]))
+    paired = tiles.coord == REGISTER and tiles.stride == 4 and tiles.extent % 2 == 0
+    warps = all(mode.stride % (WARP if mode.coord == THREAD else _STORED) == 0 for mode in (*rows[2:], *columns[3:]))
     filled = all(prod(mode.extent for mode in modes) == size for modes, size in zip(layout.modes, layout.shape))
-    return paired and warps and filled and scope.first % WARP == 0
+    return paired and warps and filled and threads.start % WARP == 0
 
 
 def _has_chunks(e: Emitter, region: Any) -> bool:
@@ -86,13 +87,13 @@ def _stores(e: Emitter, op: Any, layout: FragmentLayout) -> list[Any]:
     row_digits, column_digits = list(_digits(e, "row", rows[2:])), list(_digits(e, "column", (pairs, *columns)))
     row = lane % 16 + _position(row_digits, 16)
     column = lane // 16 * _CHUNK + _position(column_digits, 2 * _CHUNK)
-    loops_over = [(mode, var) for mode, var in (*row_digits, *column_digits) if mode.unit == REGISTER and mode.extent > 1]
+    loops_over = [(mode, var) for mode, var in (*row_digits, *column_digits) if mode.coord == REGISTER and mode.extent > 1]
     registers = [(mode, e.name_of(var)) for mode, var in loops_over]
     first = total(number * mode.stride for mode, number in registers)
     address = e.places.address(op.dst.buffer, op.dst.index([row, column]))
     body = _store(e, op, first, address)
     loops = [(number, mode.extent) for mode, number in registers]
-    return nested(loops, body) if loops else [Block(body, scoped=True)]
+    return nested(loops, body) if loops else [Block(body, braces=True)]
 
 
 def _store(e: Emitter, op: Any, first: Value, address: Value) -> list[Any]:
@@ -122,8 +123,8 @@ def _digits(e: Emitter, name: str, modes: Sequence[Mode]) -> Iterator[tuple[Mode
     """A variable for each mode: a loop's for registers, a digit of the thread's number for threads."""
     for mode in modes:
         value = Number(0) if mode.extent == 1 else None
-        if mode.unit == THREAD:
-            value = thread_digit(e.thread, mode.extent, mode.stride, e.threads.count)
+        if mode.coord == THREAD:
+            value = thread_digit(e.thread, mode.extent, mode.stride, len(e.threads))
         yield mode, _number(e, name, mode.extent, value)
 
 

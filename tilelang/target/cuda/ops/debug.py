@@ -7,9 +7,9 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.nest import emit_nest
-from tilelang.target.cuda.codegen.statements import message
 from tilelang.target.cuda.inference.loop_layout import whole_loop
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf
 from tilelang.target.cuda.ir.instructions import Evaluate
@@ -18,7 +18,7 @@ from tilelang.target.cuda.ir.values import Call, Text
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.tile.build import index_at
 from tilelang.target.cuda.tile.nest import Axis, Nest
-from tilelang.target.cuda.tile.tree import FRAGMENT, Parallel
+from tilelang.target.cuda.tile.tree import Parallel
 from tilelang.tileop.debug import DeviceAssert, PrintBuffer, PrintValue
 
 
@@ -31,7 +31,7 @@ class BufferPrint(OperatorRule):
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
         layout = e.layouts.fragments.get(op.buffer.buffer)
-        if op.buffer.scope == FRAGMENT and layout is not None:
+        if is_fragment(op.buffer) and layout is not None:
             return _print_fragment(e, op, layout, node.span)
         return [_print_memory(e, op)]
 
@@ -43,7 +43,14 @@ class Message(OperatorRule):
     collective = False
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
-        return [leaf([message(generator.emitter, node.op)])]
+        return [leaf(self.lower_scalar(node.op, generator.emitter))]
+
+    def lower_scalar(self, op: Any, emitter: Any) -> list[Any]:
+        if isinstance(op, DeviceAssert):
+            return [Evaluate(Call("tl::device_assert_msg", (emitter.value(op.condition), Text(op.text))))]
+        if op.value is None:
+            return [Evaluate(Call("tl::debug_print_message", (Text(op.message),)))]
+        return [Evaluate(Call("tl::debug_print", (Text(op.message), emitter.value(op.value))))]
 
 
 def _label(op: PrintBuffer) -> str:

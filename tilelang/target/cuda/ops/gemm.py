@@ -8,6 +8,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import warn_slow
 from tilelang.target.cuda.codegen.conversions import converted
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -23,7 +24,7 @@ from tilelang.target.cuda.ops.gemm_sparse import MetadataLoader, expansion_nest
 from tilelang.target.cuda.ops.gemm_wgmma import COMPLETE, IN_FLIGHT, WgmmaPlan, emit_warp_group_product, pinned, plan_gemm
 from tilelang.target.cuda.tile.build import block
 from tilelang.target.cuda.tile.nest import Axis, Nest
-from tilelang.target.cuda.tile.tree import FRAGMENT, Operator, is_matrix
+from tilelang.target.cuda.tile.tree import Operator, is_matrix
 from tilelang.tileop.gemm import Gemm, GemmSparse
 
 
@@ -82,7 +83,7 @@ class MmaProduct:
         e = self.e
         lane, warp, step = (e.named(var) for var in (self.lane, self.warp, self.step))
         e.facts.bind_range(self.lane, 32)
-        e.facts.bind_range(self.warp, max(1, e.threads.count // 32))
+        e.facts.bind_range(self.warp, max(1, len(e.threads) // 32))
         e.facts.bind_range(self.step, self.steps)
         sources = [self.a, self.b, *([self.metadata] if self.metadata is not None else [])]
         clear = clear_code(e, self.op, self.a.o.count * self.b.o.count * self.mma.c_elements)
@@ -93,7 +94,7 @@ class MmaProduct:
             *(code for source in sources for code in source.prologue()),
             counted(step, self.steps, body),
         ]
-        return [leaf([*clear, Block(product, scoped=True)])]
+        return [leaf([*clear, Block(product, braces=True)])]
 
     def _multiply(self) -> list[Any]:
         i, j, columns = self.i, self.j, self.b.o.count
@@ -132,9 +133,9 @@ def _emit_scalar(emitter: Emitter, node: Operator, plan: Product) -> list[Code]:
     code = counted(step, e.index(op.k), nested(share.loops, add), unroll=1)
     start = nested(share.loops, [Assign(result, _start(e, op, converted(place, dtype, wide), wide))])
     if sums is own:
-        return [leaf([Block([*start, code], scoped=True)])]
+        return [leaf([Block([*start, code], braces=True)])]
     end = nested(share.loops, [Assign(place, converted(result, wide, dtype))])
-    return [leaf([Block([DeclareArray(sums, plan.c.registers), *start, code, *end], scoped=True)])]
+    return [leaf([Block([DeclareArray(sums, plan.c.registers), *start, code, *end], braces=True)])]
 
 
 def _start(e: Emitter, op: Any, old: Value, wide: str) -> Value:
@@ -170,7 +171,7 @@ class ProductRule(OperatorRule):
         return shared_demands(op, plan)
 
     def misfits(self, op: Any, plan: Product, fragments: Mapping[Any, Any]) -> Iterable[tuple[Any, str]]:
-        spread = [region.buffer for region in (op.a, op.b) if isinstance(plan.way, str) and region.scope == FRAGMENT]
+        spread = [region.buffer for region in (op.a, op.b) if isinstance(plan.way, str) and is_fragment(region)]
         return [(buffer, "each thread needs whole rows and columns of it") for buffer in spread]
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
@@ -181,11 +182,11 @@ class ProductRule(OperatorRule):
             span: of its statement.
             reader: the builder of the tile tree.
         """
-        if getattr(op, "kind", "gemm") != "gemm" and op.c.scope == FRAGMENT:
+        if getattr(op, "kind", "gemm") != "gemm" and is_fragment(op.c):
             return [reader.operator(op, span)]
         before, after = [], []
         for name, region in (("a", op.a), ("b", op.b)):
-            if region.scope == FRAGMENT and not is_matrix(region):
+            if is_fragment(region) and not is_matrix(region):
                 part = reader.temporary(region, "part", matrix=True)
                 before.append(reader.copy(region, part, span))
                 op = op.replace(**{name: part})

@@ -13,7 +13,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.layout.fragment import FragmentLayout, Mode, merge_modes, on_register, on_thread
 from tilelang.policy import GemmWarpPolicy
-from tilelang.target.cuda.arch import WARP
+from tilelang.target.cuda.arch import WARP, Arch, Feature
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,41 +82,41 @@ _SHORT = {
     "int4": "s4", "uint4": "u4", "int32": "s32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
 }  # fmt: skip
 
-_TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, int]] = {
-    # (type of A, type of C) -> m, n, k, elements a register, least compute capability
-    ("float16", "float32"): (16, 8, 16, 2, 80),
-    ("float16", "float16"): (16, 8, 16, 2, 80),
-    ("bfloat16", "float32"): (16, 8, 16, 2, 80),
-    ("float32", "float32"): (16, 8, 8, 1, 80),
-    ("float64", "float64"): (8, 8, 4, 1, 80),
-    ("int8", "int32"): (16, 8, 32, 4, 80),
-    ("uint8", "int32"): (16, 8, 32, 4, 80),
-    ("int4", "int32"): (16, 8, 64, 8, 80),
-    ("uint4", "int32"): (16, 8, 64, 8, 80),
-    ("float8_e4m3fn", "float32"): (16, 8, 32, 4, 89),
-    ("float8_e5m2", "float32"): (16, 8, 32, 4, 89),
+_TABLE: Mapping[tuple[str, str], tuple[int, int, int, int, Feature]] = {
+    # (type of A, type of C) -> m, n, k, elements a register, what it needs
+    ("float16", "float32"): (16, 8, 16, 2, Feature.MMA),
+    ("float16", "float16"): (16, 8, 16, 2, Feature.MMA),
+    ("bfloat16", "float32"): (16, 8, 16, 2, Feature.MMA),
+    ("float32", "float32"): (16, 8, 8, 1, Feature.MMA),
+    ("float64", "float64"): (8, 8, 4, 1, Feature.MMA),
+    ("int8", "int32"): (16, 8, 32, 4, Feature.MMA),
+    ("uint8", "int32"): (16, 8, 32, 4, Feature.MMA),
+    ("int4", "int32"): (16, 8, 64, 8, Feature.MMA),
+    ("uint4", "int32"): (16, 8, 64, 8, Feature.MMA),
+    ("float8_e4m3fn", "float32"): (16, 8, 32, 4, Feature.FP8_MMA),
+    ("float8_e5m2", "float32"): (16, 8, 32, 4, Feature.FP8_MMA),
 }
 
 _SPARSE = frozenset({"float16", "bfloat16", "float32", "int8", "uint8", "float8_e4m3fn", "float8_e5m2"})
 """Types of operands that ``mma.sp`` has."""
 
 
-def instruction(a: str, b: str, c: str, sm: int, sparse: bool = False) -> Instruction | None:
-    """The instruction for element types of A, B and C on a compute capability; None where the tensor cores have none.
+def instruction(a: str, b: str, c: str, arch: Arch, sparse: bool = False) -> Instruction | None:
+    """The instruction for element types of A, B and C on an architecture; None where the tensor cores have none.
 
     Args:
         a, b, c: the element types.
-        sm: the compute capability.
+        arch: the architecture.
         sparse: whether two of four elements of A (32-bit types: one of two) are kept: it then takes twice the depth.
     """
     a, b, c = canonical(a), canonical(b), canonical(c)
     row = _TABLE.get((a, c))
     if row is None or (b, c) not in _TABLE or (sparse and not {a, b} <= _SPARSE):
         return None
-    m, n, k, pack, least = row
-    if sm >= least:
+    m, n, k, pack, needed = row
+    if arch.uses(needed):
         return Instruction(m, n, 2 * k if sparse else k, _suffix(a, b, c), pack, sparse=sparse)
-    converted = not sparse and a.is_float and a.bits == 8 and sm >= 80
+    converted = not sparse and a.is_float and a.bits == 8 and arch.uses(Feature.MMA)
     return Instruction(16, 8, 16, "f32_f16", 2, "float16") if converted else None
 
 

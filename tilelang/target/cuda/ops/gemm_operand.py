@@ -8,6 +8,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import constant
+from tilelang.ir.memory import is_fragment, lies_in_shared
 from tilelang.ir.visit import variables
 from tilelang.layout.memory import TileLayout
 from tilelang.target.cuda.codegen.conversions import converted
@@ -92,7 +93,7 @@ class OperandLoader:
     @property
     def in_registers(self) -> bool:
         """Whether the program holds it in a fragment as the instruction takes it."""
-        return self.o.region.scope == "local.fragment" and self.mma.operand is None and not self.is_rounded
+        return is_fragment(self.o.region) and self.mma.operand is None and not self.is_rounded
 
     @property
     def is_rounded(self) -> bool:
@@ -142,7 +143,7 @@ class OperandLoader:
         region = self.o.region
         layout = self.e.layouts.memory.get(region.buffer)
         bits = canonical(region.dtype).bits
-        if not region.scope.startswith("shared") or self.mma.operand is not None or bits > 32:
+        if not lies_in_shared(region) or self.mma.operand is not None or bits > 32:
             return None
         bytewise = bits == 8 and self.o.paired
         if not isinstance(layout, TileLayout) or not (bits == 16 or self.o.along_k or bytewise):
@@ -197,7 +198,7 @@ class OperandLoader:
         if mma.pack > 1:
             column = column + part % mma.pack
         region = o.region
-        if region.scope == "local.fragment":
+        if is_fragment(region):
             element = e.array(region.buffer).at(self._number(p.i) * o.each + p.r)
         else:
             element = e.places.place(region.buffer, matrix_index(region, row, column, not o.along_k))

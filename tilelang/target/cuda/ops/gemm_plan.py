@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_fragment, lies_in_shared
 from tilelang.layout import panel_layout, row_major, swizzled
 from tilelang.layout.fragment import FragmentLayout
 from tilelang.target.cuda.arch import WARP, WARP_GROUP, Feature, arch_of
@@ -59,16 +60,16 @@ class Product:
 
 
 def plan_product(node: Any, problem: Problem, memory: Mapping[Any, Any]) -> Product:
-    """How the threads of a product's scope compute it.
+    """How the threads of a product's group compute it.
 
     Args:
         node: the product in the tile tree.
-        problem: the kernel, its target and thread scopes.
+        problem: the kernel, its target and the threads of its statements.
         memory: layouts of shared tiles that the user fixed.
     """
-    scope, op = problem.threads_of[node], node.op
-    in_groups = problem.wgmma and scope.first % WARP_GROUP == 0 and _allows_panels(op, memory, problem)
-    return problem.known(_product, op, scope.count, in_groups, _may_pair(op, problem), target=problem.target)
+    threads, op = problem.threads_of[node], node.op
+    in_groups = problem.wgmma and threads.start % WARP_GROUP == 0 and _allows_panels(op, memory, problem)
+    return problem.known(_product, op, len(threads), in_groups, _may_pair(op, problem), target=problem.target)
 
 
 def _may_pair(op: Any, problem: Problem) -> bool:
@@ -83,7 +84,7 @@ def _allows_panels(op: Any, chosen: Mapping[Any, Any], problem: Problem) -> bool
     """Whether nothing keeps the shared operands of a product from lying as warp group instructions want them."""
     for region in (op.a, op.b):
         buffer = region.buffer
-        if not region.scope.startswith("shared"):
+        if not lies_in_shared(region):
             continue
         if buffer in problem.aliased or (buffer in chosen and not is_panels(chosen[buffer], buffer)):
             return False
@@ -116,9 +117,9 @@ def _product(op: Any, threads: int, wgmma: bool, pairs: bool, *, target: Any) ->
     paired = _pairs(op, mma, grid) if pairs else (False, False)
     c = accumulator_layout(m, n, mma, grid, warps, paired)
     fragments = [(op.c.buffer, c)]
-    if op.a.scope == "local.fragment":
+    if is_fragment(op.a):
         fragments.append((op.a.buffer, transposed(a) if op.transpose_a else a))
-    if op.b.scope == "local.fragment":
+    if is_fragment(op.b):
         fragments.append((op.b.buffer, transposed(b) if op.transpose_b else b))
     return Product(c, tuple(fragments), ByWarps(mma, grid, paired))
 
@@ -126,7 +127,7 @@ def _product(op: Any, threads: int, wgmma: bool, pairs: bool, *, target: Any) ->
 def _pairs(op: Any, mma: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
     """Which operands are read in pairs."""
     found = [
-        region.scope.startswith("shared") and reads_pairs(canonical(region.dtype).bits, along_k, mma)
+        lies_in_shared(region) and reads_pairs(canonical(region.dtype).bits, along_k, mma)
         for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b))
     ]
     return found[0], found[1] and as_int(op.n) // mma.n // grid.n % 2 == 0
@@ -134,7 +135,7 @@ def _pairs(op: Any, mma: Instruction, grid: WarpGrid) -> tuple[bool, bool]:
 
 def _instruction(op: Any, threads: int, target: Any) -> Instruction | None:
     is_sparse = isinstance(op, GemmSparse)
-    return None if threads % WARP else instruction(op.a.dtype, op.b.dtype, op.c.dtype, target.sm, is_sparse)
+    return None if threads % WARP else instruction(op.a.dtype, op.b.dtype, op.c.dtype, arch_of(target), is_sparse)
 
 
 def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
@@ -146,7 +147,7 @@ def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
         target: a CUDA target.
     """
     mma = _instruction(op, threads, target)
-    if mma is None or not _tiles_fit(op) or op.e.scope == "local.fragment":
+    if mma is None or not _tiles_fit(op) or is_fragment(op.e):
         return False
     return not (as_int(op.m) % mma.m or as_int(op.n) % mma.n or as_int(op.k) % mma.k)
 
@@ -154,7 +155,7 @@ def takes_sparse(op: GemmSparse, threads: int, target: Any) -> bool:
 def _tiles_fit(op: Any) -> bool:
     """Whether operands in fragments are whole buffers, and 4-bit ones contiguous along K."""
     for region in (op.a, op.b, op.c):
-        if region.scope == "local.fragment" and (not region.is_whole or len(region.buffer.shape) != 2):
+        if is_fragment(region) and (not region.is_whole or len(region.buffer.shape) != 2):
             return False
     return canonical(op.a.dtype).bits >= 8 or not op.transpose_a and op.transpose_b
 
@@ -191,7 +192,7 @@ def shared_demands(op: Any, plan: Product) -> Iterator[TileDemand]:
                 yield TileDemand(region.buffer, layout, (0, width))
     elif isinstance(plan.way, ByWarps):
         for region, along_k in ((op.a, not op.transpose_a), (op.b, op.transpose_b)):
-            if region.scope.startswith("shared"):
+            if lies_in_shared(region):
                 yield TileDemand(region.buffer, operand_layout(region.buffer, along_k), (1,))
 
 

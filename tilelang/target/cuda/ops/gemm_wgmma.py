@@ -14,6 +14,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_fragment, is_shared
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.layout import FragmentLayout, TileLayout, on_register, on_thread
@@ -21,7 +22,7 @@ from tilelang.layout.fragment import Mode, join_modes
 from tilelang.layout.panels import panel_bytes_of, panel_widths
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
-from tilelang.target.cuda.ir.access import READ, Unit
+from tilelang.target.cuda.ir.access import READ, Agent
 from tilelang.target.cuda.ir.code import Block, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import (
     CommitProducts,
@@ -33,7 +34,6 @@ from tilelang.target.cuda.ir.instructions import (
 )
 from tilelang.target.cuda.ir.values import Array, Call, Cast, Name, Number, Pointer, Unary, Value, value_of
 from tilelang.target.cuda.ir.wgmma import ACCUMULATORS, K_OF, Wgmma, is_valid_n
-from tilelang.target.cuda.tile.tree import FRAGMENT, SHARED
 from tilelang.tileop.gemm import GemmWarpPolicy
 
 ROWS = 64
@@ -87,11 +87,11 @@ def plan_gemm(gemm: Any, threads: int) -> WgmmaPlan | None:
     if a_type is None or b_type is None or c_type is None or c_type not in ACCUMULATORS[a_type] or threads % WARP_GROUP:
         return None
     extents = (gemm.m, gemm.n, gemm.k)
-    is_placed = gemm.c.scope == FRAGMENT and gemm.b.scope in SHARED and gemm.a.scope in (*SHARED, FRAGMENT)
+    is_placed = is_fragment(gemm.c) and is_shared(gemm.b) and (is_shared(gemm.a) or is_fragment(gemm.a))
     if not is_placed or not all(isinstance(extent, int) for extent in extents):
         return None
     m, n, k = extents
-    a_in_registers = gemm.a.scope == FRAGMENT
+    a_in_registers = is_fragment(gemm.a)
     a_rows_along_m, b_rows_along_n = gemm.transpose_a, not gemm.transpose_b
     if k % K_OF[a_type] or (K_OF[a_type] != 16 and (a_rows_along_m or b_rows_along_n)) or (a_in_registers and a_rows_along_m):
         return None
@@ -179,8 +179,8 @@ class SharedOperand:
         if panel_bytes_of(self.layout, self.bits) is None:
             return False
         row, column = self.region.mins[-2:]
-        unit = K_BYTES if self.along_k else self.panel_bytes
-        return divides(row, 8) and divides(column, unit * 8 // self.bits)
+        period = K_BYTES if self.along_k else self.panel_bytes
+        return divides(row, 8) and divides(column, period * 8 // self.bits)
 
     def strides(self) -> tuple[int, int]:
         """Leading and stride byte offsets of the descriptor."""
@@ -246,7 +246,7 @@ def multiply(
                 right = _advance(_B_TILE, b.offset(column, k))
                 code.append(WarpGroupMultiply(instruction, c.to(register), left, right, scale))
     code.append(CommitProducts())
-    return Block([*code, *(complete(plan, c) if wait else [])], scoped=True)
+    return Block([*code, *(complete(plan, c) if wait else [])], braces=True)
 
 
 _A_TILE, _B_TILE = Name("a_tile"), Name("b_tile")
@@ -352,7 +352,7 @@ def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
     op, plan = node.op, emitter.layouts.plans[node].way
     if op.wg_wait <= COMPLETE:
         return leaf(complete(plan, emitter.array(op.c.buffer), COMPLETE - op.wg_wait))
-    shared = [_operand(emitter, region, op) for region in (op.a, op.b) if region.scope in SHARED]
+    shared = [_operand(emitter, region, op) for region in (op.a, op.b) if is_shared(region)]
     if not all(operand.is_readable(emitter.facts.divisible) for operand in shared):
         raise CompileError(
             f"T.gemm: the layout of {op.a.buffer.name} or {op.b.buffer.name} is not one that warp group instructions read",
@@ -362,7 +362,7 @@ def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
     clear = bool(op.clear_accum) if isinstance(op.clear_accum, (bool, int)) else emitter.value(op.clear_accum)
     product = multiply(
         plan, left, shared[-1], emitter.array(op.c.buffer), lower=emitter.index, clear=clear,
-        wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.first // WARP_GROUP,
+        wait=op.wg_wait != IN_FLIGHT and op.kind == "gemm", first_group=emitter.threads.start // WARP_GROUP,
     )  # fmt: skip
     return leaf([product])
 
@@ -370,7 +370,7 @@ def emit_warp_group_product(emitter: Emitter, node: Any) -> Leaf:
 def _operand(emitter: Emitter, region: Region, op: Any) -> SharedOperand:
     along_k = not op.transpose_a if region is op.a else bool(op.transpose_b)
     buffer, bits = region.buffer, canonical(region.dtype).bits
-    pointer: Value = Cast(Pointer(emitter.array(buffer), kind=READ, unit=Unit.TENSOR_CORE), "byte", constant=True)
+    pointer: Value = Cast(Pointer(emitter.array(buffer), kind=READ, agent=Agent.TENSOR_CORE), "byte", constant=True)
     if buffer in emitter.slots:
         pointer = pointer + emitter.slots[buffer][0] * (emitter.places.slot_elements(buffer) * bits // 8)
     return SharedOperand(pointer, emitter.layouts.memory[buffer], region, bits, along_k)

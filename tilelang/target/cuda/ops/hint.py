@@ -37,7 +37,7 @@ _NOTES: Mapping[type, Callable[[Any, Any, Hints], Mapping[str, Any]]] = {
 class Remark(OperatorRule):
     """Nothing to run: later steps read it among the hints."""
 
-    scoped = collective = False
+    cooperative = collective = False
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         self.hint(op, span, reader.tree.hints)
@@ -53,7 +53,7 @@ class Remark(OperatorRule):
 class Registers(OperatorRule):
     """``T.set_max_nreg`` and its relatives; without effect where the architecture has no such instruction."""
 
-    scoped = collective = False
+    cooperative = collective = False
 
     def registers(self, op: Any) -> tuple[str, int]:
         return op.change, op.count

@@ -12,6 +12,7 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import SHARED, is_fragment
 from tilelang.ir.region import Region
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_thread
 from tilelang.target.cuda.arch import WARP
@@ -24,7 +25,6 @@ from tilelang.target.cuda.ir.code import Block, Code, leaf, nested, under
 from tilelang.target.cuda.ir.instructions import Assign, Define
 from tilelang.target.cuda.ir.values import Array, Binary, Call, Convert, Literal, Name, Number, Type, Unary, Value, total
 from tilelang.target.cuda.operators import OperatorRule, implements
-from tilelang.target.cuda.tile.tree import FRAGMENT
 from tilelang.tileop.reduce import FinalizeReducer, Reduce, fits
 
 
@@ -132,8 +132,8 @@ def _result_strides(source: FragmentLayout, target: FragmentLayout, dim: int, ke
         return []
     strides = []
     for axis, modes in zip(kept, target_modes):
-        own = [mode for mode in source.modes[axis] if mode.unit != THREAD]
-        theirs = [mode for mode in modes if mode.unit != THREAD]
+        own = [mode for mode in source.modes[axis] if mode.coord != THREAD]
+        theirs = [mode for mode in modes if mode.coord != THREAD]
         strides += [mode.stride for mode in theirs][: len(own)]
     return strides
 
@@ -169,12 +169,12 @@ class _Reducer:
     def _each(self, body: list[Any]) -> list[Any]:
         """What a thread does for each of its results."""
         loops = [(name, mode.extent) for name, mode in self.outer]
-        return nested(loops, body) if loops else [Block(body, scoped=True)]
+        return nested(loops, body) if loops else [Block(body, braces=True)]
 
     def _may_continue(self, source: FragmentLayout) -> bool:
         """Whether each thread may begin with the old result, which then counts several times."""
         idempotent = not self.r.combine_kind.absolute and self.r.combine_kind.infix in ("max", "min", "&", "|")
-        return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= self.e.threads.count
+        return idempotent and not self.op.clear and self.r.wide == self.r.dtype and source.threads >= len(self.e.threads)
 
     def _registers(self, inner: list[Mode], source: FragmentLayout) -> list[Any]:
         e, names = self.e, [self.e.names.take("r") for _ in inner]
@@ -192,8 +192,8 @@ class _Reducer:
         parts, weight = [], 1
         registers = dict(zip(inner, names))
         for mode in source.modes[dim]:
-            in_thread = mode.unit == THREAD
-            digit = thread_digit(e.thread, mode.extent, mode.stride, e.threads.count) if in_thread else registers[mode]
+            in_thread = mode.coord == THREAD
+            digit = thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)) if in_thread else registers[mode]
             parts.append(digit * weight)
             weight *= mode.extent
         return total(parts).is_("<", source.shape[dim])
@@ -206,7 +206,7 @@ class _Reducer:
 
     def _across(self, lanes: list[Mode], across: list[Mode], partial: list[Any]) -> list[Code]:
         """The parts of several warps, combined through shared memory; neighbours that hold the same part have one slot."""
-        e, same, threads = self.e, _neighbours(lanes, across), self.e.threads.count
+        e, same, threads = self.e, _neighbours(lanes, across), len(self.e.threads)
         slots = -(-threads // same)
         scratch = self._scratch(slots)
         strides, step = [], slots
@@ -226,7 +226,7 @@ class _Reducer:
         e, first = self.e, self.e.names.take("first")
         base = e.thread
         for mode in across:
-            base = base - thread_digit(e.thread, mode.extent, mode.stride, e.threads.count) * mode.stride
+            base = base - thread_digit(e.thread, mode.extent, mode.stride, len(e.threads)) * mode.stride
         parts = [(e.names.take("p"), mode) for mode in across]
         offset = _sum([name for name, _ in parts], [mode.stride // same for _, mode in parts])
         part = scratch.at(row + first + offset)
@@ -241,7 +241,7 @@ class _Reducer:
         """Shared memory for the parts of all results."""
         e, wide = self.e, self.r.wide
         count = slots * prod(mode.extent for _, mode in self.outer)
-        scratch = ir.decl_buffer((count,), str(wide), "reduce_scratch", scope="shared.dyn", layout=None)
+        scratch = ir.decl_buffer((count,), str(wide), "reduce_scratch", scope=SHARED, layout=None)
         e.names.arrays[scratch] = e.names.declare("reduce_scratch").text
         e.output.scratch[scratch] = (count * max(1, wide.bits // 8), 16)
         return e.array(scratch)
@@ -297,19 +297,19 @@ class ReduceRule(OperatorRule):
             return 0
         source = fragments[op.src.buffer]
         kept = [mode for axis, modes in enumerate(source.modes) if axis != op.dim for mode in modes]
-        results = prod(mode.extent for mode in kept if mode.unit == REGISTER)
-        threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
+        results = prod(mode.extent for mode in kept if mode.coord == REGISTER)
+        threads = [mode for mode in source.modes[op.dim] if mode.coord == THREAD]
         across = any(mode.stride * mode.extent > WARP for mode in threads)
         shuffles = sum(math.log2(min(mode.extent, WARP // mode.stride)) for mode in threads if mode.stride < WARP)
         return source.registers + results * (shuffles * SHUFFLE + across * 4 * REQUEST) + across * BARRIER
 
     def read(self, op: Any, span: Any, reader: Any) -> list[Any]:
         before, after = [], []
-        if op.src.scope != FRAGMENT or not op.src.is_whole:
+        if not is_fragment(op.src) or not op.src.is_whole:
             source = reader.temporary(op.src, "tile")
             before.append(reader.copy(op.src, source, span))
             op = op.replace(src=source)
-        if op.dst.scope != FRAGMENT or not op.dst.is_whole or not _has_axes_of(op):
+        if not is_fragment(op.dst) or not op.dst.is_whole or not _has_axes_of(op):
             extents = tuple(1 if axis == op.dim else extent for axis, extent in enumerate(op.src.extents))
             result = reader.temporary(Region(op.dst.buffer, (0,) * len(extents), extents), "result")
             if not op.clear:
@@ -322,9 +322,9 @@ class ReduceRule(OperatorRule):
         e, op = generator.emitter, node.op
         source, target = e.layouts.fragments[op.src.buffer], e.layouts.fragments[op.dst.buffer]
         kept = [axis for axis in range(len(source.modes)) if axis != op.dim]
-        registers = [[mode for mode in modes if mode.unit != THREAD] for modes in source.modes]
-        threads = [mode for mode in source.modes[op.dim] if mode.unit == THREAD]
-        if source.is_padded or source.threads < e.threads.count:
+        registers = [[mode for mode in modes if mode.coord != THREAD] for modes in source.modes]
+        threads = [mode for mode in source.modes[op.dim] if mode.coord == THREAD]
+        if source.is_padded or source.threads < len(e.threads):
             e.output.padded.add(e.root(op.src.buffer))
         with e.names.block():
             reducer = _Reducer(e, Reduction(op.kind, op.dst.dtype, op.nan_propagate), op)
@@ -341,13 +341,13 @@ def _has_axes_of(op: Reduce) -> bool:
 
 @implements(FinalizeReducer)
 class FinalizeRule(OperatorRule):
-    """``T.finalize_reducer``: a reduction of what all threads of the scope hold to the reducer itself."""
+    """``T.finalize_reducer``: a reduction of what all threads of the group hold to the reducer itself."""
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
         layout = e.layouts.fragments[op.buffer.buffer]
         registers = [mode for modes in layout.modes for mode in modes]
-        threads = [on_thread(e.threads.count, 1)] if e.threads.count > 1 else []
+        threads = [on_thread(len(e.threads), 1)] if len(e.threads) > 1 else []
         reducer = _Reducer(e, Reduction(op.op, op.buffer.dtype), Reduce(op.buffer, op.buffer, op.op))
         return reducer.emit(registers, [mode.stride for mode in registers], [], threads, layout)
 
@@ -363,7 +363,7 @@ def reduces_to(op: Any, source: FragmentLayout, target: FragmentLayout) -> bool:
         source, target: the layouts of its operands.
     """
     expected = source.project(op.dim, len(target.shape) == len(source.shape))
-    counts = ([[m.extent for m in axis if m.unit == REGISTER] for axis in layout.modes] for layout in (expected, target))
+    counts = ([[m.extent for m in axis if m.coord == REGISTER] for axis in layout.modes] for layout in (expected, target))
     alike = expected.shape == target.shape and expected.same_threads(target) and operator.eq(*counts)
     return alike and stays_in_rows(source, target, op.dim)
 
@@ -387,5 +387,5 @@ def _all_threads(layout: FragmentLayout, axis: int) -> set[int]:
     """What the positions along an axis, padding included, add to the thread's number."""
     found = {0}
     for mode in layout.modes[axis]:
-        found = {start + step * mode.stride * (mode.unit == THREAD) for start in found for step in range(mode.extent)}
+        found = {start + step * mode.stride * (mode.coord == THREAD) for start in found for step in range(mode.extent)}
     return found

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_shared
 from tilelang.ir.region import Region
 from tilelang.target.cuda.arch import WARP
 from tilelang.target.cuda.codegen.conversions import converted
@@ -16,7 +17,6 @@ from tilelang.target.cuda.ir.values import Call, Convert, Name, Number, Select, 
 from tilelang.target.cuda.operators import OperatorRule, implements
 from tilelang.target.cuda.ops.reduce import Reduction
 from tilelang.target.cuda.tile.build import index_at
-from tilelang.target.cuda.tile.tree import SHARED
 from tilelang.tileop.scan import Scan
 
 _UNPACKED = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float32"}
@@ -38,8 +38,8 @@ class ScanRule(OperatorRule):
             span: its source location.
             reader: of the kernel, which makes tiles and copies.
         """
-        own_tile = op.dst.scope in SHARED and op.is_aligned and str(op.dst.dtype) not in _UNPACKED
-        if op.src.scope in SHARED and own_tile:
+        own_tile = is_shared(op.dst) and op.is_aligned and str(op.dst.dtype) not in _UNPACKED
+        if is_shared(op.src) and own_tile:
             return [reader.operator(op, span)]
         if own_tile:
             return [reader.copy(op.src, op.dst, span), reader.operator(op.replace(src=op.dst), span)]
@@ -55,7 +55,7 @@ class ScanRule(OperatorRule):
         length = extents[op.dim]
         lines = prod(extent for axis, extent in enumerate(extents) if axis != op.dim)
         with e.names.block():
-            work = _by_warps if e.threads.count >= WARP else _by_threads
+            work = _by_warps if len(e.threads) >= WARP else _by_threads
             return [leaf([work(e, op, extents, lines, length)])]
 
 
@@ -65,7 +65,7 @@ def _by_warps(e: Any, op: Any, extents: list[int], lines: int, length: int) -> L
     kind, functor, wide = reduction.wide, reduction.functor, Type(reduction.wide)
     line, at, step, carry, value = (e.names.take(name) for name in ("line", "at", "step", "carry", "value"))
     source, target = _places(e, op, extents, line, lines, at, length)
-    warps, chunks = e.threads.count // WARP, -(-length // WARP)
+    warps, chunks = len(e.threads) // WARP, -(-length // WARP)
     chunk = Number(chunks - 1) - step if op.reverse else step
     here, zero = at.is_("<", length), Convert(kind, Number(0))
     rest = Number(length) - chunk * WARP
@@ -96,7 +96,7 @@ def _by_threads(e: Any, op: Any, extents: list[int], lines: int, length: int) ->
         Assign(target, converted(carry, kind, op.dst.dtype)),
     ]
     body = [Define(carry, kind, Convert(kind, Number(0)), constant=False), counted(step, length, line_body, unroll=None)]
-    return _lines(line, e.thread, lines, e.threads.count, body)
+    return _lines(line, e.thread, lines, len(e.threads), body)
 
 
 def _lines(line: Name, first: Value, lines: int, step: int, body: list[Any]) -> LoopCode:

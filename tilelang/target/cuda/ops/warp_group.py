@@ -12,10 +12,11 @@ from typing import Any
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_array
 from tilelang.target.cuda.arch import WARP_GROUP, Feature
 from tilelang.target.cuda.codegen.async_calls import require
 from tilelang.target.cuda.codegen.emitter import Emitter
-from tilelang.target.cuda.ir.access import READ, Access, Unit
+from tilelang.target.cuda.ir.access import READ, Access, Agent
 from tilelang.target.cuda.ir.code import Code, leaf
 from tilelang.target.cuda.ir.instructions import PinRegisters, WarpGroupMultiply
 from tilelang.target.cuda.ir.values import Cast
@@ -43,15 +44,15 @@ class WarpGroupInstructionRule(OperatorRule):
     def lower(self, node: Any, generator: Any) -> list[Code]:
         e, op = generator.emitter, node.op
         require(e.target, Feature.WGMMA, op.spelling)
-        if e.threads.count % WARP_GROUP:
-            raise CompileError(f"{op.spelling} is run by whole warp groups, here are {e.threads.count} threads")
+        if len(e.threads) % WARP_GROUP:
+            raise CompileError(f"{op.spelling} is run by whole warp groups, here are {len(e.threads)} threads")
         _require_layouts(e, op)
         generator.in_flight.start(node)
         left = e.array(op.a.buffer).to(e.index(op.a_register)) if op.left is None else e.value(op.left)
         accumulator = e.array(op.c.buffer).to(e.index(op.c_register))
         code = leaf([WarpGroupMultiply(e.layouts.plans[node], accumulator, left, e.value(op.right), e.value(op.scale))])
         tiles = {e.storage(region.buffer) for region in (op.a, op.b)} - {None}
-        code.accesses += tuple(Access(tile, READ, Unit.TENSOR_CORE) for tile in tiles)
+        code.accesses += tuple(Access(tile, READ, Agent.TENSOR_CORE) for tile in tiles)
         return [code]
 
 
@@ -59,7 +60,7 @@ class WarpGroupInstructionRule(OperatorRule):
 class FenceRule(OperatorRule):
     """``T.warpgroup_fence_operand``."""
 
-    scoped = collective = False
+    cooperative = collective = False
 
     def lower(self, node: Any, generator: Any) -> list[Code]:
         op, e = node.op, generator.emitter
@@ -88,6 +89,6 @@ def _require_layouts(e: Emitter, op: WarpGroupInstruction) -> None:
     annotated = {e.root(buffer): layout for buffer, layout, _ in e.tree.hints.layouts}
     for region in (op.a, op.b, op.c):
         root = e.root(region.buffer)
-        if region.scope != "local" and (root not in annotated or e.layouts.place_of(root) != annotated[root]):
+        if not is_array(region) and (root not in annotated or e.layouts.place_of(root) != annotated[root]):
             hint = f"T.annotate_layout({{{root.name}: ...}}), with a layout that descriptors have"
             raise CompileError(f"{op.spelling}: the program does not fix the layout of {root.name}", hint=hint)

@@ -6,9 +6,9 @@ different threads may make them of the same element); one that touches a buffer 
 that such a copy reads, gets a wait as well, and so does one that tells other threads to go on. Buffers conflict where their
 bytes overlap, so memory that liveness gave to two buffers is covered too. Loops are walked twice: what is pending at the end of
 an iteration, or where one is left, is pending at the start of the next. A loop whose iterations need no barrier among
-themselves is one leaf: what it needs stands before it, and not in every iteration. What threads wrote and an asynchronous unit
+themselves is one leaf: what it needs stands before it, and not in every iteration. What threads wrote and an asynchronous agent
 reads (wgmma, TMA stores) gets a proxy fence before the first barrier that follows, one for it alone where there is none; where
-threads of another scope wrote it, the program's own barrier orders the two, and the readers fence after it.
+threads of another group wrote it, the program's own barrier orders the two, and the readers fence after it.
 
 Code below a condition that threads disagree on is one leaf: no barrier can be inside. Where its own statements have an order it
 is rewritten first (schedule/divergence.py).
@@ -20,16 +20,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilelang.target.cuda.ir.access import READ, Access, Unit, any_conflict, meets_copies
+from tilelang.target.cuda.ir.access import READ, Access, Agent, any_conflict, meets_copies
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
     BranchCode,
     Code,
+    GroupCode,
     Jump,
     Leaf,
     LoopCode,
-    ScopeCode,
     Wait,
     bulk_waits,
     children,
@@ -43,7 +43,7 @@ from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instr
 from tilelang.target.cuda.ir.values import Name
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns, join_parts
 
-_ASYNC_PROXY = (Unit.TENSOR_CORE, Unit.BULK)
+_ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK)
 """Units that access shared memory through the asynchronous proxy: they see what threads wrote after a proxy fence only."""
 
 _SETS = ("accesses", "copies", "implicit", "stores", "unfenced")
@@ -54,12 +54,12 @@ class _Pending:
     """What has happened since the last barrier.
 
     Attributes:
-        accesses: by threads, and reads of asynchronous units.
+        accesses: by threads, and reads of asynchronous agents.
         copies: what asynchronous copies that are not complete read and write.
         stores: reads of bulk stores that nobody has waited for: a barrier does not complete them.
         implicit: the writes of those that the program takes to be complete.
-        unfenced: storages that threads wrote since the last fence for asynchronous units.
-        of_others: storages that threads of other scopes write, at any time.
+        unfenced: storages that threads wrote since the last fence for asynchronous agents.
+        of_others: storages that threads of other groups write, at any time.
         fenced: whether nothing but asynchronous reads came since the last fence.
     """
 
@@ -102,14 +102,14 @@ class _Pending:
         for found in (self.accesses, self.copies, self.implicit, self.stores):
             slots = {access for access in found if owner(access.storage) in rings}
             found -= slots
-            found |= {Access(owner(access.storage), access.kind, access.unit) for access in slots}
+            found |= {Access(owner(access.storage), access.kind, access.agent) for access in slots}
 
 
 def with_barriers(
     code: Block,
     overlap: Callable[[Any, Any], bool],
     is_ordered: Callable[[Any], bool] = lambda storage: True,
-    barrier: Callable[[int, int], Instruction] = NamedBarrier,
+    barrier: Callable[[range], Instruction] = lambda threads: NamedBarrier(threads.start, len(threads)),
     name: Callable[[str], Name] = Name,
 ) -> Block:
     """The code with barriers and waits.
@@ -118,7 +118,7 @@ def with_barriers(
         code: the code of a kernel.
         overlap: whether two shared buffers share bytes.
         is_ordered: whether barriers are to order the accesses of a storage; waits and fences do in any case.
-        barrier: a barrier of neighbouring threads, from the first of them and their number.
+        barrier: a barrier of neighbouring threads.
         name: an identifier that is not used yet, like a wanted one.
 
     Raises:
@@ -141,14 +141,14 @@ class _Inserter:
     """Walks the code and adds to it in place.
 
     Attributes:
-        asynchronous: buffers that an asynchronous unit reads or fills somewhere.
+        asynchronous: buffers that an asynchronous agent reads or fills somewhere.
         jumps: of each loop around the place, what is pending at its ``break`` and ``continue`` statements.
     """
 
     def __init__(self, root: Block, overlap: Any, is_ordered: Any, barrier: Any, name: Any):
         self.overlap = overlap
         self.is_ordered = is_ordered
-        self.asynchronous = {owner(a.storage) for leaf in leaves(root) for a in leaf.accesses if a.unit in _ASYNC_PROXY}
+        self.asynchronous = {owner(a.storage) for leaf in leaves(root) for a in leaf.accesses if a.agent in _ASYNC_PROXY}
         self.divergence = Divergence(self.conflict, barrier, name)
         self.jumps: list[dict[str, list[_Pending]]] = []
 
@@ -163,17 +163,17 @@ class _Inserter:
             block.items[position:position] = added
             position += max(1, len(roles)) + len(added)
 
-    def roles(self, scopes: list[ScopeCode], pending: _Pending) -> list[Code]:
-        """Handles neighbouring scopes of different threads, which run side by side: what orders them is the program's own."""
-        for scope in scopes:
-            others = [leaf for other in scopes if other is not scope for leaf in leaves(other)]
+    def roles(self, groups: list[GroupCode], pending: _Pending) -> list[Code]:
+        """Handles neighbouring groups of different threads, which run side by side: what orders them is the program's own."""
+        for group in groups:
+            others = [leaf for other in groups if other is not group for leaf in leaves(other)]
             stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
             written = frozenset(owner(access.storage) for access in stores)
-            if not scope.barrier and self.divergence.has_order(scope.body):
-                scope.barrier = self.divergence.barrier(scope.first, scope.count)
-            if scope.barrier:
-                self.block(scope.body, _Pending(of_others=written))
-        return self.together(Block([scope.body for scope in scopes]), pending)
+            if not group.barrier and self.divergence.has_order(group.body):
+                group.barrier = self.divergence.barrier(group.threads)
+            if group.barrier:
+                self.block(group.body, _Pending(of_others=written))
+        return self.together(Block([group.body for group in groups]), pending)
 
     def item(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles one item; gives what must come before it."""
@@ -198,7 +198,7 @@ class _Inserter:
     def together(self, code: Code, pending: _Pending) -> list[Code]:
         """Handles code without a place for barriers inside as one leaf."""
         found = list(leaves(code))
-        detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.unit is Unit.CP_ASYNC)
+        detached = all(leaf.detached for leaf in found for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
         body = [*bulk_waits(code)]
         whole = Leaf(body, detached=detached, hands_over=any(leaf.hands_over for leaf in found))
         return self.leaf(whole, together(code), pending)
@@ -214,7 +214,7 @@ class _Inserter:
         added: list[Code] = []
         if (code.hands_over and pending.implicit) or meets_copies(accesses, pending.copies, self.overlap):
             added += self.complete(pending)
-        by_proxy = [access for access in accesses if access.unit in _ASYNC_PROXY]
+        by_proxy = [access for access in accesses if access.agent in _ASYNC_PROXY]
         unfenced = self.any_overlap([access.storage for access in by_proxy], pending.unfenced)
         if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(by_proxy)):
             between = Barrier()
@@ -234,7 +234,7 @@ class _Inserter:
 
     def record(self, code: Leaf, accesses: Sequence[Access], pending: _Pending) -> None:
         """Adds what a leaf does. A load of the accelerator is over when the program's own barrier says so."""
-        copies = {access for access in accesses if access.unit is Unit.CP_ASYNC}
+        copies = {access for access in accesses if access.agent is Agent.CP_ASYNC}
         loads = {access for access in accesses if access.is_bulk_load}
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
@@ -263,7 +263,7 @@ class _Inserter:
 
     def barrier(self, code: Barrier, pending: _Pending) -> list[Code]:
         """Copies that the program takes to be complete are, where it places a barrier itself. What was written is fenced here
-        where an asynchronous unit may read it; copies that are not complete yet are not."""
+        where an asynchronous agent may read it; copies that are not complete yet are not."""
         unfinished = any(owner(access.storage) is access.storage for access in pending.implicit)
         before = self.complete(pending) if code.of_program and unfinished else []
         in_flight = {access.storage for access in pending.copies}

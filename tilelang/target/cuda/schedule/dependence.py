@@ -16,6 +16,7 @@ from typing import Any
 from tilelang.errors import PipelineScheduleError
 from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_global, is_shared
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
@@ -25,7 +26,6 @@ from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.nest import Access, accesses_in, given_to_calls, handed_on
 from tilelang.target.cuda.tile.tree import (
-    SHARED,
     Loop,
     Operator,
     Parallel,
@@ -207,7 +207,7 @@ def tile_filled_ahead(statement: Statement, body: Body) -> Any:
     if copied is None:
         return None
     source, target = copied
-    if source.scope != "global" or target.scope not in SHARED or not target.is_whole:
+    if not is_global(source) or not is_shared(target) or not target.is_whole:
         return None
     tile = target.buffer
     if body.written.get(tile, 0) != 1 or source.buffer in body.written or body.is_viewed(tile) or body.is_outside(tile):
@@ -278,7 +278,7 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
 
 def _is_private(buffer: Any, uses: list, body: Body) -> bool:
     """Whether each iteration has its own value of a shared tile: its first access overwrites all of it."""
-    if not ir.is_buffer_var(buffer) or buffer.scope() not in SHARED or body.is_viewed(buffer):
+    if not ir.is_buffer_var(buffer) or not is_shared(buffer) or body.is_viewed(buffer):
         return False
     first = min(uses, key=lambda use: use[0])[3]
     return first.fills and not first.reads and not body.is_outside(buffer)

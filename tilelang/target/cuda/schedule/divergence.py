@@ -30,9 +30,9 @@ from tilelang.target.cuda.ir.code import (
     Block,
     BranchCode,
     Code,
+    GroupCode,
     Leaf,
     LoopCode,
-    ScopeCode,
     children,
     may_jump,
     owner,
@@ -55,12 +55,12 @@ class Divergence:
 
     Attributes:
         conflict: two accesses of two collections whose order matters between threads, or groups of so many threads.
-        barrier: a barrier of neighbouring threads, from the first of them and their number.
+        barrier: a barrier of neighbouring threads.
         name: an identifier that is not used yet, like a wanted one.
     """
 
     conflict: Conflict
-    barrier: Callable[[int, int], Instruction]
+    barrier: Callable[[range], Instruction]
     name: Callable[[str], Name]
 
     def ordered(self, code: BranchCode | LoopCode) -> list[Code]:
@@ -70,14 +70,14 @@ class Divergence:
             CompileError: nothing can order what they do.
         """
         if code.by_warps and self._is_order_of_warps(code):
-            return [ScopeCode(None, Block([_of_warps(code)]), 0, WARP, WarpBarrier((1 << WARP) - 1), in_order=True)]
+            return [GroupCode(None, Block([_of_warps(code)]), range(WARP), WarpBarrier((1 << WARP) - 1), in_order=True)]
         if isinstance(code, LoopCode):
             self._check_loop(code)
             return [code]
-        if (code.threads is not None and code.threads[1] == 1) or not self.has_order(code):
+        if (code.threads is not None and len(code.threads) == 1) or not self.has_order(code):
             return [code]
         if code.threads is not None:
-            return self._scopes(code, code.threads)
+            return self._group(code, code.threads)
         try:
             return self._branches(code)
         except _Inseparable:
@@ -140,7 +140,7 @@ class Divergence:
             pending |= other
         elif isinstance(code, LoopCode):
             self._loop(code, pending, conflict)
-        elif isinstance(code, ScopeCode):
+        elif isinstance(code, GroupCode):
             self._accesses(together(code), pending, conflict)
         elif isinstance(code, Block):
             for item in code.items:
@@ -167,8 +167,8 @@ class Divergence:
 
     # A barrier of the threads that take a branch -----------------------------------------------------------------------
 
-    def _scopes(self, code: BranchCode, threads: tuple[int, int]) -> list[Code]:
-        made: list[Code] = [ScopeCode(code.condition, code.then, *threads, self.barrier(*threads), in_order=True)]
+    def _group(self, code: BranchCode, threads: range) -> list[Code]:
+        made: list[Code] = [GroupCode(code.condition, code.then, threads, self.barrier(threads), in_order=True)]
         if code.otherwise is not None:
             made += self.ordered(BranchCode(Unary("!", code.condition), code.otherwise, divergent=True, span=code.span))
         return made
@@ -224,7 +224,7 @@ class Divergence:
 
 def _of_warps(code: Code) -> Code:
     """Code as a warp sees it: what its threads agree on diverges no more."""
-    if isinstance(code, ScopeCode):
+    if isinstance(code, GroupCode):
         return code
     new = rebuilt(code, _of_warps)
     if isinstance(new, (LoopCode, BranchCode)):

@@ -18,9 +18,9 @@ from tilelang.target.cuda.ir.code import (
     Block,
     BranchCode,
     Code,
+    GroupCode,
     Leaf,
     LoopCode,
-    ScopeCode,
     Slot,
     bulk_waits,
     children,
@@ -109,7 +109,7 @@ class _Lifetimes:
 
     Attributes:
         spans: first and last leaf, by number.
-        homes: for each group of scopes side by side, the scope whose order decides about a buffer: the only one that uses it, or
+        homes: for each run of groups side by side, the group whose order decides about a buffer: the only one that uses it, or
             the only one that reads what the others write; None where there are several.
     """
 
@@ -167,16 +167,16 @@ class _Lifetimes:
             _extend(spans, buffer, start, clock)
         return clock + 1
 
-    def _side_by_side(self, scopes: list[ScopeCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
+    def _side_by_side(self, groups: list[GroupCode], start: int, spans: dict[Any, tuple[int, int]]) -> int:
         clock, used = start, {}
-        for scope in scopes:
-            used[scope] = {}
-            clock = self._walk(scope, clock, used[scope])
-        read = {scope: {owner(b) for leaf in leaves(scope) for b in leaf.storages(READ, UPDATE) - leaf.fills} for scope in scopes}
+        for group in groups:
+            used[group] = {}
+            clock = self._walk(group, clock, used[group])
+        read = {group: {owner(b) for leaf in leaves(group) for b in leaf.storages(READ, UPDATE) - leaf.fills} for group in groups}
         homes: dict[Any, Any] = {}
         for buffer in {buffer for inner in used.values() for buffer in inner}:
-            users = [scope for scope in scopes if buffer in used[scope]]
-            readers = [scope for scope in users if buffer in read[scope]]
+            users = [group for group in groups if buffer in used[group]]
+            readers = [group for group in users if buffer in read[group]]
             home = homes[buffer] = users[0] if len(users) == 1 else readers[0] if len(readers) == 1 else None
             first, last = used[home][buffer] if home is not None else (start, clock)
             _extend(spans, buffer, first if len(users) == 1 else start, last)

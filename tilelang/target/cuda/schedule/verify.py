@@ -15,16 +15,16 @@ from typing import Any
 
 from tilelang.errors import OrderProofError
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.ir.access import READ, Access, Unit, any_conflict, meets_copies
+from tilelang.target.cuda.ir.access import READ, Access, Agent, any_conflict, meets_copies
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
     BranchCode,
     Code,
+    GroupCode,
     Jump,
     Leaf,
     LoopCode,
-    ScopeCode,
     Wait,
     children,
     owner,
@@ -53,9 +53,9 @@ def verify_order(root: Block, overlap: Callable[[Any, Any], bool], is_ordered: C
         graph = _Graph()
         graph.add(pending.pop(), [graph.node(_nothing, [])], [])
         graph.check(overlap, is_ordered)
-        pending += [scope.body for scope in graph.scopes if scope.barrier is not None]
-        for scope in graph.scopes:
-            _check_warps(scope, overlap, is_ordered)
+        pending += [group.body for group in graph.groups if group.barrier is not None]
+        for group in graph.groups:
+            _check_warps(group, overlap, is_ordered)
 
 
 def _check_control(code: Code, divergent: bool) -> None:
@@ -68,10 +68,10 @@ def _check_control(code: Code, divergent: bool) -> None:
         _check_control(child, divergent)
 
 
-def _check_warps(scope: ScopeCode, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
+def _check_warps(group: GroupCode, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
     """In code that each warp runs at its own pace, warps do not meet."""
-    if scope.condition is None:
-        accesses = [access for access in together(scope) if is_ordered(owner(access.storage))]
+    if group.condition is None:
+        accesses = [access for access in together(group) if is_ordered(owner(access.storage))]
         found = any_conflict(accesses, accesses, overlap, WARP)
         if found is not None:
             raise OrderProofError(_name(found[0]), "warps meet in it that nothing orders")
@@ -79,7 +79,7 @@ def _check_warps(scope: ScopeCode, overlap: Callable[[Any, Any], bool], is_order
 
 @dataclass
 class _Graph:
-    """What code does, as nodes with their predecessors; the code of scopes is one node, and checked by itself.
+    """What code does, as nodes with their predecessors; the code of groups is one node, and checked by itself.
 
     Attributes:
         steps: of each node, what it makes of a state.
@@ -90,7 +90,7 @@ class _Graph:
     steps: list[Callable[[State], State]] = field(default_factory=list)
     touched: list[list[Access]] = field(default_factory=list)
     before: list[list[int]] = field(default_factory=list)
-    scopes: list[ScopeCode] = field(default_factory=list)
+    groups: list[GroupCode] = field(default_factory=list)
 
     def node(self, step: Callable[[State], State], before: list[int], touched: Iterable[Access] = ()) -> int:
         """A new node after others."""
@@ -103,7 +103,7 @@ class _Graph:
         """Adds code after some nodes; gives those that it ends in."""
         if isinstance(code, Block):
             return self._block(code, before, jumps)
-        if isinstance(code, (Leaf, ScopeCode)) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent):
+        if isinstance(code, (Leaf, GroupCode)) or (isinstance(code, (LoopCode, BranchCode)) and code.divergent):
             return [self._touch(together(code), before)]
         if isinstance(code, Barrier):
             return [self.node(_barrier, before)]
@@ -118,7 +118,7 @@ class _Graph:
         return [*self.add(code.then, before, jumps), *otherwise]
 
     def _touch(self, accesses: list[Access], before: list[int]) -> int:
-        started = frozenset(access for access in accesses if access.unit is Unit.CP_ASYNC)
+        started = frozenset(access for access in accesses if access.agent is Agent.CP_ASYNC)
         done = frozenset(access for access in accesses if not access.is_bulk_load) - started
         return self.node(lambda state: (state[0] | done, state[1] | started), before, accesses)
 
@@ -126,8 +126,8 @@ class _Graph:
         position = 0
         while position < len(code.items):
             roles = roles_at(code.items, position)
-            self.scopes += roles
-            together_here = Block([scope.body for scope in roles]) if len(roles) > 1 else code.items[position]
+            self.groups += roles
+            together_here = Block([group.body for group in roles]) if len(roles) > 1 else code.items[position]
             before = [self._touch(together(together_here), before)] if roles else self.add(together_here, before, jumps)
             position += max(1, len(roles))
         return before
@@ -195,7 +195,7 @@ def _complete(state: State, wait: Wait) -> State:
 def _outside(state: State, rings: frozenset[Any]) -> State:
     """After a pipelined loop its slots have no numbers, and its last iterations have read them."""
     done, in_flight = (
-        {Access(owner(a.storage), a.kind, a.unit) if owner(a.storage) in rings else a for a in part} for part in state
+        {Access(owner(a.storage), a.kind, a.agent) if owner(a.storage) in rings else a for a in part} for part in state
     )
     return frozenset(done | {Access(ring, READ) for ring in rings}), frozenset(in_flight)
 

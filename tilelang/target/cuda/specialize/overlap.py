@@ -20,10 +20,10 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_fragment
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.specialize.ring import Ring, buffers_of, operator_of
 from tilelang.target.cuda.tile.nest import writes_in
-from tilelang.target.cuda.tile.tree import FRAGMENT
 
 _OTHER_REGISTERS = 48
 """What addresses, counters and temporaries of a consumer need beside its tiles; more than that and tiles would spill."""
@@ -97,7 +97,7 @@ def _is_legal(ring: Ring, head: Sequence[int], middle: Sequence[int], tail: Sequ
         return False
     versioned = set(ring.buffers)
     written_early, written_late = _written(early), _written(late)
-    if any(buffer.scope() != FRAGMENT for buffer in written_early):
+    if any(not is_fragment(buffer) for buffer in written_early):
         return False
     if (written_early & _touched(late) | written_late & _touched(early)) - versioned:
         return False
@@ -128,9 +128,9 @@ def _may_fly(stmts: Sequence[Any], ring: Ring, threads: int) -> bool:
         operands, results = operands_of(op)
         if not rule_of(op).may_stay_in_flight(op, threads) or flying & operands:
             return False
-        if any(buffer in written and buffer.scope() != FRAGMENT for buffer in operands):
+        if any(buffer in written and not is_fragment(buffer) for buffer in operands):
             return False
-        flying |= {*results, *(buffer for buffer in operands if buffer.scope() == FRAGMENT)}
+        flying |= {*results, *(buffer for buffer in operands if is_fragment(buffer))}
     return True
 
 
@@ -142,7 +142,7 @@ def operands_of(op: Any) -> tuple[set[Any], set[Any]]:
 
 def _registers(buffers: Iterable[Any], threads: int) -> int:
     """Registers of a thread that the fragments among some buffers take."""
-    fragments = (buffer for buffer in buffers if buffer.scope() == FRAGMENT)
+    fragments = (buffer for buffer in buffers if is_fragment(buffer))
     bits = sum(canonical(str(buffer.dtype)).bits * math.prod(map(int, buffer.shape)) for buffer in fragments)
     return bits // (32 * threads)
 

@@ -16,16 +16,16 @@ from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import is_global, is_shared, is_variable
 from tilelang.ir.region import Region
 from tilelang.ir.visit import any_statement, children, flattened, statement_exprs, variables, walk, walk_expr
 from tilelang.target.cuda.analysis.availability import is_available
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.intrinsics import intrinsic
-from tilelang.target.cuda.tile.nest import is_global, writes_in
-from tilelang.target.cuda.tile.tree import SHARED, USER_WARP_GROUPS, Hints, is_default_swizzle
+from tilelang.target.cuda.tile.nest import writes_in
+from tilelang.target.cuda.tile.tree import USER_WARP_GROUPS, Hints, is_default_swizzle
 from tilelang.tileop import decode, is_tile_op
 
-_VARIABLE = "local.var"
 _SLOT_ALIGNMENT = 128
 """Bytes; the accelerator writes to such addresses only, and the slots of a ring lie side by side."""
 
@@ -181,13 +181,13 @@ class Usage:
 
     def _is_scalar(self, stmt: Any) -> bool:
         if isinstance(stmt, ir.BufferStore):
-            inside = stmt.buffer.scope() == _VARIABLE
+            inside = is_variable(stmt.buffer)
         else:
             inside = isinstance(stmt, (ir.Bind, ir.SeqStmt, ir.IfThenElse)) or (
                 isinstance(stmt, ir.For) and stmt.kind == ir.ForKind.SERIAL
             )
         exprs = statement_exprs(stmt)
-        known = (is_available(expr, lambda b: b.scope() == _VARIABLE or self._is_constant(b), set()) for expr in exprs)
+        known = (is_available(expr, lambda b: is_variable(b) or self._is_constant(b), set()) for expr in exprs)
         return inside and all(known) and all(map(self._is_scalar, children(stmt)))
 
     def _settled(self) -> set[Any]:
@@ -253,7 +253,7 @@ def _load(at: int, stmt: Any, facts: Facts) -> Load | None:
 
 def _can_feed(load: Load, uses: Sequence[set[Any]], mentions: Counter[Any], usage: Usage) -> bool:
     at, source, target = load.at, load.source, load.target
-    if target.scope not in SHARED or not target.is_whole or _tile_bytes(target) % _SLOT_ALIGNMENT:
+    if not is_shared(target) or not target.is_whole or _tile_bytes(target) % _SLOT_ALIGNMENT:
         return False
     if usage.written.get(source.buffer) or source.buffer in usage.aliased or source.buffer in usage.hints.safe_values:
         return False

@@ -9,6 +9,7 @@ from typing import Any
 import tvm_ffi
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.memory import VARIABLE
 from tilelang.ir.visit import walk
 from tilelang.target.cuda.specialize.ring import Ring
 from tilelang.target.cuda.tile.build import block
@@ -67,8 +68,8 @@ class Counter:
     def __init__(self, ring: Ring, role: str):
         self.ring = ring
         name = ring.loop.loop_var.name
-        self.slot = ir.decl_buffer((1,), "int32", f"{role}_{name}_slot", scope="local.var", layout=None)
-        self.parity = ir.decl_buffer((1,), "int32", f"{role}_{name}_parity", scope="local.var", layout=None)
+        self.slot = ir.decl_buffer((1,), "int32", f"{role}_{name}_slot", scope=VARIABLE, layout=None)
+        self.parity = ir.decl_buffer((1,), "int32", f"{role}_{name}_parity", scope=VARIABLE, layout=None)
 
     def bind(self) -> tuple[list[Any], Place]:
         """Statements that begin an iteration, and its place."""

@@ -21,6 +21,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
+from tilelang.ir.memory import BARRIER
 from tilelang.ir.visit import flattened, walk
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.specialize.consumer import ConsumerPart, registers_of
@@ -122,7 +123,7 @@ class _Splitter:
         first = feed.loads[0].target.buffer.name
         barriers = []
         for role, arrivals in (("full", 1), ("empty", self.threads // 32)):
-            buffer = ir.decl_buffer((stages,), "uint64", f"{first}_{role}", scope="shared.barrier", layout=None, data_alignment=8)
+            buffer = ir.decl_buffer((stages,), "uint64", f"{first}_{role}", scope=BARRIER, layout=None, data_alignment=8)
             counts = [ir.IntImm("int32", arrivals)] * stages
             self.allocations.append(ir.AllocBuffer(buffer, {"tl.arrive_counts": counts}))
             barriers.append(buffer)

@@ -9,6 +9,7 @@ from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
+from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.text import expr_text
@@ -91,7 +92,7 @@ def index_at(position: Any, extents: Sequence[int]) -> list[Any]:
 
 def _bound(region: Region, place: int) -> int | None:
     """The size of the buffer axis that an axis of the region's shape lies in, where it is on chip."""
-    if region.scope == "global":
+    if is_global(region):
         return None
     moving = [size for size, extent in zip(region.buffer.shape, region.extents) if extent != 1]
     size = as_int(moving[place]) if place < len(moving) else None

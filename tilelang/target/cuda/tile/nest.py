@@ -14,6 +14,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import is_memory
 from tilelang.ir.visit import children, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.ir.access import ADDRESS, READ, WRITE
@@ -262,16 +263,6 @@ def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
     """
     changed = {root(other.buffer) for other in nest.accesses if other.kind != READ}
     return not access.defined and all(is_memory(buffer) and root(buffer) not in changed for buffer in access.loaded)
-
-
-def is_memory(buffer: Any) -> bool:
-    """Whether a buffer lies in global or shared memory."""
-    return is_global(buffer) or buffer.scope() in ("shared", "shared.dyn")
-
-
-def is_global(buffer: Any) -> bool:
-    """Whether a buffer is a tensor in global memory."""
-    return buffer.scope() in ("global", "")
 
 
 def mentions(expr: Any, variables: Any) -> bool:

@@ -12,17 +12,18 @@ from typing import Any, Union
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
+from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment, lies_in_shared
 from tilelang.ir.region import Region
 from tilelang.ir.text import shape_text
 from tilelang.ir.visit import flattened, statement_exprs
 from tilelang.layout import make_swizzled_layout
+from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
 from tilelang.target.cuda.tile.nest import Access, Nest, accesses_in, operand_accesses
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 
-FRAGMENT = "local.fragment"
 USER_WARP_GROUPS = "tl.warp_group"
 """Attribute of ``T.ws``: a statement below it is that of each thread of these warp groups."""
 WARP_ROLE = "tl.warp_role"
@@ -32,7 +33,6 @@ PIPELINE_NOTES = (
     "software_pipeline_order", "software_pipeline_stage",
 )  # fmt: skip
 """Annotations of a ``T.Pipelined`` loop; the last two are what ``T.serial(annotations=)`` says."""
-SHARED = ("shared", "shared.dyn")
 
 
 @dataclass(eq=False, slots=True)
@@ -73,17 +73,17 @@ class Repeat:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Scope:
+class ThreadGroup:
     """Statements in an attribute (``T.ws``, ``T.attr``), or of some threads.
 
     Attributes:
-        threads: (first, count) of the threads that run them, where not all do.
-        by_thread: whether statements outside of tile operators are each thread's own, and not the scope's.
+        threads: those that run them, where not all do.
+        by_thread: whether statements outside of tile operators are each thread's own, and not the group's.
     """
 
     stmt: Any
     body: Sequence
-    threads: tuple[int, int] | None = None
+    threads: range | None = None
     by_thread: bool = False
 
 
@@ -114,7 +114,7 @@ class Scalar:
     stmt: Any
 
 
-TileNode = Union[Sequence, Loop, Branch, Repeat, Scope, Operator, Parallel, Scalar]
+TileNode = Union[Sequence, Loop, Branch, Repeat, ThreadGroup, Operator, Parallel, Scalar]
 
 
 @dataclass(eq=False)
@@ -138,7 +138,7 @@ class Hints:
 
 def is_default_swizzle(buffer: Any, layout: Any) -> bool:
     """Whether a layout is the swizzle that any compiler would choose for a shared tile, and none in particular."""
-    return buffer.scope().startswith("shared") and layout == make_swizzled_layout(buffer)
+    return lies_in_shared(buffer) and layout == make_swizzled_layout(buffer)
 
 
 @dataclass(eq=False)
@@ -245,7 +245,7 @@ class Reader:
             return [Repeat(stmt, self.block(stmt.body))]
         if isinstance(stmt, ir.AttrStmt):
             groups = warp_groups(as_int(stmt.value)) if stmt.attr_key in (USER_WARP_GROUPS, WARP_ROLE) else None
-            return [Scope(stmt, self.block(stmt.body), groups, by_thread=stmt.attr_key == USER_WARP_GROUPS)]
+            return [ThreadGroup(stmt, self.block(stmt.body), groups, by_thread=stmt.attr_key == USER_WARP_GROUPS)]
         if isinstance(stmt, ir.AllocBuffer):
             self.tree.allocations[stmt.buffer] = {str(k): v for k, v in (stmt.annotations or {}).items()}
             return []
@@ -295,7 +295,7 @@ class Reader:
             dtype: its element type.
             name: its name in generated code.
         """
-        buffer = ir.decl_buffer(shape, dtype, name, scope="shared.dyn", layout=None)
+        buffer = ir.decl_buffer(shape, dtype, name, scope=SHARED, layout=None)
         self.tree.allocations[buffer] = {}
         return Region.whole(buffer)
 
@@ -346,15 +346,14 @@ def copy_between(source: Region, target: Region, span: Any) -> Parallel:
     return Parallel(copy_nest(op, span), op)
 
 
-def warp_groups(mask: int) -> tuple[int, int]:
-    """First thread and number of threads of the warp groups in a bit mask (neighbouring groups)."""
-    first = (mask & -mask).bit_length() - 1
-    return 128 * first, 128 * bin(mask).count("1")
+def warp_groups(mask: int) -> range:
+    """The threads of the warp groups in a bit mask (neighbouring groups)."""
+    return range(((mask & -mask).bit_length() - 1) * WARP_GROUP, mask.bit_length() * WARP_GROUP)
 
 
 def is_matrix(region: Region) -> bool:
     """Whether a region is a whole fragment of two axes."""
-    return region.scope == FRAGMENT and region.is_whole and len(region.buffer.shape) == 2
+    return is_fragment(region) and region.is_whole and len(region.buffer.shape) == 2
 
 
 def walk(node: Any) -> Iterator[Any]:
@@ -384,7 +383,7 @@ def with_parts(node: Any, of: Callable[[Any], Any]) -> Any:
         return Sequence([of(item) for item in node.items])
     if isinstance(node, Branch):
         return Branch(node.stmt, of(node.then), None if node.otherwise is None else of(node.otherwise))
-    return replace(node, body=of(node.body)) if isinstance(node, (Loop, Repeat, Scope)) else node
+    return replace(node, body=of(node.body)) if isinstance(node, (Loop, Repeat, ThreadGroup)) else node
 
 
 def inside(node: Any) -> list[Any]:
@@ -393,6 +392,6 @@ def inside(node: Any) -> list[Any]:
         return node.items
     if isinstance(node, Branch):
         return [node.then] + ([node.otherwise] if node.otherwise is not None else [])
-    if isinstance(node, (Loop, Repeat, Scope)):
+    if isinstance(node, (Loop, Repeat, ThreadGroup)):
         return [node.body]
     return []

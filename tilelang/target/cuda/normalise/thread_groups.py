@@ -1,8 +1,8 @@
 """Conditions on the thread's number around tile operators: ``if tx < 128: T.gemm(...)`` is work of those 128 threads.
 
 A tile operator is shared out among the threads that run it. Below a condition that only some threads of the block meet these are
-not all, so that such a branch becomes a :class:`~tilelang.target.cuda.tile.tree.Scope` of its threads. The condition is simply
-evaluated for every thread.
+not all, so that such a branch becomes a :class:`~tilelang.target.cuda.tile.tree.ThreadGroup`. The condition is simply evaluated
+for every thread.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tilelang.target.cuda.tile.tree import (
     Parallel,
     Repeat,
     Scalar,
-    Scope,
     Sequence,
+    ThreadGroup,
     TileTree,
     read_tree,
     walk,
@@ -34,17 +34,17 @@ from tilelang.target.cuda.tile.tree import (
 
 
 def kernel_tree(kernel: Kernel, target: Any) -> TileTree:
-    """The tile tree of a kernel: exits of some threads are branches of the others, and branches of threads are scopes.
+    """The tile tree of a kernel: exits of some threads are branches of the others, and branches of threads are groups of them.
 
     Raises:
         CompileError: the threads of a tile operator are no neighbours, or no whole warps where it needs them.
     """
     tree = branch_early_exits(read_tree(kernel.body, kernel.thread_count, target), dict(kernel.threads))
-    return replace(tree, root=_Splitter(kernel).sequence(tree.root, (0, kernel.thread_count)))
+    return replace(tree, root=_Splitter(kernel).sequence(tree.root, range(kernel.thread_count)))
 
 
 class _Splitter:
-    """Walks a tree with the threads, as (first, count), that run each part of it."""
+    """Walks a tree with the threads that run each part of it."""
 
     def __init__(self, kernel: Kernel):
         self.values: dict[Any, Any] = {}
@@ -52,10 +52,10 @@ class _Splitter:
 
     # The tree ----------------------------------------------------------------------------------------------------------
 
-    def sequence(self, sequence: Sequence, threads: tuple[int, int]) -> Sequence:
+    def sequence(self, sequence: Sequence, threads: range) -> Sequence:
         return Sequence([new for node in sequence.items for new in self.node(node, threads)])
 
-    def node(self, node: Any, threads: tuple[int, int]) -> list[Any]:
+    def node(self, node: Any, threads: range) -> list[Any]:
         """What a node becomes."""
         if isinstance(node, Branch):
             return self.branch(node, threads)
@@ -66,12 +66,12 @@ class _Splitter:
             return [Loop(node.stmt, Sequence([each for _, nodes in parts for each in nodes]), parts)]
         elif isinstance(node, (Loop, Repeat)):
             return [replace(node, body=self.sequence(node.body, threads))]
-        elif isinstance(node, Scope):
+        elif isinstance(node, ThreadGroup):
             return [replace(node, body=self.sequence(node.body, node.threads or threads))]
         return [node]
 
-    def branch(self, node: Branch, threads: tuple[int, int]) -> list[Any]:
-        """The scopes that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
+    def branch(self, node: Branch, threads: range) -> list[Any]:
+        """The groups that a branch becomes; the branch itself where its condition or its contents do not ask for any."""
         members = rest = None
         if any(_is_shared_out(inner) for inner in walk(node)):
             members, rest = self.conditions.members(node.stmt.condition, threads)
@@ -81,41 +81,42 @@ class _Splitter:
         then = node.then
         if rest is not None:
             then = Sequence([Branch(ir.IfThenElse(rest, node.stmt.then_case, None, node.stmt.span), then, None)])
-        made = self.scope(node, then, members, threads)
+        made = self.group(node, then, members, threads)
         if node.otherwise is not None:
-            made += self.scope(node, node.otherwise, [not each for each in members], threads)
+            made += self.group(node, node.otherwise, [not each for each in members], threads)
         return made
 
-    def scope(self, node: Branch, body: Sequence, members: list[bool], threads: tuple[int, int]) -> list[Any]:
+    def group(self, node: Branch, body: Sequence, members: list[bool], threads: range) -> list[Any]:
         """The statements of one side of a branch as work of the threads that take it."""
-        chosen = [threads[0] + place for place, each in enumerate(members) if each]
+        chosen = [thread for thread, takes in zip(threads, members) if takes]
         if not chosen or not body.items:
             return []
-        first, count = chosen[0], len(chosen)
-        _check(node, body, first, count, chosen[-1])
-        body = self.sequence(body, (first, count))
-        if all(isinstance(each, Scope) and each.threads for each in body.items):
+        _check(node, body, chosen)
+        taken = range(chosen[0], chosen[0] + len(chosen))
+        body = self.sequence(body, taken)
+        if all(isinstance(each, ThreadGroup) and each.threads for each in body.items):
             return body.items
-        if count < threads[1]:
-            return [Scope(node.stmt, body, (first, count), by_thread=True)]
+        if len(taken) < len(threads):
+            return [ThreadGroup(node.stmt, body, taken, by_thread=True)]
         own = any(isinstance(inner, Scalar) for inner in walk(body))
-        return [Scope(node.stmt, body, by_thread=True)] if own else body.items
+        return [ThreadGroup(node.stmt, body, by_thread=True)] if own else body.items
 
 
 def _is_shared_out(node: Any) -> bool:
     """Whether the threads that run a node share its work."""
-    return isinstance(node, Parallel) or (isinstance(node, Operator) and rule_of(node.op).scoped)
+    return isinstance(node, Parallel) or (isinstance(node, Operator) and rule_of(node.op).cooperative)
 
 
-def _check(node: Branch, body: Sequence, first: int, count: int, last: int) -> None:
+def _check(node: Branch, body: Sequence, chosen: list[int]) -> None:
+    first, last = chosen[0], chosen[-1]
     shared = [inner for inner in walk(body) if _is_shared_out(inner)]
     if not shared:
         return
-    if last - first + 1 != count:
+    if last - first + 1 != len(chosen):
         raise CompileError("a tile operator below a condition that only some threads between others meet").at(
             location_of(node.stmt.span)
         )
-    whole = first % WARP == 0 and count % WARP == 0
+    whole = first % WARP == 0 and len(chosen) % WARP == 0
     if not whole and (first // WARP != last // WARP or any(isinstance(n, Operator) and rule_of(n.op).in_warps for n in shared)):
         raise CompileError(
             f"a tile operator below a condition that threads {first} to {last} meet", hint="give it whole warps of 32 threads"
