@@ -116,6 +116,8 @@ class _Check:
             self._begin(node.buffer, node.value, node.span)
             return
         step, rest = _step(node)
+        if _is_same(_uncast(node.value), node):  # r[i] + 0, as it is simplified
+            step = self.reducers[node.buffer]
         if step != self.reducers[node.buffer]:
             what = f"by the operation of {step!r}" if step else "by something else than its operation"
             hint = "T.reducer_update(r[i], x) combines by the right one; scale or shift the result after T.finalize_reducer"
@@ -173,12 +175,6 @@ def _uncast(expr: Any) -> Any:
 def _step(node: Any) -> tuple[str | None, list[Any]]:
     """The reduction that ``r[i] = value`` is a step of, and what is combined with the old value."""
 
-    def is_old(expr: Any) -> bool:
-        expr = _uncast(expr)
-        if not isinstance(expr, ir.TensorLoad) or not expr.source.same_as(node.buffer):
-            return False
-        return all(map(structural_equal, expr.indices, node.indices))
-
     value = _uncast(node.value)
     form = _FORMS.get(type(value)) or (_CALLED.get(value.op.name) if isinstance(value, ir.Call) else None)
     if form is None:
@@ -188,8 +184,15 @@ def _step(node: Any) -> tuple[str | None, list[Any]]:
         sides, taken = _terms(value)
     else:
         sides = list(value.args) if isinstance(value, ir.Call) else [value.a, value.b]
-    rest = [side for side in sides if not is_old(side)]
+    rest = [side for side in sides if not _is_same(_uncast(side), node)]
     return (form, rest + taken) if len(rest) == len(sides) - 1 else (None, [])
+
+
+def _is_same(value: Any, store: Any) -> bool:
+    """Whether a value is the element that a store is to."""
+    if not isinstance(value, ir.TensorLoad) or not value.source.same_as(store.buffer):
+        return False
+    return all(map(structural_equal, value.indices, store.indices))
 
 
 def _terms(value: Any) -> tuple[list[Any], list[Any]]:

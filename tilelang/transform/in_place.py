@@ -99,11 +99,14 @@ def accesses(stmt: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _given(exprs: Iterable[Any]) -> Iterator[Any]:
-    """The tensors that calls may write: atomic operations get an element, foreign code an address."""
+    """The tensors that calls may write: atomic operations get an element first, foreign code addresses or elements."""
     calls = (part for expr in exprs for part in walk_expr(expr) if isinstance(part, ir.Call) and isinstance(part.op, ir.Op))
     for call in calls:
-        if call.op.name.startswith(_WRITERS):
+        if call.op.name.startswith(_WRITE_FIRST) and isinstance(call.args[0], ir.TensorLoad):
+            yield call.args[0].source
+        elif call.op.name.startswith((*_WRITE_FIRST, "tirx.call_extern")):
             yield from (part.source for part in walk_expr(call) if isinstance(part, ir.TensorLoad))
 
 
-_WRITERS = ("tl.atomic", "tirx.address_of", "tirx.call_extern")
+_WRITE_FIRST = ("tl.atomic", "tirx.address_of")
+"""Calls whose first argument is the element that is written; the others are values."""

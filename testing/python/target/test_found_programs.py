@@ -250,3 +250,42 @@ def test_remainders_whose_signs_go_to_a_general_register(target):
     generator = torch.Generator().manual_seed(93)
     a, b, c = (torch.randint(0, 5, shape, generator=generator).half() for shape in ((32, 4), (4,), (32, 4)))
     check(main, target, a, b, c, torch.zeros(32, 4).half(), torch.zeros(4, 32).half(), torch.zeros(32, 4).half())
+
+
+@every_target
+def test_a_condition_around_a_kernel_reads_what_an_atomic_update_adds(target):
+    """An atomic update writes the element that it is given, not those that its value is read from."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32"), B: T.Tensor((8,), "int32")):
+        if A[0] <= 3:
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(8):
+                    T.atomic_add(B[i], A[i % 4])
+
+    check(main, target, torch.tensor([3, 5, 7, 9], dtype=torch.int32), torch.ones(8, dtype=torch.int32))
+
+
+@every_target
+def test_an_update_of_a_reducer_by_zero(target):
+    """``r[i] + 0`` is simplified to ``r[i]`` while the program is traced, and is a step of the sum all the same."""
+
+    @T.prim_func
+    def main(A: T.Tensor((8, 4), "int32"), B: T.Tensor((8,), "int32"), C: T.Tensor((8,), "int32")):
+        with T.Kernel(1, threads=32):
+            f = T.alloc_fragment((8,), "int32")
+            r = T.alloc_reducer((8,), "int32", op="sum")
+            T.reducer_init(r, value=-1)
+            for i, _ in T.Parallel(8, 4):
+                T.reducer_update(r[i], 0)
+            T.finalize_reducer(r, f)
+            T.copy(f, B)
+            T.reducer_init(r)
+            for i, j in T.Parallel(8, 4):
+                T.reducer_update(r[i], A[i, j])
+                r[i] += 0
+            T.finalize_reducer(r, f)
+            T.copy(f, C)
+
+    a = torch.arange(32, dtype=torch.int32).reshape(8, 4)
+    check(main, target, a, torch.zeros(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32))
