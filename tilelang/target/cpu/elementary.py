@@ -28,7 +28,7 @@ _LOG2_ERFC = (3.0768049e-4, -4.6297777e-3, 3.29965986e-2, -1.5181981e-1, -9.1717
 POWER = (1.5353258640e-4, 1.3399003074e-3, 9.6184387803e-3, 5.5503319949e-2, 2.4022647738e-1, 6.9314718246e-1, 1.0)
 """Coefficients of ``2**r`` for ``abs(r) <= 0.5``, with an error of 2**-28 of it."""
 _EXP2 = (1.32647273e-3, 9.67151299e-3, 5.55073358e-2, 2.40222424e-1, 6.93147004e-1, 1.0)
-_ERF_ONE = 3.925
+ERF_ONE = 3.925
 """Where the error function is 1 to within half a unit, and stays so."""
 
 
@@ -179,7 +179,7 @@ def _erf(x: Any) -> Any:
 
     def branches(a: Any) -> Any:
         small = let(x * x, lambda z: horner(z, _ERF_SMALL) * x + x, "z")
-        bounded = select(a > f32(_ERF_ONE), f32(_ERF_ONE), a)
+        bounded = select(a > f32(ERF_ONE), f32(ERF_ONE), a)
         # The last coefficient is larger by two, so that the sum before the last one is small, and its error with it.
         power = let(bounded, lambda b: horner(b, _LOG2_ERFC) * b - (b + b), "b")
         large = f32(1.0) - let(power, _small_power_of_two, "p")

@@ -43,11 +43,10 @@ def register(name: str, llvm: str = "", c: str = "") -> None:
 register("tl_workspace")
 
 
-def llvm_floats(value: float, lanes: int) -> str:
-    """A vector constant of LLVM assembly: the float32 nearest to ``value`` in each lane."""
-    (rounded,) = struct.unpack("f", struct.pack("f", value))
-    bits = struct.unpack("Q", struct.pack("d", rounded))[0]
-    return "<" + ", ".join([f"float 0x{bits:016X}"] * lanes) + ">"
+def llvm_floats(values: Iterable[float]) -> str:
+    """A vector constant of LLVM assembly: the float32 nearest to each value, written as LLVM writes it, by a float64's bits."""
+    rounded = (struct.unpack("f", struct.pack("f", value))[0] for value in values)
+    return "<" + ", ".join(f"float 0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}" for value in rounded) + ">"
 
 
 def llvm_text(names: Iterable[str]) -> str:

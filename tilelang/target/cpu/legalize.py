@@ -23,7 +23,6 @@ from tilelang.ir.span import location_of
 from tilelang.target.cpu import formats, packed
 from tilelang.target.cpu.elementary import scale_by_instruction
 from tilelang.target.cpu.emit import extern_call, is_no_op, seq
-from tilelang.target.cpu.exponentials import loop_in_registers
 from tilelang.target.cpu.functions import FUNCTIONS, inline, is_nan, let
 from tilelang.target.cpu.helpers import HELPERS
 from tilelang.target.cpu.mathops import OPERATORS as MATH
@@ -31,6 +30,7 @@ from tilelang.target.cpu.program import CpuProgram
 from tilelang.target.cpu.rewriter import StmtRewriter
 from tilelang.target.cpu.saturate import to_integer
 from tilelang.target.cpu.vectors import AS_VECTOR, vectorized
+from tilelang.target.cpu.wide_loops import loop_in_registers
 
 
 def legalize(program: CpuProgram, context: Any) -> CpuProgram:

@@ -24,9 +24,9 @@ from tilelang.target.cpu import helpers
 from tilelang.target.cpu.elementwise import Elementwise, elementwise, runs_along
 from tilelang.target.cpu.elide import record_of
 from tilelang.target.cpu.emit import address_of, alloc, extern_call, local, loop, nest, seq, span
-from tilelang.target.cpu.exponentials import is_exponential
 from tilelang.target.cpu.panels import fetch
 from tilelang.target.cpu.place import buffer_bytes
+from tilelang.target.cpu.wide_loops import is_exponential
 from tilelang.tileop.copy import Copy
 from tilelang.transform.substitute import substitute
 

@@ -2,24 +2,24 @@
 
 LLVM unrolls a loop of sixteen iterations before its vectoriser sees it, and does not find all of the way back. So where a rule
 annotates a loop with :data:`AS_VECTOR`, its legal form is rewritten here; what has no form in vectors stays a loop. Loops that
-call functions of whole registers (``exponentials.py``) are rewritten, too, so many iterations at a time.
+call functions of whole registers (``wide_functions.py``) are rewritten, too, so many iterations at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilelang.dtypes import canonical, vector
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
-from tilelang.ir.visit import flattened, variables, walk_expr
+from tilelang.ir.visit import flattened, statement_exprs, variables, walk, walk_expr
 from tilelang.target.cpu.emit import loop, seq, span, splat
 
 AS_VECTOR = "tl.as_vector"
 """Annotation of a loop, from 0 on, over stores to neighbouring elements."""
 
-WIDE = {"tl_expf": "tl_exp_16", "tl_exp2f": "tl_exp2_16"}
+WIDE = {"tl_expf": "tl_exp_16", "tl_exp2f": "tl_exp2_16", "tl_erff": "tl_erf_16"}
 """Function of a scalar -> the helper function of a register that stands for it."""
 
 _BINARY = (
@@ -153,6 +153,12 @@ class _Lanes:
 
 _PLAIN = ("tirx.reinterpret", "tirx.fabs", "tirx.sqrt")
 """Operators that take vectors as they take scalars."""
+
+
+def wide_names(stmt: Any) -> Iterator[str]:
+    """The functions of registers that a statement calls."""
+    nodes = (node for inner in walk(stmt) for expr in statement_exprs(inner) for node in walk_expr(expr))
+    return (name for name in map(_wide_name, nodes) if name is not None)
 
 
 def _wide_name(node: Any) -> str | None:

@@ -1,7 +1,7 @@
 """The error of elementary functions over all of float32, in units in the last place of the exact result.
 
 Every 2**12-th pattern of bits is an argument, and every special value. Each function runs in a loop whose accesses are guarded;
-exponentials, which have code of their own there, also in one of whole registers. The exact result is a float64's, whose own
+those that have code of their own for whole registers, also in a loop of these. The exact result is a float64's, whose own
 error is 2**-29 of such a unit; where the error is largest, and at every 2**20-th pattern, it is computed again by mpmath with
 60 digits.
 """
@@ -81,7 +81,7 @@ def test_whole_range(name, target):
     check(name, target, torch.cat([PATTERNS, SPECIAL]), False)
 
 
-@pytest.mark.parametrize("name", ["exp", "exp2"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "erf"])
 def test_whole_registers(name):
     every = torch.cat([PATTERNS, SPECIAL])
     check(name, "cpu", torch.cat([every, torch.ones(-len(every) % 4096)]), True)

@@ -1,4 +1,4 @@
-"""Loops over exponentials: which of them are made of registers, and that all give what the interpreter gives."""
+"""Loops over elementary functions on AVX-512: which are made of registers, and that they give what the interpreter gives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS, LENGTH = 3, 44
 
 
 def in_registers(func, machine="avx512f") -> bool:
-    """Whether a program calls exponentials of whole registers."""
+    """Whether a program calls functions of whole registers."""
     info = MACHINES[machine]
     context = CpuContext(CompileRequest(info, backend="tvm_ffi"), "main", vector_unit(info))
     legal = run(pipeline.LLVM, func, context, stop_after="legalize").value
@@ -65,6 +65,8 @@ def program(kind):
                     x[i, LENGTH - 1 - j] = T.exp2(X[i, j])
                 elif kind == "same for all":
                     x[i, j] = x[i, j] * T.exp2(most[i])
+                elif kind == "erf":
+                    x[i, j] = 0.5 * T.erf(x[i, j] * 0.75)
                 elif kind == "tanh":
                     x[i, j] = T.tanh(x[i, j]) + T.exp2(x[i, j])
             T.copy(x, Y)
@@ -85,7 +87,7 @@ def serial():
     return main
 
 
-REGISTERS = ["exp2", "exp", "narrow", "position", "nested"]
+REGISTERS = ["exp2", "exp", "narrow", "position", "nested", "erf"]
 SCALARS = ["masked", "gathered", "across", "same for all", "tanh"]
 
 
