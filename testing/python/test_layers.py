@@ -43,7 +43,7 @@ BELOW = {
     "cache": "provided fingerprint artifact env errors",
     "option": "cache",
     "utils": "target frontend ir refusals artifact dtypes errors",
-    "profiler": "ignored refusals keywords utils artifact",
+    "profiler": "ignored refusals keywords utils artifact simulator",
     "jit": (
         "ignored refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop ir"
         " profiler option artifact assumptions storage dtypes env errors"

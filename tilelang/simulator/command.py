@@ -16,7 +16,9 @@ def simulate(
     repeat: Annotated[int, typer.Option(min=1, help="How often a measured kernel call really runs.")] = 3,
     checks: Annotated[str, typer.Option(help="Checkers: all, none, or names with commas between them.")] = "all",
     report: Annotated[Path | None, typer.Option(help="Writes a page about the launches to this HTML file.")] = None,
-    times: Annotated[str, typer.Option(help="What events measure: host (this machine's time) or model (of the GPU).")] = "host",
+    times: Annotated[
+        str, typer.Option(help="What events measure: auto (a model of kernels, else this machine), model, host.")
+    ] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not say at the end what was simulated.")] = False,
 ) -> None:
     """Runs a program for CUDA on this machine's CPU, with every memory access checked.

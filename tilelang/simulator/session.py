@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang import env
@@ -65,9 +65,20 @@ def session(
         The settings, in force for this thread until the end of the block.
     """
     settings = Settings(checks, seed, strict, counters, workers, collect, trace)
+    with entered(settings), env.overridden("TILELANG_DEVICE", "simulator"):
+        yield settings
+
+
+@contextlib.contextmanager
+def entered(settings: Settings | None) -> Iterator[None]:
+    """Puts settings in force for this thread until the end of the block."""
     token = _current.set(settings)
     try:
-        with env.overridden("TILELANG_DEVICE", "simulator"):
-            yield settings
+        yield
     finally:
         _current.reset(token)
+
+
+def traced() -> contextlib.AbstractContextManager[None]:
+    """The settings in force, with each launch traced."""
+    return entered(replace(current() or Settings(), trace="on"))

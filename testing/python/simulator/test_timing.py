@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from tilelang.simulator.timing.trace import Step
 
 from . import programs
 
-FIGURES = Figures(arithmetic=4, shared=30, memory=200, tensor=33, barrier=8, l2_bytes=64.0)
+FIGURES = Figures(arithmetic=4, shared=30, l2=200, tensor=33, barrier=8, l2_bytes=64.0)
 FMA = 1024
 
 
@@ -196,25 +197,54 @@ def test_the_model_is_refused_for_other_targets():
         tuner.set_profile_args(backend="model").run()
 
 
-def test_events_of_a_virtual_device_can_have_the_time_of_the_model():
-    with tilelang.simulator.virtual_device("a100", times="model", checks="none") as usage:
-        kernel = programs.gemm("sm_80")
-        a, b = (torch.zeros(128, 128, dtype=torch.float16, device="cuda") for _ in range(2))
+def elapsed(work, times: int = 1) -> float:
+    """Milliseconds between two events."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(times):
+        work()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end)
 
-        def elapsed(times: int) -> float:
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            for _ in range(times):
-                kernel(a, b)
-            end.record()
-            torch.cuda.synchronize()
-            return start.elapsed_time(end)
 
-        one, hundred = elapsed(1), elapsed(100)
-    assert one == pytest.approx(estimate(simulated.last_reports()[0], "a100").seconds * 1e3)
+def on_device(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.float16, device="cuda")
+
+
+def test_events_of_a_virtual_device_have_the_time_of_the_model():
+    with tilelang.simulator.virtual_device("a100", checks="none", repeat=1) as usage:
+        kernel, a, b = programs.gemm("sm_80"), on_device(128, 128), on_device(128, 128)
+        kernel(a, b)
+        one, hundred = elapsed(lambda: kernel(a, b)), elapsed(lambda: kernel(a, b), 100)
+        assert usage.clock.answered == {"model"}
+        of_torch = elapsed(lambda: a @ b)
+        assert usage.clock.answered == {"model", "host"} and of_torch > 0
+        assert elapsed(lambda: (kernel(a, b), a @ b)) > one
+        mean = kernel.get_profiler().do_bench()
+    seconds = estimate(simulated.last_reports()[0], "a100").seconds
+    assert one == pytest.approx(seconds * 1e3) and mean == pytest.approx(one)
     assert hundred == pytest.approx(100 * one) and usage.launches.left_out > 90
-    with pytest.raises(SimulatorArgumentError, match="known are host, model"), tilelang.simulator.virtual_device(times="none"):
+
+
+def test_the_clock_of_events_can_be_chosen():
+    with tilelang.simulator.virtual_device("a100", times="host", checks="none") as usage:
+        kernel, a, b = programs.gemm("sm_80"), on_device(128, 128), on_device(128, 128)
+        assert elapsed(lambda: kernel(a, b)) > 0.1 and usage.clock.answered == {"host"}
+    with tilelang.simulator.virtual_device("a100", times="model"):
+        assert elapsed(lambda: a @ b) == 0
+    with pytest.raises(SimulatorArgumentError, match="auto, model, host"), tilelang.simulator.virtual_device(times="none"):
         pass
+
+
+def test_threads_of_a_program_have_its_settings():
+    seen = []
+    with tilelang.simulator.virtual_device("a100", collect=seen.append):
+        kernel, a, b = programs.gemm("sm_80"), on_device(128, 128), on_device(128, 128)
+        thread = threading.Thread(target=lambda: kernel(a, b))
+        thread.start()
+        thread.join()
+    assert [report.kernel for report in seen] == ["product_kernel"]
 
 
 def test_the_package_hands_out_its_parts():

@@ -142,7 +142,7 @@ def test_a_measured_call_runs_a_few_times(gpu):
     end.record()
     torch.cuda.synchronize()
     assert start.elapsed_time(end) > 0 and (y == 2).all()
-    assert (gpu.launches.made, gpu.launches.left_out) == (3, 97) and gpu.asked_for_times
+    assert (gpu.launches.made, gpu.launches.left_out) == (3, 97) and gpu.clock.answered
     for _ in range(5):
         kernel(x)
     assert gpu.launches.made == 8

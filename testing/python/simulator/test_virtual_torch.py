@@ -126,3 +126,42 @@ def test_an_error_of_the_program_shows_the_program_alone(tmp_path, error, code):
         "Traceback (most recent call last):", f'  File "{path}", line 4, in <module>', "    fails()",
         f'  File "{path}", line 2, in fails', f"    raise {error}('mine')", f"{error}: mine",
     ]  # fmt: skip
+
+
+def test_modules_move_by_index_and_optimisers_step():
+    module = torch.nn.Linear(4, 4).to(0)
+    assert module.weight.is_cuda and torch.ones(2).to(device=0).is_cuda
+    assert "device='cuda:0'" in repr(module.weight)
+    torch.optim.AdamW(module.parameters()).step()
+    for call in (lambda: torch.ones(2, device="cuda:1"), lambda: torch.cuda.set_device(1), lambda: module.to(1)):
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            call()
+
+
+def test_functions_of_functions_keep_the_device():
+    x = torch.ones(3, device="cuda")
+    assert torch.vmap(torch.square)(x).is_cuda and torch.func.grad(lambda y: (y * y).sum())(x).is_cuda
+
+
+def test_a_graph_can_be_captured_step_by_step():
+    x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
+    graph.capture_begin()
+    assert torch.cuda.current_stream().is_capturing()
+    y = x + 1
+    graph.capture_end()
+    x.fill_(5)
+    graph.replay()
+    assert y.tolist() == [6, 6]
+    with pytest.raises(RuntimeError, match="not capturing"):
+        graph.capture_end()
+
+
+def test_what_has_no_meaning_on_a_simulator_can_be_asked_for():
+    torch.cuda.profiler.start()
+    assert torch.cuda.cudart().cudaProfilerStop() == 0 and torch.cuda.clock_rate() == 1980
+    assert torch.accelerator.memory_allocated() == 0 and torch.accelerator.get_memory_info()[1] == 80 * 2**30
+    assert repr(torch.cuda.get_device_properties(0)).startswith("_CudaDeviceProperties(name='NVIDIA H100")
+    untimed = torch.cuda.Event()
+    untimed.record()
+    with pytest.raises(RuntimeError, match="enable_timing=True"):
+        untimed.elapsed_time(untimed)

@@ -1,23 +1,23 @@
 """A model of the time that a launch takes on a GPU, from what one of its clusters executed.
 
-It is a model: instructions are PTX, not machine code, every byte comes from the L2 cache, clocks are the boost clock, and
-launching costs nothing. It ranks; it does not measure. :mod:`~tilelang.simulator.timing.figures` has its numbers and where they
-are from.
+It is a model: instructions are PTX, not machine code, each byte of the tensors comes from memory once and from the L2 cache
+afterwards, clocks are the boost clock, and launching costs nothing. It ranks; it does not measure.
+:mod:`~tilelang.simulator.timing.figures` has its numbers and where they are from.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilelang.simulator.occupancy import occupancy
-from tilelang.simulator.timing.figures import figures_of
+from tilelang.simulator.timing.figures import Figures, figures_of, with_traffic
 from tilelang.simulator.timing.replay import Replay, Slice
-from tilelang.simulator.timing.trace import warps_of
+from tilelang.simulator.timing.trace import Step, warps_of
 from tilelang.simulator.virtual.models import DEFAULT, DeviceModel, device_model
 
 if TYPE_CHECKING:
@@ -56,11 +56,10 @@ def estimate(report: Report, device: str = DEFAULT) -> Estimate:
     resident = _resident(report, model)
     full, rest = divmod(clusters, max(1, resident * model.multiprocessors // blocks))
     tail = math.ceil(rest * blocks / model.multiprocessors)
-    figures = figures_of(model)
+    figures, needed = _figures(report, model, warps)
     clocks = {count: Replay(warps, count, figures, model.tensor_fma).run() for count in {resident * bool(full), tail} - {0}}
     total = full * clocks.get(resident, 0.0) + clocks.get(tail, 0.0)
-    moved = sum(step.bytes for steps in warps for step in steps) * clusters
-    memory = min(moved, report.tensor_bytes or moved) / model.bandwidth
+    memory = needed / model.bandwidth
     wave = clocks[resident if full else tail]
     return Estimate(model.name, max(total / model.clock, memory), wave, resident, full + bool(rest), memory)
 
@@ -73,7 +72,8 @@ def timeline(report: Report, device: str = DEFAULT) -> list[Slice]:
     """
     model = device_model(device)
     copies = min(_resident(report, model), _clusters(report))
-    replay = Replay(warps_of(report), copies, figures_of(model), model.tensor_fma, keep=True)
+    warps = warps_of(report)
+    replay = Replay(warps, copies, _figures(report, model, warps)[0], model.tensor_fma, keep=True)
     replay.run()
     return replay.slices
 
@@ -112,6 +112,15 @@ def modelled_seconds(call: Callable[[], Any], device: str = DEFAULT) -> float:
     with session(checks="none", counters=True, trace="only", workers=1, collect=reports.append):
         call()
     return sum(estimate(report, device).seconds for report in reports)
+
+
+def _figures(report: Report, model: DeviceModel, warps: Sequence[Sequence[Step]]) -> tuple[Figures, int]:
+    """The device's figures for the launch, and the bytes that it needs from memory: those of its tensors, once each."""
+    clusters = _clusters(report)
+    moved = sum(step.bytes for steps in warps for step in steps) * clusters
+    needed = min(moved, report.tensor_bytes or moved)
+    busy = min(model.multiprocessors, clusters * math.prod(report.launch["cluster"]))
+    return with_traffic(figures_of(model), model, needed / max(1, moved), busy), needed
 
 
 def _clusters(report: Report) -> int:

@@ -139,7 +139,7 @@ class Replay:
         done = start + figures.arithmetic
         if step.bytes:
             self.memory = max(self.memory, start) + step.bytes / figures.l2_bytes
-            done = self.memory + figures.memory
+            done = self.memory + figures.l2
         if step.passes:
             self.shared = max(self.shared, start) + step.passes
             done = max(done, self.shared + figures.shared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 
 from tilelang.simulator.virtual import amp
 from tilelang.simulator.virtual.events import CUDAGraph, Event, GraphCapture, Stream, fresh_streams
+from tilelang.simulator.virtual.mode import is_cuda, parse_to
 from tilelang.simulator.virtual.models import DeviceModel
 from tilelang.simulator.virtual.placement import Placement
 
@@ -33,6 +35,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "is_initialized": lambda: True,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
+        "set_device": lambda device: is_cuda(device) and None,
         "device": _device_context,
         "device_of": _device_context,
         "get_device_name": lambda device=None: model.name,
@@ -42,7 +45,16 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
         "is_bf16_supported": lambda including_emulation=True: model.capability >= (8, 0),
         "mem_get_info": lambda device=None: (max(model.memory_bytes - placement.bytes_now(), 0), model.memory_bytes),
         "memory_stats": lambda device=None: memory_stats(placement),
-        "utilization": lambda device=None: 0,
+        **{name: lambda device=None: 0 for name in ("utilization", "memory_usage", "temperature", "power_draw")},
+        "clock_rate": lambda device=None: int(model.clock / 1e6),
+        "device_memory_used": lambda device=None: placement.bytes_now(),
+        "memory_snapshot": lambda mempool_id=None, include_traces=True: [],
+        "get_per_process_memory_fraction": lambda device=None: 1.0,
+        "get_allocator_backend": lambda: "native",
+        "get_sync_debug_mode": lambda: 0,
+        "can_device_access_peer": lambda device, peer_device: False,
+        "default_generators": (random,),
+        "cudart": lambda: _RUNTIME,
         "memory_summary": lambda device=None, abbreviated=False: f"{model.name} (simulated)",
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
@@ -66,7 +78,7 @@ def replacements(model: DeviceModel, placement: Placement) -> dict[str, Any]:
 
 
 _WITHOUT_EFFECT = (
-    "init", "synchronize", "empty_cache", "ipc_collect", "set_device", "set_per_process_memory_fraction",
+    "init", "synchronize", "empty_cache", "ipc_collect", "set_per_process_memory_fraction", "set_sync_debug_mode",
 )  # fmt: skip
 _RESETS = (
     "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats",
@@ -91,16 +103,20 @@ def _set_stream(chosen: Stream | None) -> None:
         Stream.chosen[-1] = chosen
 
 
+class _CudaDeviceProperties(types.SimpleNamespace):
+    """torch's name, which its text shows."""
+
+
 def properties(model: DeviceModel) -> Any:
     """What ``torch.cuda.get_device_properties`` gives: torch's names for a model's figures."""
     major, minor = model.capability
-    return types.SimpleNamespace(
+    return _CudaDeviceProperties(
         name=model.name, major=major, minor=minor, total_memory=model.memory_bytes, gcnArchName="",
         multi_processor_count=model.multiprocessors, warp_size=model.warp_size, L2_cache_size=model.l2_bytes,
         max_threads_per_multi_processor=model.threads_per_multiprocessor, max_threads_per_block=1024,
         regs_per_multiprocessor=model.registers_per_multiprocessor, shared_memory_per_block=48 * 2**10,
         shared_memory_per_block_optin=model.shared_bytes_per_block, shared_memory_per_multiprocessor=model.shared_bytes,
-        clock_rate=int(model.clock / 1e3), is_integrated=0, is_multi_gpu_board=0,
+        clock_rate=int(model.clock / 1e3), is_integrated=0, is_multi_gpu_board=0, uuid=uuid.uuid5(uuid.NAMESPACE_DNS, model.name),
     )  # fmt: skip
 
 
@@ -151,11 +167,11 @@ def patched(model: DeviceModel, placement: Placement) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(fresh_streams())
         stack.enter_context(amp.half_by_default())
-        changes: list[tuple[Any, str, Any]] = [
-            (torch.cuda, name, value) for name, value in replacements(model, placement).items()
-        ]
+        of_cuda = replacements(model, placement)
+        changes: list[tuple[Any, str, Any]] = [(torch.cuda, name, value) for name, value in of_cuda.items()]
         changes += [(torch, "Generator", Generator), (torch, "compile", _eagerly), (torch.version, "cuda", "13.0")]
-        changes += [(torch.profiler, "profile", _profile), *_nvtx(), *_accelerator(), *amp.replacements()]
+        changes += [(torch.profiler, "profile", _profile), *_markers(), *_accelerator(of_cuda), *amp.replacements()]
+        changes.append((vars(torch._C)["_nn"], "_parse_to", parse_to))  # of modules; tensors have a rule of the mode
         changes.append((torch.Tensor, "record_stream", _constant(None)))  # nothing is pending when a tensor dies
         for owner, name, value in changes:
             if hasattr(owner, name):
@@ -172,20 +188,26 @@ def _replace(stack: contextlib.ExitStack, owner: Any, name: str, value: Any) -> 
     setattr(owner, name, value)
 
 
-def _nvtx() -> list[tuple[Any, str, Any]]:
-    """Markers for NVIDIA's profilers (NVTX), without effect here."""
-    return [(torch.cuda.nvtx, name, _constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
+def _markers() -> list[tuple[Any, str, Any]]:
+    """Markers and switches of NVIDIA's profilers, without effect here."""
+    marks = [(torch.cuda.nvtx, name, _constant(0)) for name in ("mark", "range_push", "range_pop", "range_start", "range_end")]
+    return marks + [(torch.cuda.profiler, name, _constant(None)) for name in ("start", "stop")]
 
 
-def _accelerator() -> list[tuple[Any, str, Any]]:
+def _accelerator(of_cuda: dict[str, Any]) -> list[tuple[Any, str, Any]]:
     """``torch.accelerator``: CUDA under the name that all kinds of devices share."""
-    of_cuda = {
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
+    others = {
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
-        "current_device_index": lambda: 0,
-        "current_stream": lambda device=None: Stream.current(),
-        "set_stream": _set_stream,
-        **{name: _constant(None) for name in ("synchronize", "set_device_index", "empty_cache")},
+        "current_device_index": of_cuda["current_device"],
+        "current_device_idx": of_cuda["current_device"],
+        "set_device_index": of_cuda["set_device"],
+        "set_device_idx": of_cuda["set_device"],
+        "device_index": of_cuda["device"],
+        "get_memory_info": of_cuda["mem_get_info"],
     }
-    return [(torch.accelerator, name, value) for name, value in of_cuda.items()]
+    shared = {name: of_cuda[name] for name in torch.accelerator.__all__ if name in of_cuda}
+    return [(torch.accelerator, name, value) for name, value in (shared | others).items()]
+
+
+_RUNTIME = types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
+"""What programs call of CUDA's own runtime."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tilelang.simulator.virtual.clock import Clock, Moment
 
 
 class Stream:
@@ -49,11 +50,23 @@ class Stream:
         """Everything is complete."""
         return True
 
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least and the greatest priority."""
+        return (0, -5)
+
+    def is_capturing(self) -> bool:
+        """Whether a graph is being captured."""
+        return GraphCapture.current is not None
+
     def record_event(self, event: Event | None = None) -> Event:
         """An event recorded here."""
         event = event or Event(enable_timing=True)
         event.record(self)
         return event
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
@@ -80,23 +93,19 @@ def fresh_streams() -> Iterator[None]:
 
 
 class Event:
-    """An event; :meth:`elapsed_time` is the host's time, which says nothing about a GPU, or a model's."""
+    """An event; what :meth:`elapsed_time` means is the clock's affair."""
 
-    clock: ClassVar[Callable[[], float]] = time.perf_counter
-    """Seconds."""
-    was_asked = False
-    """Whether a program has asked for a time."""
-    measuring = False
-    """Whether an event was recorded after the last time that was asked for."""
+    clock: ClassVar[Clock] = Clock()
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
         self.enable_timing = enable_timing
-        self._at: float | None = None
+        self.cuda_event = id(self)
+        self._at: Moment | None = None
 
     def record(self, stream: Any = None) -> None:
         """Takes the time."""
-        Event.measuring = self.enable_timing
-        self._at = Event.clock()  # pyright: ignore[reportAttributeAccessIssue] - a function is no method
+        Event.clock.measuring = self.enable_timing
+        self._at = Event.clock.now()
 
     def wait(self, stream: Any = None) -> None:
         """Nothing is pending."""
@@ -112,12 +121,13 @@ class Event:
         """Milliseconds of the clock between two recorded events.
 
         Raises:
-            RuntimeError: one of them has not been recorded.
+            RuntimeError: one of them has not been recorded, or measures no time.
         """
         if self._at is None or end._at is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
-        Event.was_asked, Event.measuring = True, False
-        return (end._at - self._at) * 1e3
+        if not (self.enable_timing and end.enable_timing):
+            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+        return Event.clock.between(self._at, end._at) * 1e3
 
 
 class CUDAGraph:
@@ -125,6 +135,26 @@ class CUDAGraph:
 
     def __init__(self, keep_graph: bool = False):
         self.steps: list[Any] = []
+        self._capture: GraphCapture | None = None
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        """Records what follows, until :meth:`capture_end`."""
+        self._capture = GraphCapture(self)
+        self._capture.__enter__()
+
+    def capture_end(self) -> None:
+        """Ends the capture.
+
+        Raises:
+            RuntimeError: none has begun.
+        """
+        if self._capture is None:
+            raise RuntimeError("CUDA error: operation not permitted when stream is not capturing")
+        self._capture.__exit__(None, None, None)
+        self._capture = None
+
+    def instantiate(self) -> None:
+        """A captured graph is ready to be replayed."""
 
     def replay(self) -> None:
         """Does it again."""

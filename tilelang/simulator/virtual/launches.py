@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tilelang.simulator.session import traced
 from tilelang.simulator.virtual.events import Event, GraphCapture
 from tilelang.simulator.virtual.models import DEFAULT
 
@@ -25,14 +26,13 @@ class Launches:
     Attributes:
         repeat: how often the same call is made while events measure it.
         made, left_out: calls so far.
-        clock: modelled seconds of all calls, those that were left out among them, where launches are modelled.
     """
 
     def __init__(self, repeat: int = 3, device: str = DEFAULT):
         self.repeat = repeat
         self.device = device
         self.made = self.left_out = 0
-        self.clock = self._of_call = 0.0
+        self._of_call: float | None = None  # seconds of the last call, where it was modelled
         self._modelled: dict[str, float] = {}
         self._last: tuple[Any, ...] = ()
         self._times = 0
@@ -46,17 +46,28 @@ class Launches:
             args, kwargs: its arguments; tensors are the same where their memory and version are.
         """
         if GraphCapture.current is not None:
-            return GraphCapture.current.record(lambda: kernel(*args, **kwargs))
+            return GraphCapture.current.record(lambda: self._make(kernel, args, kwargs))
+        clock = Event.clock
         same = (kernel, *map(_identity, args), *((name, _identity(value)) for name, value in kwargs.items()))
-        self._times = self._times + 1 if Event.measuring and same == self._last else 1
-        if self._times > self.repeat:
+        self._times = self._times + 1 if clock.measuring and same == self._last else 1
+        if self._times > self.repeat and not (clock.models and self._of_call is None):
             self.left_out += 1
-            self.clock += self._of_call
+            clock.modelled += self._of_call or 0.0
             return self._result
         self.made += 1
-        self._of_call = 0.0
-        self._last, self._result = same, kernel(*args, **kwargs)
+        self._last, self._result = same, self._make(kernel, args, kwargs)
         return self._result
+
+    def _make(self, kernel: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call that is really made, traced where it is to be modelled."""
+        if not Event.clock.models:
+            self._of_call = None
+            return kernel(*args, **kwargs)
+        before = Event.clock.modelled
+        with traced():
+            result = kernel(*args, **kwargs)
+        self._of_call = Event.clock.modelled - before
+        return result
 
     def model(self, report: Report) -> None:
         """Lets the clock go on by what the model says of a traced launch; asks once for launches of the same sizes."""
@@ -65,8 +76,7 @@ class Launches:
         key = json.dumps([report.kernel, id(report.sources), report.launch])
         if key not in self._modelled:
             self._modelled[key] = estimate(report, self.device).seconds
-        self.clock += self._modelled[key]
-        self._of_call += self._modelled[key]
+        Event.clock.modelled += self._modelled[key]
 
 
 def _identity(value: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
+from tilelang.simulator.virtual.events import Event
 from tilelang.simulator.virtual.placement import Placement
 
 DEVICE = torch.device("cuda", 0)
@@ -33,9 +34,13 @@ class VirtualDeviceMode(TorchFunctionMode):
             return rule(self, args, kwargs)
         if func in _device_constructors() and kwargs.get("device") is None:
             kwargs["device"] = _default_device()
-        on_device = self._wants_device(args, kwargs)
+        if not self._wants_device(args, kwargs):
+            return func(*args, **kwargs)
+        start = Event.clock.now()
         result = func(*args, **kwargs)
-        return self.placement.put(result) if on_device else result
+        if next(_tensors([result]), None) is not None:
+            Event.clock.operated_since(start)
+        return self.placement.put(result)
 
     def _wants_device(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether the result of a call belongs on the device; the call itself is made to name the CPU."""
@@ -79,10 +84,29 @@ def _default_device() -> Any:
 
 
 def is_cuda(device: Any) -> bool:
-    """Whether ``device`` (a string, an index or a ``torch.device``) names the virtual device."""
-    if isinstance(device, int):
-        return True
-    return torch.device(device).type == "cuda"
+    """Whether ``device`` (a string, an index or a ``torch.device``) names the virtual device.
+
+    Raises:
+        RuntimeError: in CUDA's words, for a second device.
+    """
+    index = device if isinstance(device, int) else torch.device(device).index
+    named = isinstance(device, int) or torch.device(device).type == "cuda"
+    if named and index:
+        raise RuntimeError("CUDA error: invalid device ordinal")
+    return named
+
+
+def parse_to(*args: Any, **kwargs: Any) -> Any:
+    """torch's reader of the arguments of ``to``, which refuses an index for a device where there is no GPU."""
+    first = [_named(value) for value in args[:1]]
+    if "device" in kwargs:
+        kwargs["device"] = _named(kwargs["device"])
+    return _parse_to(*first, *args[1:], **kwargs)
+
+
+def _named(device: Any) -> Any:
+    """The device of an index; anything else as it is."""
+    return DEVICE if isinstance(device, int) and not isinstance(device, bool) and is_cuda(device) else device
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:
@@ -151,7 +175,7 @@ def _to(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> torch.T
     if other is not None:
         device = DEVICE if mode.placement.holds(other) else other.device
         return mode.move(tensor, device, dtype=other.dtype, copy=copy)
-    device, dtype, _, memory_format = _parse_to(*rest, **kwargs)
+    device, dtype, _, memory_format = parse_to(*rest, **kwargs)
     options = {"copy": copy}
     if dtype is not None:
         options["dtype"] = dtype
@@ -183,7 +207,7 @@ def _array(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 @_rule(torch.Tensor.__repr__)
 def _repr(mode: VirtualDeviceMode, args: tuple, kwargs: dict[str, Any]) -> str:
-    text = args[0].__repr__(**kwargs)
+    text = torch.Tensor.__repr__(args[0], **kwargs)  # a parameter's own calls this one
     return f"{text[:-1]}, device='{DEVICE}')" if mode.placement.holds(args[0]) else text
 
 

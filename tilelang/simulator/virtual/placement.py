@@ -108,5 +108,8 @@ def _alive(ref: StorageWeakRef) -> torch.UntypedStorage | None:
 
 
 def _storage(tensor: torch.Tensor) -> Any:
-    """A tensor's storage; None where the layout has none (sparse tensors)."""
+    """A tensor's storage, of what ``torch.func`` has wrapped; None where the layout has none (sparse tensors)."""
+    functorch: Any = vars(torch._C)["_functorch"]
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
     return tensor.untyped_storage() if tensor.layout is torch.strided else None

@@ -22,7 +22,7 @@ def run_program(
     checks: str = "all",
     strict: bool = True,
     collect: Callable[[Any], None] | None = None,
-    times: str = "host",
+    times: str = "auto",
 ) -> Usage:
     """Runs a Python program as ``__main__`` with a virtual device, and says what it did with it.
 
@@ -65,7 +65,4 @@ def summary(usage: Usage) -> str:
     lines = [f"{usage.model.name} (simulated): {launches.made} kernel calls"]
     if launches.left_out:
         lines[0] += f", {launches.left_out} more were repetitions of a measured call and were left out"
-    if usage.asked_for_times:
-        of_model = "times of events are a model's, of tilelang's kernels alone; nothing was measured"
-        lines.append(of_model if usage.modelled else "times of events are this machine's, not a GPU's")
-    return "\n".join(lines)
+    return "\n".join(filter(None, [*lines, usage.clock.summary()]))

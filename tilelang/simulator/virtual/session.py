@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +12,10 @@ import torch
 import torch.autograd.graph
 
 from tilelang import env
-from tilelang.errors import SimulatorArgumentError
-from tilelang.simulator.session import session
+from tilelang.simulator.session import current, entered, session
 from tilelang.simulator.virtual import active
 from tilelang.simulator.virtual.checkpoints import known_location
+from tilelang.simulator.virtual.clock import Clock
 from tilelang.simulator.virtual.cuda_api import patched
 from tilelang.simulator.virtual.events import Event
 from tilelang.simulator.virtual.launches import Launches
@@ -32,17 +31,12 @@ class Usage:
     Attributes:
         model: the model that it saw.
         launches: its kernel calls.
-        modelled: whether events have the time of a model, and not this machine's.
+        clock: the time of its events.
     """
 
     model: DeviceModel
     launches: Launches = field(default_factory=Launches)
-    modelled: bool = False
-
-    @property
-    def asked_for_times(self) -> bool:
-        """Whether the program measured with events."""
-        return Event.was_asked
+    clock: Clock = field(default_factory=Clock)
 
 
 @contextlib.contextmanager
@@ -53,7 +47,7 @@ def virtual_device(
     checks: str | tuple[str, ...] = "all",
     strict: bool = True,
     collect: Callable[[Any], None] | None = None,
-    times: str = "host",
+    times: str = "auto",
 ) -> Iterator[Usage]:
     """Makes a GPU of that model appear to torch and tilelang in this process.
 
@@ -62,8 +56,8 @@ def virtual_device(
         repeat: how often a call that is measured (repeated with the same arguments between events) really runs.
         checks, strict: of the simulator, see :class:`~tilelang.simulator.Settings`.
         collect: called with the report of each launch, which then has counters.
-        times: what events measure: ``"host"``, this machine's time, or ``"model"``, what :mod:`tilelang.simulator.timing` says of
-            tilelang's kernels on the device; everything else then takes no time.
+        times: what events measure, a name of :data:`~tilelang.simulator.virtual.clock.KINDS`: ``"auto"``, what
+            :mod:`tilelang.simulator.timing` says of tilelang's kernels, and this machine's time of torch's operations.
 
     Yields:
         The statistics of the device's use so far.
@@ -72,12 +66,8 @@ def virtual_device(
         SimulatorArgumentError: no such model, or no such clock.
     """
     model = device_model(device)
-    if times not in ("host", "model"):
-        raise SimulatorArgumentError(f"there is no clock {times!r}", "known are host, model")
-    modelled = times == "model"
-    usage = Usage(model, Launches(repeat, device), modelled)
+    usage = Usage(model, Launches(repeat, device), Clock(times))
     placement = Placement()
-    Event.was_asked = False
     mode = VirtualDeviceMode(placement)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_launches(usage, collect, checks=checks, strict=strict))
@@ -96,15 +86,12 @@ def _launches(usage: Usage, collect: Callable[[Any], None] | None, **settings: A
     """Kernels on the simulator, their reports handed to ``collect`` and to the model of time."""
 
     def take(report: Any) -> None:
-        if usage.modelled:
+        if report.traced:
             usage.launches.model(report)
         if collect is not None:
             collect(report)
 
-    trace = "on" if usage.modelled else "off"
-    clock = (lambda: usage.launches.clock) if usage.modelled else time.perf_counter
-    counted = collect is not None
-    with session(counters=counted, collect=take, trace=trace, **settings), _replaced(Event, "clock", clock):
+    with session(counters=collect is not None, collect=take, **settings), _replaced(Event, "clock", usage.clock):
         yield
 
 
@@ -133,11 +120,12 @@ def _backward_under(mode: VirtualDeviceMode) -> Any:
 
 
 def _threads_under(mode: VirtualDeviceMode) -> Any:
-    """Threads that the program starts see the device, too: modes of torch belong to a thread."""
+    """Threads that the program starts see the device, too: modes of torch and the simulator's settings belong to a thread."""
     start: Callable[[threading.Thread], None] = threading.Thread.run
+    settings = current()
 
     def run(thread: threading.Thread) -> None:
-        with mode:
+        with mode, entered(settings):
             start(thread)
 
     return _replaced(threading.Thread, "run", run)
