@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tilelang.interpreter.expressions import Evaluate, compiled, intrinsic
 from tilelang.interpreter.memory import View
 from tilelang.interpreter.races import record_updates
 from tilelang.interpreter.state import Lanes
+from tilelang.interpreter.strands import latest
 
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
@@ -25,7 +27,11 @@ _AT_ONCE = {"add": np.add, "or": np.bitwise_or}
 """What NumPy does to repeated elements without losing any."""
 
 
-def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False) -> Any:
+_ACQUIRING = ("acquire", "acq_rel", "seq_cst")
+_RELEASING = ("release", "acq_rel", "seq_cst")
+
+
+def update(x: Lanes, view: View, at: Any, value: Any, op: str, order: str, old: bool = False) -> Any:
     """Updates elements at flat positions one after the other; returns their old values on request.
 
     Args:
@@ -33,6 +39,7 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
         view: the buffer.
         at, value: arrays of one length.
         op: a key of :data:`_OPERATIONS`.
+        order: the memory order.
         old: whether the old values are wanted.
 
     Returns:
@@ -43,8 +50,16 @@ def update(x: Lanes, view: View, at: Any, value: Any, op: str, old: bool = False
     if view.storage.pending is not None:
         check_arrived(x, view, 0, at, True)
     x.run.progress += 1
-    synchronise(x, view)
-    _note_update(x, view, at)
+    with _ordered(x, view, at, order):
+        return _combined(view, at, value, op, old)
+
+
+def _combined(view: View, at: Any, value: Any, op: str, old: bool) -> Any:
+    """Makes the updates; arguments and result as for :func:`update`.
+
+    Args:
+        view, at, value, op, old: as there.
+    """
     if at.size > 1 and not old and op in _AT_ONCE and view.kind.memory == view.kind.value:
         _AT_ONCE[op].at(view.storage.elements(view.kind)[0], at, value)
         return None
@@ -71,13 +86,35 @@ def _note_update(x: Lanes, view: View, at: np.ndarray) -> None:
         strands.note(x, view, at, writes=True, atomic=True)
 
 
-def synchronise(x: Lanes, view: View) -> None:
-    """Orders the block's earlier accesses before those that follow other blocks' atomic accesses."""
-    if view.is_tensor:
-        x.block.order.synchronise(x.block.number, id(view.storage))
+@contextmanager
+def _ordered(x: Lanes, view: View, at: np.ndarray, order: str, updates: bool = True) -> Iterator[None]:
+    """An atomic access to flat positions, ordered with those of other blocks and groups of threads.
+
+    Args:
+        x: the state.
+        view: the buffer.
+        at: the positions.
+        order: the memory order; ``"relaxed"`` orders nothing.
+        updates: whether the access is to be noted.
+    """
+    places = {int(place) for place in np.ravel(at)} if order != "relaxed" and not view.storage.private else ()
+    for place in places if order in _ACQUIRING else ():
+        x.strand.acquire(view.storage.handed.get(place, {}))
+        if view.is_tensor:
+            x.block.order.acquire(x.block.number, (id(view.storage), place))
+    if updates:
+        _note_update(x, view, at)
+    yield
+    handed: dict[int, int] = {}
+    if places and order in _RELEASING:
+        x.strand.release(handed)
+    for place in places if order in _RELEASING else ():
+        latest(view.storage.handed.setdefault(place, {}), handed)
+        if view.is_tensor:
+            x.block.order.release(x.block.number, (id(view.storage), place))
 
 
-def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str) -> Any:
+def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str, order: str) -> Any:
     """An atomic update of the element of each lane; one update where neither position nor value depends on the lane.
 
     Args:
@@ -86,6 +123,7 @@ def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str
         indices: one an axis, numbers or arrays over the lanes.
         value: a number, or an array over the lanes.
         op: a key of :data:`_OPERATIONS`.
+        order: the memory order.
 
     Returns:
         The value before the update, of each lane.
@@ -98,13 +136,13 @@ def element_update(x: Lanes, view: View, indices: list[Any], value: Any, op: str
     if view.storage.private:
         return _own_update(x, view, indices, value, op)
     if active is True and not np.ndim(at) and not np.ndim(value) and x.nest is None:
-        return update(x, view, np.array([at]), np.array([value]), op, old=True)[0]
+        return update(x, view, np.array([at]), np.array([value]), op, order, old=True)[0]
     at, value = np.broadcast_to(at, (x.lanes,)), np.broadcast_to(value, (x.lanes,))
     if x.checks:
         record_updates(x, view, at, active)
     chosen = np.ones(x.lanes, bool) if active is True else active
     result = np.full(x.lanes, zero)
-    result[chosen] = update(x, view, at[chosen], value[chosen], op, old=True)
+    result[chosen] = update(x, view, at[chosen], value[chosen], op, order, old=True)
     return result
 
 
@@ -119,10 +157,14 @@ def _element(c: Compiler, place: Any) -> tuple[int, list[Evaluate]]:
     return c.view(place.source), [compiled(c, index) for index in place.indices]
 
 
+def _memory_order(call: Any) -> str:
+    return str(call.attrs["memory_order"]) if call.attrs is not None and "memory_order" in call.attrs else "relaxed"
+
+
 def _update(op: str) -> Callable[[Compiler, Any], Evaluate]:
     def make(c: Compiler, call: Any) -> Evaluate:
-        (slot, indices), value = _element(c, call.args[0]), compiled(c, call.args[1])
-        return lambda x: element_update(x, x.views[slot], [index(x) for index in indices], value(x), op)
+        (slot, indices), value, order = _element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
+        return lambda x: element_update(x, x.views[slot], [index(x) for index in indices], value(x), op, order)
 
     return make
 
@@ -139,7 +181,7 @@ def _consecutive(lanes: int) -> Callable[[Compiler, Any], Evaluate]:
             place, taken = [index(x) for index in places], [index(x) for index in values]
             for lane in range(lanes):
                 value = load(x, x.views[source], [*taken[:-1], taken[-1] + np.int32(lane)])
-                element_update(x, x.views[target], [*place[:-1], place[-1] + np.int32(lane)], value, "add")
+                element_update(x, x.views[target], [*place[:-1], place[-1] + np.int32(lane)], value, "add", "relaxed")
 
         return evaluate
 
@@ -152,26 +194,28 @@ intrinsic("atomic_addx4")(_consecutive(4))
 
 @intrinsic("atomic_load")
 def _atomic_load(c: Compiler, call: Any) -> Evaluate:
-    slot, indices = _element(c, call.args[0])
+    (slot, indices), order = _element(c, call.args[0]), _memory_order(call)
 
     def evaluate(x: Lanes) -> Any:
-        view = x.views[slot]
-        synchronise(x, view)
-        return load(x, view, [index(x) for index in indices], noted=False)
+        view, places = x.views[slot], [index(x) for index in indices]
+        at, inside = locate(x, view, places)
+        active = both(x.mask, inside)
+        at = np.ravel(at if active is True or not np.ndim(at) else at[active])
+        with _ordered(x, view, at if inside is not False else at[:0], order, updates=False):
+            return load(x, view, places, noted=False)
 
     return evaluate
 
 
 @intrinsic("atomic_store")
 def _atomic_store(c: Compiler, call: Any) -> Evaluate:
-    (slot, indices), value = _element(c, call.args[0]), compiled(c, call.args[1])
+    (slot, indices), value, order = _element(c, call.args[0]), compiled(c, call.args[1]), _memory_order(call)
 
     def evaluate(x: Lanes) -> None:
         view = x.views[slot]
         at, inside = locate(x, view, [index(x) for index in indices])
         stored = value(x)
         x.run.progress += 1
-        synchronise(x, view)
         if inside is False:
             return
         active = both(x.mask, inside)
@@ -179,8 +223,8 @@ def _atomic_store(c: Compiler, call: Any) -> Evaluate:
             at, stored = np.broadcast_to(at, (x.lanes,)), np.broadcast_to(stored, (x.lanes,))
             chosen = np.ones(x.lanes, bool) if active is True else active
             at, stored = at[chosen], stored[chosen]
-        _note_update(x, view, np.atleast_1d(at))
-        view.write(row_of(x, view.storage), at, stored)
-        mark_written(view, 0, at)
+        with _ordered(x, view, np.atleast_1d(at), order):
+            view.write(row_of(x, view.storage), at, stored)
+            mark_written(view, 0, at)
 
     return evaluate

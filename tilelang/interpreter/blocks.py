@@ -1,13 +1,12 @@
 """Races between blocks: conflicting accesses that no atomic access orders.
 
-Every block has a vector clock. An atomic access to a tensor acquires the tensor's clock and releases the block's own into it.
-(One clock a tensor, not one an element: a race may be missed, but none is reported that is not one.) ``T.sync_grid`` orders all
-accesses before it before all accesses after it.
+Every block has a vector clock. An atomic access that releases joins it into the clock of its element, one that acquires takes that.
+``T.sync_grid`` orders all accesses before it before all accesses after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ class Order:
         self.size = size
         self.turn = 0
         self._clocks: dict[int, np.ndarray] = {}
-        self._handed: dict[int, np.ndarray] = {}
+        self._handed: dict[Hashable, np.ndarray] = {}
 
     def now(self, block: int) -> int:
         """The block's own time."""
@@ -46,19 +45,29 @@ class Order:
         clock = self._clocks.get(block)
         return np.zeros(np.shape(others), bool) if clock is None else clock[others] >= times
 
-    def synchronise(self, block: int, place: int) -> None:
-        """A block accesses ``place`` atomically, or arrives at the barrier of that name."""
-        clock = self._clocks.get(block)
-        if clock is None:
-            clock = self._clocks[block] = np.zeros(self.size, np.int32)
-            clock[block] = 1
-        handed = self._handed.get(place)
-        if handed is None:
-            self._handed[place] = clock.copy()
-        else:
+    def synchronise(self, block: int, place: Hashable) -> None:
+        """A block arrives at the barrier of that name."""
+        self.acquire(block, place)
+        self.release(block, place)
+
+    def acquire(self, block: int, place: Hashable) -> None:
+        """What follows in a block comes after what blocks have released at ``place``."""
+        handed, clock = self._handed.get(place), self._clock(block)
+        if handed is not None:
             np.maximum(clock, handed, out=clock)
-            np.maximum(handed, clock, out=handed)
+
+    def release(self, block: int, place: Hashable) -> None:
+        """What a block did so far comes before what follows an acquisition of ``place``."""
+        clock = self._clock(block)
+        handed = self._handed.setdefault(place, np.zeros(self.size, np.int32))
+        np.maximum(handed, clock, out=handed)
         clock[block] += 1
+
+    def _clock(self, block: int) -> np.ndarray:
+        if block not in self._clocks:
+            self._clocks[block] = np.zeros(self.size, np.int32)
+            self._clocks[block][block] = 1
+        return self._clocks[block]
 
 
 class BlockAccess:
@@ -120,8 +129,8 @@ class BlockAccess:
         self.written[cell] = self.order.now(block)
 
     def note_update(self, x: Any, view: View, at: np.ndarray) -> None:
-        """Records atomic updates, after the block has synchronised for them; those that race with another block's plain access
-        are findings. Only the last one is kept: who has seen it has seen those before.
+        """Records atomic updates; those that race with another block's plain access are findings. Only the last one is kept: a
+        block whose own update it is comes after those before.
 
         Args:
             x: the state, which gets the findings.
@@ -133,7 +142,7 @@ class BlockAccess:
         self._find(x, view, at, block, self.writer[cell], self.written[cell], "updates", "wrote")
         self._find(x, view, at, block, self.reader[cell], self.read[cell], "updates", "read")
         self.updater[cell] = block
-        self.updated[cell] = self.order.now(block) - 1
+        self.updated[cell] = self.order.now(block)
 
     def _find(
         self, x: Any, view: View, at: np.ndarray, block: int, other: np.ndarray, time: np.ndarray, mine: str, theirs: str

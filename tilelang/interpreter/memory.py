@@ -32,6 +32,7 @@ class Storage:
         blocks: of a tensor that a launch of several blocks writes, which block touched each cell.
         versions: of a fragment, the copies that some threads hold for themselves: ``(threads, storage)``.
         strands: which group of threads touched each cell, made when threads first go apart.
+        handed: for elements that were accessed atomically, what whoever acquires them next has seen.
         touched: of a copy for iterations, which cells each of them stored to.
     """
 
@@ -47,6 +48,7 @@ class Storage:
         "touched",
         "blocks",
         "strands",
+        "handed",
         "versions",
     )
 
@@ -59,6 +61,7 @@ class Storage:
         if fresh:
             self.written = np.zeros((data.shape[0], data.shape[1] * 8 // cell_bits), bool)
         self.access: Any = None
+        self.handed: dict[int, dict[int, int]] = {}
         self.typed: dict[Any, np.ndarray] = {}
         self.pending: np.ndarray | None = None
         self.touched: np.ndarray | None = None

@@ -19,11 +19,12 @@ from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.memory import View, allocate, extent
 from tilelang.interpreter.numbers import element
 from tilelang.interpreter.state import Lanes, Loop, union
-from tilelang.interpreter.survey import WARP_GROUP, evaluated, is_of_registers, is_private, may_leave, touched
+from tilelang.interpreter.survey import WARP_GROUP, is_of_registers, is_private, may_leave, touched
 from tilelang.interpreter.together import run_together
+from tilelang.interpreter.waits import spins
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_barrier, is_global
+from tilelang.ir.memory import is_barrier
 from tilelang.ir.visit import flattened, walk_expr
 from tilelang.tileop.base import is_tile_op
 
@@ -345,14 +346,7 @@ def _while(c: Compiler, stmt: Any) -> Step:
                 yield None
         return _leave(x, outer, frame)
 
-    return Step(run, wait if body.wait is not None or _spins(stmt) else None, alone=body.alone)
-
-
-def _spins(stmt: Any) -> bool:
-    """Whether a loop may wait for other blocks: its condition or body reads global memory."""
-    exprs = (stmt.condition, *evaluated(stmt.body))
-    loads = (node for expr in exprs for node in walk_expr(expr) if isinstance(node, ir.TensorLoad))
-    return any(is_global(load.source) for load in loads)
+    return Step(run, wait if body.wait is not None or spins(stmt) else None, alone=body.alone)
 
 
 @statement(ir.Break)

@@ -30,15 +30,17 @@ class Strand:
     Attributes:
         number: its own; 0 for the strand in which a block begins.
         time: how many times it handed its clock on.
-        times: what it has seen.
+        times: what it has seen, and publishes with what it does itself.
+        inherited: what the threads that it is a part of did before; it comes after that, and does not publish it.
     """
 
-    __slots__ = ("number", "time", "times")
+    __slots__ = ("number", "time", "times", "inherited")
 
-    def __init__(self, number: int, times: Times, time: int = 1):
+    def __init__(self, number: int, times: Times, time: int = 1, inherited: Times | None = None):
         self.number = number
         self.time = time
         self.times = times
+        self.inherited: Times = inherited or {}
 
     @property
     def is_alone(self) -> bool:
@@ -46,12 +48,15 @@ class Strand:
         return self.number == 0
 
     def child(self, number: int) -> Strand:
-        """A strand that begins here."""
-        return Strand(number, dict(self.times))
+        """A strand of a part of the threads, which begins here."""
+        if self.is_alone:
+            return Strand(number, dict(self.times))
+        self.time += 1
+        return Strand(number, dict(self.times), inherited={**self.inherited, self.number: self.time - 1})
 
     def frozen(self) -> Strand:
         """A snapshot of the clock, for an asynchronous operation that starts now."""
-        return Strand(self.number, dict(self.times), self.time)
+        return Strand(self.number, dict(self.times), self.time, dict(self.inherited))
 
     def release(self, into: Times) -> None:
         """Release: publishes the strand's accesses so far."""
@@ -71,7 +76,7 @@ class Strand:
 
     def has_seen(self, number: int, time: int) -> bool:
         """Whether another strand's access at a time happens before this one's present access."""
-        return number in (0, self.number) or self.times.get(number, 0) >= time
+        return number in (0, self.number) or max(self.times.get(number, 0), self.inherited.get(number, 0)) >= time
 
 
 class StrandAccess:

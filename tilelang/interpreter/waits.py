@@ -11,6 +11,10 @@ from tilelang.interpreter.compiler import Compiler, Step
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.state import Lanes, union
 from tilelang.interpreter.strands import Times
+from tilelang.interpreter.survey import evaluated
+from tilelang.ir import nodes as ir
+from tilelang.ir.memory import is_global
+from tilelang.ir.visit import walk_expr
 from tilelang.tileop.thread import intrinsic_name
 
 STEPS: dict[str, Callable[[Compiler, Any, Any], Step]] = {}
@@ -295,3 +299,11 @@ def _cluster_wait(c: Compiler, call: Any, span: Any) -> Step:
         return x.block.cluster.turn != x.block.turns["cluster"]
 
     return until(span, ready, "blocks that do not come to T.cluster_arrive")
+
+
+def spins(stmt: Any) -> bool:
+    """Whether a loop may wait for other blocks or threads: its condition or body reads global memory, or any atomically."""
+    nodes = [node for expr in (stmt.condition, *evaluated(stmt.body)) for node in walk_expr(expr)]
+    if any((intrinsic_name(node) or "").startswith("atomic") for node in nodes):
+        return True
+    return any(is_global(node.source) for node in nodes if isinstance(node, ir.TensorLoad))

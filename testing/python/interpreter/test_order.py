@@ -146,3 +146,89 @@ def test_a_variable_that_some_threads_read_before_it_has_a_value():
                 Y[tx] = v
 
     assert kinds(main, torch.zeros(64)) == ["uninitialised"]
+
+
+@pytest.mark.parametrize(
+    ("releases", "acquires", "found"),
+    [("release", "acquire", []), ("seq_cst", "seq_cst", []), ("relaxed", "acquire", ["race"]), ("release", "relaxed", ["race"])],
+)
+def test_what_an_atomic_flag_orders_between_blocks(releases, acquires, found):
+    """One block writes data and raises a flag; the other waits for the flag and reads the data."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), flag: T.Tensor((2,), "int32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(2, threads=64) as b:
+            if b == 0:
+                T.fill(A, 3)
+                T.atomic_store(flag[1], 1, memory_order=releases)
+            else:
+                while T.atomic_load(flag[1], memory_order=acquires) == 0:
+                    pass
+                T.copy(A, C)
+
+    c = torch.zeros(64)
+    assert set(kinds(main, torch.zeros(64), torch.zeros(2, dtype=torch.int32), c)) == set(found)
+    assert c.tolist() == [3] * 64
+
+
+@pytest.mark.parametrize(
+    ("together", "releases", "acquires", "found"),
+    [
+        (True, "release", "acquire", []),
+        (False, "release", "acquire", ["race"]),
+        (True, "relaxed", "acquire", ["race"]),
+        (True, "release", "relaxed", ["race"]),
+    ],
+)
+def test_what_an_atomic_flag_orders_between_groups_of_threads(together, releases, acquires, found):
+    """A thread publishes what it did itself, and what others did before a barrier that it has come to."""
+
+    @T.prim_func
+    def main(given: T.Tensor((2,), "int32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            tile, flag = T.alloc_shared((64,), "float32"), T.alloc_shared((2,), "int32")
+            T.copy(given, flag)
+            with T.ws(0):
+                T.fill(tile, 3)
+                if together:
+                    T.sync_threads(1, 128)
+                if tx == 0:
+                    T.atomic_add(flag[1], 1, memory_order=releases)
+            with T.ws(1):
+                while T.atomic_load(flag[1], memory_order=acquires) == 0:
+                    pass
+                T.copy(tile, C)
+
+    c = torch.zeros(64)
+    assert set(kinds(main, torch.zeros(2, dtype=torch.int32), c)) == set(found)
+    assert c.tolist() == [3] * 64
+
+
+def test_a_flag_orders_nothing_for_those_who_take_another():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), flag: T.Tensor((2,), "int32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(2, threads=64) as b:
+            if b == 0:
+                T.fill(A, 3)
+                T.atomic_store(flag[1], 1)
+            else:
+                T.atomic_add(flag[0], 1, memory_order="seq_cst")
+                T.copy(A, C)
+
+    assert kinds(main, torch.zeros(64), torch.zeros(2, dtype=torch.int32), torch.zeros(64)) == ["race"]
+
+
+def test_a_thread_reads_what_its_group_has_stored():
+    @T.prim_func
+    def main(C: T.Tensor((1,), "float32")):
+        with T.Kernel(1, threads=256):
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((64,), "float32")
+            with T.ws(0):
+                T.fill(tile, 3)
+                if tx == 0:
+                    C[0] = tile[5]
+
+    c = torch.zeros(1)
+    assert kinds(main, c) == [] and c.tolist() == [3]

@@ -30,6 +30,7 @@ def _atomic_tile(c: Compiler, record: AtomicTile) -> Callable[[Lanes], Any]:
         if len(shape) > len(dst.extents) and x.mask is not True:
             active = active & x.mask.reshape((-1,) + (1,) * len(dst.extents))
         chosen = active.ravel()
-        update(x, dst.view, np.broadcast_to(at, shape).ravel()[chosen], np.broadcast_to(value, shape).ravel()[chosen], record.op)
+        at, value = (np.broadcast_to(each, shape).ravel()[chosen] for each in (at, value))
+        update(x, dst.view, at, value, record.op, record.memory_order)
 
     return effect

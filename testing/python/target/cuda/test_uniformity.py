@@ -228,3 +228,31 @@ def test_the_bounds_of_a_loop_are_computed_once(arch):
     o = torch.zeros(2, dtype=torch.int32)
     simulate(main, o, arch=arch)
     assert o.tolist() == [4, 7]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_variable_that_a_statement_only_reads_stays_the_block_s(arch):
+    """A T.Parallel that reads it is the block's as well: its iterations are shared out, and run once."""
+
+    @T.prim_func
+    def main(S: T.Tensor((3, 2), "float32")):
+        with T.Kernel(1, threads=64):
+            tile, barrier = T.alloc_shared((3, 2), "float32"), T.alloc_barrier(64)
+            parity, row, claimed = (T.alloc_var("int32", init=first) for first in (0, 1, 2))
+            T.clear(tile)
+            T.barrier_arrive(barrier)
+            T.mbarrier_wait_parity(barrier, parity % 2)
+            T.assume(claimed > 0)
+            T.device_assert(row == 1)
+            for i in T.Parallel(2):
+                tile[parity, i] += 1
+            for i in T.Parallel(2):
+                tile[row, i] += 1
+            for i in T.Parallel(2):
+                tile[claimed, i] += 1
+            parity, row, claimed = 0, 0, 0
+            T.copy(tile, S)
+
+    o = torch.zeros(3, 2)
+    simulate(main, o, arch=arch)
+    assert o.tolist() == [[1, 1]] * 3

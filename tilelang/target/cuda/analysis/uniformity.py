@@ -19,6 +19,7 @@ from tilelang.ir.memory import is_fragment, is_local, is_memory, is_variable
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
+from tilelang.target.assumptions import assumed
 from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated, mentions
@@ -246,7 +247,7 @@ class Uniformity:
             self._stored.setdefault(buffer, set()).add(threads)
             self._lower(buffer, min(control, self._kept_group(exprs, node)))
         elif isinstance(stmt, ir.Evaluate):  # CUDA source and instructions may store to what they are given
-            for buffer in self._locals(_place(stmt.value)):
+            for buffer in self._locals(_place(stmt.value)) if _may_store(stmt) else ():
                 self._lower(buffer, 1)
 
     def _kept_group(self, exprs: list[Any], node: Any) -> int:
@@ -328,6 +329,12 @@ def replaces_what_it_reads(nest: Nest, root: Callable[[Any], Any]) -> bool:
     memory = [access for access in nest.accesses if is_memory(access.buffer)]
     read = {root(access.buffer) for access in memory if access.kind == READ}
     return any(root(access.buffer) in read for access in memory if access.kind != READ)
+
+
+def _may_store(stmt: Any) -> bool:
+    """Whether the call of a statement may store to local memory that it is given."""
+    known = intrinsic(stmt.value)
+    return assumed(stmt) is None and not (known is not None and (known.pure or known.keeps))
 
 
 def _place(call: Any) -> Any:

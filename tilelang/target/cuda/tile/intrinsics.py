@@ -30,6 +30,7 @@ class Intrinsic:
         publishes: whether threads that wait take it afterwards that plain copies are complete.
         manual: whether a program that has it orders shared memory, or splits the block, by itself.
         exits: whether the thread is done.
+        keeps: whether it has an effect, and stores to no local memory that it is given.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Intrinsic:
     publishes: bool = False
     manual: bool = False
     exits: bool = False
+    keeps: bool = False
 
     @property
     def is_atomic(self) -> bool:
@@ -69,6 +71,10 @@ _FLAGS: Mapping[str, str] = {
     " thread_return named_barrier_arrive ptx_commit_group ptx_wait_group sync_grid tma_load wait_wgmma warpgroup_arrive"
     " cluster_sync cluster_arrive",
     "exits": "thread_return",
+    "keeps": "barrier_wait mbarrier_wait_parity barrier_arrive mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx"
+    " arrive_cluster_barrier cp_async_barrier_noinc named_barrier_arrive sync_threads sync_warp sync_grid thread_return tma_load"
+    " tma_store tma_store_arrive tma_store_wait ptx_commit_group ptx_wait_group wait_wgmma warpgroup_wait cluster_arrive"
+    " cluster_arrive_relaxed cluster_wait cluster_sync pdl_trigger pdl_sync",
 }
 
 
