@@ -1,7 +1,7 @@
 """Races between blocks: conflicting accesses that no atomic access orders.
 
-Every block has a vector clock. An atomic access that releases joins it into the clock of its element, one that acquires takes that.
-``T.sync_grid`` orders all accesses before it before all accesses after it.
+Every block has a vector clock. An atomic access that releases joins it into the clock of its element; one that acquires takes
+that. ``T.sync_grid`` orders all accesses before it before all accesses after it.
 """
 
 from __future__ import annotations
