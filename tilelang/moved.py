@@ -1,4 +1,8 @@
-"""Import paths of public programs whose modules are elsewhere here: ``from tilelang.intrinsics.mma_layout import ...``."""
+"""Import paths of public programs whose modules are elsewhere here, or of which nothing is here.
+
+``from tilelang.intrinsics.mma_layout import ...`` gives the module that is meant; what ``tilelang.rocm`` and its like have can be
+imported, and is an error with the reason where it is used.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ MOVED = {
     "tilelang.cuda.intrinsics.layout": _INTRINSICS,
     "tilelang.cuda.intrinsics.layout.mma_layout": _MAPS,
     "tilelang.cuda.intrinsics.layout.utils": _MAPS,
+    "tilelang.cuda.intrinsics.layout.mma_sp_layout": "tilelang.cuda.intrinsics.sparse_layout",
     "tilelang.cuda.intrinsics.macro": _INTRINSICS,
     "tilelang.cuda.intrinsics.macro.mma_macro_generator": _EMITTER,
     "tilelang.cuda.intrinsics.macro.wgmma_macro_generator": "tilelang.cuda.intrinsics.warp_group",
@@ -30,9 +35,41 @@ MOVED = {
     "tilelang.cuda.language.intrinsics": "tilelang.language",
     "tilelang.backend": "tilelang.utils",
     "tilelang.backend.target": "tilelang.utils.target",
+    **{
+        f"tilelang.language.{name}": "tilelang.language"
+        for name in (
+            "annotations builtin copy_op experimental experimental.gemm_sp_op fill_op gemm_op logical math_intrinsics proxy"
+            " reduce_op scan_op symbolics tile_schedule tir tir.ir tir.op warp_specialize"
+        ).split()
+    },
+    "tilelang.language.utils": "tilelang.utils.language",
+    "tilelang.layout.layout": "tilelang.layout",
+    "tilelang.layout.swizzle_mode": "tilelang.layout",
+    "tilelang.transform.pass_config": "tilelang.transform",
+    "tilelang.jit.param": "tilelang.jit",
     "tilelang.jit.adapter": "tilelang.jit",
     "tilelang.jit.adapter.base": "tilelang.jit.adapter_base",
 }
+
+ABSENT = {
+    # the reason in tilelang.refusals -> paths of which nothing is here, with all below them
+    "VENDOR": (
+        "tilelang.ascend tilelang.cutedsl tilelang.metal tilelang.rocm tilelang.webgpu tilelang.contrib.bisheng"
+        " tilelang.contrib.cutedsl tilelang.contrib.hip_resource_info tilelang.contrib.hipcc tilelang.contrib.rocm"
+        " tilelang.jit.adapter.cutedsl tilelang.carver.arch.cdna tilelang.carver.arch.metal tilelang.carver.arch.rdna"
+    ),
+    "SM_100": (
+        "tilelang.cuda.intrinsics.layout.mma_sm100_layout tilelang.cuda.intrinsics.macro.mma_sm120_macro_generator"
+        " tilelang.cuda.intrinsics.macro.tcgen05_macro_generator"
+    ),
+    "OLD": (
+        "tilelang.cuda.intrinsics.layout.mma_sm70_layout tilelang.cuda.intrinsics.macro.mma_sm70_macro_generator"
+        " tilelang.cuda.intrinsics.macro.mma_sm75_macro_generator"
+    ),
+    "BY_HAND": ("tilelang.cuda.intrinsics.macro.mma_sp_macro_generator tilelang.cuda.intrinsics.macro.wgmma_sp_macro_generator"),
+}
+
+_REASONS = {path: reason for reason, paths in ABSENT.items() for path in paths.split()}
 
 
 class _Moved(MetaPathFinder, Loader):
@@ -48,8 +85,39 @@ class _Moved(MetaPathFinder, Loader):
         sys.modules[module.__name__] = importlib.import_module(MOVED[module.__name__])
 
 
+class _Absent(MetaPathFinder, Loader):
+    """Gives modules whose every name is refused when it is used."""
+
+    def find_spec(self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self, is_package=True) if _reason(fullname) else None
+
+    def create_module(self, _spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        from tilelang import refusals
+
+        reason: str = getattr(refusals, _reason(module.__name__))
+
+        def __getattr__(name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            return refusals.Refused(f"{module.__name__}.{name}", reason)
+
+        vars(module)["__getattr__"] = __getattr__
+
+
+def _reason(path: str) -> str:
+    """The name of the reason why nothing of a module is here; empty for any other module."""
+    while path.startswith("tilelang."):
+        if path in _REASONS:
+            return _REASONS[path]
+        path = path.rpartition(".")[0]
+    return ""
+
+
 def install() -> None:
     """Makes the paths importable."""
     finders: list[Any] = sys.meta_path
     if not any(isinstance(finder, _Moved) for finder in finders):
-        finders.insert(0, _Moved())
+        finders[:0] = [_Moved(), _Absent()]

@@ -53,7 +53,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
             "PartialFragment SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter mma_fill mma_store ptx_mma_sp"
             " ptx_wgmma_sp_rs ptx_wgmma_sp_ss validate_gemm_ab_dtypes"
         ),
-        BARRIERS: ("create_barriers ptx_cp_async_barrier ptx_cp_async_bulk ptx_init_barrier_thread_count ptx_wait_barrier"),
+        BARRIERS: "create_barriers ptx_cp_async_barrier ptx_cp_async_bulk ptx_wait_barrier",
         SCHEDULES: (
             "BaseTileScheduler ProducerLoad WSID WSInstr WSOpRef WSPipeline WSRole WSSchedule WSScope WSSync WSSyncKind"
             " WarpSpecializeFrame annotate_ws_pipeline_depth annotate_ws_schedule ws_op"
@@ -62,7 +62,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
             "CallEffectKind CommReducer KernelLaunchFrame Reduce TVMBackendAllocWorkspace TVMBackendFreeWorkspace"
             " anylist_getitem anylist_resetitem anylist_setitem_call_cpacked anylist_setitem_call_packed arg axis"
             " block_name_suffix_context buffer_decl buffer_var call_cpacked call_cpacked_lowered call_kernel call_llvm_intrin"
-            " call_llvm_pure_intrin call_packed call_packed_lowered env_thread func_name func_ret get_active_lane_mask"
+            " call_llvm_pure_intrin call_packed call_packed_lowered func_name func_ret get_active_lane_mask"
             " get_let_value handle_add_byte_offset has_let_value ignore_loop_partition index_map init inline iter_var"
             " llvm_lookup_intrinsic_id lookup_param meta_class meta_var nextafter void"
             " q_multiply_shift q_multiply_shift_per_axis sblock_attr"

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tilelang.moved import MOVED
+from tilelang.errors import CompileError
+from tilelang.moved import ABSENT, MOVED
 
 
 @pytest.mark.parametrize("path", MOVED)
@@ -15,6 +16,20 @@ def test_a_moved_module_is_the_one_that_is_meant(path):
     module = importlib.import_module(path)
     home = sys.modules[MOVED[path]]
     assert module is home and home.__spec__.name == MOVED[path]
+
+
+@pytest.mark.parametrize("path", [path for paths in ABSENT.values() for path in paths.split()])
+def test_what_is_not_here_is_refused_where_it_is_used(path):
+    module = importlib.import_module(path)
+    assert importlib.import_module(f"{path}.inner").__name__ == f"{path}.inner"
+    with pytest.raises(CompileError, match=rf"{path}.Emitter is not available: (it is|fragments)"):
+        module.Emitter(128, 128)
+    assert not hasattr(module, "__wrapped__")
+
+
+def test_a_module_that_nobody_has_is_not_found():
+    with pytest.raises(ModuleNotFoundError, match="tilelang.rocket"):
+        importlib.import_module("tilelang.rocket")
 
 
 def test_index_maps_have_their_public_names():

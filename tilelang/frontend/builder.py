@@ -65,6 +65,7 @@ class Builder:
         self.frames: list[Frame] = [Frame("function", lambda body: body, always=True)]
         self.consts = consts
         self.kernel: KernelInfo | None = None
+        self.launched: Any = None
         self.attrs: dict[str, Any] = {}
         self.outputs: list[Any] = []
         self.allocated_params: list[Any] = []
@@ -172,7 +173,7 @@ class Builder:
         self.outputs = list(value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
         for each in self.outputs:
             if not (isinstance(each, ir.Var) and ir.is_buffer_var(each)):
-                raise CompileError(f"a program returns tensors of T.empty, not {_described(each)}")
+                raise CompileError(f"a program returns tensors of T.empty, not {described(each)}")
 
     @contextmanager
     def scope(self, kind: str, wrap: Callable[[Any], Any], always: bool = False) -> Iterator[Frame]:
@@ -256,11 +257,13 @@ class Builder:
 
     def finish(self) -> Any:
         """The body of the whole program."""
+        if self.launched is not None:
+            self.launched.close()
         (root,) = self.frames
         return sequence(root.allocations + root.stmts)
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
     return f"a value of type {value.ty}" if isinstance(value, ir.PrimExpr) else f"{type(value).__name__} {value!r}"[:80]
 
 

@@ -15,7 +15,7 @@ from tilelang.frontend import operators
 from tilelang.frontend.access import assign_subscript, is_buffer, plain_index, subscript
 from tilelang.frontend.bindings import bind, distributed, kept, settled
 from tilelang.frontend.branches import UNBOUND, Branch, DynamicBranch, is_stale
-from tilelang.frontend.builder import Builder, current, sequence
+from tilelang.frontend.builder import Builder, current, described, sequence
 from tilelang.frontend.declare import declare_argument
 from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.loops import LoopSpec, span_of_range
@@ -307,6 +307,16 @@ class Hooks:
             raise CompileError("a loop that no `for` statement goes through", hint="for i in T.serial(n):")
         elif getattr(value, "opens_kernel", False):
             raise CompileError("T.Kernel without `with` opens no kernel", hint="with T.Kernel(...) as bx:")
+
+    def context(self, value: Any) -> Any:
+        """What a ``with`` statement enters."""
+        if hasattr(type(value), "__enter__"):
+            return value
+        if isinstance(value, ir.Var) and not is_buffer(value):
+            from tilelang.language.launch import launched_scope
+
+            return launched_scope(value)
+        raise CompileError(f"`with` of {described(value)}, which opens nothing")
 
     # Expressions -----------------------------------------------------------------------------------------------------
 

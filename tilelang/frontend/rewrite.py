@@ -319,6 +319,8 @@ class _Rewriter(ast.NodeTransformer):
                 unpacked += self.assign_items(target, ast.Name(held, ast.Load()), target)
                 item.optional_vars = _locate(ast.Name(held, ast.Store()), target)
         self.generic_visit(node)
+        for item in node.items:
+            item.context_expr = self.hook("context", item.context_expr, at=item.context_expr)
         node.body[:0] = unpacked
         return node
 

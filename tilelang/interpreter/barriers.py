@@ -28,11 +28,15 @@ class Barrier:
     """
 
     def __init__(self, count: int):
+        self.start(count)
+        self.copies: list[tuple[Callable[[], None], Strand]] = []
+        self.clock: Times = {}
+
+    def start(self, count: int) -> None:
+        """Begins with the first phase."""
         self.count = self.missing = count
         self.bytes = 0
         self.phase = 0
-        self.copies: list[tuple[Callable[[], None], Strand]] = []
-        self.clock: Times = {}
 
     def arrive(self, x: Lanes, times: int = 1) -> None:
         """Counts arrivals."""
@@ -117,6 +121,19 @@ def place_of(c: Compiler, load: Any) -> tuple[int, Evaluate]:
 def _of_lanes(x: Lanes, value: Any) -> int:
     """A number on which all active lanes agree."""
     return int(value) if not np.ndim(value) else int((value if x.mask is True else value[x.mask])[0])
+
+
+@intrinsic("init_barrier")
+def _restart(c: Compiler, call: Any) -> Evaluate:
+    (slot, index), count = place_of(c, call.args[0]), compiled(c, call.args[1])
+
+    def evaluate(x: Lanes) -> None:
+        for barrier, times in chosen(x, slot, index(x)):
+            if times > 1:
+                x.find("barrier", f"a barrier is initialised by {times} threads at once")
+            barrier.start(_of_lanes(x, count(x)))
+
+    return evaluate
 
 
 @intrinsic("barrier_arrive", "mbarrier_arrive")

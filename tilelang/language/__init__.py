@@ -34,9 +34,10 @@ _MODULES: dict[str, str] = {
         "Kernel ClusterKernel import_source func_attr get_thread_binding get_thread_bindings get_block_binding"
         " get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_dims"
         " get_cluster_size get_cluster_id get_cluster_extent get_cluster_ids get_cluster_extents"
-        " thread_binding launch_thread annotate_pass_configs"
+        " thread_binding annotate_pass_configs"
         " annotate_compile_flags"
     ),
+    "tilelang.language.launch": "env_thread launch_thread",
     "tilelang.language.loops": (
         "While serial Serial unroll Unroll vectorized Vectorized Parallel parallel Pipelined Persistent grid"
     ),
@@ -79,7 +80,7 @@ _MODULES: dict[str, str] = {
         " shuffle_elect get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx warp_reduce_sum warp_reduce_max"
         " warp_reduce_min warp_reduce_bitand warp_reduce_bitor mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx"
         " mbarrier_arrive_expect_tx barrier_wait barrier_arrive ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async"
-        " ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
+        " ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
         " ptx_commit_group ptx_wait_group fence_proxy_async ptx_fence_barrier_init tma_load tma_store tma_store_arrive"
         " tma_store_wait warpgroup_arrive warpgroup_commit_batch warpgroup_wait wait_wgmma"
         " cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster pdl_trigger pdl_sync"

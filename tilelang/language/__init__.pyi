@@ -98,8 +98,9 @@ from tilelang.language.kernel import get_thread_bindings as get_thread_bindings
 from tilelang.language.kernel import get_thread_extent as get_thread_extent
 from tilelang.language.kernel import get_thread_extents as get_thread_extents
 from tilelang.language.kernel import import_source as import_source
-from tilelang.language.kernel import launch_thread as launch_thread
 from tilelang.language.kernel import thread_binding as thread_binding
+from tilelang.language.launch import env_thread as env_thread
+from tilelang.language.launch import launch_thread as launch_thread
 from tilelang.language.limits import infinity as infinity
 from tilelang.language.limits import max_value as max_value
 from tilelang.language.limits import min_value as min_value
@@ -493,6 +494,8 @@ def ptx_arrive_cluster_barrier(mbarrier: Any, cta_id: Any) -> Any:
     """Arrives at the barrier of block ``cta_id`` of the cluster."""
 def cp_async_barrier_noinc(barrier: Any) -> Any:
     """Makes the thread's earlier ``cp.async`` copies arrive at a barrier when they are complete."""
+def ptx_init_barrier_thread_count(barrier: Any, thread_count: Any) -> Any:
+    """Starts a barrier anew: phase 0, completed by ``thread_count`` arrivals. One thread calls it while no other uses the barrier, with a barrier of the block (or cluster) behind it."""
 def ptx_arrive_barrier(barrier: Any) -> Any:
     """Like ``T.mbarrier_arrive``."""
 def ptx_arrive_barrier_expect_tx(barrier: Any, byte_count: Any) -> Any:

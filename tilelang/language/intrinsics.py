@@ -227,6 +227,12 @@ _ROWS = [
         "mbarrier_arrive_expect_tx",
         "Adds ``tx`` bytes to what the phase waits for, and arrives.",
     ),
+    _Row(
+        "ptx_init_barrier_thread_count(barrier: barrier, thread_count: index)",
+        "init_barrier",
+        "Starts a barrier anew: phase 0, completed by ``thread_count`` arrivals. One thread calls it while no other uses the "
+        "barrier, with a barrier of the block (or cluster) behind it.",
+    ),
     _Row("ptx_arrive_barrier(barrier: barrier)", "mbarrier_arrive", "Like ``T.mbarrier_arrive``."),
     _Row(
         "ptx_arrive_barrier_expect_tx(barrier: barrier, byte_count: index)",

@@ -27,6 +27,7 @@ class KernelFrame:
         self.blocks = blocks
         self.threads = threads
         self.cluster = cluster
+        self.axes: list[Any] = []
         self.builder: Builder | None = None
         self.frame: Frame | None = None
 
@@ -37,16 +38,13 @@ class KernelFrame:
         if builder.kernel is not None:
             raise CompileError("a kernel cannot be opened inside a kernel")
         span = builder.span()
-        bindings = []
-        blocks = self._bind(builder, "b", "blockIdx", self.blocks, bindings)
-        cluster_blocks = []
-        if self.cluster is not None:
-            cluster_blocks = self._bind(builder, "cta", "clusterCtaIdx", self.cluster, bindings)
-        threads = self._bind(builder, "t", "threadIdx", self.threads, bindings)
+        blocks = self._bind(builder, "b", "blockIdx", self.blocks)
+        cluster_blocks = [] if self.cluster is None else self._bind(builder, "cta", "clusterCtaIdx", self.cluster)
+        threads = self._bind(builder, "t", "threadIdx", self.threads)
 
         def wrap(body: Any) -> Any:
-            for axis, extent in reversed(bindings):
-                body = ir.AttrStmt(axis, "thread_extent", extent, body, span)
+            for axis in reversed(self.axes):
+                body = ir.AttrStmt(axis, "thread_extent", axis.dom.extent, body, span)
             return body
 
         builder.kernel = KernelInfo(
@@ -55,18 +53,13 @@ class KernelFrame:
         self.frame = builder.open("kernel", wrap, always=True)
         return blocks[0] if len(blocks) == 1 else tuple(blocks)
 
-    def _bind(self, builder: Builder, prefix: str, tag: str, extents: tuple[Any, ...], out: list) -> list[Any]:
-        variables = []
-        for axis, extent in zip(_AXES, extents):
-            size = as_expr(extent)
-            var = ir.Var(builder.unique(prefix + axis), "int32")
-            size = ir.Cast("int32", size) if str(size.ty) != "int32" else size
-            domain = ir.Range.from_min_extent(ir.IntImm("int32", 0), size)
-            out.append((ir.IterVar(domain, var, ir.IterVar.ThreadIndex, f"{tag}.{axis}"), size))
-            known = as_int(size)
-            builder.ranges[var] = (0, known - 1 if isinstance(known, int) else None)
-            variables.append(var)
-        return variables
+    def _bind(self, builder: Builder, prefix: str, tag: str, extents: tuple[Any, ...]) -> list[Any]:
+        bound = [
+            axis_of(builder, ir.Var(builder.unique(prefix + axis), "int32"), f"{tag}.{axis}", extent)
+            for axis, extent in zip(_AXES, extents)
+        ]
+        self.axes += bound
+        return [axis.var for axis in bound]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is None and self.builder is not None and self.frame is not None:
@@ -75,7 +68,41 @@ class KernelFrame:
             self.builder.tables.clear()
 
 
-def _threads(threads: Any) -> tuple[int, ...]:
+def axis_of(builder: Builder, var: Any, tag: str, extent: Any) -> Any:
+    """The axis of a kernel along which ``var`` counts.
+
+    Args:
+        builder: is told the values of ``var``.
+        var: an int32 variable.
+        tag: the axis's name in the IR.
+        extent: how many blocks or threads.
+    """
+    size = as_expr(extent)
+    size = ir.Cast("int32", size) if str(size.ty) != "int32" else size
+    known = as_int(size)
+    builder.ranges[var] = (0, known - 1 if isinstance(known, int) else None)
+    return ir.IterVar(ir.Range.from_min_extent(ir.IntImm("int32", 0), size), var, ir.IterVar.ThreadIndex, tag)
+
+
+def block_counts(blocks: Sequence[Any]) -> tuple[Any, ...]:
+    """The sizes of a grid.
+
+    Raises:
+        CompileError: one that is no integer, or negative.
+    """
+    sizes = tuple(as_int(bound(size, "T.Kernel: a grid size")) for size in blocks)
+    for size in sizes:
+        if isinstance(size, int) and size < 0:
+            raise CompileError(f"T.Kernel: the grid size {size} is negative")
+    return sizes
+
+
+def thread_counts(threads: Any) -> tuple[int, ...]:
+    """Threads a block along x, y and z.
+
+    Raises:
+        CompileError: a number that is unknown at compile time or not positive, or more than 1024 in all.
+    """
     given = threads if isinstance(threads, (tuple, list)) else (128 if threads is None else threads,)
     sizes = tuple(as_int(as_expr(size)) for size in given)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
@@ -120,11 +147,7 @@ def Kernel(
         raise CompileError(f"T.Kernel takes up to three grid sizes, got {len(blocks)}")
     if prelude:
         import_source(prelude)
-    sizes = tuple(as_int(bound(size, "T.Kernel: a grid size")) for size in blocks) or (1,)
-    for size in sizes:
-        if isinstance(size, int) and size < 0:
-            raise CompileError(f"T.Kernel: the grid size {size} is negative")
-    return KernelFrame(sizes, _threads(threads), _cluster(cluster_dims))
+    return KernelFrame(block_counts(blocks) or (1,), thread_counts(threads), _cluster(cluster_dims))
 
 
 def ClusterKernel(*blocks: Any, cluster_dims: Any, threads: Any = None, prelude: str | None = None) -> KernelFrame:
@@ -197,11 +220,6 @@ def thread_binding(start: Any, stop: Any = None, thread: str = "threadIdx.x") ->
     if not same(as_expr(high) - as_expr(low), as_expr(extents[place])):
         raise CompileError(f"T.thread_binding: {thread} has {expr_text(as_expr(extents[place]))} values in this kernel")
     return low + indices[place]
-
-
-def launch_thread(thread: str, extent: Any) -> Any:
-    """The thread's (or block's) index along an axis of ``extent`` values: ``tx = T.launch_thread("threadIdx.x", 128)``."""
-    return thread_binding(extent, thread=thread)
 
 
 def get_thread_bindings() -> list[Any]:

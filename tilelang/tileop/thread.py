@@ -120,6 +120,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
             warp_reduce_bitor same effect
             thread_return void effect
             source_kernel void effect CUDASourceCodeKernel
+            init_barrier void effect ptx_init_barrier_thread_count
             mbarrier_wait_parity void effect
             mbarrier_arrive void effect
             mbarrier_expect_tx void effect

@@ -10,6 +10,12 @@ TL_DEVICE void mbarrier_init(uint64_t* barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
+// A barrier in use has to be invalidated before it is initialised again.
+TL_DEVICE void mbarrier_restart(uint64_t* barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+  mbarrier_init(barrier, arrivals);
+}
+
 TL_DEVICE void mbarrier_arrive(uint64_t* barrier) {
   asm volatile(
       "{\n"

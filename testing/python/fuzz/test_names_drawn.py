@@ -24,14 +24,14 @@ NOT_DRAWN = {
     "ask for an index or a size that programs here have a name for": (
         "get_thread_bindings get_block_bindings get_thread_extents"
         " get_block_extents get_cluster_dims get_cluster_size get_cluster_id get_cluster_extent get_cluster_ids"
-        " get_cluster_extents thread_binding launch_thread index_to_coordinates"
+        " get_cluster_extents thread_binding env_thread launch_thread index_to_coordinates"
     ),
     "which thread goes on, or what it is told, is not defined for a program drawn at random: test_threads.py": (
         "thread_return activemask shuffle_elect __fns pdl_trigger pdl_sync sync_grid named_barrier_arrive"
     ),
     "one protocol of several calls, of which most orders have no meaning: hand-written programs of Hopper": (
         "alloc_cluster_barrier mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_wait"
-        " ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
+        " ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx"
         " ptx_arrive_cluster_barrier cp_async_barrier_noinc ptx_cp_async fence_proxy_async ptx_fence_barrier_init tma_load"
         " tma_store warpgroup_arrive warpgroup_commit_batch warpgroup_wait warpgroup_fence_operand cluster_arrive"
         " alloc_descriptor alloc_wgmma_desc initialize_wgmma_descriptor increase_descriptor_offset ptx_wgmma_ss ptx_wgmma_rs"

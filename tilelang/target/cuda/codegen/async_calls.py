@@ -40,6 +40,7 @@ class AsyncCall:
 
 
 CALLS: Mapping[str, AsyncCall] = {
+    "init_barrier": AsyncCall("tl::mbarrier_restart", (0,), needs=Feature.MBARRIER),
     "mbarrier_wait_parity": AsyncCall("tl::mbarrier_wait", (0,), needs=Feature.MBARRIER),
     "barrier_wait": AsyncCall("tl::mbarrier_wait", (0,), needs=Feature.MBARRIER),
     "mbarrier_arrive": AsyncCall("tl::mbarrier_arrive", (0,), needs=Feature.MBARRIER),
@@ -51,7 +52,7 @@ CALLS: Mapping[str, AsyncCall] = {
     "ptx_commit_group": AsyncCall("tl::cp_async_commit", needs=Feature.CP_ASYNC),
     "ptx_wait_group": AsyncCall("tl::cp_async_wait", constants=(0,), needs=Feature.CP_ASYNC),
     "fence_proxy_async": AsyncCall("tl::fence_proxy_async"),
-    "fence_barrier_init": AsyncCall("tl::mbarrier_fence_init"),
+    "fence_barrier_init": AsyncCall("tl::mbarrier_fence_init", needs=Feature.MBARRIER),
     "tma_store_arrive": AsyncCall("tl::tma_store_commit"),
     "tma_store_wait": AsyncCall("tl::tma_store_wait"),
     "warpgroup_arrive": AsyncCall("tl::wgmma_fence", needs=Feature.WGMMA),

@@ -1,0 +1,153 @@
+"""Kernels that are opened an axis at a time: ``T.env_thread`` and ``T.launch_thread``."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+import tilelang.language as T
+from testing.python.target.cuda.support import simulate, source
+from tilelang import interpreter
+from tilelang.errors import CompileError
+
+
+def by_statements():
+    @T.prim_func
+    def main(A: T.Tensor((96,), "float32"), B: T.Tensor((96,), "float32")):
+        bx = T.env_thread("blockIdx.x")
+        tx = T.env_thread("threadIdx.x")
+        T.launch_thread(bx, 3)
+        T.launch_thread(tx, 32)
+        B[bx * 32 + tx] = A[bx * 32 + tx] + tx
+
+    return main
+
+
+def by_blocks():
+    @T.prim_func
+    def main(A: T.Tensor((96,), "float32"), B: T.Tensor((96,), "float32")):
+        with T.launch_thread("blockIdx.x", 3) as bx:
+            with T.launch_thread("threadIdx.x", 32) as tx:
+                B[bx * 32 + tx] = A[bx * 32 + tx]
+        with T.Kernel(3, threads=32) as bx:
+            tx = T.env_thread("threadIdx.x")
+            with T.launch_thread(tx, 32):
+                B[bx * 32 + tx] += tx
+
+    return main
+
+
+def by_a_run_time_size():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+        block = T.launch_thread("blockIdx.x", T.ceildiv(n, 32))
+        y, x = T.launch_thread("threadIdx.y", 4), T.launch_thread("threadIdx.x", 8)
+        place = block * 32 + y * 8 + x
+        if place < n:
+            B[place] = A[place] + place % 32
+
+    return main
+
+
+@pytest.mark.parametrize("program", [by_statements, by_blocks, by_a_run_time_size])
+def test_launched_kernels(program):
+    for run in (simulate, functools.partial(simulate, arch="sm_90a"), interpreter.run):
+        a, b = torch.arange(96.0), torch.zeros(96)
+        assert not run(program(), a, b)
+        assert torch.equal(b, a + torch.arange(96) % 32)
+
+
+def test_a_barrier_of_launched_threads():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        tx = T.env_thread("threadIdx.x")
+        T.launch_thread(tx, 64)
+        tile = T.alloc_shared((64,), "float32")
+        tile[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+        B[tx] = tile[63 - tx]
+
+    a, b = torch.arange(64.0), torch.zeros(64)
+    simulate(main, a, b)
+    assert torch.equal(b, a.flip(0))
+
+
+def refused(body, match):
+    with pytest.raises(CompileError, match=match) as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "float32")):
+            body(A)
+
+    assert "test_launch.py" in str(caught.value)
+
+
+def test_what_cannot_be_launched():
+    @T.macro
+    def twice(A):
+        tx = T.launch_thread("threadIdx.x", 32)
+        T.launch_thread("threadIdx.x", 64)
+        A[tx] = 0.0
+
+    @T.macro
+    def never(A):
+        bx, tx = T.env_thread("blockIdx.x"), T.env_thread("threadIdx.x")
+        T.launch_thread(bx, 2)
+        A[tx] = 0.0
+
+    @T.macro
+    def ended(A):
+        tx = T.env_thread("threadIdx.x")
+        with T.launch_thread(tx, 32):
+            A[tx] = 0.0
+        with T.launch_thread(tx, 32):
+            A[tx] = 1.0
+
+    @T.macro
+    def inside(A):
+        for i in T.serial(2):
+            tx = T.launch_thread("threadIdx.x", 32)
+            A[tx] = i
+
+    @T.macro
+    def virtual(A):
+        T.launch_thread("vthread", 4)
+
+    @T.macro
+    def nothing(A):
+        with A[0]:
+            A[0] = 1
+
+    refused(twice, "T.launch_thread: threadIdx.x has 32 values already")
+    refused(never, r'T.env_thread\("threadIdx.x"\) is not launched')
+    refused(ended, "T.launch_thread takes a tag, or what T.env_thread gave in this kernel")
+    refused(inside, "T.launch_thread opens a kernel inside of another statement")
+    refused(virtual, r"T.launch_thread\('vthread'\): expected one of blockIdx.x")
+    refused(nothing, "`with` of a value of type float32, which opens nothing")
+
+
+def test_a_barrier_starts_anew():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            words = T.alloc_shared((64,), "int32")
+            ready = T.alloc_barrier(1)
+            if tx == 0:
+                T.ptx_init_barrier_thread_count(ready[0], 64)
+            T.ptx_fence_barrier_init()
+            T.sync_threads()
+            words[tx] = A[tx]
+            T.ptx_arrive_barrier(ready[0])
+            T.mbarrier_wait_parity(ready[0], 0)
+            B[tx] = words[63 - tx]
+
+    a, b = torch.arange(64, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    assert "tl::mbarrier_restart(" in source(main, "sm_80")
+    for run in (simulate, functools.partial(simulate, arch="sm_90a"), interpreter.run):
+        assert not run(main, a, b.zero_())
+        assert torch.equal(b, a.flip(0))

@@ -1,0 +1,155 @@
+"""Kernels that open an axis at a time, as in TVM's scripts: ``tx = T.env_thread("threadIdx.x")``, ``T.launch_thread(tx, 128)``.
+
+Inside ``with T.Kernel(...)`` both name an axis of that kernel. Outside they open one, which goes on to the end of the program,
+or of the ``with T.launch_thread(...)`` that opened it; axes that are not launched have one block or thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tilelang.errors import CompileError, Location
+from tilelang.frontend.builder import Builder, current, kernel_info
+from tilelang.frontend.values import as_expr
+from tilelang.ir import nodes as ir
+from tilelang.ir.expr import same
+from tilelang.ir.span import user_location
+from tilelang.ir.text import expr_text
+from tilelang.language.kernel import KernelFrame, axis_of, block_counts, thread_binding, thread_counts
+
+_TAGS = [f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"]
+"""The axes of a kernel."""
+
+
+class LaunchedKernel(KernelFrame):
+    """A kernel of one block of one thread whose axes get their extents one by one.
+
+    Attributes:
+        extents: of the axes that are launched.
+        asked: the axes of ``T.env_thread``, and where it stands.
+        opener: the index with which ``T.launch_thread`` opened the kernel.
+    """
+
+    def __init__(self, builder: Builder):
+        if builder.frames[-1].kind != "function":
+            raise CompileError("T.launch_thread opens a kernel inside of another statement", hint="with T.Kernel(...) as bx:")
+        super().__init__((1, 1, 1), (1, 1, 1), None)
+        self.of = builder
+        self.extents: dict[str, Any] = {}
+        self.asked: dict[str, Location | None] = {}
+        self.opener: Any = None
+        self.__enter__()
+        builder.launched = self
+
+    def variable(self, tag: str) -> Any:
+        """The index along an axis."""
+        return self.axes[_TAGS.index(tag)].var
+
+    def launch(self, tag: str, extent: Any) -> Any:
+        """Gives an axis its extent, and the index along it."""
+        known = self.extents.setdefault(tag, extent)
+        if not same(as_expr(known), as_expr(extent)):
+            raise CompileError(f"T.launch_thread: {tag} has {expr_text(as_expr(known))} values already")
+        self._resize([self.extents.get(each, 1) for each in _TAGS])
+        if self.opener is None:
+            self.opener = self.variable(tag)
+        return self.variable(tag)
+
+    def _resize(self, sizes: list[Any]) -> None:
+        builder, info = self.of, kernel_info("T.launch_thread")
+        self.blocks, self.threads = block_counts(sizes[:3]), thread_counts(sizes[3:])
+        sizes = [*self.blocks, *self.threads]
+        self.axes = [axis_of(builder, axis.var, tag, size) for axis, tag, size in zip(self.axes, _TAGS, sizes)]
+        builder.kernel = replace(info, block_extents=self.blocks, thread_extents=self.threads)
+
+    def close(self) -> None:
+        """Ends the kernel.
+
+        Raises:
+            CompileError: an axis of ``T.env_thread`` was not launched.
+        """
+        for tag, location in self.asked.items():
+            if tag not in self.extents:
+                raise CompileError(f'T.env_thread("{tag}") is not launched', location, f'T.launch_thread("{tag}", extent)')
+        self.__exit__(None, None, None)
+        self.of.launched = None
+
+
+def env_thread(thread_tag: str, dtype: str = "int32") -> Any:
+    """The thread's or block's index along an axis, whose extent ``T.launch_thread`` gives.
+
+    Args:
+        thread_tag: ``"threadIdx.x"``, ``"threadIdx.y"``, ``"threadIdx.z"``, or the same of ``blockIdx``.
+        dtype: accepted for compatibility; indices are int32.
+
+    Raises:
+        CompileError: another tag.
+    """
+    builder = current("T.env_thread")
+    tag = _tag(thread_tag, "T.env_thread")
+    if str(dtype) != "int32":
+        raise CompileError(f"T.env_thread({tag!r}, {dtype!r}): indices of threads are int32")
+    if builder.kernel is not None and builder.launched is None:
+        return _index(tag)
+    launched = builder.launched or LaunchedKernel(builder)
+    launched.asked.setdefault(tag, user_location())
+    return launched.variable(tag)
+
+
+def launch_thread(thread: Any, extent: Any) -> Any:
+    """The thread's (or block's) index along an axis of ``extent`` values, or ``with T.launch_thread("threadIdx.x", 128) as tx``.
+
+    Args:
+        thread: a tag like ``"threadIdx.x"``, or what ``T.env_thread`` gave.
+        extent: how many values; of threads a compile-time integer.
+
+    Returns:
+        An int32 expression.
+
+    Raises:
+        CompileError: the axis has another extent already, or the kernel of that ``T.env_thread`` has ended.
+    """
+    builder = current("T.launch_thread")
+    tag = _tag(thread, "T.launch_thread") if isinstance(thread, str) else _tag_of(builder, thread)
+    if builder.kernel is not None and builder.launched is None:
+        return thread_binding(extent, thread=tag)
+    return (builder.launched or LaunchedKernel(builder)).launch(tag, extent)
+
+
+@contextmanager
+def launched_scope(index: Any) -> Iterator[Any]:
+    """``with T.launch_thread(...)``: the kernel that it opened ends with the block."""
+    builder = current("T.launch_thread")
+    yield index
+    if builder.launched is not None and index.same_as(builder.launched.opener):
+        builder.launched.close()
+
+
+def _tag(tag: str, what: str) -> str:
+    if tag not in _TAGS:
+        raise CompileError(f"{what}({tag!r}): expected one of {', '.join(_TAGS)}")
+    return tag
+
+
+def _index(tag: str) -> Any:
+    """The index along an axis of the open kernel."""
+    kind, axis = tag.split(".")
+    info = kernel_info("T.env_thread")
+    indices = info.threads if kind == "threadIdx" else info.blocks
+    if "xyz".index(axis) >= len(indices):
+        raise CompileError(f"T.env_thread: the kernel has no {tag!r}")
+    return indices["xyz".index(axis)]
+
+
+def _tag_of(builder: Builder, index: Any) -> str:
+    """The axis of an index that ``T.env_thread`` gave."""
+    info = builder.kernel
+    named = {} if info is None else dict(zip(_TAGS[3:], info.threads)) | dict(zip(_TAGS, info.blocks))
+    for tag, variable in named.items():
+        if isinstance(index, ir.Var) and index.same_as(variable):
+            return tag
+    hint = 'tx = T.env_thread("threadIdx.x")'
+    raise CompileError("T.launch_thread takes a tag, or what T.env_thread gave in this kernel", hint=hint)
