@@ -46,8 +46,17 @@ def _add_names(tirx: Any) -> None:
     ir.Expr.dtype = property(_dtype)
     ir.Var.dtype = property(lambda var: of_buffer.fget(var) if tirx.buffer.is_buffer_var(var) else _dtype(var))
     ir.expr.ExprOperand.__neg__ = _negation(ir.expr.ExprOperand.__neg__, tirx)
+    ir.expr.ExprOperand.__iter__ = _not_iterable
     ir.expr.ExprOperand.__pow__ = _power
     ir.expr.ExprOperand.__rpow__ = lambda exponent, base: _power(base, exponent)
+
+
+def _not_iterable(value: Any) -> Any:
+    """``for x in A``: TVM's values have subscripts without an end, by which Python would go on for ever."""
+    from tilelang.errors import CompileError
+
+    what = f"the tensor {value.name}" if hasattr(value, "shape") else "a run-time value"
+    raise CompileError(f"{what} cannot be iterated over", hint="for i in T.serial(n): ... A[i] ..., or T.Parallel")
 
 
 def _power(base: Any, exponent: Any) -> Any:

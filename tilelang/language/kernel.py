@@ -76,6 +76,9 @@ def axis_of(builder: Builder, var: Any, tag: str, extent: Any) -> Any:
         var: an int32 variable.
         tag: the axis's name in the IR.
         extent: how many blocks or threads.
+
+    Returns:
+        The axis, as an ``IterVar``.
     """
     size = as_expr(extent)
     size = ir.Cast("int32", size) if str(size.ty) != "int32" else size

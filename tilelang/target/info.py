@@ -25,6 +25,9 @@ CUDA_ARCHS = (
 )  # fmt: skip
 """CUDA architectures that the toolchain knows; others are refused by name."""
 
+OTHER_KINDS = ("ascend", "cutedsl", "hip", "metal", "opencl", "rocm", "vulkan", "webgpu")
+"""Kinds that programs name and that nothing is generated for."""
+
 _DEFAULT_CUDA_ARCH = "sm_80"
 _TVM_UNKNOWN_ARCH = "sm_50"
 """What TVM writes into a CUDA target that names no architecture, where it finds no device; no toolchain here compiles for it."""
@@ -80,6 +83,8 @@ def parse_target(target: Any = "auto") -> TargetInfo:
     kind = fields.pop("kind", None)
     if kind == "auto":
         kind = "cuda" if cuda_is_available() else "cpu"
+    if kind in OTHER_KINDS:
+        raise UnknownTargetError(str(kind), [*KINDS], what="target here, where kernels are compiled for CPUs and CUDA:")
     if kind not in KINDS:
         raise UnknownTargetError(str(kind), ["auto", *KINDS])
     kind = KINDS[kind]

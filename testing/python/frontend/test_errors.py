@@ -723,6 +723,7 @@ def unknown_symbol(A: T.Tensor((8,), "float32")):
         (lambda a: tilelang.autotune(configs=[], warmupp=1), TypeError, "'warmupp'; did you mean 'warmup'"),
         (lambda a: tilelang.do_bench(eager, warmupp=1), TypeError, "'warmupp'; did you mean 'warmup'"),
         (lambda a: tilelang.compile(plain, target={"kind": "cuda", "archh": "sm_80"}), CompileError, "field of a target 'archh'"),
+        (lambda a: tilelang.compile(plain, target="hip"), CompileError, "kernels are compiled for CPUs and CUDA: 'hip'"),
         (lambda a: tilelang.compile(plain, target="cuda -archh=sm_80"), CompileError, "field of a target 'archh'"),
     ],
 )
@@ -734,3 +735,20 @@ def test_mistakes_around_a_kernel(mistake, kind, message):
 
 def test_an_eager_function_takes_arrays_of_other_libraries():
     assert eager(np.ones(8, dtype=np.float32)).tolist() == [2.0] * 8
+
+
+def test_tensors_and_their_elements_have_no_end_to_iterate_to():
+    with error_at_mark(CompileError, "the tensor A cannot be iterated over"):
+
+        @T.prim_func
+        def by_items(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                for a in A:  # <- error
+                    A[0] = a
+
+    with error_at_mark(CompileError, "a run-time value cannot be iterated over"):
+
+        @T.prim_func
+        def by_element(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                A[0] = sum(zip(A[0] + 1, range(8)))  # <- error
