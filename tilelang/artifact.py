@@ -13,12 +13,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 ORIGINS_FILE = "origins.json"
 """Which line of the program each line of ``device_kernel.cu`` comes from, and what lies in shared memory and in registers."""
 
-Dim = Union[int, str, tuple]
+Dim: TypeAlias = "int | str | tuple[str, Dim, Dim]"
 """A size: an integer, the name of a dynamic variable, or ``(operator, operand, operand)`` with an operator of
 :data:`DIM_OPERATORS`; for example ``("ceildiv", "m", 128)``."""
 

@@ -12,7 +12,7 @@ import difflib
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -110,7 +110,7 @@ _DEVICE_TOOLS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_
 FLAG_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 """Variables with flags for a compiler."""
 
-TOOLS = {"c": _HOST_TOOLS, "cuda": (*_HOST_TOOLS, *_DEVICE_TOOLS)}
+TOOLS: Mapping[str, tuple[str, ...]] = {"c": _HOST_TOOLS, "cuda": (*_HOST_TOOLS, *_DEVICE_TOOLS)}
 """Kind of target -> variables that its tools read and that change what they make."""
 
 

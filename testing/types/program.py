@@ -47,6 +47,22 @@ def add(A, B, block: int = 256):
     return C
 
 
+@tilelang.autotune(configs=[{"block": 32}, {"block": 64}])
+@tilelang.jit(out_idx=-1)
+def tuned(rows: int, block: int = 32):
+    """A copy, with the block that is fastest."""
+
+    @T.prim_func
+    def main(A: T.Tensor((rows,), "float32"), B: T.Tensor((rows,), "float32")):
+        with T.Kernel(T.ceildiv(rows, block), threads=32) as bx:
+            T.copy(A[bx * block], B[bx * block])
+
+    return main
+
+
+tuned_below = tilelang.jit(out_idx=-1)(tilelang.autotune(configs={"block": [256]})(add.function))
+
+
 def use(a: torch.Tensor, path: Path) -> None:
     """What calls give."""
     kernel = relu(128, 64, dtype="float32")
@@ -57,6 +73,10 @@ def use(a: torch.Tensor, path: Path) -> None:
     assert_type(relu.compile(128, 64), tilelang.JITKernel)
     assert_type(relu.get_kernel_source(128, 64), str)
     assert_type(add(a, a), torch.Tensor)
+    assert_type(tuned(128), tilelang.JITKernel)
+    assert_type(tuned.compile(128), tilelang.JITKernel)
+    assert_type(tuned.tune(128).latency, float)
+    assert_type(tuned_below.tune(a, a).config, dict[str, Any])
     assert_type(tilelang.compile(relu.get_tir(128, 64), target="cpu"), tilelang.JITKernel)
     assert_type(T.Fragment((64,), forward_fn=lambda i: (i, 0)), FragmentLayout)
     assert_type(T.float16.bits, int)

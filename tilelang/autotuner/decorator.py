@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from tilelang.autotuner.capture import get_autotune_inputs, set_autotune_inputs
 from tilelang.autotuner.configs import Configs, applied, expand
@@ -13,11 +13,18 @@ from tilelang.autotuner.tuner import AutoTuner, AutotuneResult, ProfileArgs
 from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.ignored import ignored
 from tilelang.jit.function import JitFunction
+from tilelang.jit.kernel import JITKernel
 from tilelang.jit.portable import by_name
 from tilelang.keywords import near_keywords
 
+if TYPE_CHECKING:
+    from tilelang.ir import nodes as ir
 
-class AutoTunedFunction:
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class AutoTunedFunction(Generic[_R]):
     """A ``@tilelang.jit`` function whose tunable arguments are searched.
 
     Args:
@@ -29,7 +36,7 @@ class AutoTunedFunction:
 
     __name__: str
 
-    def __init__(self, function: JitFunction, configs: Configs, profile: ProfileArgs, search: Mapping[str, Any]):
+    def __init__(self, function: JitFunction[..., _R], configs: Configs, profile: ProfileArgs, search: Mapping[str, Any]):
         functools.update_wrapper(self, function.function)
         self.jit_function = function
         self.configs = configs
@@ -40,15 +47,19 @@ class AutoTunedFunction:
     def __reduce__(self) -> str:
         return by_name(self)
 
-    def __deepcopy__(self, memo: Any) -> AutoTunedFunction:
+    def __deepcopy__(self, memo: Any) -> AutoTunedFunction[_R]:
         """The function itself, as of any function."""
         return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> _R:
         """Of a factory, the tuned kernel; of an eager function, what the tuned kernel returns for the given tensors.
 
         Where the caller gives every tunable argument, nothing is searched. With ``__return_kernel=True`` it is :meth:`compile`.
         """
+        found: Any = self._called(args, kwargs)
+        return found
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.pop("__return_kernel", False):
             return self.compile(*args, **kwargs)
         try:
@@ -62,7 +73,7 @@ class AutoTunedFunction:
         function, chosen = applied(self.jit_function, result.config)
         return function(*args, **{**kwargs, **chosen})
 
-    def compile(self, *args: Any, **kwargs: Any) -> Any:
+    def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel, tuned unless the caller gives every tunable argument."""
         decided = self._is_decided(args, kwargs)
         return self.jit_function.compile(*args, **kwargs) if decided else self.tune(*args, **kwargs).kernel
@@ -77,7 +88,7 @@ class AutoTunedFunction:
         with set_autotune_inputs(*tensors):
             return tuner.run(**self.search)
 
-    def with_jit(self, options: Mapping[str, Any], mode: str) -> AutoTunedFunction:
+    def with_jit(self, options: Mapping[str, Any], mode: str) -> AutoTunedFunction[_R]:
         """The same search over the function under other options: ``@tilelang.jit(...)`` above ``@tilelang.autotune``.
 
         Raises:
@@ -85,18 +96,74 @@ class AutoTunedFunction:
         """
         if any(value is not None for value in self.jit_function.options.values()):
             raise CompileError(f"{self.__name__} is decorated with @tilelang.jit twice", hint="leave one of them out")
-        return AutoTunedFunction(JitFunction(self.jit_function.function, options, mode), self.configs, self.profile, self.search)
+        function: JitFunction[..., _R] = JitFunction(self.jit_function.function, options, mode)
+        return AutoTunedFunction(function, self.configs, self.profile, self.search)
 
-    def _is_decided(self, args: tuple, kwargs: Mapping[str, Any]) -> bool:
+    def _is_decided(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         names = list(inspect.signature(self.jit_function.function).parameters)
         given = set(names[: len(args)]) | set(kwargs)
         tunable = set().union(*(config for config in expand(self.configs, args, kwargs)))
         return bool(tunable) and tunable <= given
 
 
+class AutotuneDecorator(Protocol):
+    """``@tilelang.autotune(...)``: what decorates a function."""
+
+    @overload
+    def __call__(self, func: JitFunction[_P, _R], /) -> AutoTunedFunction[_R]: ...
+    @overload
+    def __call__(self, func: Callable[_P, ir.PrimFunc], /) -> AutoTunedFunction[JITKernel]: ...
+    @overload
+    def __call__(self, func: Callable[_P, _R], /) -> AutoTunedFunction[_R]: ...
+
+
+@overload
+def autotune(
+    func: Callable[..., Any],
+    *,
+    configs: Configs,
+    warmup: int = 25,
+    rep: int = 100,
+    timeout: float = 100,
+    supply_type: Any = None,
+    ref_prog: Callable[..., Any] | None = None,
+    supply_prog: Callable[..., Any] | None = None,
+    rtol: float = 1e-2,
+    atol: float = 1e-2,
+    max_mismatched_ratio: float = 0.01,
+    skip_check: bool = False,
+    manual_check_prog: Callable[..., Any] | None = None,
+    cache_input_tensors: bool = True,
+    early_stop: bool = False,
+    early_stop_factor: float = 2.0,
+    backend: str = "event",
+    do_not_specialize: Sequence[str] | None = None,
+) -> AutoTunedFunction[Any]: ...
+@overload
+def autotune(
+    func: None = None,
+    *,
+    configs: Configs,
+    warmup: int = 25,
+    rep: int = 100,
+    timeout: float = 100,
+    supply_type: Any = None,
+    ref_prog: Callable[..., Any] | None = None,
+    supply_prog: Callable[..., Any] | None = None,
+    rtol: float = 1e-2,
+    atol: float = 1e-2,
+    max_mismatched_ratio: float = 0.01,
+    skip_check: bool = False,
+    manual_check_prog: Callable[..., Any] | None = None,
+    cache_input_tensors: bool = True,
+    early_stop: bool = False,
+    early_stop_factor: float = 2.0,
+    backend: str = "event",
+    do_not_specialize: Sequence[str] | None = None,
+) -> AutotuneDecorator: ...
 @near_keywords
 def autotune(
-    func: Any = None,
+    func: Callable[..., Any] | None = None,
     *,
     configs: Configs,
     warmup: int = 25,
@@ -151,7 +218,7 @@ def autotune(
         skip_check, manual_check_prog, cache_input_tensors, backend,
     )  # fmt: skip
 
-    def decorate(function: Any) -> AutoTunedFunction:
+    def decorate(function: Any) -> AutoTunedFunction[Any]:
         wrapped = function if isinstance(function, JitFunction) else JitFunction(function, {})
         return AutoTunedFunction(wrapped, configs, profile, {"early_stop": early_stop, "early_stop_factor": early_stop_factor})
 

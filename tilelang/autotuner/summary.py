@@ -39,7 +39,7 @@ def text(task: Task, trials: Sequence[Trial], numbers: dict[str, str]) -> str:
         A line for each candidate, below a heading.
     """
     ranked = sorted(trials, key=lambda trial: (trial.milliseconds is None, trial.milliseconds or 0.0))
-    lines = [f"# {task.name}: {len(trials)} candidates", "program latency_ms state config"]
+    lines = [f"# {task.name}: {len(trials)} candidate{'s' * (len(trials) != 1)}", "program latency_ms state config"]
     for trial in ranked:
         latency = "-" if trial.milliseconds is None else f"{trial.milliseconds:.6f}"
         number = numbers.get(trial.kernel_key, "-")

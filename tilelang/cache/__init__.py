@@ -7,7 +7,25 @@ SQLAlchemy nor a compiler.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilelang.cache.kernel_cache import (
+        CacheEntry,
+        KernelCache,
+        cached,
+        clear_cache,
+        compile_fixed,
+        default_cache,
+        disable_cache,
+        enable_cache,
+        is_cache_enabled,
+    )
+    from tilelang.cache.keys.key import KernelKey
+    from tilelang.cache.keys.source_key import (
+        FunctionTracker,
+        SourceKey,
+    )
 
 _HOMES = {
     "KernelCache": "kernel_cache",
@@ -24,7 +42,20 @@ _HOMES = {
     "SourceKey": "keys.source_key",
 }
 
-__all__ = list(_HOMES)
+__all__ = [
+    "CacheEntry",
+    "FunctionTracker",
+    "KernelCache",
+    "KernelKey",
+    "SourceKey",
+    "cached",
+    "clear_cache",
+    "compile_fixed",
+    "default_cache",
+    "disable_cache",
+    "enable_cache",
+    "is_cache_enabled",
+]
 
 
 def __getattr__(name: str) -> Any:

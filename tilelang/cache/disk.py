@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,7 @@ class DiskCache:
         return next(filter(None, (sources.find(root, source_key) for root in (self.root, *layers.roots()))), None)
 
     @contextlib.contextmanager
-    def only_one(self, key: str, patience: float = PATIENCE_SECONDS) -> Iterator[None]:
+    def only_one(self, key: str, patience: float = PATIENCE_SECONDS) -> Generator[None]:
         """Holds ``key`` against other processes, where the file system can; waits at most ``patience`` seconds for one."""
         if not self.place.writable or not self.has_locks:
             yield
@@ -291,10 +291,10 @@ def with_texts(key: KernelKey, artifact: KernelArtifact) -> KernelArtifact:
 
 def _arch(target: str) -> str:
     try:
-        parsed = json.loads(target)
+        parsed: dict[str, Any] | list[Any] | None = json.loads(target)
     except ValueError:
         return ""
-    return str(parsed.get("arch") or parsed.get("mcpu") or "") if isinstance(parsed, Mapping) else ""
+    return str(parsed.get("arch") or parsed.get("mcpu") or "") if isinstance(parsed, dict) else ""
 
 
 def _reason(nearest: tuple[str, list[str]] | None) -> str:

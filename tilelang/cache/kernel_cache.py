@@ -81,6 +81,7 @@ class KernelCache:
 
     Args:
         root: the directory; None follows ``tilelang.option.cache_dir`` and the environment, also when they change.
+        enabled: False as after :meth:`disable`, of this object alone.
 
     Attributes:
         execution_backend: what :meth:`cached` uses where its caller names none; may be set.
@@ -88,14 +89,14 @@ class KernelCache:
 
     execution_backend = "auto"
 
-    def __init__(self, root: Path | str | None = None):
+    def __init__(self, root: Path | str | None = None, enabled: bool = True):
         self._own_root = None if root is None else Path(root).absolute()
         self._disks: dict[location.Location, DiskCache] = {}
         self._entries: dict[str, CacheEntry] = {}
         self._kernels: dict[str, Any] = {}
         self._flights = Flights()
         self._memo = CallMemo()
-        self._enabled = True
+        self._enabled = enabled
 
     # -- look-up ----------------------------------------------------------------------------------------------------
 
@@ -452,9 +453,7 @@ def compile_fixed(func: Any, out_idx: int | list[int] | None = None, *args: Any,
     Returns:
         JITKernel: the callable kernel.
     """
-    bypass = KernelCache()
-    bypass._enabled = False
-    return bypass.cached(func, out_idx, *args, **options)
+    return KernelCache(enabled=False).cached(func, out_idx, *args, **options)
 
 
 def clear_cache() -> int:

@@ -6,7 +6,9 @@ A rank that compiles while the others already wait in a collective can run into 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.kernel_cache import Compile, KernelCache, default_cache
@@ -17,7 +19,7 @@ Gather = Callable[[bool], Iterable[bool]]
 
 def gather_with_torch(hit: bool) -> Iterable[bool]:
     """Every rank's ``hit``, over the default process group of ``torch.distributed``; alone where there is none."""
-    import torch.distributed as distributed
+    distributed: Any = importlib.import_module("torch.distributed")
 
     if not distributed.is_available() or not distributed.is_initialized():
         return [hit]

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilelang.artifact import KernelParam, dim_names, evaluate_dim
+from tilelang.artifact import Dim, KernelParam, dim_names, evaluate_dim
 from tilelang.dtypes import canonical
 from tilelang.errors import ON_THE_SIMULATOR, ArgumentCountError, ArgumentError, ArgumentValueError
 from tilelang.execution.signature import CallSignature, torch_dtypes
@@ -32,7 +32,7 @@ def prepare(signature: CallSignature, args: Sequence[Any], kwargs: Mapping[str, 
         ArgumentError: something about the call is wrong; the message names the parameter.
     """
     values = _in_order(signature, args, kwargs)
-    prepared = [
+    prepared: list[Any] = [
         _PREPARE[signature.params[index].kind](_Place(signature, signature.params[index], position), value)
         for position, (index, value) in enumerate(zip(signature.inputs, values))
     ]
@@ -338,7 +338,7 @@ def _dims_text(dims: Sequence[Any]) -> str:
 _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "floormod": "%"}
 
 
-def dim_text(dim: Any) -> str:
+def dim_text(dim: Dim) -> str:
     """A size as a user would write it: ``m``, ``(m + 127) // 128``."""
     if not isinstance(dim, tuple):
         return str(dim)
@@ -364,7 +364,7 @@ def _short(dtype: Any) -> str:
 def _type_name(value: Any) -> str:
     if value is None:
         return "None"
-    kind = type(value)
+    kind: type = value.__class__
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang.artifact import KernelArtifact
 from tilelang.execution.entry import FILE, entry_call, open_library
 from tilelang.execution.signature import CallSignature
+from tilelang.execution.wrapper import holding
 
 if TYPE_CHECKING:
     from tilelang.execution.device import Place
@@ -34,5 +35,4 @@ def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callab
 
     library, keep = bound_library(artifact, directory / FILE, place.device)
     call = entry_call(artifact, library, place.signature, place.stream, place.surroundings)
-    call.keep = keep
-    return call
+    return holding(call, keep)

@@ -128,7 +128,7 @@ def _plan(module: Any, signature: CallSignature, artifact: KernelArtifact) -> di
     tensors = [i for i in signature.inputs if params[i].kind == "tensor"]
     if len(tensors) > _MOST_TENSORS:
         raise ExecutionError(f"{signature.kernel}: the cython backend passes at most {_MOST_TENSORS} tensors")
-    plan = {
+    plan: dict[str, Any] = {
         "device_type": _DEVICE_TYPES[signature.device],
         "inputs": [_input(params[i], targets[i], scalar_slots.get(i, -1)) for i in signature.inputs],
         "tensors": [_tensor(params[i], signature, slots) for i in tensors],
@@ -177,7 +177,7 @@ class _Slots:
 def _targets(module: Any, signature: CallSignature, artifact: KernelArtifact) -> list[int]:
     """Place of each argument of the entry among those of its register file."""
     counts = {True: 0, False: 0}
-    targets = []
+    targets: list[int] = []
     for kind in entry_kinds(artifact):
         is_float = kind == "float"
         targets.append(counts[is_float])
@@ -216,7 +216,8 @@ def _tensor(param: KernelParam, signature: CallSignature, slots: _Slots) -> tupl
 def _bindings(signature: CallSignature, slots: _Slots) -> tuple[list[tuple[int, int, int]], list[tuple[int, tuple[Any, ...]]]]:
     """The axes that are read: tensor, axis, slot; and the sizes that are computed from them: slot, size."""
     tensors = [signature.params[i].name for i in signature.inputs if signature.params[i].kind == "tensor"]
-    read, derived = [], []
+    read: list[tuple[int, int, int]] = []
+    derived: list[tuple[int, tuple[Any, ...]]] = []
     for binding in signature.bindings():
         axis = f"{binding.tensor}:{binding.axis}" if binding.solved else binding.name
         read.append((tensors.index(binding.tensor), binding.axis, slots.of(axis)))

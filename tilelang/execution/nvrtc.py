@@ -6,6 +6,7 @@ On a GPU the kernels are launched through cuda-python, on the simulator through 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import struct
 import threading
@@ -131,12 +132,11 @@ class DriverLauncher:
 
     def __init__(self, artifact: KernelArtifact, directory: Path):
         try:
-            from cuda.bindings import driver  # pyright: ignore[reportAttributeAccessIssue] - compiled, without a stub
+            self._driver: Any = importlib.import_module("cuda.bindings.driver")  # compiled, without a stub
         except ImportError:
             raise ExecutionError(
                 "the nvrtc backend needs cuda-python", hint="pip install 'tilelang[cuda]', or another execution_backend"
             ) from None
-        self._driver = driver
         self._artifact = artifact
         self._directory = directory
         self._lock = threading.RLock()
@@ -239,7 +239,7 @@ class DriverLauncher:
 
     def _attributes(self, record: KernelLaunch, cluster: Sequence[int]) -> list[Any]:
         identifiers = self._driver.CUlaunchAttributeID
-        attributes = []
+        attributes: list[Any] = []
 
         def add(identifier: Any) -> Any:
             attribute = self._driver.CUlaunchAttribute()

@@ -20,7 +20,7 @@ from tilelang.execution.arguments import prepare
 from tilelang.execution.entry import FILE, entry_call, open_library
 from tilelang.execution.native import is_device_artifact
 from tilelang.execution.signature import CallSignature, torch_dtypes
-from tilelang.execution.wrapper import PLAIN, Surroundings
+from tilelang.execution.wrapper import PLAIN, Surroundings, holding
 from tilelang.sizes import AXIS
 from tilelang.storage import storage_shape
 
@@ -107,17 +107,16 @@ def _registered(
     written = _written(signature, artifact)
     operator, registration = _register(_unique_name(artifact, code), signature, written, _implementation(run, signature, written))
     call = _caller(signature, operator, surroundings)
-    call.keep = (*keep, registration)  # torch forgets an operator when its registration object dies
-    return call
+    return holding(call, (keep, registration))  # torch forgets an operator when its registration object dies
 
 
 def _register(name: str, signature: CallSignature, written: list[int], implementation: Callable[..., Any]) -> tuple[Any, Any]:
     import torch
 
-    library = torch.library.Library(NAMESPACE, "FRAGMENT")
+    library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(f"{name}{_schema(signature, written)}", tags=(torch.Tag.pt2_compliant_tag,))
     library.impl(name, implementation, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{NAMESPACE}::{name}", _meta_function(signature), lib=library)
+    vars(torch.library)["register_fake"](f"{NAMESPACE}::{name}", _meta_function(signature), lib=library)
     return getattr(getattr(torch.ops, NAMESPACE), name).default, library
 
 
@@ -125,7 +124,7 @@ def _register(name: str, signature: CallSignature, written: list[int], implement
 
 
 def _schema(signature: CallSignature, written: list[int]) -> str:
-    arguments = []
+    arguments: list[str] = []
     for place, index in enumerate(signature.inputs):
         param = signature.params[index]
         kind = f"Tensor(a{place}!)" if index in written else _schema_type(param)
@@ -236,7 +235,8 @@ def _symbolic(dim: Dim, sizes: dict[str, Any]) -> Any:
         return dim
     if isinstance(dim, str):
         return sizes[dim]
-    operator = {"min": torch.sym_min, "max": torch.sym_max}.get(dim[0], DIM_OPERATORS[dim[0]][1])
+    symbolic: dict[str, Any] = {"min": vars(torch)["sym_min"], "max": vars(torch)["sym_max"]}
+    operator = symbolic.get(dim[0], DIM_OPERATORS[dim[0]][1])
     return operator(_symbolic(dim[1], sizes), _symbolic(dim[2], sizes))
 
 

@@ -35,7 +35,8 @@ class TraceableCall:
             if self.call is executor.call and not is_operator:
                 self.call = traced_call(executor.artifact, executor.call)
 
-        prepare._dynamo_marked_constant = True  # what torch.compiler.assume_constant_result does, without importing the tracer
+        # What torch.compiler.assume_constant_result does, without importing the tracer.
+        vars(prepare)["_dynamo_marked_constant"] = True
         self.prepare = prepare
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilelang.artifact import KernelArtifact
 from tilelang.execution.native import not_loaded, open_tvm_runtime
 from tilelang.execution.signature import CallSignature
-from tilelang.execution.wrapper import packed_call
+from tilelang.execution.wrapper import holding, packed_call
 
 if TYPE_CHECKING:
     from tilelang.execution.device import Place
@@ -33,13 +33,12 @@ def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
         open_tvm_runtime()
     path = directory / FILE
     try:
-        module = tvm_ffi.load_module(str(path))
+        module: Any = vars(tvm_ffi)["load_module"](str(path))
         function = module.get_function(artifact.name)
     except Exception as error:  # TVM's loaders raise classes of their own
         raise not_loaded(artifact, path, error) from None
     call = packed_call(CallSignature.of(artifact, "cpu"), function)
-    call.keep = (module,)  # the library is unloaded with its module
-    return call
+    return holding(call, module)  # the library is unloaded with its module
 
 
 def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callable[..., Any]:
@@ -61,5 +60,4 @@ def on_device(artifact: KernelArtifact, directory: Path, place: Place) -> Callab
     symbol = ctypes.cast(library[f"__tvm_ffi_{artifact.name}"], ctypes.c_void_p).value
     entry = tvm_ffi.Function.__from_extern_c__(symbol or 0)
     call = packed_call(place.signature, entry, place.surroundings)
-    call.keep = keep
-    return call
+    return holding(call, keep)

@@ -46,6 +46,12 @@ class Surroundings:
 PLAIN = Surroundings()
 
 
+def holding(call: Callable[..., Any], *things: Any) -> Callable[..., Any]:
+    """The call, which keeps ``things`` (a library, a module) alive as long as it lives itself."""
+    vars(call)["held"] = things
+    return call
+
+
 def packed_call(signature: CallSignature, native: Callable[..., Any], surroundings: Surroundings = PLAIN) -> Callable[..., Any]:
     """A call of ``native(*tensors and scalars in parameter order)``, which raises where a tensor does not fit.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.jit.function import JitFunction, jit
 from tilelang.jit.kernel import JITKernel
 
-_COMPILER = ("build_kernel", "compile", "lower", "par_compile")
+if TYPE_CHECKING:
+    from tilelang.jit.compiler import build_kernel, compile, lower, par_compile
 
 JITImpl = JitFunction
 """What the decorator makes, by the name that programs annotate with."""
@@ -23,7 +24,7 @@ JITImpl = JitFunction
 JITFunc = JitFunction
 Kernel = JITKernel
 
-__all__ = ["JITKernel", "JitFunction", "jit", *_COMPILER]
+__all__ = ["JITKernel", "JitFunction", "build_kernel", "compile", "jit", "lower", "par_compile"]
 
 
 _ELSEWHERE = {
@@ -36,7 +37,7 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> Any:
     # Everything that starts from a traced program needs the compiler; a kernel that is found by its source key does not.
-    if name in _COMPILER:
+    if name in __all__:
         from tilelang.jit import compiler
 
         return getattr(compiler, name)
@@ -49,7 +50,7 @@ class _CallableModule(types.ModuleType):
     """``tilelang.jit`` is this package and the decorator."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return jit(*args, **kwargs)
+        return self.jit(*args, **kwargs)
 
 
 sys.modules[__name__].__class__ = _CallableModule

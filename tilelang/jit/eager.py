@@ -148,7 +148,8 @@ class EagerFunction:
                 problem = "is given twice" if name in given else "does not exist"
                 raise ArgumentError(f"{self.name}: argument {name} {problem}")
             given[name] = value
-        runtime, fixed = {}, {}
+        runtime: dict[str, Any] = {}
+        fixed: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
             if name in given:
                 is_runtime = name in self.declared or _is_array(given[name]) or isinstance(given[name], TensorSpec)
@@ -161,7 +162,8 @@ class EagerFunction:
         self, signature: EagerSignature, runtime: Mapping[str, Any], named: Mapping[str, int] | None = None
     ) -> dict[str, int]:
         """The ``T.const`` sizes that example tensors and ``named`` values give."""
-        shapes, strides = {}, {}
+        shapes: dict[str, tuple[int, ...]] = {}
+        strides: dict[str, tuple[int, ...]] = {}
         for param in signature.params:
             if param.kind != "tensor" or named is not None and param.name not in runtime:
                 continue
@@ -183,7 +185,7 @@ class EagerFunction:
     # Selection -------------------------------------------------------------------------------------------------------
 
     def _specialise(self, fixed: dict[str, Any]) -> _Specialised:
-        options, tracker = self.lookup.resolved()
+        _, tracker = self.lookup.resolved()
         if not caching():
             return _Specialised(self._probed(fixed))
         found = tracker.recall((), fixed)

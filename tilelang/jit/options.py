@@ -41,7 +41,7 @@ class CompileOptions:
     target: TargetInfo
     backend: str
     out_idx: tuple[int, ...] | None = None
-    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    pass_configs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     compile_flags: tuple[str, ...] = ()
     verbose: bool = False
     dump_ir: bool = False
@@ -103,14 +103,14 @@ def resolve_options(
     return CompileOptions(info, backend, out_idx, configs, tuple(flags), bool(verbose), dump_ir)
 
 
-def _positions(out_idx: Any) -> tuple[int, ...]:
-    given = out_idx if isinstance(out_idx, (list, tuple, range)) else (out_idx,)
+def _positions(out_idx: int | Sequence[int]) -> tuple[int, ...]:
+    given: tuple[Any, ...] = tuple(out_idx) if isinstance(out_idx, Sequence) else (out_idx,)
     if not all(isinstance(index, int) and not isinstance(index, bool) for index in given):
         raise CompileError(
             f"out_idx takes positions of parameters, got {out_idx!r}",
             hint="0 is the first parameter, -1 the last; several as a list",
         )
-    return tuple(given)
+    return given
 
 
 def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _config_names(configs: Mapping[Any, Any]) -> dict[str, Any]:
 
 def annotated_options(func: Any, options: CompileOptions) -> CompileOptions:
     """The options combined with the program's own (``T.annotate_pass_configs``, ``T.annotate_compile_flags``)."""
-    attrs = func.attrs or {}
+    attrs: Mapping[str, Any] = func.attrs or {}
     configs = _config_names(json.loads(attrs["tl.pass_configs"])) if "tl.pass_configs" in attrs else {}
     flags = tuple(json.loads(attrs["tl.compile_flags"])) if "tl.compile_flags" in attrs else ()
     if not configs and not flags:
@@ -177,9 +177,9 @@ def output_positions(options: CompileOptions, parameters: int) -> tuple[int, ...
     Raises:
         CompileError: out of range, or given twice.
     """
-    positions = []
+    positions: list[int] = []
     for index in options.out_idx or ():
-        if not isinstance(index, int) or not -parameters <= index < parameters:
+        if not -parameters <= index < parameters:
             raise CompileError(f"out_idx={index!r} is out of range for {parameters} parameters")
         positions.append(index % parameters)
     if len(set(positions)) != len(positions):

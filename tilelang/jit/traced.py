@@ -55,7 +55,8 @@ class TracedCall:
         def scalars() -> tuple[str, ...]:
             return tuple(function._eager.scalars)
 
-        choose._dynamo_marked_constant = scalars._dynamo_marked_constant = True  # as in tilelang.execution.traced
+        for function_of_tracer in (choose, scalars):
+            vars(function_of_tracer)["_dynamo_marked_constant"] = True  # as in tilelang.execution.traced
         self.choose, self.scalars = choose, scalars
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -162,11 +162,14 @@ def _perform(
     for name, spelled, region in zip("ABC", types, (left[0], right[0], c)):
         if str(canonical(TYPES_OF_PTX.get(str(spelled), spelled))) != str(canonical(region.dtype)):
             raise CompileError(f"{what}: {name} is {spelled}, {region.buffer.name} holds {region.dtype}")
-    major = [not _number(each, what) for each in along_k]
-    registers = [convert(as_expr(each), "int32") for each in (a_register, register)]
+    a_transposed, b_transposed = (not _number(each, what) for each in along_k)
+    a_place, c_place = (convert(as_expr(each), "int32") for each in (a_register, register))
     scale = convert(condition(scale) if is_symbolic(scale) else as_expr(bool(scale)), "int32")
-    operands = left[0], right[0], c, left[1], right[1], *registers, scale
-    require_kernel(what).perform(WarpGroupInstruction(*operands, int(match[2]), int(match[3]), *major))
+    (a, a_offset), (b, b_offset) = left, right
+    instruction = WarpGroupInstruction(
+        a, b, c, a_offset, b_offset, a_place, c_place, scale, int(match[2]), int(match[3]), a_transposed, b_transposed
+    )
+    require_kernel(what).perform(instruction)
 
 
 def _descriptor(value: Any, what: str) -> Any:

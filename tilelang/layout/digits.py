@@ -98,7 +98,8 @@ class Form:
         """
         if divisor <= 0 or not isinstance(self.offset, int):
             raise NotMixedRadix
-        high, low = [], []
+        high: list[Term] = []
+        low: list[Term] = []
         for term in self.terms:
             if term.weight % divisor == 0:
                 high.append(Term(term.digit, term.weight // divisor, term.low, term.extent))

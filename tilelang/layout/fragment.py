@@ -130,9 +130,10 @@ class FragmentLayout:
 
     def compact(self) -> FragmentLayout:
         """The same distribution with registers renumbered without gaps, the last axis' digits lowest."""
-        stride, axes = 1, []
+        stride = 1
+        axes: list[tuple[Mode, ...]] = []
         for modes in reversed(self.modes):
-            renumbered = []
+            renumbered: list[Mode] = []
             for mode in modes:
                 if mode.coord == REGISTER:
                     renumbered.append(on_register(mode.extent, stride))
@@ -157,7 +158,7 @@ class FragmentLayout:
         if any(self.padded(axis) != extent for axis, extent in enumerate(self.shape) if axis):
             return None
         rest = [mode for modes in reversed(self.modes) for mode in modes]
-        axes = []
+        axes: list[tuple[Mode, ...]] = []
         for extent in reversed(shape[1:]):
             taken, rest = split_modes(rest, extent)
             if taken is None:
@@ -216,7 +217,7 @@ class FragmentLayout:
         """How many threads hold each element."""
         return _product([mode.extent for mode in self.replicas])
 
-    def is_equal(self, other: FragmentLayout) -> bool:
+    def is_equal(self, other: Any) -> bool:
         """Whether both put every element in the same threads and registers."""
         same = isinstance(other, FragmentLayout) and self.shape == other.shape and self.replicas == other.replicas
         origin = [0] * len(self.shape)
@@ -243,7 +244,8 @@ class FragmentLayout:
 
 def split_modes(modes: Sequence[Mode], extent: int) -> tuple[list[Mode] | None, list[Mode]]:
     """The modes that make up the first ``extent`` steps, and the others; None where a mode straddles."""
-    taken, rest, left = [], list(modes), extent
+    taken: list[Mode] = []
+    rest, left = list(modes), extent
     while left > 1:
         if not rest:
             return None, []
@@ -293,6 +295,11 @@ def _first_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *index: function(*index)[0]
 
 
+def _number(found: int | Sequence[int]) -> int:
+    """What an index function gave: a number, or a list of one."""
+    return int(found if isinstance(found, int) else found[0])
+
+
 def Fragment(
     shape: Sequence[int],
     forward_fn: Callable[..., Any] | None = None,
@@ -329,12 +336,10 @@ def Fragment(
 
     def register_of(*index: int) -> int | None:
         if forward_index_fn is not None:
-            found = forward_index_fn(*index[:rank])
-            return int(found[0] if isinstance(found, (list, tuple)) else found)
+            return _number(forward_index_fn(*index[:rank]))
         if forward_fn is None:
             return None
-        found = forward_fn(*(index if replicate > 1 else index[:rank]))[1]
-        return int(found[0] if isinstance(found, (list, tuple)) else found)
+        return _number(forward_fn(*(index if replicate > 1 else index[:rank]))[1])
 
     axes = recover_modes((*shape, replicate), thread_of, register_of)
     modes = tuple(

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.errors import CompileError
 from tilelang.layout.index_text import Symbol, evaluate, text_of
@@ -42,11 +42,16 @@ class MemoryLayout:
     __slots__ = ()
 
     shape: tuple[int, ...]
-    extents: tuple[int, ...]
-    size: int
     places: Callable[..., list[Any]]
     offset: Callable[..., Any]
     to_text: Callable[[], str]
+
+    if TYPE_CHECKING:
+
+        @property
+        def extents(self) -> tuple[int, ...]: ...
+        @property
+        def size(self) -> int: ...
 
     def get_input_shape(self) -> list[int]:
         """The extents of the tile."""
@@ -82,7 +87,7 @@ class MemoryLayout:
         Raises:
             ValueError: an extent is not positive.
         """
-        extents = (leading,) if isinstance(leading, int) else tuple(leading)
+        extents: tuple[Any, ...] = (leading,) if isinstance(leading, int) else tuple(leading)
         if not all(isinstance(extent, int) for extent in extents):
             raise TypeError(f"expand() takes integers, got {leading!r}")
         _positive("expand", *extents)
@@ -212,7 +217,8 @@ class TileLayout(MemoryLayout):
         return [self.offset(index)]
 
     def _expanded(self, leading: tuple[int, ...]) -> MemoryLayout:
-        modes, stride = [], self.size
+        modes: list[tuple[tuple[int, int], ...]] = []
+        stride = self.size
         for extent in reversed(leading):
             modes.insert(0, ((extent, stride),))
             stride *= extent
@@ -242,17 +248,22 @@ class IndexLayout(MemoryLayout):
     Attributes:
         shape: extents of the tile.
         outputs: text of each output index over ``i0, i1, ...``.
-        extents: of the output indices; the offset is row-major over them.
+        output_extents: of the output indices; the offset is row-major over them.
         injective: whether no two elements share a place; the layout of a buffer must be so.
     """
 
     shape: tuple[int, ...]
     outputs: tuple[str, ...]
-    extents: tuple[int, ...]
+    output_extents: tuple[int, ...]
     injective: bool = field(default=True, compare=False)
 
     swizzle = None
     vector = 1
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of the output indices."""
+        return self.output_extents
 
     @property
     def size(self) -> int:
@@ -279,7 +290,8 @@ _LARGEST_TILE = 1 << 18
 
 def row_major(shape: Sequence[int], pitch: int | None = None) -> TileLayout:
     """The plain order of elements; ``pitch`` is the length of a row with padding."""
-    stride, modes = 1, []
+    stride = 1
+    modes: list[tuple[tuple[int, int], ...]] = []
     for axis in range(len(shape) - 1, -1, -1):
         modes.append(((shape[axis], stride),))
         stride *= pitch if pitch is not None and axis == len(shape) - 1 else shape[axis]
@@ -309,9 +321,9 @@ def Layout(shape: Sequence[int], forward_fn: Callable[..., Any]) -> IndexLayout:
     Raises:
         CompileError: an index is negative.
     """
-    sizes: tuple[Any, ...] = tuple(extent if isinstance(extent, int) else getattr(extent, "value", extent) for extent in shape)
-    found = forward_fn(*(Symbol(f"i{axis}") for axis in range(len(sizes))))
-    outputs = tuple(text_of(part) for part in (found if isinstance(found, (list, tuple)) else [found]))
+    sizes: tuple[Any, ...] = tuple(getattr(extent, "value", extent) for extent in shape)
+    found: Any = forward_fn(*(Symbol(f"i{axis}") for axis in range(len(sizes))))
+    outputs = tuple(map(text_of, found if type(found) in (list, tuple) else [found]))
     if not all(isinstance(extent, int) for extent in sizes) or math.prod(sizes) > _LARGEST_TILE:
         return IndexLayout(sizes, outputs, ())
     points = [tuple(evaluate(text, index) for text in outputs) for index in _indices(sizes)]

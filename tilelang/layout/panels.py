@@ -87,7 +87,8 @@ def panel_layout(shape: Sequence[int], element_bits: int, panel_bytes: int) -> T
         raise ValueError(f"{rows} rows are not whole groups of 8, over which the swizzle repeats")
     row_modes = ((rows, width),)
     column_modes = ((width, 1),) if columns == width else ((width, 1), (columns // width, rows * width))
-    leading, stride = [], rows * columns
+    leading: list[tuple[tuple[int, int], ...]] = []
+    stride = rows * columns
     for extent in reversed(shape[:-2]):
         leading.append(((extent, stride),))
         stride *= extent

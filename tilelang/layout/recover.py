@@ -14,10 +14,13 @@ from tilelang.errors import CompileError
 
 _SAMPLES = 256
 
+_Mode = tuple[int, int, str]
+"""Extent, stride, and ``"t"`` for threads or ``"r"`` for registers."""
+
 
 def recover_modes(
     shape: Sequence[int], thread_of: Callable[..., int], register_of: Callable[..., int | None]
-) -> list[list[tuple[int, int, str]]]:
+) -> list[list[_Mode]]:
     """Modes ``(extent, stride, "t" or "r")`` of each axis, minor first.
 
     Args:
@@ -63,7 +66,7 @@ def _check_registers(modes: Sequence[tuple[int, int]]) -> None:
 
 def _axis_modes(
     shape: Sequence[int], axis: int, thread_of: Callable[..., Any], register_of: Callable[..., Any], numbered: bool
-) -> list[tuple[int, int, str]]:
+) -> list[_Mode]:
     extent = shape[axis]
 
     def at(value: int) -> tuple[int, int]:
@@ -74,7 +77,8 @@ def _axis_modes(
     values = [at(value) for value in range(extent)]
     if values[0] != (0, 0):
         raise CompileError("a fragment's first element must be in thread 0, register 0")
-    modes, step = [], 1
+    modes: list[_Mode] = []
+    step = 1
     while step < extent:
         stride = values[step]
         count = 1
@@ -94,7 +98,21 @@ def _largest_divisor(number: int, limit: int) -> int:
     return next(count for count in range(min(limit, number), 0, -1) if number % count == 0)
 
 
-def _verify(shape, axes, thread_of, register_of, numbered) -> None:
+def _verify(
+    shape: Sequence[int],
+    axes: Sequence[Sequence[_Mode]],
+    thread_of: Callable[..., int],
+    register_of: Callable[..., int | None],
+    numbered: bool,
+) -> None:
+    """Whether the modes give the thread and the register of whole indices, too.
+
+    Args:
+        shape: extents of the tile.
+        axes: the modes of each axis.
+        thread_of, register_of: as for :func:`recover_modes`.
+        numbered: whether ``register_of`` gives registers.
+    """
     generator = random.Random(0)
     for _ in range(_SAMPLES):
         index = [generator.randrange(extent) for extent in shape]

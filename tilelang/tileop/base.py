@@ -14,11 +14,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int, constant
 from tilelang.ir.region import Region
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        """What the type checker takes from ``typing_extensions``: nothing at run time."""
+        return lambda function: function
+
+
+_Op = TypeVar("_Op", bound="TileOp")
 
 OPERATORS: dict[str, type[TileOp]] = {}
 """Every tile operator by its name in the IR."""
@@ -120,7 +131,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, ir.StringImm):
         return str(value.value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in cast("Mapping[Any, Any]", value).items()}
     if type(value).__name__ in ("Array", "List", "list", "tuple"):
         return tuple(plain(item) for item in value)
     return value
@@ -135,10 +146,11 @@ def register_op(name: str, effect: int = _OPAQUE) -> None:
     ir.ir.register_op_attr(name, "TScriptPrinterName", name)
 
 
-def tile_operator(name: str) -> Callable[[type], type]:
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(reads, writes, updates, operand))
+def tile_operator(name: str) -> Callable[[type[_Op]], type[_Op]]:
     """Class decorator: makes a frozen record of the class and registers it as the operator ``name``."""
 
-    def register(cls: type) -> type:
+    def register(cls: type[_Op]) -> type[_Op]:
         if name in OPERATORS:
             raise ValueError(f"{name} is declared in {OPERATORS[name].__module__} and in {cls.__module__}")
         register_op(name)

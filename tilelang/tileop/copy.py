@@ -32,7 +32,7 @@ class Copy(TileOp):
 
     src: Region = reads()
     dst: Region = writes()
-    barrier: Any = operand(None)
+    barrier: Any = operand(default=None)
     kind: str = "copy"
     coalesced_width: int | None = None
     disable_tma: bool = False

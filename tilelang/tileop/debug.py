@@ -21,7 +21,7 @@ class PrintValue(TileOp):
     """Prints one value; ``value`` is None for a bare message."""
 
     by_iteration = True
-    value: Any = operand(None)
+    value: Any = operand(default=None)
     message: str = ""
 
 

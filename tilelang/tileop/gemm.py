@@ -25,17 +25,17 @@ class _MatrixProduct(TileOp):
     transpose_b: bool
 
     @property
-    def m(self) -> int:
+    def m(self) -> Any:
         """Rows of C."""
         return _matrix(self.c)[0]
 
     @property
-    def n(self) -> int:
+    def n(self) -> Any:
         """Columns of C."""
         return _matrix(self.c)[1]
 
     @property
-    def k(self) -> int:
+    def k(self) -> Any:
         """The contracted extent, counted in elements of B."""
         rows, columns = _matrix(self.b)
         return columns if self.transpose_b else rows
@@ -79,8 +79,8 @@ class Gemm(_MatrixProduct):
     a: Region = reads()
     b: Region = reads()
     c: Region = updates()
-    clear_accum: Any = operand(False)
-    barrier: Any = operand(None)
+    clear_accum: Any = operand(default=False)
+    barrier: Any = operand(default=None)
     transpose_a: bool = False
     transpose_b: bool = False
     policy: int = GemmWarpPolicy.Square
@@ -110,7 +110,7 @@ class GemmSparse(_MatrixProduct):
     e: Region = reads()
     b: Region = reads()
     c: Region = updates()
-    clear_accum: Any = operand(False)
+    clear_accum: Any = operand(default=False)
     transpose_a: bool = False
     transpose_b: bool = False
     transpose_e: bool = False

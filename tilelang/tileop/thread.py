@@ -37,7 +37,7 @@ class Intrinsic:
 
 
 def _rows(text: str, threads: bool) -> list[Intrinsic]:
-    rows = []
+    rows: list[Intrinsic] = []
     for line in text.split("\n"):
         if line.strip():
             name, result, effect, *spelling = line.split()

@@ -22,7 +22,7 @@ class FenceOperand(TileOp):
     """
 
     registers: Region = reads()
-    first: Any = operand(0)
+    first: Any = operand(default=0)
     count: int = 0
 
     def register_numbers(self) -> tuple[Any, ...]:

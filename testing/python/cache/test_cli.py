@@ -277,7 +277,7 @@ def test_pin_gc_clear(filled):
     assert [row["name"] for row in json.loads(run("ls", "--json"))] == ["gemm"]
     assert "is free" in run("pin", "--off", "gemm")
     assert "0 entries evicted" in run("gc")
-    assert "1 entries removed" in run("clear", "--yes")
+    assert "1 entry removed" in run("clear", "--yes")
     assert json.loads(run("ls", "--json")) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +76,7 @@ class Catalog:
         self._engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
     def kernels(
-        self, which: Filter = Filter(), sort: str = "age", limit: int | None = None, columns: Sequence[Column] | None = None
+        self, which: Filter = Filter(), sort: str = "age", limit: int | None = None, columns: Sequence[Column[Any]] | None = None
     ) -> list[dict[str, Any]]:
         """Rows of ``kernels`` as dictionaries.
 
@@ -167,7 +167,7 @@ class Catalog:
         same_name = self.kernels(Filter(name=row["name"], exactly=True))
         others = [other for other in same_name if other["key"] != row["key"]]
         nearest = min(others, key=lambda other: len(differing(json.loads(other["inputs"]), ours)), default=None)
-        theirs = json.loads(nearest["inputs"]) if nearest else {}
+        theirs: dict[str, str] = json.loads(nearest["inputs"]) if nearest else {}
         names = differing(theirs, ours) if nearest else []
         return {
             "key": row["key"],
@@ -179,7 +179,7 @@ class Catalog:
         }
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
+    def _connected(self) -> Generator[Connection]:
         with self._engine.begin() as connection:
             yield connection
 

@@ -18,7 +18,7 @@ from tilelang import env
 from tilelang.cache.command import explain, maintenance, output, precompile, report
 from tilelang.cache.command.catalog import LISTED, SORT_ORDERS, Catalog, Filter
 from tilelang.cache.command.output import Column, say
-from tilelang.cache.command.units import human_age, human_bytes, moment, parse_age, parse_size, target_name
+from tilelang.cache.command.units import counted, human_age, human_bytes, moment, parse_age, parse_size, target_name
 from tilelang.cache.database import journal
 from tilelang.cache.database.index import FILE_NAME, Index
 from tilelang.cache.disk import DiskCache
@@ -109,7 +109,7 @@ def list_kernels(
     if as_json:
         output.as_json([{**row, "inputs": json.loads(row["inputs"])} for row in rows])
         return
-    output.table(_KERNELS, rows, f"{len(rows)} kernels, {human_bytes(sum(row['bytes'] for row in rows))}")
+    output.table(_KERNELS, rows, f"{counted(len(rows), 'kernel')}, {human_bytes(sum(row['bytes'] for row in rows))}")
 
 
 _KERNELS = (
@@ -203,7 +203,7 @@ def stats(
     if zero:
         disk.index.zero()
     catalog = _catalog(disk)
-    found = {**catalog.statistics(), "counters": _counters(catalog.index)}
+    found: dict[str, Any] = {**catalog.statistics(), "counters": _counters(catalog.index)}
     if as_json:
         output.as_json(found)
         return
@@ -211,11 +211,11 @@ def stats(
     since = found["counters"].pop("since")
     output.facts(
         {
-            "entries": f"{found['entries']} ({found['sources']} source keys)",
+            "entries": f"{found['entries']} ({counted(found['sources'], 'source key')})",
             "size": f"{human_bytes(found['bytes'])} of {human_bytes(cap) if cap else 'any size'}",
             "hits": f"{found['hits']} ({100 * found['hit_rate']:.0f}% of requests that reached the disk)",
             "compile time": f"{found['compile_seconds']:.1f}s spent, {found['saved_seconds']:.1f}s saved",
-            "shortcut off": f"{found['without_shortcut']} kernels, found after tracing only",
+            "shortcut off": f"{counted(found['without_shortcut'], 'kernel')}, found after tracing only",
             **{_COUNTED[event]: times for event, times in found["counters"].items()},
             "counted since": moment(since) if since else "the beginning",
         }
@@ -284,8 +284,9 @@ def gc(
         output.as_json({name: getattr(found, name) for name in found.__slots__})
         return
     say(
-        f"{found.evicted} entries evicted ({human_bytes(found.bytes)}), {found.litter} leftovers, "
-        f"{found.links} dead links and {found.rows} rows without a directory removed"
+        f"{counted(found.evicted, 'entry', 'entries')} evicted ({human_bytes(found.bytes)}); removed "
+        f"{counted(found.litter, 'leftover file')}, {counted(found.links, 'dead link')} and "
+        f"{counted(found.rows, 'row')} without a directory"
     )
 
 
@@ -296,7 +297,7 @@ def clear(yes: Yes = False, as_json: Json = False, root: Root = None) -> None:
     if not yes:
         typer.confirm(f"Remove all kernels in {printable(str(disk.root))}?", abort=True, err=True)
     removed = maintenance.clear(disk.root, disk.index)
-    output.as_json({"removed": removed}) if as_json else say(f"{removed} entries removed")
+    output.as_json({"removed": removed}) if as_json else say(f"{counted(removed, 'entry', 'entries')} removed")
 
 
 @app.command()
@@ -333,7 +334,7 @@ def export_bundle(
         raise CacheError(f"nothing was exported: {error}", hint="`tilelang cache verify --repair`") from error
     except OSError as error:
         raise CacheError(f"{file} cannot be written: {error.strerror}") from error
-    output.as_json({"exported": count, "file": str(file)}) if as_json else say(f"{count} kernels in {file}")
+    output.as_json({"exported": count, "file": str(file)}) if as_json else say(f"{counted(count, 'kernel')} in {file}")
 
 
 @app.command("import")
@@ -401,6 +402,10 @@ _CALLS = (
 )
 
 
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    say(f"tilelang: {message}", error=True)
+
+
 def _reported(command: Any) -> Any:
     """Errors and warnings as one line each instead of a traceback."""
 
@@ -408,7 +413,7 @@ def _reported(command: Any) -> Any:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *_: say(f"tilelang: {message}", error=True)
+                warnings.showwarning = _show_warning
                 return command(*args, **kwargs)
         except TileLangError as error:
             problem = str(error)

@@ -12,6 +12,17 @@ from tilelang.errors import CacheError
 _AGE_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: ``1 kernel``, ``2 kernels``.
+
+    Args:
+        number: how many there are.
+        one: the noun in the singular.
+        many: its plural, where that is not formed by an ``s``.
+    """
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def human_bytes(count: float) -> str:
     """``1536`` as ``1.5 KiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -18,10 +18,10 @@ _kept: list[Connection] = []  # not referred to any more, and not closed yet or 
 class Connection(sqlite3.Connection):
     """One thread's connection; :meth:`close` and ``__del__`` may run on any thread."""
 
-    _process = 0
+    process = 0
 
     def __del__(self) -> None:
-        if self._process != os.getpid() or not forks.native.acquire(blocking=False):
+        if self.process != os.getpid() or not forks.native.acquire(blocking=False):
             _kept.append(self)
             return
         try:
@@ -42,13 +42,13 @@ def connect(path: str | os.PathLike[str], timeout: float) -> Connection:
     """
     close_unreferenced()
     connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, factory=Connection, check_same_thread=False)
-    connection._process = os.getpid()
+    connection.process = os.getpid()
     return connection
 
 
 def close_unreferenced() -> None:
     """Closes what another thread's transaction kept ``__del__`` from closing; the caller holds :data:`forks.native`."""
-    mine = [connection for connection in _kept if connection._process == os.getpid()]
+    mine = [connection for connection in _kept if connection.process == os.getpid()]
     for connection in mine:
         _kept.remove(connection)
         connection.close()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table, bindparam, delete, func, select, text, update
+from sqlalchemy import BindParameter, Table, bindparam, delete, func, select, text, update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -36,7 +36,7 @@ def _add(table: Table) -> Any:
     return insert.on_conflict_do_update(index_elements=names, set_={"count": table.c.count + insert.excluded["count"]})
 
 
-_KEY = bindparam("key")
+_KEY: BindParameter[str] = bindparam("key")
 
 STATEMENTS: Mapping[str, Any] = {
     "PUT_KERNEL": _upsert(kernels, kept=("hits", "pinned", "created")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tilelang import artifact as vocabulary
@@ -70,14 +70,13 @@ def _check_artifact(artifact: KernelArtifact) -> None:
                 _require(_is_plain(getattr(record, spec.name)), spec.name)
 
 
-def _is_plain(value: Any) -> bool:
-    if type(value) in _PLAIN:
-        return True
-    if type(value) in (tuple, list):
-        return all(map(_is_plain, value))
-    if type(value) is dict:
-        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
-    return False
+_PARTS: Mapping[type, Callable[[Any], Iterable[Any]]] = {tuple: iter, list: iter, dict: lambda table: (*table, *table.values())}
+
+
+def _is_plain(value: object) -> bool:
+    kind = type(value)
+    parts = _PARTS.get(kind)
+    return kind in _PLAIN or (parts is not None and all(map(_is_plain, parts(value))))
 
 
 def _require(condition: bool, name: str) -> None:

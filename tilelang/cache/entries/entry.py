@@ -30,5 +30,5 @@ class CacheEntry:
     artifact: KernelArtifact
     origin: str
     compile_seconds: float = 0.0
-    inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     lease: Lock | None = field(default=None, repr=False, compare=False)

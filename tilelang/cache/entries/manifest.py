@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilelang.cache.entries.files import MANIFEST_PATH, PARAMS_PATH, is_safe_name
 
@@ -19,6 +19,10 @@ MAX_BYTES = 16 << 20
 _LARGEST = 1 << 60
 _LAST_MOMENT = 10**11  # seconds since 1970: what calendars can still show
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
+
+
+Json: TypeAlias = "dict[str, Any] | list[Any] | str | float | None"
+"""What a file of JSON holds."""
 
 
 class BadEntry(Exception):
@@ -46,7 +50,7 @@ def unseal(raw: bytes) -> dict[str, Any]:
     if hashlib.sha256(text).hexdigest().encode() + b"\n" != tail:
         raise BadEntry(f"{MANIFEST_PATH} does not match its own digest")
     try:
-        manifest = json.loads(text)
+        manifest: Json = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadEntry(f"{MANIFEST_PATH} is not JSON: {error}") from error
     if not isinstance(manifest, dict):
@@ -86,15 +90,15 @@ def _is_moment(value: Any) -> bool:
     return _is_number(value) and 0 <= value < _LAST_MOMENT
 
 
-def _are_texts(value: Any) -> bool:
+def _are_texts(value: Json) -> bool:
     return isinstance(value, dict) and all(_is_text(name) and _is_text(text) for name, text in value.items())
 
 
-def _are_files(value: Any) -> bool:
+def _are_files(value: Json) -> bool:
     return isinstance(value, dict) and all(is_safe_name(name) and _is_file(row) for name, row in value.items())
 
 
-def _is_file(row: Any) -> bool:
+def _is_file(row: Json) -> bool:
     return isinstance(row, list) and len(row) == 2 and _is_size(row[0]) and is_key(row[1])
 
 

@@ -199,7 +199,7 @@ def from_files(key: str, files: Mapping[str, bytes]) -> tuple[KernelArtifact, di
     if manifest.get("key") != key:
         raise BadEntry(f"the entry was made for another key, {manifest.get('key')!r}")
     table = manifest.pop("files")
-    content = {}
+    content: dict[str, bytes] = {}
     for name, (size, checksum) in table.items():
         raw = files.get(name)
         if raw is None or len(raw) != size or hashlib.sha256(raw).hexdigest() != checksum:

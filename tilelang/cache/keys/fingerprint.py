@@ -107,14 +107,14 @@ def _stat_data(found: os.stat_result) -> tuple[int, ...]:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def _entries() -> Iterator[tuple[str, str, os.DirEntry]]:
+def _entries() -> Iterator[tuple[str, str, os.DirEntry[str]]]:
     """(kind, name, entry) of each file in our own trees."""
     yield from _tree(PACKAGE, "")
     if _HEADERS_IN_TREE.is_dir():
         yield from _tree(_HEADERS_IN_TREE, "tl_templates/")
 
 
-def _tree(folder: os.PathLike[str] | str, prefix: str) -> Iterator[tuple[str, str, os.DirEntry]]:
+def _tree(folder: Path | str, prefix: str) -> Iterator[tuple[str, str, os.DirEntry[str]]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
@@ -133,7 +133,7 @@ def _records() -> tuple[tuple[str, str], ...]:
 
 
 def _digest(files: list[_File]) -> tuple[tuple[str, str], ...]:
-    states: dict[str, hashlib._Hash] = {}
+    states: dict[str, Any] = {}
     for file in sorted(files, key=lambda file: (file.kind, file.name)):
         content = _record_hashes(file.path) if file.path.endswith("RECORD") else Path(file.path).read_bytes()
         state = states.setdefault(file.kind, hashlib.sha256())

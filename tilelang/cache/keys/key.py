@@ -44,10 +44,10 @@ class KernelKey:
     target: str
     backend: str
     out_idx: tuple[int, ...] = ()
-    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    pass_configs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     compile_flags: tuple[str, ...] = ()
-    toolchain: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    toolchain: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     fingerprint: Fingerprint | None = None
 
     @computed

@@ -18,7 +18,7 @@ class CallMemo:
     """(program object, options) -> kernel."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, tuple[weakref.ref, dict[bytes, Any]]] = {}
+        self._rows: dict[int, tuple[weakref.ref[Any], dict[bytes, Any]]] = {}
         self._headers = Watch([])
 
     def get(self, func: Any, options: tuple[Any, ...]) -> Any:
@@ -61,7 +61,7 @@ class CallMemo:
         self._rows.clear()
 
 
-def _forget(rows: dict[int, tuple[weakref.ref, dict[bytes, Any]]], identity: int, gone: weakref.ref) -> None:
+def _forget(rows: dict[int, tuple[weakref.ref[Any], dict[bytes, Any]]], identity: int, gone: weakref.ref[Any]) -> None:
     row = rows.get(identity)
     if row is not None and row[0] is gone:
         del rows[identity]

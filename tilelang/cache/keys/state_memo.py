@@ -43,7 +43,7 @@ def remember(file: Path | None, state: str, answer: Any) -> None:
 
 def _rows(file: Path) -> dict[str, Any]:
     try:
-        rows = json.loads(plain_files.read(file, _MAX_BYTES))
+        rows: dict[str, Any] | list[Any] | None = json.loads(plain_files.read(file, _MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return rows if isinstance(rows, dict) else {}

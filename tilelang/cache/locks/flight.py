@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from tilelang.cache.locks.forks import Lock
@@ -35,7 +35,7 @@ class Flights:
         self._locks = {}
 
     @contextlib.contextmanager
-    def only_one(self, key: str) -> Iterator[None]:
+    def only_one(self, key: str) -> Generator[None]:
         """Holds the lock of ``key``."""
         with self._guard:
             slot = self._locks.setdefault(key, [threading.Lock(), 0])

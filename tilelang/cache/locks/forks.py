@@ -14,18 +14,18 @@ Value = TypeVar("Value")
 class Lock:
     """A mutex that a fork releases in the child, for critical sections that leave consistent state at every step."""
 
-    __slots__ = ("__weakref__", "_lock")
+    __slots__ = ("__weakref__", "held")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.held = threading.Lock()
         _locks.add(self)
 
     def __enter__(self) -> Lock:
-        self._lock.acquire()
+        self.held.acquire()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._lock.release()
+        self.held.release()
 
 
 class computed(Generic[Value]):
@@ -60,7 +60,7 @@ native = threading.RLock()
 
 def _free_all() -> None:
     for lock in list(_locks):
-        lock._lock = threading.Lock()
+        lock.held = threading.Lock()
     native.release()
 
 

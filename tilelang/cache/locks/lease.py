@@ -13,7 +13,7 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from tilelang.cache.places import plain_files
@@ -78,7 +78,7 @@ def _flock(descriptor: int, operation: int) -> bool:
 
 
 @contextlib.contextmanager
-def exclusive(path: Path, patience: float = math.inf) -> Iterator[None]:
+def exclusive(path: Path, patience: float = math.inf) -> Generator[None]:
     """Holds the lock file ``path``, after waiting for its holder. The last process that uses the file removes it.
 
     Args:

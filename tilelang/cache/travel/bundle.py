@@ -16,7 +16,7 @@ import json
 import os
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -119,7 +119,7 @@ def _link(root: Path, index: Index | None, link: str, key: str, result: Imported
 class _Capped:
     """A file that reads at most ``MAX_MEMBER_BYTES`` at once, since the header of an archive may request any number."""
 
-    def __init__(self, file: IO[bytes]):
+    def __init__(self, file: IO[bytes] | gzip.GzipFile | io.BufferedReader):
         self._file = file
         self.seek, self.tell = file.seek, file.tell
 
@@ -141,12 +141,13 @@ class _Bundle:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, file: Path) -> Iterator[_Bundle]:
+    def opened(cls, file: Path) -> Generator[_Bundle]:
         with open(file, "rb") as raw:
             compressed = raw.read(2) == _GZIP
             raw.seek(0)
             stream = gzip.GzipFile(fileobj=raw) if compressed else raw
-            with tarfile.open(fileobj=_Capped(stream), mode="r:") as archive:  # type: ignore[arg-type]
+            capped: Any = _Capped(stream)
+            with tarfile.TarFile.open(fileobj=capped, mode="r:") as archive:
                 yield cls(archive)
 
     def entries(self, result: Imported) -> Iterator[tuple[str, dict[str, bytes]]]:
@@ -216,7 +217,7 @@ def _problem(member: tarfile.TarInfo) -> str:
 
 def _links(content: bytes) -> dict[str, str]:
     try:
-        found = json.loads(content)
+        found: dict[str, Any] | list[Any] | None = json.loads(content)
     except (ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):

@@ -17,7 +17,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,14 +62,14 @@ class SharedTier:
 
     def find_source(self, source_key: str) -> str | None:
         """The kernel key that a source key leads to, or None."""
-        return self._ask(lambda: self._find_source(source_key), None)
+        return self.ask(lambda: self._find_source(source_key), None)
 
     def fetch(self, key: str) -> dict[str, bytes] | None:
         """The files of a kernel, not yet verified, or None."""
-        return self._ask(lambda: self._fetch(key), None)
+        return self.ask(lambda: self._fetch(key), None)
 
     @contextlib.contextmanager
-    def flight(self, key: str) -> Iterator[Flight]:
+    def flight(self, key: str) -> Generator[Flight]:
         """Looks ``key`` up and, where it is missing, keeps other hosts from compiling it as well.
 
         The lock goes with :meth:`Flight.send`, or at the end of the block where nothing was sent.
@@ -88,15 +88,15 @@ class SharedTier:
             if files is not None or not self.is_up or time.monotonic() > end:
                 break
             if connection is None:
-                connection = self._ask(self._locking_connection, None)
+                connection = self.ask(self._locking_connection, None)
                 if connection is None:
                     break
-            if self._ask(functools.partial(_try_lock, connection, key), False):
+            if self.ask(functools.partial(_try_lock, connection, key), False):
                 # Whoever held it before may just have sent the kernel.
                 return Flight(self, key, self.fetch(key), connection)
             time.sleep(_POLL_SECONDS)
         if connection is not None:
-            self._ask(connection.close, None)
+            self.ask(connection.close, None)
         return Flight(self, key, files, None)
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class SharedTier:
             kernel_key: of the kernel that it leads to.
             function: the factory's name, for people.
         """
-        self.send_later(lambda: self._ask(lambda: self._insert_source(source_key, kernel_key, function), None))
+        self.send_later(lambda: self.ask(lambda: self._insert_source(source_key, kernel_key, function), None))
 
     def flush(self, seconds: float) -> bool:
         """Waits until everything was sent, at most ``seconds``."""
@@ -143,7 +143,7 @@ class SharedTier:
         """Whether the tier is asked at all: not for a while after a failure."""
         return time.monotonic() >= self._down_until
 
-    def _ask(self, work: Callable[[], Result], otherwise: Result) -> Result:
+    def ask(self, work: Callable[[], Result], otherwise: Result) -> Result:
         """``work()`` on another thread, within the timeout; ``otherwise`` where it fails."""
         if not self.is_up:
             return otherwise
@@ -202,7 +202,7 @@ class SharedTier:
         engine = self._connected()
         return engine.connect() if engine.dialect.name == "postgresql" else None
 
-    def _insert(self, key: str, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    def add_entry(self, key: str, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         from sqlalchemy import insert
         from sqlalchemy.exc import IntegrityError
 
@@ -248,10 +248,10 @@ class Flight:
                 manifest = store.read_manifest(path)
                 files = dict(store.verified_files(path, manifest))
                 files[MANIFEST_PATH] = (path / MANIFEST_PATH).read_bytes()
-                self.tier._ask(lambda: self.tier._insert(self.key, manifest, files), None)
+                self.tier.ask(lambda: self.tier.add_entry(self.key, manifest, files), None)
             finally:
                 if connection is not None:
-                    self.tier._ask(connection.close, None)
+                    self.tier.ask(connection.close, None)
 
         self.tier.send_later(work)
 
@@ -259,7 +259,7 @@ class Flight:
         """Releases the lock, unless :meth:`send` has taken it over."""
         connection, self.connection = self.connection, None
         if connection is not None:
-            self.tier._ask(connection.close, None)
+            self.tier.ask(connection.close, None)
 
 
 def _make_engine(url: str, timeout: float) -> Any:

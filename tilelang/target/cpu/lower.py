@@ -152,7 +152,8 @@ class TileLowering(StmtRewriter):
             fetches = self.streams.fetches(loops, first, count)
             return seq(fetches, [self.stmt(made.piece(outer, first, count)) for made in loops])
 
-        return lower_reduce(decode(reduction.value), self.scope, piece)
+        record: Any = decode(reduction.value)
+        return lower_reduce(record, self.scope, piece)
 
     def visit_AttrStmt(self, node: Any) -> Any:
         if node.attr_key == "thread_extent":
