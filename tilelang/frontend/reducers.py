@@ -65,6 +65,7 @@ class _Check:
         if isinstance(node, ir.IfThenElse):
             self._arms([node.then_case, node.else_case])
         elif isinstance(node, (ir.For, ir.While)):
+            # Twice: the second iteration finds the state that the first one leaves.
             self.stmt(node.body)
             self.stmt(node.body)
         elif isinstance(node, ir.AttrStmt):
@@ -86,6 +87,7 @@ class _Check:
                 self.stmt(arm)
             ends.append(self.state)
         first, second = ends
+        # Branches that leave different states: unknown, which refuses nothing, as conditions are not followed.
         self.state = {buffer: state if state == second[buffer] else UNKNOWN for buffer, state in first.items()}
 
     def _error(self, buffer: Any, problem: str, hint: str, span: Any) -> ReducerError:

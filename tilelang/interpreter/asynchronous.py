@@ -87,6 +87,7 @@ def pend(view: Any, row: Any, at: Any) -> Callable[[], None]:
 def _deferred(x: Lanes, dst: Box, value: np.ndarray) -> Callable[[], None]:
     """A function that writes a box later, with values captured now."""
     state = x.fork(x.mask)
+    # The write has the time of this statement: what the thread does until the wait does not happen before it.
     state.strand = x.strand.frozen()
     at, inside = positions(state, dst)
     arrived = pend(dst.view, 0, at if inside is True else at[inside])
@@ -146,6 +147,7 @@ def _multicast(record: Any, source: Any, target: Any, barrier: tuple[int, Evalua
         signal, state = x.views[slot].at(x, index(x)), x.fork(x.mask)
         state.strand = x.strand.frozen()
         arrived = pend(dst.view, 0, positions(x, dst)[0])
+        # Keeps the phase of this block's barrier open until the tile has been sent, as expected bytes do.
         signal.bytes += 1
 
         def receive(value: np.ndarray) -> None:

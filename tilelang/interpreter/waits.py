@@ -161,6 +161,7 @@ def _meeting_step(span: Any, meeting: Callable[[Lanes], tuple[Meeting, int | Non
         place, needed = meeting(x)
         turn = place.come(x, needed)
         while place.turn == turn:
+            # A thread that returns meanwhile completes the phase without arriving.
             place.look(x, needed)
             if place.turn == turn:
                 x.block.waiting = what, span

@@ -103,10 +103,13 @@ class Form:
         for term in self.terms:
             if term.weight % divisor == 0:
                 high.append(Term(term.digit, term.weight // divisor, term.low, term.extent))
+            # Multiples of the weight fall on both sides of multiples of the divisor, so that no part of the digit is
+            # the quotient.
             elif divisor % term.weight:
                 raise NotMixedRadix
             elif term.weight * term.extent <= divisor:
                 low.append(term)
+            # The digit straddles the divisor and is not a whole number of digits of that size.
             elif term.extent % (divisor // term.weight):
                 raise NotMixedRadix
             else:
@@ -114,6 +117,7 @@ class Form:
                 low.append(below)
                 high.append(Term(above.digit, above.weight // divisor, above.low, above.extent))
         quotient, remainder = divmod(self.offset, divisor)
+        # With all digits at their largest the remainder would carry into the quotient.
         if sum(term.largest for term in low) + remainder >= divisor:
             raise NotMixedRadix
         return Form(tuple(high), quotient), Form(tuple(low), remainder)

@@ -253,6 +253,7 @@ def split_modes(modes: Sequence[Mode], extent: int) -> tuple[list[Mode] | None, 
         if left % mode.extent == 0:
             taken.append(mode)
             left //= mode.extent
+        # The mode reaches beyond the extent: its low part is taken, the high part stays with a larger stride.
         elif mode.extent % left == 0:
             taken.append(Mode(left, mode.stride, mode.coord))
             rest.insert(0, Mode(mode.extent // left, mode.stride * left, mode.coord))

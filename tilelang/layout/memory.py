@@ -134,6 +134,7 @@ class MemoryLayout:
         """
         if math.prod(self.extents) != math.prod(self.shape):
             raise CompileError("Layout.inverse: not every place holds an element, so that there is no inverse")
+        # A table of all places: the tile is small, and any index function can be inverted by it.
         found = {tuple(self.places(index)): _ravelled(index, self.shape) for index in _indices(self.shape)}
         try:
             axes = recover_modes(self.extents, lambda *place: found[place], lambda *place: None)

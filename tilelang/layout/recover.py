@@ -81,10 +81,12 @@ def _axis_modes(
     step = 1
     while step < extent:
         stride = values[step]
+        # The longest run of equal steps is one mode, as far as it divides the rest of the axis.
         count = 1
         while count * step < extent and values[count * step] == (stride[0] * count, stride[1] * count):
             count += 1
         count = _largest_divisor(extent // step, count)
+        # One mode moves either the thread or the register; a step that moves both has no modes.
         if count == 1 or (stride[0] and stride[1]):
             raise CompileError(f"axis {axis} of the fragment does not decompose into strides")
         if stride == (0, 0) and numbered:
@@ -113,6 +115,8 @@ def _verify(
         thread_of, register_of: as for :func:`recover_modes`.
         numbered: whether ``register_of`` gives registers.
     """
+    # The modes come from each axis alone: an index that mixes axes (i ^ j) agrees with them there and differs
+    # elsewhere.
     generator = random.Random(0)
     for _ in range(_SAMPLES):
         index = [generator.randrange(extent) for extent in shape]

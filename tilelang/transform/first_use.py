@@ -149,6 +149,8 @@ class _Stored:
 
     def meet(self, other: _Stored) -> _Stored:
         """What both hold."""
+        # An index over loops stands for many elements: that the other branch stores all of them is not known from one
+        # index.
         places = (place for place in self.places if not place.over and other.holds(place.indices, {}))
         return _Stored(self.elements & other.elements, tuple(places))
 
@@ -171,6 +173,8 @@ class _Stored:
             touched = elements(place.indices, over)
             if touched is not None:
                 found |= touched
+            # A value bound in the body is another one in each iteration, so nothing is known of its index after the
+            # loop.
             elif not names & within:
                 left.append(_Place(place.indices, over))
         return _Stored(frozenset(found), tuple(left))
@@ -219,6 +223,8 @@ class FirstUse:
     def _used(self, use: Use, before: _Stored) -> _Stored:
         is_root = use.buffer.same_as(self.memory.root)
         if use.stores:
+            # A view may have another element type: which elements of the root a store through it fills is not
+            # followed.
             if not is_root:
                 return before
             return _Stored(self.memory.elements, before.places) if use.indices is None else before.at(use.indices)
@@ -235,6 +241,7 @@ class FirstUse:
             self._ranges[loop.loop_var] = values
         end = self._after(loop.body, before)
         self._ranges.pop(loop.loop_var, None)
+        # A loop that may have no iteration, or that a jump may cut short, stores nothing for certain.
         if not values or any(isinstance(stmt, (ir.Break, ir.Continue)) for stmt in walk(loop.body)):
             return before
         return end.after(loop, values)

@@ -145,6 +145,8 @@ def _meet_in(memory: Memory, loop: Any, within: list[Use], used_elsewhere: bool)
         return False
     if FirstUse(memory, _nest(loop)[-1].body).read:
         return True
+    # No iteration reads what another stored. What is left is the value that later statements find; an array that is
+    # indexed by the loop keeps it in its elements.
     return used_elsewhere and not (is_array(memory.root) and all(_follows(use, loop) for use in mine if use.stores))
 
 
@@ -164,7 +166,11 @@ def _are_apart(loop: Any, mine: list[Use]) -> bool:
         return False
     ranges = _known_ranges(loop)
     movers = [each.loop_var for each in _nest(loop) if as_int(each.extent) != 1]
+    # A term that all accesses share (an outer loop, a block index) moves all elements alike and tells no iterations
+    # apart.
     columns = [_unshifted(column, loop) for column in zip(*(use.indices for use in mine))]
+    # An axis whose index is not known is left out: two iterations that differ in the axes left touch different
+    # elements anyway.
     columns = [column for column in columns if all(var in ranges for index in column for var in variables(index))]
     owner: dict[Element, Any] = {}
     for indices in zip(*columns):
@@ -275,6 +281,7 @@ class _Separated:
         declared.beside(var, [own])
         self.values |= declared.views(memory, own)
         read = FirstUse(memory, _nest(self.loop)[-1].body).read
+        # Only elements that an iteration may read before it stores to them need the old value.
         self.first += _each(memory, read, lambda at: _store(own, ir.BufferLoad(var, at), at, span))
         needed = needed & self._stored(memory) if needed else needed
         if not needed:

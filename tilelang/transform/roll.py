@@ -113,6 +113,8 @@ def _once(items: list[Any]) -> list[Any]:
             found.append(items[at])
             at += 1
             continue
+        # The most statements saved; of equal savings the shortest period, since every multiple of a period is a
+        # period too.
         period = max(enough, key=lambda period: ((counts[period] - 1) * period, -period))
         count = counts[period]
         steps = [cast("tuple[int, ...]", known[at + place].step(known[at + period + place])) for place in range(period)]
@@ -131,6 +133,8 @@ def _repetitions(forms: list[_Form], start: int, period: int) -> int:
             break
         if len(steps) < period:
             steps.append(step)
+        # The first repetition fixes the step of each integer: where a later one differs, the integers are not linear
+        # in the repetition.
         elif step != steps[(at - start) % period]:
             break
         at += 1
@@ -182,6 +186,8 @@ class _Forms:
             bare = _Integers(take).stmt(stmt)
         except KeyError:  # a kind of statement that no table here has
             return _Form(None)
+        # Equality is asked of the few statements of the same hash only: comparing all pairs would be quadratic in the
+        # kernel.
         alike = self.known.setdefault((tvm_ffi.structural_hash(bare), _names(bare)), [])
         for other, number in alike:
             if tvm_ffi.structural_equal(bare, other):

@@ -203,6 +203,13 @@ class SharedTier:
         return engine.connect() if engine.dialect.name == "postgresql" else None
 
     def add_entry(self, key: str, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        """Adds a kernel, unless another host has sent it already.
+
+        Args:
+            key: of the kernel.
+            manifest: its manifest, without the files.
+            files: their contents by name.
+        """
         from sqlalchemy import insert
         from sqlalchemy.exc import IntegrityError
 

@@ -29,6 +29,7 @@ def _apart(loops: Sequence[Elementwise], record: Reduce, own: frozenset[int]) ->
     """Whether no piece needs another: what the loops store to is theirs alone, element by element."""
     stored = set[int]().union(*(made.stored for made in loops))
     result = hash(record.dst.buffer)
+    # A tensor of the caller, or a buffer with two names, may be read by another piece under the other name.
     if not stored <= own or result in stored:
         return False
     for made in loops:

@@ -99,6 +99,8 @@ class _Outliner(StmtRewriter):
         for stmt in run.statements:
             if isinstance(stmt, ir.AllocBuffer):
                 size = buffer_bytes(stmt.buffer)
+                # Other parts use it too, or the stack of this one cannot hold it: it is allocated before the call and
+                # passed.
                 if users[hash(stmt.buffer)] > 1 or not isinstance(size, int) or size > min(free, LARGEST_ON_STACK):
                     kept.append(stmt)
                     continue
@@ -108,6 +110,8 @@ class _Outliner(StmtRewriter):
         inside = _defined(body)
         params = [var for key, var in run.variables.items() if key not in inside]
         func = ir.PrimFunc(params, body, ret_type=ir.ir.PrimType("int32"))
+        # LLVM takes noalias as a promise about all accesses in the function: a view, or a tensor that may be another
+        # one, breaks it.
         if self.views.isdisjoint(params) and not run.late:
             func = func.with_attr("tirx.noalias", True)
         name = ir.StringImm(str(self._known(func).attrs["global_symbol"]))
@@ -222,6 +226,8 @@ def _runs(pieces: Iterable[_Piece], sources: Mapping[Any, Any] | None) -> Iterat
         order = Order(sources or {})
         if sources is not None:
             order.visit(piece.stmt)
+        # A part that has allocated a buffer goes on until the next allocation, so that the users of the buffer are in it, up to
+        # four times the length.
         complete = length >= PART and (piece.allocates or not allocates) or length >= 4 * PART
         if run and (complete or not piece.movable or any(written - {tensor} for tensor in order.read)):
             yield _Run(run, late)

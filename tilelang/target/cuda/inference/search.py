@@ -103,6 +103,7 @@ def _cheapest(start: _State) -> _State:
     Raises:
         LayoutConflictError: a conflict without any way out.
     """
+    # A nest that few threads run for all is no conflict, but distributing it first may be cheaper.
     starts = [start] if start.conflicts else [start.choosing(first=node) for node in start.lopsided]
     if not starts:
         return start
@@ -110,6 +111,8 @@ def _cheapest(start: _State) -> _State:
     best = min((state for state in (start, *starts) if not state.conflicts), key=lambda state: state.score, default=None)
     waiting: list[tuple[int, float, int, _State]] = [(0, 0.0, next(number), state) for state in starts if state.conflicts]
     for seen in itertools.count(1):
+        # States wait by their score, a lower bound of what they can become: none of them can beat the best from here
+        # on.
         if not waiting or dead_ends == _DEAD_ENDS or (best is not None and (seen > _STATES or waiting[0][1] >= best.score)):
             break
         state = heapq.heappop(waiting)[-1]
@@ -120,6 +123,8 @@ def _cheapest(start: _State) -> _State:
         )
         for way in ways:
             if way.conflicts:
+                # After some states the newest goes first whatever it costs: the search then goes straight down and
+                # ends.
                 heapq.heappush(waiting, (0 if seen < _STATES else -seen, way.score, next(number), way))
     if best is None:
         raise start.first_conflict[-1]
@@ -228,6 +233,7 @@ def _copies(state: _State, node: Any, buffer: Any) -> Iterator[Rewritten]:
     for section in _sections(state, node, family):
         inner = (inner for top in section.nodes for inner in walk(top))
         uses = [use for use in inner if section.is_user(use) and any(access.buffer in family for access in touched_by(use))]
+        # The operator is complete at a later wait; a copy back at the end of the section would read too early.
         if any(isinstance(use, Operator) and rule_of(use.op).is_asynchronous(use.op) for use in uses):
             continue
         alone = section.nodes == [node]

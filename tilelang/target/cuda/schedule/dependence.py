@@ -241,6 +241,8 @@ def slots_needed(placed: Sequence[tuple[Statement, Position]], body: Body, facts
             continue
         _check_iteration(buffer, uses)
         limit = deepest if _is_private(buffer, uses, body) else 1
+        # One slot is tried first, as slots cost shared memory; with as many as stages in flight no iteration shares
+        # one.
         slots, conflict = 1, _carried_conflict(uses, 1, body.loop, facts)
         while conflict is not None and slots < limit:
             slots += 1
@@ -269,6 +271,8 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
         for later, (other_stage, other_order), user, use in uses:
             if number == later or not _conflict(touch, use):
                 continue
+            # With v slots the next iteration on the same storage is v later: it has to run behind this statement all
+            # the same.
             if (stage, order) > (other_stage + slots, other_order) and not share_out_iterations(
                 touch, use, loop.stmt.loop_var, facts
             ):

@@ -69,6 +69,7 @@ class Divergence:
         Raises:
             CompileError: nothing can order what they do.
         """
+        # Cheapest first: the warp converges on its own, without any other warp.
         if code.by_warps and self._is_order_of_warps(code):
             return [GroupCode(None, Block([_of_warps(code)]), range(WARP), WarpBarrier((1 << WARP) - 1), in_order=True)]
         if isinstance(code, LoopCode):
@@ -133,6 +134,7 @@ class Divergence:
         elif isinstance(code, Barrier):
             pending.clear()
         elif isinstance(code, BranchCode):
+            # Each thread takes one of the branches, so that the accesses of one are not pending in the other.
             other = set(pending)
             self._walk(code.then, pending, conflict)
             if code.otherwise is not None:
@@ -151,6 +153,7 @@ class Divergence:
             self._check_loop(code)
             self._accesses(together(code), pending, conflict)
             return
+        # Twice, so that the accesses of an iteration meet those of the next one.
         for _ in range(2):
             self._walk(code.body, pending, conflict)
 
@@ -201,6 +204,8 @@ class Divergence:
             if isinstance(each, DefinePointer):
                 raise _Inseparable
             if isinstance(each, Define):
+                # Statements after the branch may name it: it is declared for all threads and assigned by those that
+                # take the branch.
                 declared.append(Declare(each.name, each.dtype))
                 each = Assign(each.name, each.value)
             body.append(each)
