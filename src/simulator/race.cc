@@ -211,7 +211,7 @@ bool RaceChecker::check_foreign(const ShadowCell& cell, const RaceAccess& access
   const uint32_t own = static_cast<uint32_t>(cluster_.index) + 1;
   bool strong = is_strong(access.kind);
   if (cell.write.stamp && cell.write_cluster != own && !(strong && cell.write_atomic) &&
-      !known(cell.write_cluster, cell.write.stamp))
+      !(access.same_value && writes(access.kind)) && !known(cell.write_cluster, cell.write.stamp))
     return true;
   if (!writes(access.kind) || !cell.read.stamp || cell.read_cluster == own) return false;
   return !(strong && cell.read_atomic) && !known(cell.read_cluster, cell.read.stamp);

@@ -17,6 +17,9 @@ extern "C" __global__ void words(int* data, int step, int length) {
 extern "C" __global__ void bytes(char* data, int step, int length) {
   for (int i = threadIdx.x; i < length; i += blockDim.x) data[blockIdx.x * step + i] = blockIdx.x + 1;
 }
+extern "C" __global__ void alike(int* data, int step, int length) {
+  for (int i = threadIdx.x; i < length; i += blockDim.x) data[i] = blockIdx.x < step ? 7 : 8;
+}
 extern "C" __global__ void pass_on(int* data, int step, int length) {
   int* own = data + blockIdx.x * 64;
   for (int i = threadIdx.x; i < length; i += blockDim.x) own[i] = blockIdx.x % 2 == 0 ? 7 : own[i - 64 * step];
@@ -148,6 +151,12 @@ def races(name: str, step: int, length: int, workers: int = 1) -> int:
 def test_blocks_side_by_side_are_clean_and_overlapping_ones_are_not(name, step, workers):
     assert races(name, step, step, workers) == 0
     assert races(name, step, step + 1, workers) > 0
+
+
+@pytest.mark.parametrize("length", [1, 64, 100])
+def test_blocks_that_write_the_same_values_are_clean(length):
+    assert races("alike", 8, length) == 0
+    assert races("alike", 4, length) > 0
 
 
 @pytest.mark.parametrize("length", [1, 16, 64])
