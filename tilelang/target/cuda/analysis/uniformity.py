@@ -68,12 +68,12 @@ class Uniformity:
             self.size *= extent
         self.varying: set[Any] = set(threads)
         self.definitions = bindings(tree.root)
-        self._moving = {node: _moved(node.nest) for node in walk(tree.root) if isinstance(node, Parallel)}
         self._scratch = scratch_of(tree, is_local)
         self._stored: dict[Any, set[range]] = {}
         self._read: dict[Any, set[range]] = {}
-        self._users = Counter(local for node in walk(tree.root) for local in self._named(node))
-        self._scratch |= {local for node in self._moving for local in self._filled_first(node)}
+        nodes = list(walk(tree.root))
+        self._users = Counter(local for node in nodes for local in self._named(node))
+        self._scratch |= {local for node in nodes if isinstance(node, Parallel) for local in self._filled_first(node)}
         self._solve()
 
     def _filled_first(self, node: Parallel) -> Iterator[Any]:
@@ -140,7 +140,7 @@ class Uniformity:
 
     def moves(self, node: Parallel, access: Any) -> bool:
         """Whether the axes of a nest move an access of it."""
-        return any(mentions(index, self._moving[node]) for index in access.indices)
+        return any(mentions(index, node.nest.moved) for index in access.indices)
 
     # Values ------------------------------------------------------------------------------------------------------------
 
@@ -176,7 +176,8 @@ class Uniformity:
         return _power_of_two(self._threads[number] * (1 << divisor if isinstance(expr, ir.RShift) else divisor))
 
     def _lower(self, var: Any, group: int) -> None:
-        self._groups[var] = min(group, self._groups.get(var, BLOCK))
+        if group < self._groups.get(var, BLOCK):
+            self._groups[var] = group
 
     # The walk ----------------------------------------------------------------------------------------------------------
 
@@ -344,22 +345,6 @@ def _place(call: Any) -> Any:
 
 def _is_local(var: Any) -> bool:
     return ir.is_buffer_var(var) and is_local(var)
-
-
-def _moved(nest: Nest) -> set[Any]:
-    """The variables of a nest's body, and the local scalars, that follow its axes."""
-    found = {axis.var for axis in nest.axes if axis.extent != 1}
-    for stmt in walk_statements(nest.body):
-        target = None
-        if isinstance(stmt, ir.Bind):
-            target = stmt.var
-        elif isinstance(stmt, ir.For):
-            target = stmt.loop_var
-        elif isinstance(stmt, ir.BufferStore) and is_variable(stmt.buffer):
-            target = stmt.buffer
-        if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
-            found.add(target)
-    return found
 
 
 # Scratch ---------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.ir import nodes as ir
 from tilelang.ir.facts import Facts
-from tilelang.ir.memory import is_shared, lies_in_registers
+from tilelang.ir.memory import SHARED, is_shared, lies_in_registers
 from tilelang.ir.visit import statement_exprs
 from tilelang.target.cuda.analysis.disjointness import Iterations, communicating_tensors
 from tilelang.target.cuda.analysis.thread_map import ThreadMaps
@@ -137,8 +138,7 @@ class Output:
     """What lowering a kernel adds to it beside its code.
 
     Attributes:
-        scratch: bytes and alignment of shared scratch buffers.
-        tiles: shared tiles that the program does not know of.
+        scratch: shared buffers that the program does not know of.
         padded: fragments whose registers beyond the edge are read, too; what they hold is not used.
         kept: integers that each thread computes once, at the kernel's top, with their names.
         slot_counts: how many slots a shared buffer has.
@@ -146,8 +146,7 @@ class Output:
         moves_registers: whether warps hand registers to others.
     """
 
-    scratch: dict[Any, tuple[int, int]] = field(default_factory=dict)
-    tiles: list[Any] = field(default_factory=list)
+    scratch: list[Any] = field(default_factory=list)
     padded: set[Any] = field(default_factory=set)
     kept: dict[Value, Name] = field(default_factory=dict)
     slot_counts: dict[Any, int] = field(default_factory=dict)
@@ -242,6 +241,19 @@ class Emitter:
         except KeyError:
             raise CompileError(f"{buffer.name} is not defined in this kernel") from None
         return Array(name, str(buffer.dtype), self.storage(buffer))
+
+    def scratch(self, count: int, dtype: str, name: str) -> Array:
+        """A new array in shared memory for the code of a statement.
+
+        Args:
+            count: its elements.
+            dtype: their type.
+            name: of the array, numbered where it is taken.
+        """
+        buffer = ir.decl_buffer((count,), dtype, name, scope=SHARED, layout=None)
+        self.names.arrays[buffer] = self.names.declare(name).text
+        self.output.scratch.append(buffer)
+        return self.array(buffer)
 
     def storage(self, buffer: Any) -> Any:
         """The memory that barriers guard: a shared tile (mbarriers order themselves), one slot of it, or a tensor whose accesses

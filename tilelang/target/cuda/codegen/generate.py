@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import SHARED, is_memory, lies_in_registers
+from tilelang.ir.memory import is_memory, lies_in_registers
 from tilelang.ir.region import Region
 from tilelang.ir.span import location_of
 from tilelang.ir.visit import statement_exprs
@@ -185,7 +185,7 @@ class Generator:
     def broadcast(self, stmt: Any) -> list[Code]:
         """A binding whose value one thread computes for all."""
         e, dtype = self.emitter, str(stmt.var.ty)
-        shared = e.array(self.shared_scratch([1], dtype, f"{stmt.var.name}_shared")).at(0)
+        shared = e.scratch(1, dtype, f"{stmt.var.name}_shared").at(0)
         store = leaf(under(e.is_first, [Assign(shared, e.value(stmt.value))]))
         return [store, leaf([Define(e.named(stmt.var), dtype, shared)])]
 
@@ -231,20 +231,6 @@ class Generator:
             elif isinstance(node, Operator):
                 found |= {region.buffer for region, access in node.op.regions() if "r" in access}
         return found
-
-    def shared_scratch(self, shape: list[int], dtype: str, name: str) -> Any:
-        """A shared buffer for the generated code, which is not in the program.
-
-        Args:
-            shape: its extents.
-            dtype: the element type.
-            name: of the array in the text, numbered where it is taken.
-        """
-        e = self.emitter
-        buffer = ir.decl_buffer(shape, dtype, name, scope=SHARED, layout=None)
-        e.names.arrays[buffer] = e.names.declare(name).text
-        e.output.tiles.append(buffer)
-        return buffer
 
     # Operators ---------------------------------------------------------------------------------------------------------
 

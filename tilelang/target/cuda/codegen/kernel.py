@@ -74,15 +74,20 @@ def _shared_sizes(e: Emitter) -> dict[Any, tuple[int, int]]:
     at most 1024 bytes, and a tile that holds fewer holds one period of a narrower one.
     """
     sizes = {}
-    for buffer in [*e.tree.allocations, *e.output.tiles]:
+    for buffer in e.tree.allocations:
         if is_shared(buffer) and buffer not in e.tree.aliases:
             slots, layout = e.output.slot_counts.get(buffer), e.layouts.memory.get(buffer)
             elements = as_int(buffer.shape[0]) if layout is None else layout.size
             elements = elements if slots is None else slots * e.places.slot_elements(buffer)
-            size = -(-byte_count(elements, str(buffer.dtype)) // _VECTOR_BYTES) * _VECTOR_BYTES
+            size = _whole_vectors(elements, buffer)
             period = max(_SHARED_ALIGNMENT, 1 << max(0, size.bit_length() - 1))
             sizes[buffer] = (size, min(e.options.shared_alignment, period))
-    return {**sizes, **e.output.scratch}
+    return {**sizes, **{buffer: (_whole_vectors(as_int(buffer.shape[0]), buffer), _VECTOR_BYTES) for buffer in e.output.scratch}}
+
+
+def _whole_vectors(elements: int, buffer: Any) -> int:
+    """Bytes of so many elements of a buffer, rounded up."""
+    return -(-byte_count(elements, str(buffer.dtype)) // _VECTOR_BYTES) * _VECTOR_BYTES
 
 
 def plan_memory(stage: KernelCode, context: CudaContext) -> PlannedCode:

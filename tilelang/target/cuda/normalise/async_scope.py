@@ -27,7 +27,7 @@ ASYNC_SCOPE = "async_scope"
 
 
 def start_copies(kernel: Kernel) -> Kernel:
-    """The kernel with the copies below ``T.async_scope`` as instructions."""
+    """The kernel with the copies below that attribute as instructions."""
     if not any_statement(kernel.body, _is_scope):
         return kernel
     return replace(kernel, body=_Scopes(kernel.threads).visit(kernel.body, False))
@@ -46,7 +46,7 @@ class _Scopes:
             self.facts.bind_range(var, extent)
 
     def visit(self, stmt: Any, inside: bool) -> Any:
-        """A statement; ``inside`` says whether it stands below ``T.async_scope``."""
+        """A statement; ``inside`` says whether it stands below the attribute."""
         if _is_scope(stmt):
             return self.visit(stmt.body, True)
         if isinstance(stmt, ir.For):

@@ -10,9 +10,8 @@ from math import prod
 from typing import Any
 
 from tilelang.dtypes import canonical
-from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import SHARED, is_fragment
+from tilelang.ir.memory import is_fragment
 from tilelang.ir.region import Region
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, merge_modes, on_thread
 from tilelang.target.cuda.arch import WARP
@@ -208,7 +207,7 @@ class _Reducer:
         """The parts of several warps, combined through shared memory; neighbours that hold the same part have one slot."""
         e, same, threads = self.e, _neighbours(lanes, across), len(self.e.threads)
         slots = -(-threads // same)
-        scratch = self._scratch(slots)
+        scratch = e.scratch(slots * prod(mode.extent for _, mode in self.outer), str(self.r.wide), "reduce_scratch")
         strides, step = [], slots
         for _, mode in reversed(self.outer):
             strides.insert(0, step)
@@ -236,15 +235,6 @@ class _Reducer:
             *nested([(name, mode.extent) for name, mode in parts], [Assign(self.value, self.r.combine(self.value, part))]),
             self._finish(),
         ]
-
-    def _scratch(self, slots: int) -> Array:
-        """Shared memory for the parts of all results."""
-        e, wide = self.e, self.r.wide
-        count = slots * prod(mode.extent for _, mode in self.outer)
-        scratch = ir.decl_buffer((count,), str(wide), "reduce_scratch", scope=SHARED, layout=None)
-        e.names.arrays[scratch] = e.names.declare("reduce_scratch").text
-        e.output.scratch[scratch] = (count * max(1, wide.bits // 8), 16)
-        return e.array(scratch)
 
 
 def _neighbours(lanes: Sequence[Mode], across: Sequence[Mode]) -> int:

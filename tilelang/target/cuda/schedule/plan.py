@@ -144,7 +144,7 @@ def _explicit(
     placed = [number for number in order if number >= 0]
     if len(set(placed)) != len(placed):
         raise PipelineScheduleError(f"two statements have the same order: {order}", span, "order is a permutation")
-    stage = _with_producers(body, groups, order, stage, max(slots, 2))
+    stage = _with_producers(groups, stage, max(slots, 2))
     low = min(stage)
     parts = []
     width = len(statements) + 1
@@ -171,7 +171,7 @@ def _grouped(body: Body, group: Any, count: int, span: Any) -> tuple[list[Statem
     return body.statements, [[pool[number] for number in members if pool[number] in body.statements] for members in group]
 
 
-def _with_producers(body: Body, groups: list[list[Statement]], order: list[int], stage: list[int], slots: int) -> list[int]:
+def _with_producers(groups: list[list[Statement]], stage: list[int], slots: int) -> list[int]:
     """Stages where those of -1 (loads that a producer was to issue) lie ``slots - 1`` before their first use."""
     found = list(stage)
     for at, members in enumerate(groups):

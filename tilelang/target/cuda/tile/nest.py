@@ -14,7 +14,7 @@ from typing import Any
 
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
-from tilelang.ir.memory import is_memory
+from tilelang.ir.memory import is_memory, is_variable
 from tilelang.ir.visit import children, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
 from tilelang.target.cuda.ir.access import ADDRESS, READ, WRITE
@@ -128,6 +128,22 @@ class Nest:
     def named(self) -> frozenset[Any]:
         """The variables, and the buffers, of the expressions that the body evaluates."""
         return frozenset(part for expr in evaluated(self.body) for part in walk_expr(expr) if isinstance(part, ir.Var))
+
+    @cached_property
+    def moved(self) -> frozenset[Any]:
+        """The variables that follow the axes: the axes' own, and those of the body and of each thread that depend on them."""
+        found = {axis.var for axis in self.axes if axis.extent != 1}
+        for stmt in walk(self.body):
+            target = None
+            if isinstance(stmt, ir.Bind):
+                target = stmt.var
+            elif isinstance(stmt, ir.For):
+                target = stmt.loop_var
+            elif isinstance(stmt, ir.BufferStore) and is_variable(stmt.buffer):
+                target = stmt.buffer
+            if target is not None and any(mentions(expr, found) for expr in statement_exprs(stmt)):
+                found.add(target)
+        return frozenset(found)
 
     @cached_property
     def names_threads(self) -> bool:
