@@ -289,3 +289,39 @@ def test_an_update_of_a_reducer_by_zero(target):
 
     a = torch.arange(32, dtype=torch.int32).reshape(8, 4)
     check(main, target, a, torch.zeros(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32))
+
+
+@pytest.mark.parametrize(("channels", "columns", "step"), [(1, 16, 0), (16, 80, 1), (4, 24, 1)])
+@every_target
+def test_what_lies_right_of_a_matrix_of_patches_is_zero(channels, columns, step, target):
+    """The tile is wider than what is left of the matrix: its last columns belong to no tap of the filter."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 5, 6, channels), "float16"), O: T.Tensor((16, columns), "float16")):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_shared((16, columns), "float16")
+            T.c2d_im2col(A, s, 0, step, 3, 1, 1, 1)
+            T.copy(s, O)
+
+    a = torch.randint(1, 9, (2, 5, 6, channels), generator=torch.Generator().manual_seed(1)).half()
+    check(main, target, a, torch.ones(16, columns).half())
+
+
+@every_target
+def test_a_fact_about_a_variable_of_the_block(target):
+    """On CUDA T.assume was taken to store to the variables that it names, and every thread ran the loop that reads one."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2,), "int32"), B: T.Tensor((2, 2), "float16")):
+        with T.Kernel(1, threads=64) as bx:
+            s = T.alloc_shared((2, 2), "float16")
+            f = T.alloc_fragment((2,), "int32")
+            v = T.alloc_var("int32", init=1)
+            T.clear(s)
+            T.copy(A, f)
+            for i in T.Parallel(2):
+                s[v - 1 + bx, i] = s[v - 1 + bx, i] + 1
+            T.assume(f[v % 2] >= 0)
+            T.copy(s, B)
+
+    check(main, target, torch.ones(2, dtype=torch.int32), torch.zeros(2, 2).half())

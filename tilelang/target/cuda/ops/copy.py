@@ -114,7 +114,7 @@ def _im2col(op: Im2Col, span: Any) -> Nest:
     axes, offsets = axes_of([op.col])
     if len(offsets) != 2:
         raise CompileError("T.c2d_im2col writes a two-dimensional tile", location_of(span))
-    _, height, width, channels = (as_int(size) for size in op.img.buffer.shape)
+    count, height, width, channels = (as_int(size) for size in op.img.buffer.shape)
     reach = (op.kernel - 1) * op.dilation + 1
     out_height = (height + 2 * op.pad - reach) // op.stride + 1
     out_width = (width + 2 * op.pad - reach) // op.stride + 1
@@ -123,5 +123,6 @@ def _im2col(op: Im2Col, span: Any) -> Nest:
     column = part % channels
     y = place % (out_height * out_width) // out_width * op.stride + part // (op.kernel * channels) * op.dilation - op.pad
     x = place % out_width * op.stride + part // channels % op.kernel * op.dilation - op.pad
-    load = ir.BufferLoad(op.img.buffer, [place // (out_height * out_width), y, x, column])
+    beyond = part // (op.kernel * op.kernel * channels)  # what lies right of the matrix is of no image, and zero
+    load = ir.BufferLoad(op.img.buffer, [place // (out_height * out_width) + beyond * count, y, x, column])
     return Nest.build(axes, store_at(op.col, offsets, load, span), span, "T.c2d_im2col")
