@@ -62,7 +62,7 @@ def walk(draw: Draw, scope: Scope) -> Stmt | None:
 
 @statement("ragged_nest", 1)
 def ragged_nest(draw: Draw, scope: Scope) -> Stmt | None:
-    """A nest over the first rows of a tile."""
+    """A nest over the first elements of each row of a tile."""
     found = [tile for tile in scope.tiles if tile.memory != "local"]
     if not found:
         return None
@@ -71,7 +71,7 @@ def ragged_nest(draw: Draw, scope: Scope) -> Stmt | None:
     at = ", ".join(axis.name for axis in axes)
     inner = scope.inside("ragged_nest", *axes, loop=False)
     inner.written = {tile.name: at}
-    extents = ", ".join([f"T.min({count_of(draw, scope)}, {tile.shape[0]})", *tile.shape[1:]])
+    extents = ", ".join([*tile.shape[:-1], f"T.min({count_of(draw, scope)}, {tile.shape[-1]})"])
     head = f"for {at} in T.Parallel({extents}):"
     return Stmt("ragged_nest", (head,), body=(store(draw, inner, tile, at),), writes=(tile.name,))
 

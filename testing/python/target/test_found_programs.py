@@ -291,20 +291,20 @@ def test_an_update_of_a_reducer_by_zero(target):
     check(main, target, a, torch.zeros(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32))
 
 
-@pytest.mark.parametrize(("channels", "columns", "step"), [(1, 16, 0), (16, 80, 1), (4, 24, 1)])
+@pytest.mark.parametrize(("channels", "rows", "columns", "step"), [(1, 16, 16, 0), (16, 16, 80, 1), (4, 1, 24, 1), (3, 8, 1, 2)])
 @every_target
-def test_what_lies_right_of_a_matrix_of_patches_is_zero(channels, columns, step, target):
-    """The tile is wider than what is left of the matrix: its last columns belong to no tap of the filter."""
+def test_what_lies_right_of_a_matrix_of_patches_is_zero(channels, rows, columns, step, target):
+    """The tile is wider than what is left of the matrix: its last columns belong to no tap. It may be one row or column."""
 
     @T.prim_func
-    def main(A: T.Tensor((2, 5, 6, channels), "float16"), O: T.Tensor((16, columns), "float16")):
+    def main(A: T.Tensor((2, 5, 6, channels), "float16"), B: T.Tensor((rows, columns), "float16")):
         with T.Kernel(1, threads=32):
-            s = T.alloc_shared((16, columns), "float16")
+            s = T.alloc_shared((rows, columns), "float16")
             T.c2d_im2col(A, s, 0, step, 3, 1, 1, 1)
-            T.copy(s, O)
+            T.copy(s, B)
 
     a = torch.randint(1, 9, (2, 5, 6, channels), generator=torch.Generator().manual_seed(1)).half()
-    check(main, target, a, torch.ones(16, columns).half())
+    check(main, target, a, torch.ones(rows, columns).half())
 
 
 @every_target

@@ -246,7 +246,7 @@ def c2d_im2col(
     """
     ignored("T.c2d_im2col", eviction_policy=eviction_policy, annotations=annotations)
     image, tile = as_region(img, "T.c2d_im2col"), as_region(col, "T.c2d_im2col")
-    if len(image.extents) != 4 or len(tile.shape) != 2:
+    if len(image.extents) != 4 or len(tile.extents) < 2 or any(extent != 1 for extent in tile.extents[:-2]):
         raise CompileError("T.c2d_im2col takes a 4-D image (N, H, W, C) and a 2-D tile")
     require_kernel("T.c2d_im2col").perform(
         Im2Col(image, tile, as_expr(nhw_step), as_expr(c_step), kernel=int(kernel), stride=int(stride),

@@ -257,3 +257,26 @@ def test_a_schedule_that_fits_is_taken_on_the_cpu(order, stage):
     a, b, c = torch.randn(70, 130).half(), torch.randn(130, 70).half(), torch.zeros(70, 70)
     tilelang.compile(_product(order, stage), target="cpu")(a, b, c)
     torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 4])
+@pytest.mark.parametrize("arch", ARCHES)
+def test_copies_before_a_pipelined_loop_that_may_be_skipped(arch, trips):
+    """The loop waits for them in its first iteration; where it has none, what follows it waits."""
+
+    @T.prim_func
+    def main(A: T.Tensor((16, 8), "float16"), B: T.Tensor((4, 64), "float16"), C: T.Tensor((16, 8), "float16"), n: T.int32):
+        with T.Kernel(1, threads=32):
+            first, total = T.alloc_shared((16, 8), "float16"), T.alloc_fragment((64,), "float16")
+            T.copy(A, first)
+            T.clear(total)
+            for k in T.Pipelined(n, num_stages=3):
+                part = T.alloc_shared((64,), "float16")
+                T.copy(B[k, 0], part)
+                for i in T.Parallel(64):
+                    total[i] += part[i] + first[0, i % 8]
+            T.copy(first, C)
+
+    a, c = torch.randn(16, 8).half(), torch.zeros(16, 8).half()
+    simulate(main, a, torch.randn(4, 64).half(), c, trips, arch=arch)
+    assert torch.equal(a, c)

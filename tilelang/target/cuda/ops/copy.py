@@ -8,7 +8,6 @@ from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_global, lies_in_shared
-from tilelang.ir.span import location_of
 from tilelang.target.cuda.arch import Feature, arch_of
 from tilelang.target.cuda.ir.code import Code
 from tilelang.target.cuda.ir.instructions import CommitCopies
@@ -112,14 +111,14 @@ class Im2ColRule(OperatorRule):
 
 def _im2col(op: Im2Col, span: Any) -> Nest:
     axes, offsets = axes_of([op.col])
-    if len(offsets) != 2:
-        raise CompileError("T.c2d_im2col writes a two-dimensional tile", location_of(span))
+    rows, columns = op.col.extents[-2:]
+    moving = iter(offsets)
+    row, place_in_row = (next(moving) if extent != 1 else 0 for extent in (rows, columns))
     count, height, width, channels = (as_int(size) for size in op.img.buffer.shape)
     reach = (op.kernel - 1) * op.dilation + 1
     out_height = (height + 2 * op.pad - reach) // op.stride + 1
     out_width = (width + 2 * op.pad - reach) // op.stride + 1
-    rows, columns = op.col.shape
-    place, part = op.nhw_step * rows + offsets[0], op.c_step * columns + offsets[1]
+    place, part = op.nhw_step * rows + row, op.c_step * columns + place_in_row
     column = part % channels
     y = place % (out_height * out_width) // out_width * op.stride + part // (op.kernel * channels) * op.dilation - op.pad
     x = place % out_width * op.stride + part // channels % op.kernel * op.dilation - op.pad

@@ -40,7 +40,7 @@ from tilelang.target.cuda.ir.code import (
     together,
 )
 from tilelang.target.cuda.ir.instructions import CommitCopies, FenceAsync, Instruction, NamedBarrier
-from tilelang.target.cuda.ir.values import Name
+from tilelang.target.cuda.ir.values import Binary, Name, Number
 from tilelang.target.cuda.schedule.divergence import Divergence, check_returns, join_parts
 
 _ASYNC_PROXY = (Agent.TENSOR_CORE, Agent.BULK)
@@ -278,10 +278,11 @@ class _Inserter:
         return any(self.overlap(a, b) for a in left for b in right)
 
     def loop(self, code: LoopCode, pending: _Pending) -> None:
-        if code.carried and isinstance(code.body.items[0], Wait):
-            # Every copy issued before the loop is in the group of its first step or an older one.
-            pending.complete(Wait(0))
         before = pending.copy()
+        if code.carried and isinstance(code.body.items[0], Wait):
+            # Every copy issued before the loop is in the group of its first step or an older one, if there is a step.
+            pending.complete(Wait(0))
+            before = pending.copy() if _runs(code) else before
         self.jumps.append({"break": [], "continue": []})
         for _ in range(2):
             self.block(code.body, pending)
@@ -299,6 +300,12 @@ class _Inserter:
         if code.otherwise is not None:
             self.block(code.otherwise, other)
         pending.join(other)
+
+
+def _runs(code: LoopCode) -> bool:
+    """Whether a loop that counts up to a limit certainly has an iteration."""
+    (_, first), limit = code.counters[0], code.condition.right if isinstance(code.condition, Binary) else None
+    return isinstance(first, Number) and isinstance(limit, Number) and first.value < limit.value
 
 
 def _is_synchronous(code: Code) -> bool:
