@@ -288,13 +288,22 @@ class Hooks:
         return True
 
     def assert_(self, test: Any, message: Callable[[], Any] | None) -> None:
-        """``assert``: checked now for Python values, by the kernel for run-time ones."""
+        """``assert``: checked now for Python values, by the kernel for run-time ones.
+
+        Raises:
+            CompileError: a run-time condition outside of a kernel.
+        """
         from tilelang.language.debug import device_assert
 
         test = as_operand(test)
         test = simplify(test) if is_symbolic(test) else test
         text = "" if message is None else str(message())
         if is_symbolic(test):
+            if current().kernel is None:
+                raise CompileError(
+                    "an assert over run-time values stands in a kernel",
+                    hint="T.assume(condition) before the kernel is checked by every call, over sizes and integer arguments",
+                )
             device_assert(test, text)
         elif not constant(test):
             raise AssertionError(text)

@@ -244,6 +244,15 @@ def test_dynamic_shared_size():
                 T.alloc_shared((n,), "float32")  # <- error
 
 
+def test_assertion_outside_of_a_kernel():
+    n = T.dynamic("n")
+    with error_at_mark(CompileError, "an assert over run-time values stands in a kernel"):
+
+        @T.prim_func
+        def main(A: T.Tensor((n,), "float32")):
+            assert n % 4 == 0, "rows of four"  # <- error
+
+
 def test_tile_operator_outside_of_a_kernel():
     with error_at_mark(CompileError, "T.clear only works inside `with T.Kernel"):
 
