@@ -116,7 +116,7 @@ def test_stats(filled):
     assert (found["entries"], found["hits"], found["sources"]) == (3, 2, 1)
     assert found["hit_rate"] == pytest.approx(0.4)
     assert found["counters"].items() >= {"hit": 2, "miss": 3, "evicted": 0, "error": 0, "uncacheable": 0}.items()
-    assert "entries\t3 (1 source keys)" in run("stats")
+    assert "entries\t3 (1 source key)" in run("stats")
     zeroed = json.loads(run("stats", "--zero", "--json"))
     assert zeroed["counters"].pop("since") > 0 and set(zeroed["counters"].values()) == {0} and zeroed["hits"] == 2
 
