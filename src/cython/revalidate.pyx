@@ -35,6 +35,9 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
     double PyFloat_AS_DOUBLE(object)
+    ctypedef struct PyThreadState:
+        void* c_tracefunc
+    PyThreadState* PyThreadState_Get()
 
 cdef extern from "<sys/ioctl.h>":
     int FIONREAD
@@ -173,6 +176,7 @@ cdef enum Kind:
     PENDING = 8
     FUNCTION_CODE = 9
     OWN_DICT = 10
+    UNTRACED = 11
 
 
 cdef struct Record:
@@ -298,9 +302,30 @@ cdef class Watch:
             elif record.kind == PENDING:
                 if ioctl(<int> (<object> record.container), FIONREAD, &waiting) != 0 or waiting != 0:
                     return False
+            elif record.kind == UNTRACED:
+                if PyThreadState_Get().c_tracefunc != NULL:
+                    return False
             elif not ((<object> record.container)() == <object> record.expected):
                 return False
         return True
+
+
+cdef bint are_same(tuple args, tuple others):
+    cdef Py_ssize_t position, size = PyTuple_GET_SIZE(args)
+    if size != PyTuple_GET_SIZE(others):
+        return False
+    for position in range(size):
+        if PyTuple_GET_ITEM(args, position) != PyTuple_GET_ITEM(others, position):
+            return False
+    return True
+
+
+cdef bint cannot_change(tuple args):
+    for value in args:
+        kind = type(value)
+        if not (value is None or kind is int or kind is str or kind is bool or kind is float):
+            return False
+    return True
 
 
 cdef class Recall:
@@ -308,14 +333,25 @@ cdef class Recall:
 
     cdef Watch watch
     cdef dict table
+    cdef tuple last_args
+    cdef bytes last_key
 
     def __init__(self, Watch watch):
         self.watch = watch
         self.table = {}
+        self.last_args = None
+        self.last_key = None
 
     def get(self, tuple args, dict kwargs):
         """The object of these arguments, or None."""
-        found = self.table.get(plain_key((args, kwargs)))
+        cdef bytes key
+        if self.last_args is not None and PyDict_Size(kwargs) == 0 and are_same(args, self.last_args):
+            key = self.last_key  # the very objects of the last call, which cannot have changed since
+        else:
+            key = plain_key((args, kwargs))
+            if PyDict_Size(kwargs) == 0 and cannot_change(args):
+                self.last_args, self.last_key = args, key
+        found = self.table.get(key)
         return found if found is not None and self.watch.holds() else None
 
     def holds(self):

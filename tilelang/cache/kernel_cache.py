@@ -239,7 +239,7 @@ class KernelCache:
         kernel = self._recall(func, options) if self.enabled else None
         if kernel is None:
             kernel = self._build(func, options, verbose)
-            if self.enabled:
+            if self.enabled and not kernel.reads_files:
                 warn.guarded(lambda: self._memo.put(func, options, kernel), None, "a kernel is not kept in memory")
         return kernel
 

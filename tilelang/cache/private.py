@@ -17,6 +17,9 @@ from tilelang.cache.places import location
 
 def digest_of(key: KernelKey) -> str | None:
     """The key in hexadecimal; None where it cannot be made, after a warning."""
+    if key.unknown:
+        warn.once("unknown", f"{key.name} is compiled at every call: {key.unknown}")
+        return None
     return warn.guarded(lambda: key.digest, None, f"the kernel {key.name} has no key and is not kept")
 
 

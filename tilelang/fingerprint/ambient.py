@@ -53,14 +53,16 @@ def _expect_the_environment(describer: Describer) -> None:
 def numpy_state(describer: Describer) -> None:
     """Feeds what numpy does on errors of arithmetic, warnings among them, and how it prints."""
     if describer.is_first("numpy"):
-        describer.record_probe(_numpy_state, _numpy_state())
-        describer.text(f"numpy {_numpy_state()!r}")
+        found = _numpy_state()
+        describer.record_probe(_numpy_state, found)
+        for part in found:
+            describer.value(part)
         told.filters_of_warnings(describer)
 
 
 def _numpy_state() -> tuple:
     numpy = sys.modules["numpy"]
-    return numpy.geterr(), numpy.get_printoptions()
+    return numpy.geterr(), numpy.geterrcall(), numpy.get_printoptions()
 
 
 def limits_are_caught(describer: Describer) -> None:

@@ -25,6 +25,9 @@ READER_NAMES = frozenset("__getattribute__ __getattr__ __dict__ get_field".split
 FORMATTERS = frozenset("format format_map vformat".split())
 """Methods that read the attributes which a text names: ``"{0.name}"``."""
 
+CODERS = frozenset("encode decode".split())
+"""Methods that ask codecs and handlers of errors, which a program can register; ``encode()`` is one that asks for none."""
+
 _PART_OF_NAME = re.compile(r"[\w.\[\]]*__[\w.\[\]]*")
 _IN_FIELD = re.compile(r"[.\[]\s*(\w+)")
 _OPEN_FIELD = re.compile(r"(?<!\{)\{\w*(?:[.\[][^{}]*)?$")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import _abc  # pyright: ignore[reportMissingImports] - compiled, without a stub
-import abc
 import dataclasses
-import types
-import typing
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from tilelang.fingerprint import genuine, libraries, watch
-from tilelang.fingerprint.containers import pairs
 from tilelang.fingerprint.functions import labelled
 from tilelang.fingerprint.library_globals import globals_of_class
 from tilelang.fingerprint.library_state import BOOKKEEPING, class_state, namespace_of
-from tilelang.fingerprint.modules import reference
+from tilelang.fingerprint.references import reference
+from tilelang.fingerprint.registrations import is_of_library, registered_classes
 from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 
 _NAME = type.__dict__["__name__"].__get__  # a metaclass may have a `__name__` of its own
@@ -46,7 +42,7 @@ def describe_class(describer: Describer, value: Any) -> bool:
         describer.value(type(value))
         for base in _MRO(value)[1:]:
             describer.value(base)
-        _subclasses(describer, value)
+        registered_classes(describer, value)
         _namespace(describer, value)
     return True
 
@@ -64,33 +60,7 @@ def _library_class(describer: Describer, kind: type) -> None:
     class_state(describer, kind)
     if not libraries.is_own_name(kind.__module__):
         globals_of_class(describer, kind)
-    _subclasses(describer, kind)
-
-
-def _subclasses(describer: Describer, kind: type) -> None:
-    """Notices classes that were registered with an abstract one, of which no namespace tells."""
-    if not issubclass(type(kind), abc.ABCMeta):
-        return
-    describer.record_probe(abc.get_cache_token, abc.get_cache_token())
-    found = {registered() for base in _below(kind) for registered in _abc._get_dump(base)[0]} - {None}
-    for registered in found:
-        if not genuine.is_immutable(registered) and not _is_of_library(registered):
-            raise describer.refuse(f"the class {registered.__qualname__} was registered with {kind.__qualname__}")
-    describer.text(f"registered {sorted(f'{each.__module__}.{each.__qualname__}' for each in found)}")
-
-
-def _below(kind: type) -> list[type]:
-    found = [kind]
-    for base in found:
-        found += [each for each in type.__subclasses__(base) if issubclass(type(each), abc.ABCMeta) and each not in found]
-    return found
-
-
-def _is_of_library(kind: type) -> bool:
-    try:
-        return libraries.library_label(kind) is not None
-    except libraries.Untrusted:
-        return True
+    registered_classes(describer, kind)
 
 
 def _namespace(describer: Describer, kind: type) -> None:
@@ -123,7 +93,7 @@ def _inherited_from_library(describer: Describer, kind: type, item: Any) -> bool
         return False
     for base in _MRO(kind)[1:]:
         for name, theirs in _DICT(base).items():
-            if _inner(theirs) is _inner(item) and _is_of_library(base):
+            if _inner(theirs) is _inner(item) and is_of_library(base):
                 describer.text(f"that of {_NAME(base)}.{name}")
                 return True
     return False
@@ -170,44 +140,3 @@ _FIELD_PARTS = ("name", "type", "default", "default_factory", "init", "repr", "h
 @describes(type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]), type(dataclasses.KW_ONLY))
 def _mark(describer: Describer, value: Any) -> None:
     describer.text(f"dataclasses {type(value).__qualname__}")
-
-
-@describes(typing.TypeVar)
-def _type_variable(describer: Describer, value: typing.TypeVar) -> None:
-    describer.text(f"variable {value.__name__} {value.__covariant__} {value.__contravariant__}")
-    describer.record_dict(vars(value))
-    pairs(describer, "attributes", {name: item for name, item in vars(value).items() if not name.startswith("__")})
-    reference(describer, value.__bound__)
-    for constraint in value.__constraints__:
-        reference(describer, constraint)
-
-
-def _typing(*names: str) -> list[type]:
-    """Classes of ``typing`` and ``types`` under these names, as far as this version of Python has them."""
-    found = (getattr(home, name, None) for home in (typing, types) for name in names)
-    return [kind for kind in found if kind is not None]
-
-
-@describes(
-    *_typing("GenericAlias", "UnionType", "Union", "_GenericAlias", "_UnionGenericAlias", "_LiteralGenericAlias"),
-    *_typing("_CallableGenericAlias", "_AnnotatedAlias"),
-)
-def _alias(describer: Describer, value: Any) -> None:
-    describer.text(f"alias {type(value).__qualname__}")
-    for argument in (typing.get_origin(value), *typing.get_args(value)):
-        reference(describer, argument)
-    for extra in getattr(value, "__metadata__", ()):
-        describer.value(extra)
-
-
-@describes(typing.ForwardRef)
-def _forward(describer: Describer, value: typing.ForwardRef) -> None:
-    describer.text(f"forward {value.__forward_arg__}")
-
-
-@describes(
-    *_typing("_SpecialForm", "_LiteralSpecialForm", "_TypedCacheSpecialForm", "_SpecialGenericAlias"),
-    *_typing("_CallableType", "_TupleType", "_AnyMeta"),
-)
-def _form(describer: Describer, value: Any) -> None:
-    describer.text(f"form {value!r}")

@@ -75,6 +75,9 @@ def _special_dict(describer: Describer, value: Any) -> None:
         factory = value.default_factory
         describer.record_probe(lambda: value.default_factory is factory, True)
         describer.value(factory)
+    else:
+        describer.record(watch.OWN_DICT, value, None, value.__dict__)
+        describer.attributes(value.__dict__)
 
 
 def _same_pairs(now: list, then: list) -> bool:
@@ -103,6 +106,8 @@ def members(describer: Describer, value: Any) -> None:
         raise describer.refuse(f"a set with an item that has no order ({error})") from None
     describer.record_probe(functools.partial(_ordered_text, value), _ordered_text(value))
     describer.text(text)
+    for item in sorted(value, key=canonical):  # members of enumerations have methods and attributes
+        describer.value(item)
 
 
 def _ordered_text(value: Any) -> list[str]:

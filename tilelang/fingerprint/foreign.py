@@ -71,7 +71,9 @@ def _array_content(value: Any) -> tuple:
 def _dtype(describer: Describer, value: Any) -> None:
     if value.hasobject or value.names or value.subdtype or value.metadata:
         raise describer.refuse(f"a numpy dtype of several parts ({value})")
-    describer.text(f"numpy dtype {value.str}")
+    if value.kind == "V":
+        raise describer.refuse(f"a numpy dtype of another package ({value})")  # several of them have the same text
+    describer.text(f"numpy dtype {value.str} {value.name}")
 
 
 def _by_text(describer: Describer, value: Any) -> None:

@@ -39,6 +39,7 @@ from tilelang.fingerprint.annotations import annotation_reads
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.containers import hash_order, pairs
 from tilelang.fingerprint.reads import CodeReads, Read, code_reads
+from tilelang.fingerprint.references import READERS_OF_TYPES, reference
 from tilelang.fingerprint.walk import OTHERWISE, Describer, describes
 
 
@@ -74,6 +75,8 @@ def labelled(describer: Describer, value: Any) -> bool:
     describer.text(label)
     if any(value is reader for reader in attributes.READERS):
         describer.computes_names = True
+    if any(value is reader for reader in READERS_OF_TYPES):
+        describer.names.add(value.__name__)
     if type(value) is FunctionType:
         code_and_closure(describer, value)
     elif not isinstance(value, type):
@@ -145,7 +148,7 @@ def _annotations(describer: Describer, notes: dict[str, Any]) -> None:
     for name, note in notes.items():
         with describer.at(f"annotation of {name}"):
             describer.text(name)
-            modules.reference(describer, note)
+            reference(describer, note)
 
 
 def _reads(describer: Describer, value: FunctionType) -> None:
@@ -171,6 +174,8 @@ def _names(describer: Describer, found: CodeReads) -> None:
         describer.computes_names = True
     if found.catches:
         ambient.limits_are_caught(describer)
+    if found.compares_identity and not describer.trusting:
+        raise describer.refuse("`is` compares values of which equal ones count as the same")
 
 
 def reads_name(describer: Describer, name: str) -> None:
@@ -298,9 +303,14 @@ _OF_FUNCTION = frozenset("__module__ __doc__ __annotations__ __annotate__ __wrap
 """What a static or class method repeats of its function."""
 
 
+_OF_CACHED_PROPERTY = frozenset("func attrname lock __doc__ __module__".split())
+
+
 @describes(functools.cached_property)
 def _cached_property(describer: Describer, value: functools.cached_property) -> None:
     describer.text(f"cached property {value.attrname}")
-    func = value.func
+    func, own = value.func, vars(value)
     describer.record_probe(lambda: value.func is func, True)
+    describer.record_dict(own)
     describer.value(func)
+    pairs(describer, "attributes", {name: item for name, item in own.items() if name not in _OF_CACHED_PROPERTY})

@@ -87,6 +87,12 @@ def is_installed_code(code: CodeType) -> bool:
     return home is not None and is_genuine_code(code, home)
 
 
+def is_installed_class(kind: type) -> bool:
+    """Whether all methods of a class, and of its bases, are of the standard library or of installed packages."""
+    methods = [each for base in kind.__mro__ for each in map(function_in, vars(base).values()) if each is not None]
+    return bool(methods) and all(is_installed_code(each.__code__) for each in methods)
+
+
 @functools.lru_cache(maxsize=256)
 def _codes_of(file: str) -> frozenset[CodeType]:
     try:

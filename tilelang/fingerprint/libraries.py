@@ -26,9 +26,9 @@ TRUSTED_MODULES = frozenset(
 """Modules of the standard library whose functions depend on their arguments alone, or only tell the user something."""
 
 UNTRUSTED_IN_THEM = frozenset(
-    # These read what their arguments do not show: annotations, referrers, attributes under any name.
+    # These read what their arguments do not show: annotations, referrers, attributes under any name, which of two equals it is.
     "get_type_hints get_annotations attrgetter methodcaller singledispatch singledispatchmethod total_ordering"
-    " get_dump _get_dump".split()
+    " get_dump _get_dump get_cache_token get_overloads chdir is_ is_not".split()
 )
 IMPURE_BUILTINS = frozenset(
     "breakpoint compile delattr dir eval exec globals hash help id input locals memoryview open setattr vars __import__".split()

@@ -17,6 +17,7 @@ from typing import Any
 from tilelang.fingerprint import attributes, genuine, library_state, watch
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.reads import code_tree
+from tilelang.fingerprint.registrations import is_table_of_functions, registered_functions
 from tilelang.fingerprint.walk import Describer
 
 _BUILTINS = builtins.__dict__
@@ -113,6 +114,10 @@ def _item(describer: Describer, name: str, item: Any) -> list[FunctionType]:
         return _function(describer, item)
     if not isinstance(item, type):
         describer.text(library_state.brief(item))
+        if is_table_of_functions(item):
+            registered_functions(describer, item)
+        elif type(item) not in (dict, list, set) and library_state.is_made_by_program(item):
+            describer.value(item)
         return []
     describer.text(f"class {item.__module__}.{item.__qualname__}")
     return _methods(describer, item)

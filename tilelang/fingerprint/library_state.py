@@ -5,13 +5,14 @@ Library code counts by name and version; this is the part of it that the name do
 
 from __future__ import annotations
 
+import functools
 import gc
 import re
 import sys
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
 from typing import Any
 
-from tilelang.fingerprint import genuine, watch
+from tilelang.fingerprint import attributes, genuine, watch
 from tilelang.fingerprint.canonical import NotCanonical, canonical
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.walk import Describer
@@ -51,6 +52,10 @@ def own_namespace(describer: Describer, kind: type) -> None:
     namespace = namespace_of(kind)
     describer.record_dict(namespace)
     describer.text(_brief_table(namespace))
+    for name, item in list(namespace.items()):
+        is_named = name in BOOKKEEPING or attributes.is_special(name)
+        if not is_named and is_made_by_program(item) and _is_put_there(kind, name, item):
+            describer.value(item)
 
 
 def callable_state(describer: Describer, value: Any) -> None:
@@ -63,6 +68,9 @@ def callable_state(describer: Describer, value: Any) -> None:
     if type(own) is dict:
         describer.record_dict(own)
         describer.text(_brief_table(own))
+        for item in list(own.values()):
+            if is_made_by_program(item):
+                describer.value(item)
 
 
 def attribute_of_ours(describer: Describer, value: Any, name: str) -> None:
@@ -89,6 +97,8 @@ def _note(describer: Describer, table: dict[str, Any], name: str, counts: bool) 
     describer.record(watch.ITEM, table, name, table.get(name, MISSING))
     if counts and name in table:
         describer.text(f"{name} {brief(table[name])}")
+        if is_made_by_program(table[name]):
+            describer.value(table[name])
 
 
 def _is_put_there(kind: type, name: str, item: Any) -> bool:
@@ -99,6 +109,21 @@ def _is_put_there(kind: type, name: str, item: Any) -> bool:
         return not genuine.is_genuine_code(function.__code__, genuine.Home("", file))
     is_slot = isinstance(item, (MemberDescriptorType, GetSetDescriptorType))
     return not is_slot and name not in genuine.names_in_class(file, kind.__name__)
+
+
+def is_made_by_program(item: Any) -> bool:
+    """Whether the short text of an item leaves something out, and the item is not of a library's class."""
+    kind = type(item)
+    if kind in _CHANGING or kind in (functools.partial, MethodType):
+        return True
+    if isinstance(item, (type, FunctionType, staticmethod, classmethod, property)) or not _has_python_state(kind):
+        return False
+    return not genuine.is_installed_class(kind)
+
+
+def _has_python_state(kind: type) -> bool:
+    """Whether a class is made by a ``class`` statement: objects of compiled heap types have no dictionary and no slots."""
+    return any(name in _DICT(base) for base in _MRO(kind)[:-1] if _is_open(base) for name in ("__dict__", "__slots__"))
 
 
 def _is_open(kind: type) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+from enum import EnumMeta
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
@@ -16,8 +17,9 @@ from tilelang import env
 from tilelang.fingerprint import ambient, attributes, genuine, libraries, library_state, watch
 from tilelang.fingerprint.containers import members
 from tilelang.fingerprint.missing import MISSING
-from tilelang.fingerprint.reads import ANNOTATION, ATTRIBUTE_READERS, FREE, GLOBAL, MEMBERSHIP, PRESENCE, Import, Read
-from tilelang.fingerprint.walk import Describer
+from tilelang.fingerprint.reads import ANNOTATION, ATTRIBUTE_READERS, FREE, GLOBAL, IDENTITY, MEMBERSHIP, PRESENCE, Import, Read
+from tilelang.fingerprint.references import reference
+from tilelang.fingerprint.walk import SCALARS, Describer
 
 _DTYPES = "tilelang.dtypes"
 _CONTEXT_MANAGER = contextlib.contextmanager(lambda: iter(())).__code__
@@ -54,23 +56,6 @@ def read(describer: Describer, wanted: Read, scope: Scope) -> None:
         else:
             found = _global(describer, wanted.name, scope)
         _chain(describer, found, wanted)
-
-
-def reference(describer: Describer, value: Any) -> None:
-    """Feeds an annotation: a class of a library may stand there for its name, since it is not called."""
-    if isinstance(value, type) and _is_library_class(value):
-        describer.text(f"the class {value.__module__}.{value.__qualname__}")
-        if not libraries.is_large_package(value.__module__):
-            library_state.class_state(describer, value)
-        return
-    describer.value(value)
-
-
-def _is_library_class(kind: type) -> bool:
-    """Whether a library has a class under the name that the class gives of itself."""
-    home = type.__getattribute__(kind, "__module__")
-    loaded = sys.modules.get(home) if libraries.is_large_name(home) else None
-    return isinstance(loaded, ModuleType) and vars(loaded).get(kind.__name__) is kind
 
 
 def is_builtin_hash(wanted: Read, scope: Scope) -> bool:
@@ -179,10 +164,22 @@ def _chain(describer: Describer, value: Any, wanted: Read) -> None:
         members(describer, value)
     elif wanted.use == ANNOTATION:
         reference(describer, value)
+    elif wanted.use == IDENTITY and not _is_single(value, chain):
+        raise describer.refuse("`is` compares it, and equal values count as the same")
     elif wanted.root == GLOBAL and wanted.name in ATTRIBUTE_READERS and any(value is reader for reader in attributes.READERS):
         describer.text(f"the builtin {wanted.name}")  # what it is asked for is among the names that the code reads
     else:
         describer.value(value)
+
+
+def _is_single(value: Any, chain: list[str]) -> bool:
+    """Whether no other object is described as the attribute at the end of a chain is."""
+    if chain and isinstance(value, EnumMeta) and chain[0] in value._member_map_:
+        return True
+    while chain and type(value) is type:
+        value = next((base.__dict__[chain[0]] for base in value.__mro__ if chain[0] in base.__dict__), None)
+        chain = chain[1:]
+    return not chain and (value is None or type(value) not in (*SCALARS, tuple, frozenset, range, slice))
 
 
 def _attribute(describer: Describer, module: ModuleType, name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from tilelang.fingerprint import foreign, libraries, watch
 from tilelang.fingerprint.canonical import canonical
 from tilelang.fingerprint.classes import layout_is_known
+from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.walk import OTHERWISE, Describer
 
 PROTOCOL = "__tilelang_fingerprint__"
@@ -78,7 +79,8 @@ def _by_protocol(describer: Describer, value: Any, kind: type) -> bool:
     for name in (*names, *slots):
         if name not in for_speed and name not in _OF_FUNCTION:
             describer.text(name)
-            describer.value(_watched_attribute(describer, value, name))
+            content = _watched_attribute(describer, value, name)
+            describer.value(None if content is MISSING else content)
     return True
 
 
@@ -134,15 +136,16 @@ def _slots(describer: Describer, value: Any, kind: type) -> None:
     for name, item in kind.__dict__.items():
         if type(item) is MemberDescriptorType:
             with describer.at(f"attribute {name!r}"):
-                describer.text(name)
-                describer.value(_watched_attribute(describer, value, name))
+                content = _watched_attribute(describer, value, name)
+                describer.text(f"{name} is empty" if content is MISSING else name)
+                describer.value(None if content is MISSING else content)
 
 
 def _slot(item: Any, value: Any) -> Any:
     try:
         return item.__get__(value)
     except AttributeError:
-        return None
+        return MISSING
 
 
 def _slot_is(item: Any, value: Any, content: Any) -> bool:

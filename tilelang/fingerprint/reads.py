@@ -15,7 +15,7 @@ from tilelang.fingerprint import opcodes
 from tilelang.fingerprint.opcodes import Step
 
 GLOBAL, FREE, IMPORTED = "global", "free", "imported"
-MEMBERSHIP, ANNOTATION, PRESENCE = "membership", "annotation", "presence"
+MEMBERSHIP, IDENTITY, ANNOTATION, PRESENCE = "membership", "identity", "annotation", "presence"
 ATTRIBUTE_READERS = ("getattr", "hasattr")
 
 
@@ -39,7 +39,8 @@ class Read(NamedTuple):
         chain: the attributes that follow, as in ``name.a.b``.
         constant: the string that is the only subscript, or the first argument of a call with plain arguments, as in
             ``os.environ["X"]`` and ``os.getenv("X")``.
-        use: ``membership`` where it only is the right side of ``in``; ``annotation`` where only a front end reads it;
+        use: ``membership`` where it only is the right side of ``in``, ``identity`` of ``is``; ``annotation`` where only a front
+            end reads it;
             ``presence`` where an import statement only has to find it.
     """
 
@@ -60,6 +61,7 @@ class CodeReads(NamedTuple):
         makes_sets: whether it makes sets while it runs, other than for ``in``.
         computes_names: whether attributes are read by ``getattr`` under names that are not written out there.
         catches: whether it goes on after an exception.
+        compares_identity: whether ``is`` may tell equal values from one another.
     """
 
     reads: tuple[Read, ...]
@@ -68,6 +70,7 @@ class CodeReads(NamedTuple):
     makes_sets: bool
     computes_names: bool
     catches: bool
+    compares_identity: bool
 
 
 def code_tree(code: CodeType) -> Iterator[CodeType]:
@@ -94,12 +97,22 @@ def code_reads(code: CodeType) -> CodeReads:
     reads |= {read: None for part in parts for read in part.reads(frozenset(code.co_freevars), imports)}
     return CodeReads(
         tuple(reads),
-        frozenset(name for part in parts for name in part.names()),
+        frozenset(name for part in parts for name in part.names()) | {"encode" for part in parts if part.converts()},
         frozenset(text for part in parts for text in part.code.co_consts if isinstance(text, str)),
         any(part.makes_sets() for part in parts),
         any(part.computes_names() for part in parts),
         any(part.catches() for part in parts),
+        any(part.compares_identity(frozenset(code.co_freevars)) for part in parts),
     )
+
+
+_USES = {opcodes.CONTAINS: MEMBERSHIP, opcodes.IDENTITY: IDENTITY}
+_SINGLE = (None, True, False, ..., NotImplemented)
+_OPERANDS = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
+_ENDS = (*_OPERANDS, opcodes.ATTRIBUTE, opcodes.CALL, opcodes.CALL_BY_KEYWORD, opcodes.SUBSCRIPT, opcodes.STORE)
+"""Kinds of steps that an operand may end with."""
+_CODERS = ("encode", "decode")
+_COMMON_CODECS = ("utf-8", "utf8", "UTF-8", "ascii", "latin-1", "latin1")
 
 
 class _Part:
@@ -159,7 +172,7 @@ class _Part:
 
     def _read(self, root: str, name: str | Import, position: int) -> Read:
         chain, after = self._chain(position)
-        use = MEMBERSHIP if self.kind(after) is opcodes.CONTAINS else ""
+        use = _USES.get(self.kind(after) or "", "")
         return Read(root, name, chain, self._constant(position, after), use)
 
     def _chain(self, position: int) -> tuple[tuple[str, ...], int]:
@@ -181,8 +194,7 @@ class _Part:
 
     def _plain_call(self, first: int) -> bool:
         """Whether the step ``first`` is the first of one or two positional arguments that are constants or variables."""
-        plain = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
-        count = 2 if self.kind(first + 1) in plain else 1
+        count = 2 if self.kind(first + 1) in _OPERANDS else 1
         return self.kind(first + count) is opcodes.CALL and self.steps[first + count].argument == count
 
     def catches(self) -> bool:
@@ -190,13 +202,42 @@ class _Part:
         after = (self.kind(position + 1) for position, step in enumerate(self.steps) if step.kind is opcodes.HANDLER)
         return self.code.co_name == "__exit__" or any(kind is not opcodes.WITH for kind in after)
 
+    def compares_identity(self, free: frozenset[str]) -> bool:
+        """Whether the right side of an ``is`` is neither a constant without equals, a class, nor a variable from outside, of
+        which a :class:`Read` tells.
+
+        Args:
+            free: the variables of the whole function's closure.
+        """
+        found = (self._single(at - 1, free) for at, step in enumerate(self.steps) if step.kind is opcodes.IDENTITY)
+        # What else precedes an operand than its left side, a jump for instance, makes it one of several.
+        return any(first is None or self.kind(first - 1) not in _ENDS for first in found)
+
+    def _single(self, last: int, free: frozenset[str]) -> int | None:
+        """The first step of an operand that ends with the step ``last``; None where an equal value may be another object."""
+        step, first = self.steps[last], last
+        if step.kind is opcodes.CONSTANT:
+            return last if any(step.argument is each for each in _SINGLE) else None
+        if step.kind is opcodes.CALL and step.argument == 1:  # type(x)
+            first = self._first_of_chain(last - 1) - 1
+            return first if self.kind(first) is opcodes.GLOBAL and self.steps[first].argument == "type" else None
+        first = self._first_of_chain(last)
+        is_outer = self.kind(first) is opcodes.GLOBAL or self.kind(first) is opcodes.FREE and self.steps[first].argument in free
+        return first if is_outer or step.argument == "__class__" else None
+
+    def _first_of_chain(self, last: int) -> int:
+        while self.kind(last) is opcodes.ATTRIBUTE:
+            last -= 1
+        return last
+
     # -- names ------------------------------------------------------------------------------------------------------
 
     def names(self) -> Iterator[str]:
         """The attributes that are read."""
         for position, step in enumerate(self.steps):
             if step.kind in (opcodes.ATTRIBUTE, opcodes.IMPORT_FROM):
-                yield step.argument
+                attribute: str = step.argument
+                yield f"{attribute}()" if attribute in _CODERS and self._names_no_codec(position) else attribute
             elif step.kind is opcodes.CLASS_PATTERN:
                 yield from self._texts_in_tuples()
             elif step.kind is opcodes.CALL_BY_KEYWORD:
@@ -205,6 +246,28 @@ class _Part:
                 name = self._written_name(position)
                 if name is not None:
                     yield name
+
+    def _names_no_codec(self, position: int) -> bool:
+        """Whether ``x.encode`` or ``x.decode`` is called without arguments or with one of the codecs that C code has itself."""
+        after = position + 1
+        if self.kind(after) is opcodes.CONSTANT and self.steps[after].argument in _COMMON_CODECS:
+            after += 1
+        return self.kind(after) is opcodes.CALL and self.steps[after].argument == after - position - 1
+
+    def converts(self) -> bool:
+        """Whether ``str``, ``bytes`` or ``bytearray`` is called with a codec."""
+        return any(
+            step.kind is opcodes.GLOBAL and step.argument in ("str", "bytes", "bytearray") and self._has_second_argument(position)
+            for position, step in enumerate(self.steps)
+        )
+
+    def _has_second_argument(self, position: int) -> bool:
+        after, count = position + 1, 0
+        while self.kind(after) in (*_OPERANDS, opcodes.ATTRIBUTE):
+            count += self.kind(after) is not opcodes.ATTRIBUTE
+            after += 1
+        is_call = self.kind(after) is opcodes.CALL and self.steps[after].argument == count
+        return count > 1 and (is_call or self.kind(after) is opcodes.CALL_BY_KEYWORD)
 
     def computes_names(self) -> bool:
         """Whether ``getattr`` is used in another way than with a constant for the name."""
@@ -219,8 +282,7 @@ class _Part:
         if self.kind(position + 1) not in (opcodes.GLOBAL, opcodes.FREE, opcodes.LOCAL):
             return None
         _, after = self._chain(position + 1)
-        plain = (opcodes.CONSTANT, opcodes.LOCAL, opcodes.GLOBAL, opcodes.FREE)
-        count = 3 if self.kind(after + 1) in plain else 2
+        count = 3 if self.kind(after + 1) in _OPERANDS else 2
         is_call = self.kind(after + count - 1) is opcodes.CALL and self.steps[after + count - 1].argument == count
         name = self.steps[after].argument if self.kind(after) is opcodes.CONSTANT and is_call else None
         return name if isinstance(name, str) else None

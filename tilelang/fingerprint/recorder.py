@@ -225,7 +225,8 @@ def _called(touched: Touched, frame: FrameType, function: Any) -> None:
     if module is not None and _asked_by_user(frame):
         touched.system.add(f"{module}.{function.__name__}")
     elif isinstance(getattr(function, "__self__", None), ModuleType) and _is_of_user(frame.f_code):
-        touched.compiled[id(function)] = function
+        if not genuine.is_packaged(frame.f_code) or _asked_by_user(frame):
+            touched.compiled[id(function)] = function
 
 
 def _system_module(function: Any) -> str | None:

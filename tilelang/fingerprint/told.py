@@ -26,6 +26,7 @@ _CLASSES = (
     logging.Logger, logging.LogRecord, logging.Handler, logging.StreamHandler, logging.FileHandler, logging.Formatter,
 )  # fmt: skip
 
+_PARTS = (logging.Handler, logging.Formatter, logging.LogRecord, logging.Logger)
 
 # -- streams ----------------------------------------------------------------------------------------------------------
 
@@ -44,19 +45,13 @@ def stream(describer: Describer, name: str) -> None:
 def _expect_stream(describer: Describer, value: Any) -> None:
     while value is not None:
         kind = type(value)
-        if kind not in _STREAMS and not _is_installed(kind) or _own_methods(value):
+        if kind not in _STREAMS and not genuine.is_installed_class(kind) or _own_methods(value):
             raise describer.refuse(f"a stream of the class {type_name(value)}, which may do anything when it is written to")
         value = next((getattr(value, part) for part in ("buffer", "raw") if hasattr(kind, part)), None)
 
 
 def _encoding(value: Any) -> tuple:
     return tuple(getattr(value, name, None) for name in ("encoding", "errors", "closed"))
-
-
-def _is_installed(kind: type) -> bool:
-    """Whether all methods of a class, and of its bases, are of the standard library or of installed packages."""
-    methods = [each for base in kind.__mro__ for each in map(genuine.function_in, vars(base).values()) if each is not None]
-    return bool(methods) and all(genuine.is_installed_code(each.__code__) for each in methods)
 
 
 # -- loggers ----------------------------------------------------------------------------------------------------------
@@ -68,7 +63,7 @@ def _logger(describer: Describer, value: logging.Logger) -> None:
     state = _logger_state(value)
     describer.record_probe(lambda: _logger_state(value), state)
     describer.text(f"logger {value.name} {state}")
-    describer.limit(f"the logger {value.name!r}", _LOGGER_LIMITS)
+    describer.limit(f"the logger {value.name!r}", _LOGGER_LIMITS | (value.__dict__.keys() - _TELLING))
     with describer.at(f"the logger {value.name!r}"):
         _told(describer, lambda: _above(value))
 
@@ -122,7 +117,7 @@ def _module(describer: Describer) -> None:
 def _is_genuine(value: Any) -> bool:
     if isinstance(value, FunctionType):
         return genuine.is_installed_code(value.__code__)
-    return genuine.is_immutable(value) or _is_installed(value)
+    return genuine.is_immutable(value) or genuine.is_installed_class(value)
 
 
 def _listeners(loggers: Iterable[logging.Logger]) -> list[Any]:
@@ -142,7 +137,7 @@ def _listener(describer: Describer, value: Any) -> None:
     kind = value if isinstance(value, type) else type(value)
     if hasattr(kind, "write"):
         _expect_stream(describer, value)
-    elif issubclass(kind, (logging.Handler, logging.Formatter, logging.LogRecord, logging.Logger)) and _is_installed(kind):
+    elif issubclass(kind, _PARTS) and genuine.is_installed_class(kind):
         if value is not kind and _own_methods(value):
             raise describer.refuse(f"a handler with {min(_own_methods(value))!r} of its own")
     elif isinstance(value, logging.Handler):
@@ -172,8 +167,9 @@ def filters_of_warnings(describer: Describer) -> None:
 
 
 def _filters() -> list[tuple]:
-    """The filters of warnings, if one of them makes errors."""
-    found = warnings.filters
+    """The filters of warnings and what is done where none fits, if one of them makes errors."""
+    otherwise = getattr(warnings, "defaultaction", "default")
+    found = [*warnings.filters, (otherwise, None, Warning, None, 0)]
     if not any(action == "error" for action, *_ in found):
         return []
     return [(action, *map(_pattern, (text, module)), str(kind), line) for action, text, kind, module, line in found]

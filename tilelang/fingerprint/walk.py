@@ -21,7 +21,8 @@ from tilelang.fingerprint import attributes, watch
 from tilelang.fingerprint.canonical import canonical
 
 MAX_VALUES = 50_000
-_SCALARS = (type(None), bool, int, float, complex, str, bytes)
+SCALARS = (type(None), bool, int, float, complex, str, bytes)
+"""Types of values that count by their text alone, wherever they are."""
 
 
 class Unfaithful(Exception):
@@ -41,6 +42,7 @@ class Describer:
     Args:
         trusting: take library code that is not listed by its name. What is described then must not decide any code: a tuning
             reference, for instance.
+        before: has described another part of the same program, whose objects are known here too.
 
     Attributes:
         records: what has to hold within this process for the digest to stay the same; see :mod:`~tilelang.fingerprint.watch`.
@@ -55,10 +57,11 @@ class Describer:
         local: why the digest means nothing to another process; empty where it does.
     """
 
-    def __init__(self, trusting: bool = False) -> None:
+    def __init__(self, trusting: bool = False, before: Describer | None = None) -> None:
         self.trusting = trusting
         self._state = hashlib.sha256()
         self._order: dict[int, int] = {}
+        self._before = before
         self._alive: list[Any] = []  # keeps visited objects alive, so that no id() is reused
         self._where: list[str] = []
         self._count = 0
@@ -89,10 +92,12 @@ class Describer:
         if self._count > MAX_VALUES:
             raise self.refuse(f"more than {MAX_VALUES} values can be read")
         kind = type(value)
-        if kind in _SCALARS:
+        if kind in SCALARS:
             self.text(canonical(value))
             if kind is str:
                 self.texts.add(value)
+            elif value != value:  # what is not a number is found in a list by its identity
+                self._seen(value)
         elif kind is tuple or not self._seen(value):
             self.contents(value)
 
@@ -126,6 +131,8 @@ class Describer:
     def _seen(self, value: Any) -> bool:
         """Whether ``value`` was met before; then only its position is fed, which also ends cycles."""
         known = self._order.get(id(value))
+        if known is None and self._before is not None and (known := self._before._order.get(id(value))) is not None:
+            self.text("of the function")
         if known is not None:
             self.text(f"again {known}")
             return True
@@ -163,6 +170,8 @@ class Describer:
         names = set().union(*(part.names for part in parts))
         texts = set().union(*(part.texts for part in parts))
         computes_names = any(part.computes_names for part in parts)
+        if names & attributes.CODERS:
+            raise self.refuse("texts are encoded by a codec or with a handler of errors that a program may replace")
         if names & attributes.FORMATTERS:
             fields, are_hidden = attributes.formatted(texts)
             if are_hidden:

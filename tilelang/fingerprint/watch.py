@@ -7,6 +7,7 @@ the value has changed: it is then fingerprinted again.
 from __future__ import annotations
 
 import fcntl
+import sys
 import termios
 from collections.abc import Callable, Sequence
 from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
@@ -68,6 +69,10 @@ def _call(probe: Callable, _: None, expected: Any) -> bool:
     return probe() == expected
 
 
+def _untraced(_: None, __: None, ___: None) -> bool:
+    return sys.gettrace() is None
+
+
 def nothing_pending(queue: int, _: None, __: None) -> bool:
     """Whether no bytes wait to be read from the descriptor ``queue``."""
     waiting = fcntl.ioctl(queue, termios.FIONREAD, b"\0\0\0\0")
@@ -87,8 +92,9 @@ CHECKS = {
     8: nothing_pending,
     9: _function_code,
     10: _own_dict,
+    11: _untraced,
 }
-ITEM, CELL, FUNCTION, LIST, DICT, TYPE, MRO, CALL, PENDING, FUNCTION_CODE, OWN_DICT = CHECKS
+ITEM, CELL, FUNCTION, LIST, DICT, TYPE, MRO, CALL, PENDING, FUNCTION_CODE, OWN_DICT, UNTRACED = CHECKS
 
 
 class PythonWatch:

@@ -11,7 +11,6 @@ from typing import Any
 
 from tilelang import env
 from tilelang.artifact import KernelArtifact
-from tilelang.cache import warn
 from tilelang.cache.kernel_cache import KernelCache, default_cache
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.source_key import SourceKey
@@ -19,7 +18,8 @@ from tilelang.errors import CompileError, TileLangError, concise
 from tilelang.frontend.program import factory_of, is_program
 from tilelang.ignored import ignored
 from tilelang.ir.text import program_text
-from tilelang.jit.includes import user_files
+from tilelang.jit import rewrites
+from tilelang.jit.includes import UserFiles, user_files
 from tilelang.jit.interpreted import interpreted
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, annotated_options, output_positions, resolve_options, toolchain
@@ -218,7 +218,9 @@ def kernel_of(
     def make() -> KernelArtifact:
         return _with_metadata(compile_program(func, request), metadata or {})
 
-    return cache.get_or_build(key, make, functools.partial(loaded, verbose=options.verbose), source)
+    kernel = cache.get_or_build(key, make, functools.partial(loaded, verbose=options.verbose), source)
+    kernel.reads_files = bool(key.unknown) or any(name.startswith(_FILE) for name in key.options)
+    return kernel
 
 
 def _positions(func: Any, attribute: str) -> tuple[int, ...] | None:
@@ -254,6 +256,7 @@ def request_of(func: Any, options: CompileOptions) -> CompileRequest:
 
 
 def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: Mapping[str, Any] | None) -> KernelKey:
+    files = _files_of_user(func, options)
     return KernelKey(
         name=str(func.attrs["global_symbol"]),
         program=program_text(func),
@@ -263,12 +266,20 @@ def _key(func: Any, options: CompileOptions, request: CompileRequest, metadata: 
         pass_configs=request.pass_configs,
         compile_flags=request.compile_flags,
         toolchain={**toolchain(options.target.kind, options.backend), **env.of_tools(options.target.kind)},
-        options={"dump_ir": options.dump_ir, "space": options.space, **_files_of_user(func, options), **(metadata or {})},
+        options={"dump_ir": options.dump_ir, "space": options.space, **_as_options(files), **(metadata or {})},
+        unknown=files.problem or rewrites.problem(options.target.kind),
     )
 
 
+_FILE = "file "
+
+
+def _as_options(files: UserFiles) -> dict[str, str]:
+    return {f"{_FILE}{name}": digest for name, digest in sorted(files.digests.items())}
+
+
 def without_files(source: SourceKey, func: Any, options: CompileOptions) -> SourceKey:
-    """The source key of a program, disabled where the toolchain will read files of the user's, which the key does not cover.
+    """The source key of a program, disabled where its kernel depends on files of the user's, or on what no key stands for.
 
     Args:
         source: the key of the call.
@@ -276,29 +287,27 @@ def without_files(source: SourceKey, func: Any, options: CompileOptions) -> Sour
         options: how it is compiled; flags may name such files.
 
     Returns:
-        The same key, or one whose ``reason`` says which file disabled it.
+        The same key, or one whose ``reason`` says what disabled it.
     """
     if source.here is None or not is_program(func):
         return source
     found = _files_of_user(func, annotated_options(func, options))
-    return SourceKey(None, source.function, f"the toolchain reads {next(iter(found))}") if found else source
+    reason = found.problem or rewrites.problem(options.target.kind)
+    if not reason and found.digests:
+        reason = f"the toolchain reads file {min(found.digests)}"
+    return SourceKey(None, source.function, reason) if reason else source
 
 
-def _files_of_user(func: Any, options: CompileOptions) -> dict[str, Any]:
+def _files_of_user(func: Any, options: CompileOptions) -> UserFiles:
     """The user's files that the toolchain reads for a program, by content."""
     if options.target.kind not in env.TOOLS:
-        return {}
+        return UserFiles()
     text = str(func.attrs["tl.import_source"]) if func.attrs and "tl.import_source" in func.attrs else ""
     extra = options.pass_configs.get(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value, ())
     flags = (*options.compile_flags, *(extra.split() if isinstance(extra, str) else extra or ()))
     variables = env.of_tools(options.target.kind)
     flags = (*flags, *(word for name in env.FLAG_VARIABLES for word in variables.get(name, "").split()))
-    found = user_files(text, flags, variables)
-    files: dict[str, Any] = {f"file {name}": digest for name, digest in sorted(found.digests.items())}
-    if found.problem:
-        warn.once("files", f"{func.attrs['global_symbol']} is compiled at every call: {found.problem}")
-        files["file unknown"] = os.urandom(16).hex()
-    return files
+    return user_files(text, flags, variables)
 
 
 def _named(func: Any) -> SourceKey:

@@ -40,6 +40,7 @@ class JITKernel:
         config: the configuration that the autotuner chose.
         ref_latency: milliseconds of the reference program, where the autotuner measured it.
         source_reason: why the kernel cannot be found before tracing; empty where it can.
+        reads_files: whether the toolchain reads files of the user for it, so that the program alone does not tell which it is.
     """
 
     def __init__(self, source: CacheEntry | Any, out_idx: Any = None, *, executor: Executor | None = None, **options: Any):
@@ -55,6 +56,7 @@ class JITKernel:
         self.config: dict[str, Any] | None = None
         self.ref_latency: float | None = None
         self.source_reason = ""
+        self.reads_files = False
         from tilelang.execution.traced import TraceableCall, is_dynamo_compiling
 
         self._is_traced = is_dynamo_compiling

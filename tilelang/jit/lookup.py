@@ -7,7 +7,7 @@ compiler.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -16,6 +16,7 @@ from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.watch import CALL, ITEM, Watch
+from tilelang.jit import rewrites
 from tilelang.jit.kernel import JITKernel, loaded
 from tilelang.jit.options import CompileOptions, resolve_options
 from tilelang.option import debug
@@ -52,7 +53,7 @@ class Lookup:
     def resolved(self) -> tuple[CompileOptions, FunctionTracker]:
         """The options in force, and the tracker of kernels under them."""
         table = env.raw_table()
-        state = (debug.dump_ir(), postproc.tokens, *map(table.get, _DEFAULTS), enclosing.text() if self.follows else None)
+        state = (debug.dump_ir(), rewrites.state(), *map(table.get, _DEFAULTS), enclosing.text() if self.follows else None)
         known = self._resolved.get(state)
         if known is None:
             options = resolve_options(**{**self.options, "target": enclosing.in_force(self.options.get("target"))})
@@ -66,12 +67,7 @@ class Lookup:
     def repeater(self, tracker: FunctionTracker) -> Callable[[tuple[Any, ...], dict[Any, Any]], JITKernel | None]:
         """The shortest way to a remembered kernel: the options are what they were, by identity, and so is what the
         tracker watches. It gives None where :meth:`FunctionTracker.recall` has to look closer."""
-        table = env.raw_table()
-        records: list[tuple[int, Any, Any, Any]] = [
-            (ITEM, table, key, table.get(key, MISSING)) for key in (_DISABLED, *_DEFAULTS)
-        ]
-        records.append((ITEM, debug.__dict__, "_dump_ir", debug.dump_ir()))
-        records.append((ITEM, postproc.__dict__, "tokens", postproc.tokens))
+        records = records_of_defaults((_DISABLED, *_DEFAULTS))
         records.append((ITEM, default_cache().__dict__, "_enabled", True))
         if self.follows and enclosing.entered:
             records.append((CALL, enclosing.text, None, enclosing.text()))
@@ -89,6 +85,22 @@ class Lookup:
                 return None
 
         return repeated
+
+
+def records_of_defaults(variables: Iterable[bytes]) -> list[tuple[int, Any, Any, Any]]:
+    """Watch records that hold while what no option names stays as it is: environment variables, dumps, functions over code."""
+    table = env.raw_table()
+    records: list[tuple[int, Any, Any, Any]] = [(ITEM, table, key, table.get(key, MISSING)) for key in variables]
+    records.append((ITEM, debug.__dict__, "_dump_ir", debug.dump_ir()))
+    records.append((ITEM, postproc.__dict__, "tokens", postproc.tokens))
+    if postproc.tokens:
+        records.append((CALL, rewrites.state, None, rewrites.state()))
+    return records
+
+
+def records_of_all_tools() -> list[tuple[int, Any, Any, Any]]:
+    """The same with the variables that the tools of any target read, for a look-up that knows no target."""
+    return records_of_defaults({*_DEFAULTS, *(key for kind in env.TOOLS for key in env.code_changing_keys(kind))})
 
 
 def caching() -> bool:

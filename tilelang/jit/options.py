@@ -15,8 +15,8 @@ from tilelang.cache.keys.versions import executable_content, executable_version
 from tilelang.errors import CompileError
 from tilelang.execution import resolve
 from tilelang.ignored import ignored
+from tilelang.jit import rewrites
 from tilelang.option import debug
-from tilelang.target import postproc
 from tilelang.target.info import TargetInfo, parse_target
 from tilelang.target.toolchain import c_compiler
 
@@ -154,8 +154,8 @@ def toolchain(kind: str, backend: str) -> Mapping[str, str]:
         ToolchainError: there is no C compiler, and the kernel needs one.
     """
     tools = {"apache-tvm": package_version("apache-tvm")}
-    if postproc.token(kind):
-        tools["function over generated code"] = postproc.token(kind)
+    if rewrites.token(kind):
+        tools["function over generated code"] = rewrites.token(kind)
     if kind == "c" or kind == "cuda" and backend != "nvrtc":
         tools["cc"] = executable_version(c_compiler(), "--version")
         tools["cc file"] = executable_content(c_compiler())

@@ -1,7 +1,7 @@
 """The user's function over generated code (``register_cuda_postproc``, ``register_c_postproc``).
 
-A kernel's key stands for its text, and nothing stands for a function that may read anything. So each registration is another
-tool: kernels that are made under it are found again in this process, as long as it is in force, and compiled anew in others.
+Each registration is another tool: kernels that are made under it are found again in this process, as long as it is in force and
+what it reads is what it was (:mod:`tilelang.jit.rewrites`), and compiled anew in others.
 """
 
 from __future__ import annotations
@@ -43,6 +43,16 @@ def token(kind: str) -> str:
     return _rewrites[kind][0] if kind in _rewrites else ""
 
 
+def function(kind: str) -> Rewrite:
+    """The function that is registered for a kind of target."""
+    return _rewrites[kind][1]
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of target that have one."""
+    return tuple(_rewrites)
+
+
 def rewritten(kind: str, code: str, target: Any) -> str:
     """The generated code after the user's function for it, or as it is without one.
 
@@ -56,8 +66,7 @@ def rewritten(kind: str, code: str, target: Any) -> str:
     """
     if kind not in _rewrites:
         return code
-    function = _rewrites[kind][1]
-    found = function(code, target)
+    found = function(kind)(code, target)
     if not isinstance(found, str):
         raise CompileError(f"the function over generated {kind} code returned {type(found).__name__}, not text")
     return found

@@ -16,7 +16,7 @@ from tilelang.cache.travel import bake
 from tilelang.errors import CacheError, CacheWarning
 
 from . import fakes
-from .needs import as_nobody
+from .needs import NOBODY, as_nobody
 
 
 def never():
@@ -197,3 +197,41 @@ def test_dump_ir_is_a_state():
     assert tilelang.option.debug.dump_ir() is True
     tilelang.option.debug.dump_ir(False)
     assert tilelang.option.option is tilelang.option
+
+
+@pytest.mark.parametrize("name", ["", "kernel_lib.so", "manifest.json"])
+def test_an_entry_that_another_user_can_change_is_not_loaded(own_cache, name):
+    path = KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).path
+    (path / name).chmod(0o720)
+    with pytest.warns(CacheWarning, match="another user owns it or may write to it"):
+        assert KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).origin == "compiled"
+    assert list((own_cache / "quarantine").iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("name", ["", "kernel_lib.so"])
+def test_root_does_not_load_an_entry_of_another_owner(name):
+    path = KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).path
+    os.chown(path / name, NOBODY, NOBODY)
+    with pytest.warns(CacheWarning, match="another user owns it or may write to it"):
+        assert KernelCache().lookup_or_compile(fakes.key(), fakes.artifact).origin == "compiled"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_root_does_not_follow_a_source_key_of_another_owner(own_cache):
+    source = SourceKey("2" * 64, "m.f")
+    KernelCache().lookup_or_compile(fakes.key(), fakes.artifact, source)
+    assert KernelCache().lookup_source(source) is not None
+    os.chown(own_cache / "sources" / "22" / source.digest, NOBODY, NOBODY)
+    assert KernelCache().lookup_source(source) is None
+
+
+def test_files_are_for_their_owner_whatever_the_mask_of_the_process(own_cache):
+    source, before = SourceKey("2" * 64, "m.f"), os.umask(0)
+    try:
+        KernelCache().lookup_or_compile(fakes.key(), fakes.artifact, source)
+    finally:
+        os.umask(before)
+    files = [path for path in own_cache.rglob("*") if path.is_file() and not path.name.startswith("index.db")]
+    assert len(files) > 5 and not [path for path in files if path.stat().st_mode & 0o022]
+    assert KernelCache().lookup_source(source).origin == "disk"

@@ -29,6 +29,7 @@ from tilelang.cache.keys import source_key
 from tilelang.cache.keys.fingerprint import Fingerprint
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
 
+from .fresh_ways import FRESH_WAYS
 from .hidden_ways import HIDDEN_WAYS
 from .process_state import preserved
 from .telling_ways import TELLING_WAYS
@@ -36,6 +37,8 @@ from .uses import USES, program
 from .ways import AFTER, BEFORE, WAYS, Way
 
 RELOAD = "the file is edited and loaded again"
+CLOCK = "pass"
+"""What changes a value that is another one at every call."""
 NEW_PROCESS = "the file, or the environment, is another in the next process"
 
 
@@ -63,7 +66,7 @@ def cases(places: int) -> list[Case]:
     """The combinations of each way and change with some of the places."""
     names = list(USES)
     found = []
-    ways = (*WAYS, *HIDDEN_WAYS, *TELLING_WAYS)
+    ways = (*WAYS, *HIDDEN_WAYS, *TELLING_WAYS, *FRESH_WAYS)
     for position, (way, change) in enumerate((each, change) for each in ways for change in _changes(each)):
         chosen = [names[(position * 7 + step * 5) % len(names)] for step in range(places)]
         found += [Case(position * len(names) + names.index(use), way, change, use) for use in chosen]
@@ -195,7 +198,7 @@ def stale_within_a_process(case: Case, folder: Path) -> tuple[str, int]:
     """(the wrong results of the cached run, empty if it agrees with the uncached one; its number of hits)."""
     expected, cached = run(case, folder, uncached), Cached()
     found = run(case, folder, cached)
-    if case.way.name == "time":
+    if case.change == CLOCK:
         return "" if len(set(found)) == len(found) else f"the clock stood still: {found}", cached.hits
     return "" if found == expected else f"gave {found} where {expected} is right", cached.hits
 

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import builtins
+import codecs
 import collections
 import contextlib
+import copy
+import copyreg
 import decimal
 import fractions
+import gc
 import heapq
 import logging
 import math
 import os
 import random
 import re
+import reprlib
+import signal
 import sys
 import textwrap
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 
 import tilelang.dtypes
 import tilelang.math
 
-_MODULES = (builtins, math, tilelang.dtypes, tilelang.math, os, logging, warnings, textwrap, re, heapq, fractions)
+_MODULES = (
+    builtins, math, tilelang.dtypes, tilelang.math, os, logging, warnings, textwrap, re, heapq, fractions, collections, threading,
+    time,
+)  # fmt: skip
 _CLASSES = (fractions.Fraction, collections.UserDict, logging.Logger)
 _FUNCTIONS = (tilelang.math.cdiv, textwrap.dedent, textwrap.wrap, heapq.merge)
+_TABLES = (copyreg.dispatch_table, copy._deepcopy_dispatch)  # type: ignore[attr-defined]
+_LISTS = (sys.meta_path, sys.path)
+_HANDLERS = ("namereplace", "backslashreplace")
 _IN_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
@@ -31,6 +45,10 @@ _IN_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 def preserved() -> Iterator[None]:
     """Afterwards the process is what it was before."""
     tables = [(module.__dict__, dict(module.__dict__)) for module in _MODULES]
+    tables += [(table, dict(table)) for table in _TABLES]
+    lists = [(each, list(each)) for each in _LISTS]
+    handlers = [(name, codecs.lookup_error(name)) for name in _HANDLERS]
+    arguments, thread, threshold = sys.argv, threading.current_thread().name, gc.get_threshold()
     tables += [(function.__dict__, dict(function.__dict__)) for function in _FUNCTIONS]
     classes = [(kind, dict(vars(kind))) for kind in _CLASSES]
     functions = [(function, name, getattr(function, name)) for function in _FUNCTIONS for name in _IN_FUNCTIONS]
@@ -39,6 +57,13 @@ def preserved() -> Iterator[None]:
     try:
         yield
     finally:
+        sys.settrace(None)
+        sys.argv, threading.current_thread().name = arguments, thread
+        gc.set_threshold(*threshold)
+        for each, items in lists:
+            each[:] = items
+        for name, handler in handlers:
+            codecs.register_error(name, handler)
         for table, before in tables:
             _restore_table(table, before)
         for kind, before in classes:
@@ -74,6 +99,10 @@ def _restore_rest() -> None:
     if hasattr(sys, "set_int_max_str_digits"):
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
     random.seed(1)
+    reprlib.aRepr.maxlist = 6
+    sys.setswitchinterval(0.005)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    warnings.defaultaction = "default"  # type: ignore[attr-defined]
     re.purge()
     logging.captureWarnings(False)
     for name in [name for name in logging.root.manager.loggerDict if name.startswith(("case", "py.warnings"))]:

@@ -49,7 +49,7 @@ def _streams() -> list[Way]:
 
 
 def _limits() -> list[Way]:
-    deep = "def helper(n=0):\n    try:\n        return helper(n + 1)\n    except RecursionError:\n        return n // 50\n"
+    deep = "def helper(n=0):\n    try:\n        return helper(n + 1)\n    except RecursionError:\n        return n // 500\n"
     digits = "def helper():\n    try:\n        return len(str(10 ** int('5000')))\n    except ValueError:\n        return 4\n"
     nested = "def helper():\n    v = []\n    for _ in range(2000):\n        v = [v]\n    try:\n        return len(repr(v))\n    except RecursionError:\n        return 4\n"
     raised = ("import sys; sys.setrecursionlimit(3000)",)

@@ -8,7 +8,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tilelang.engine.callback import register_c_postproc, register_cuda_postproc, register_cuda_postproc_callback
-from tilelang.errors import CompileError
+from tilelang.errors import CacheWarning, CompileError
 
 SM80 = {"kind": "cuda", "arch": "sm_80"}
 
@@ -72,3 +72,39 @@ def test_the_decorator():
 def test_other_targets_keep_their_code():
     register_cuda_postproc(lambda code, _: code.replace("12345", "54321"))
     assert result(factory("cpu")) == 12345
+
+
+def test_what_the_function_reads_counts():
+    values = ["54321"]
+    register_c_postproc(lambda code, _: code.replace("12345", values[0]))
+    function = factory("c")
+    assert result(function) == 54321
+    values[0] = "11111"
+    assert result(function) == 11111 and result(factory("c")) == 11111
+    values[:] = ["54321"]
+    assert function(32) is function(32)
+
+
+def test_a_function_without_a_fingerprint_has_its_kernels_compiled_at_every_call(tmp_path):
+    file = tmp_path / "value"
+
+    def rewrite(code, _):
+        return code.replace("12345", file.read_text())
+
+    register_c_postproc(rewrite)
+    function = factory("c")
+    file.write_text("54321")
+    with pytest.warns(CacheWarning, match="main is compiled at every call: the function over generated c code"):
+        assert result(function) == 54321
+    file.write_text("11111")
+    assert result(function) == 11111
+    assert "read_text" in function(32).source_reason
+
+
+def test_cached_kernels_are_those_of_the_function_in_force():
+    program = factory("c").get_tir(32)
+    before = tilelang.cached(program, [-1], target="c")
+    register_c_postproc(lambda code, _: code.replace("12345", "54321"))
+    assert "54321" in tilelang.cached(program, [-1], target="c").get_kernel_source()
+    register_c_postproc(None)
+    assert "12345" in before.get_kernel_source() and "12345" in tilelang.cached(program, [-1], target="c").get_kernel_source()

@@ -41,7 +41,7 @@ def record(root: Path, source_key: str, kernel_key: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{source_key[:16]}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        draft.write_text(f"{kernel_key} {source_key}")
+        plain_files.write_new(draft, f"{kernel_key} {source_key}")
         draft.replace(path)
     finally:
         with contextlib.suppress(OSError):

@@ -185,6 +185,8 @@ def load(path: Path) -> StoredEntry:
         raise FileNotFoundError(path) from error
     if not stat.S_ISDIR(found.st_mode):
         raise BadEntry("it is not a directory")
+    if not plain_files.is_ours(found):
+        raise BadEntry("another user owns it or may write to it")
     manifest = read_manifest(path)
     return StoredEntry(path, _decode(dict(verified_files(path, manifest))), manifest)
 

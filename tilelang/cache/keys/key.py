@@ -37,6 +37,7 @@ class KernelKey:
         toolchain: tool -> version.
         options: whatever else changes the code, as plain values.
         fingerprint: the compiler; computed where it is None.
+        unknown: why no key stands for the kernel, which is then compiled at every call and not kept; empty where one does.
     """
 
     name: str
@@ -49,6 +50,7 @@ class KernelKey:
     toolchain: Mapping[str, str] = field(default_factory=dict[str, str])
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     fingerprint: Fingerprint | None = None
+    unknown: str = ""
 
     @computed
     def compiler(self) -> Fingerprint:
@@ -60,8 +62,10 @@ class KernelKey:
         """Name of each input -> its text (of the program and the compiler, a digest).
 
         Raises:
-            CacheError: a pass configuration or option is not a plain value.
+            CacheError: a pass configuration or option is not a plain value, or something else is not known.
         """
+        if self.unknown:
+            raise CacheError(self.unknown)
         texts = {
             "format": FORMAT,
             "name": self.name,

@@ -12,6 +12,7 @@ from typing import Any
 from tilelang.cache.keys import header_watch
 from tilelang.fingerprint.plain import NotPlain, plain_key
 from tilelang.fingerprint.watch import Watch
+from tilelang.provided import provided
 
 
 class CallMemo:
@@ -19,14 +20,14 @@ class CallMemo:
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[weakref.ref[Any], dict[bytes, Any]]] = {}
-        self._headers = Watch([])
+        self._around = Watch([])
 
     def get(self, func: Any, options: tuple[Any, ...]) -> Any:
         """The kernel, or None."""
         row = self._rows.get(id(func))
         if row is None or row[0]() is not func:
             return None
-        if not self._headers.holds():
+        if not self._around.holds():
             self.clear()
             return None
         try:
@@ -44,7 +45,7 @@ class CallMemo:
         """
         identity = id(func)
         if not self._rows:
-            self._headers = Watch(header_watch.records())
+            self._around = Watch([*header_watch.records(), *provided("records_of_all_tools")()])
         try:
             key = plain_key(options)
             row = self._rows.get(identity)

@@ -151,6 +151,8 @@ class FunctionTracker:
             return SourceKey(None, name, f"looking at what it reads raises {warn.describe(error)}")
 
     def _key(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SourceKey:
+        if sys.gettrace() is not None:
+            raise Unfaithful("a debugger, or another function that sys.settrace sets, may change what runs")
         if self._refused is not None and self._refused[1].holds():
             raise Unfaithful(self._refused[0])
         if len(self._problems) >= _PATIENCE:
@@ -158,7 +160,7 @@ class FunctionTracker:
         headers = header_watch.records()  # from before the headers are read
         compiler = header_watch.steady(compiler_fingerprint, location.memo_file())
         known = self._function_part(compiler, headers)
-        arguments = _describe_arguments(args, kwargs)
+        arguments = _describe_arguments(args, kwargs, known.description)
         arguments.finish(known.description)
         known.description.finish(arguments)
         if not compiler.loaded_is_on_disk:
@@ -214,7 +216,7 @@ class FunctionTracker:
 
     def _describe(self, compiler: Fingerprint, headers: list[Any]) -> _Known:
         describer = Describer()
-        describer.records += [*headers, *self._variable_records()]
+        describer.records += [*headers, *self._variable_records(), (watch.UNTRACED, sys.gettrace, None, None)]
         try:
             describer.value(self.function)
             describer.finish()
@@ -236,7 +238,7 @@ class FunctionTracker:
         try:
             return watch.plain_key((args, kwargs))
         except NotPlain:
-            return _describe_arguments(args, kwargs).digest().encode()
+            return _describe_arguments(args, kwargs, self._known and self._known.description).digest().encode()
 
     def _recall_by_content(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         here, known = self.source_key(args, kwargs).here, self._known
@@ -258,8 +260,14 @@ def trace(source: SourceKey, work: Callable[[], Any]) -> tuple[Any, SourceKey]:
     return result, source.traced(touched)
 
 
-def _describe_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Describer:
-    describer = Describer()
+def _describe_arguments(args: tuple[Any, ...], kwargs: dict[str, Any], function: Describer | None) -> Describer:
+    """Describes arguments; an object that the function reads too is not the same as one with equal content.
+
+    Args:
+        args, kwargs: of the call.
+        function: what the function reads.
+    """
+    describer = Describer(before=function)
     with describer.at("an argument"):
         for name, value in (*enumerate(args), *kwargs.items()):
             describer.text(f"argument {name}")

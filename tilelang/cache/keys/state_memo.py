@@ -34,7 +34,7 @@ def remember(file: Path | None, state: str, answer: Any) -> None:
     rows[state] = answer
     draft = file.with_name(f"{file.name}.{os.getpid()}.{os.urandom(2).hex()}")
     try:
-        draft.write_text(json.dumps(dict(list(rows.items())[-_ROWS:])))
+        plain_files.write_new(draft, json.dumps(dict(list(rows.items())[-_ROWS:])))
         draft.replace(file)
     except OSError:
         with contextlib.suppress(OSError):
