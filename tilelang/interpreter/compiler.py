@@ -131,7 +131,7 @@ class Compiler:
 
     def names_thread(self, expr: Any) -> bool:
         """Whether an expression names a thread, or what is computed from its number."""
-        return may_differ(expr, self.thread_names, self.root)
+        return may_differ(expr, self.thread_names, self.root, ())
 
     def is_own(self, *exprs: Any) -> bool:
         """Whether each thread executes a statement with these expressions by itself, and not the block once."""

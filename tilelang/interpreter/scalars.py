@@ -173,14 +173,19 @@ def philox(seed: Any, sequence: Any, position: Any) -> Any:
 
 
 class Generator:
-    """The place of each thread in its sequence; of the whole block until threads draw by themselves."""
+    """The place of each thread in its sequence of random numbers."""
 
     def __init__(self, seed: Any = 0, sequence: Any = 0, position: Any = 0):
         self.seed, self.sequence = np.uint64(seed), np.asarray(sequence, np.uint64)
         self.position = np.asarray(position, np.uint64)
 
     def draw(self, x: Lanes) -> Any:
-        """The next random number of each active lane."""
+        """The next random number of each active lane; iterations share out those of the first thread, one each."""
+        if x.nest is not None:
+            active = np.broadcast_to(x.mask, x.lanes).astype(np.uint64)
+            taken = np.cumsum(active, dtype=np.uint64)
+            first, self.position = self.position.max(), self.position + taken[-1]
+            return philox(self.seed, self.sequence.flat[0], first + taken - active)
         value = philox(self.seed, self.sequence, self.position)
         step = np.uint64(1) if x.mask is True else x.mask.astype(np.uint64)
         self.position = self.position + step
@@ -193,7 +198,7 @@ def _rng_init(c: Compiler, call: Any) -> Evaluate:
     own = call.attrs is not None and bool(plain(call.attrs["own_sequence"]))
 
     def evaluate(x: Lanes) -> None:
-        x.block.generator = Generator(seed(x), x.block.number if own else sequence(x), offset(x))
+        x.block.generator = Generator(seed(x), x.block.number * x.lanes + x.lane_ids if own else sequence(x), offset(x))
 
     return evaluate
 

@@ -18,6 +18,8 @@ _JUMPS = (ir.Break, ir.Continue)
 _PURE = 1
 """The largest of TVM's effect kinds of a pure call."""
 _OF_WARPS = ("shfl_", "match_", "warp_reduce_", "any_sync", "all_sync", "ballot_sync", "activemask", "shuffle_elect")
+DRAWING = ("rng_rand", "rng_rand_float")
+"""Draws of random numbers: each thread has a generator, and the iterations of a ``T.Parallel`` draw one after the other."""
 _CHANGING = ("atomic_", "ptx_", "store_cluster", "dp4a", "tma_")
 
 
@@ -83,7 +85,7 @@ def thread_names(body: Any) -> set[Any]:
     for stmt in walk(body):
         if isinstance(stmt, ir.AttrStmt) and isinstance(stmt.node, ir.IterVar) and _is_thread_index(stmt.node):
             found.add(stmt.node.var)
-        elif isinstance(stmt, (ir.Bind, ir.For)) and any(may_differ(expr, found, _itself) for expr in statement_exprs(stmt)):
+        elif isinstance(stmt, (ir.Bind, ir.For)) and any(may_differ(expr, found, _itself, ()) for expr in statement_exprs(stmt)):
             found.add(stmt.var if isinstance(stmt, ir.Bind) else stmt.loop_var)
     return found
 
@@ -96,19 +98,20 @@ def _is_thread_index(var: Any) -> bool:
     return str(var.thread_tag).startswith("threadIdx")
 
 
-def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any]) -> bool:
+def may_differ(expr: Any, differing: set[Any], root: Callable[[Any], Any], drawing: tuple[str, ...] = DRAWING) -> bool:
     """Whether an expression may differ between threads.
 
     Args:
         expr: the expression.
         differing: variables and memory of threads that may differ.
         root: the buffer whose memory a buffer is a view of.
+        drawing: the intrinsics that give each thread another value without naming it.
     """
     for node in walk_expr(expr):
         if isinstance(node, ir.Var) and root(node) in differing:
             return True
         name = intrinsic_name(node)
-        if name is not None and INTRINSICS[name].threads and name not in _OF_THE_BLOCK:
+        if name is not None and (name in drawing or INTRINSICS[name].threads and name not in _OF_THE_BLOCK):
             return True
     return False
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import tilelang
 import tilelang.language as T
 from tilelang.errors import CompileError
 
@@ -49,6 +50,43 @@ def test_floats(dist, bit):
     assert abs(out.mean() - mean) < 0.03 and abs(out.std() - deviation) < 0.03
     if dist == "uniform":
         assert out.min() > 0 and out.max() <= 1
+
+
+SM_80 = {"kind": "cuda", "arch": "sm_80"}
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu", "c", SM_80], ids=str)
+def test_each_iteration_draws_its_own_number_for_all_who_read_it(target):
+    @T.prim_func
+    def main(out: T.Tensor((64, 128), "uint32")):
+        with T.Kernel(2, threads=32) as bx:
+            rows = T.alloc_fragment((32,), "uint32")
+            T.rng_init(7)
+            for i in T.Parallel(32):
+                rows[i] = T.rng_rand()
+            for i, j in T.Parallel(32, 128):
+                out[bx * 32 + i, j] = rows[i]
+
+    out = torch.zeros(64, 128, dtype=torch.uint32)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(out)
+    numbers = out.long()
+    assert (numbers == numbers[:, :1]).all() and len(set(numbers[:, 0].tolist())) == 64
+
+
+def test_outside_of_parallel_each_thread_draws():
+    @T.prim_func
+    def main(out: T.Tensor((2, 64), "uint32")):
+        with T.Kernel(2, threads=64) as bx:
+            T.rng_init(7)
+            number = T.rng_rand()
+            out[bx, T.get_thread_binding()] = number
+
+    interpreted, simulated = torch.zeros(2, 2, 64, dtype=torch.uint32)
+    tilelang.compile(main, target="interpret")(interpreted)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=SM_80)(simulated)
+    assert torch.equal(interpreted.long(), simulated.long()) and len(set(interpreted.flatten().tolist())) == 128
 
 
 def test_mistakes():
