@@ -96,6 +96,32 @@ class KernelParam:
     shape: tuple[Dim, ...] = ()
     strides: tuple[Dim, ...] | None = None
 
+    def is_scalar(self) -> bool:
+        """Whether it has no axes."""
+        return not self.shape
+
+    def is_unsigned(self) -> bool:
+        """Whether its elements are unsigned integers."""
+        return self.dtype.startswith("uint")
+
+    def is_float8(self) -> bool:
+        """Whether its elements are floats of 8 bits."""
+        return self.dtype.startswith("float8")
+
+    def is_float4(self) -> bool:
+        """Whether its elements are floats of 4 bits."""
+        return self.dtype.startswith("float4")
+
+    def is_boolean(self) -> bool:
+        """Whether its elements are bools."""
+        return self.dtype.startswith("bool")
+
+    def torch_dtype(self) -> Any:
+        """Its element type as a ``torch.dtype``."""
+        from tilelang.dtypes import to_torch
+
+        return to_torch(self.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMapSpec:
@@ -201,6 +227,11 @@ class KernelArtifact:
     def host_source(self) -> str:
         """The generated host code."""
         return self._text("host_kernel.cu", "kernel.py")
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of the device code; empty on a CPU."""
+        return self._text("kernel.ptx")
 
     def _text(self, *names: str) -> str:
         found = next((self.files[name] for name in names if name in self.files), b"")

@@ -10,7 +10,8 @@ import torch
 import tilelang
 import tilelang.language as T
 from testing.python import compatibility
-from tilelang.errors import CompileError
+from tilelang.engine.param import KernelParam
+from tilelang.errors import CompileError, ExecutionError
 from tilelang.refusals import REFUSED
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
@@ -129,6 +130,36 @@ def test_executed_kernels_have_the_attributes_of_compiled_ones(tmp_path, capsys)
     kernel.print_source_code()
     kernel.print_source_code(file=tmp_path / "kernel.txt")
     assert capsys.readouterr().out.strip() == (tmp_path / "kernel.txt").read_text().strip()
+
+
+def test_ptx_is_shown_and_written(tmp_path, capsys):
+    program = doubled.func(8)
+    kernel = tilelang.compile(program, out_idx=-1, target={"kind": "cuda", "arch": "sm_80"})
+    kernel.show_ptx()
+    kernel.export_ptx(tmp_path / "ptx" / "kernel.ptx")
+    assert (tmp_path / "ptx" / "kernel.ptx").read_text().strip() == capsys.readouterr().out.strip() == kernel.artifact.ptx.strip()
+    assert ".target sm_80" in kernel.artifact.ptx
+    with pytest.raises(ExecutionError, match="main has no PTX: its target is"):
+        doubled(8).show_ptx()
+
+
+def test_parameters_tell_their_types():
+    param, scale = doubled(8).params[0], KernelParam("s", "scalar", "uint8")
+    assert param.torch_dtype() is torch.float32 and not param.is_scalar() and not param.is_unsigned()
+    assert scale.is_scalar() and scale.is_unsigned() and scale.torch_dtype() is torch.uint8
+    kinds = [KernelParam("x", "tensor", kind, (8,)) for kind in ("float8_e4m3fn", "float4_e2m1fn", "bool")]
+    assert [(k.is_float8(), k.is_float4(), k.is_boolean()) for k in kinds] == [
+        (True, False, False), (False, True, False), (False, False, True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options, message", [({"round": "rs", "rbits": 1}, "stochastic rounding is of sm_100"), ({"round": "rz"}, "to nearest even"),
+                         ({"sat": False}, "keep to their range")],
+)  # fmt: skip
+def test_casts_that_are_refused(options, message):
+    with pytest.raises(CompileError, match=message):
+        T.cast(1.5, "float8_e4m3fn", **options)
 
 
 def test_a_kernel_is_made_of_a_program():

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from tilelang.artifact import KernelArtifact, KernelParam
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.printable import one_line
-from tilelang.errors import TileLangError, concise
+from tilelang.errors import ExecutionError, TileLangError, concise
 from tilelang.execution import Executor, load
+from tilelang.keywords import near_keywords
 
 if TYPE_CHECKING:
     from tilelang.profiler import Profiler
@@ -178,6 +179,28 @@ class JITKernel:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 Path(path).write_text(text, encoding="utf-8")
 
+    def show_ptx(self) -> None:
+        """Prints the PTX of the device code.
+
+        Raises:
+            ExecutionError: a kernel for a CPU.
+        """
+        print(self._ptx())
+
+    def export_ptx(self, path: str | Path) -> None:
+        """Writes the PTX of the device code to a file.
+
+        Raises:
+            ExecutionError: a kernel for a CPU.
+        """
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(self._ptx(), encoding="utf-8")
+
+    def _ptx(self) -> str:
+        if not self.artifact.ptx:
+            raise ExecutionError(f"{self.artifact.name} has no PTX: its target is {self.artifact.target}")
+        return self.artifact.ptx
+
     def export_library(self, path: str | Path) -> Path:
         """Writes the kernel as a shared library for programs without Python, with a C header beside it, whose path is returned.
 
@@ -203,6 +226,7 @@ class JITKernel:
         """The toolchain's report: registers, spills and shared memory of each device kernel (empty on a CPU)."""
         return dict(self.artifact.metadata.get("resources", {}))
 
+    @near_keywords
     def get_profiler(self, tensor_supply_type: Any = None) -> Profiler:
         """A profiler of this kernel, which makes inputs of this type."""
         from tilelang.profiler import Profiler, TensorSupplyType

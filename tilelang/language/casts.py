@@ -10,13 +10,22 @@ from tilelang.frontend.conversion import convert, dtype_of, wrapped
 from tilelang.frontend.values import Tile, as_expr
 
 
-def cast(value: Any, dtype: Any) -> Any:
+def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any = None) -> Any:
     """``value`` converted to ``dtype``: floats round to nearest even, integers wrap around, a float that becomes an integer
     is truncated and limited to the range of int32 (uint32, int64, uint64 where ``dtype`` is one), NaN gives 0.
 
+    Args:
+        value: a scalar, a vector or a tile.
+        dtype: the new element type.
+        round, sat, rbits: accepted as they are by default (``round="rn"`` too): other conversions are refused.
+
+    Returns:
+        An expression of ``dtype``.
+
     Raises:
-        CompileError: unknown dtype, or ``value`` is no scalar.
+        CompileError: unknown dtype, ``value`` is no scalar, or another way to round or to leave the range.
     """
+    _check_rounding(round, sat, rbits)
     if isinstance(value, Tile):
         from tilelang.frontend.tiles import elementwise
 
@@ -25,6 +34,15 @@ def cast(value: Any, dtype: Any) -> Any:
     if isinstance(value, int) and kind.is_integer:
         value = wrapped(value, kind)
     return convert(as_expr(value, None if isinstance(value, float) and not kind.is_float else kind.base), kind, kind.lanes)
+
+
+def _check_rounding(round: str, sat: bool, rbits: Any) -> None:
+    if round == "rs" or rbits is not None:
+        raise CompileError("T.cast(round='rs', rbits=...): stochastic rounding is of sm_100, for which nothing is generated yet")
+    if round not in ("", "rn"):
+        raise CompileError(f"T.cast(round={round!r}): conversions round to nearest even")
+    if sat is not True:
+        raise CompileError(f"T.cast(sat={sat!r}): narrow floats keep to their range", hint="test for the range before the cast")
 
 
 def Cast(dtype: Any, value: Any) -> Any:

@@ -155,6 +155,7 @@ class Profiler:
         dynamic_symbolic_constraints: Mapping[str, int] | None = None,
         early_stop_baseline: float | None = None,
         profiler: str | None = None,
+        device: Any = None,
     ) -> float | list[float]:
         """Milliseconds of a call of the kernel.
 
@@ -166,6 +167,7 @@ class Profiler:
             backend, quantiles, return_mode, early_stop_baseline: as for :func:`.do_bench`.
             dynamic_symbolic_constraints: the dynamic sizes of made-up inputs, by name.
             profiler: has no effect; a value warns.
+            device: where the call runs; by default the kernel's.
 
         Returns:
             Milliseconds; a list of them where several quantiles are asked for.
@@ -178,7 +180,7 @@ class Profiler:
         call = func or self.kernel
         return do_bench(
             lambda: call(*inputs), warmup, rep, n_warmup, n_repeat, quantiles, backend=backend, return_mode=return_mode,
-            device=self.device, early_stop_baseline=early_stop_baseline,
+            device=self.device if device is None else device, early_stop_baseline=early_stop_baseline,
         )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
@@ -25,8 +26,8 @@ _REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "median": torch.median,
 }
 
-_FLUSH_BYTES = 256 * 2**20
-"""Larger than any L2 cache; clearing it before each call on a GPU leaves nothing of the last one."""
+_FLUSH_MIB = 256
+"""Larger than any L2 cache."""
 
 
 @near_keywords
@@ -41,6 +42,7 @@ def do_bench(
     backend: str = "event",
     return_mode: str = "mean",
     device: Any = None,
+    cache_size: int = _FLUSH_MIB,
     early_stop_baseline: float | None = None,
 ) -> float | list[float]:
     """Milliseconds that a call takes.
@@ -54,6 +56,7 @@ def do_bench(
             clock.
         return_mode: ``"min"``, ``"max"``, ``"mean"`` or ``"median"``; a CPU gives medians unless another is asked for.
         device: where the call runs; a CPU is measured by the wall clock although there is a GPU.
+        cache_size: mebibytes that are written before each call on a GPU, so that nothing of the last one is left in its L2 cache.
         early_stop_baseline: give up (returning infinity) where one estimate is slower than this many milliseconds.
 
     Returns:
@@ -67,7 +70,8 @@ def do_bench(
         raise ValueError(f"return_mode={return_mode!r} is none of {', '.join(_REDUCTIONS)}")
     if backend not in _CLOCKS:
         raise ValueError(f"backend={backend!r} is none of {', '.join(_CLOCKS)}")
-    measure = _CLOCKS[backend] if torch.cuda.is_available() and _uses_gpu(device) else _wall_times
+    on_gpu = torch.cuda.is_available() and _uses_gpu(device) and backend != "wall"
+    measure = functools.partial(_CLOCKS[backend], cache_size=cache_size) if on_gpu else _wall_times
     virtual = active.current()
     if virtual is not None:  # time by a model: more calls say nothing new, and there is no cache to flush
         _n_warmup, _n_repeat = _n_warmup or 1, _n_repeat or virtual.launches.repeat
@@ -133,8 +137,8 @@ def _wall_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
     return torch.tensor(times, dtype=torch.float64)
 
 
-def _event_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
-    flush = torch.empty(0 if active.current() else _FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
+def _event_times(fn: Callable[[], Any], count: int, cache_size: int) -> torch.Tensor:
+    flush = torch.empty(0 if active.current() else cache_size * 2**18, dtype=torch.int32, device="cuda")
     starts = [torch.cuda.Event(enable_timing=True) for _ in range(count)]
     ends = [torch.cuda.Event(enable_timing=True) for _ in range(count)]
     for start, end in zip(starts, ends):
@@ -146,15 +150,15 @@ def _event_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
     return torch.tensor([s.elapsed_time(e) for s, e in zip(starts, ends)], dtype=torch.float64)
 
 
-def _graph_times(fn: Callable[[], Any], count: int) -> torch.Tensor:
+def _graph_times(fn: Callable[[], Any], count: int, cache_size: int) -> torch.Tensor:
     """Like :func:`_event_times`, with the call captured in a CUDA graph so that launch gaps do not count."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         fn()
-    return _event_times(graph.replay, count)
+    return _event_times(graph.replay, count, cache_size)
 
 
-_CLOCKS: dict[str, Callable[[Callable[[], Any], int], torch.Tensor]] = {
+_CLOCKS: dict[str, Callable[..., torch.Tensor]] = {
     "event": _event_times,
     "cupti": _event_times,
     "cudagraph": _graph_times,

@@ -70,3 +70,10 @@ def test_close_enough_allows_a_share_of_outliers_only():
         torch_assert_close(left, right_, max_mismatched_ratio=0.0005)
     with pytest.raises(AssertionError, match="dtype differs"):
         torch_assert_close(left, left.half())
+
+
+def test_every_argument_of_the_reference_package_is_taken():
+    assert do_bench(lambda: None, warmup=1, rep=1, cache_size=16, device="cpu") > 0
+    assert profiler().do_bench(warmup=1, rep=1, device="cpu") > 0
+    with pytest.raises(TypeError, match="did you mean 'tensor_supply_type'"):
+        programs.scaled_add(200).get_profiler(tensor_suply_type=TensorSupplyType.Normal)
