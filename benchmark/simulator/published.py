@@ -15,8 +15,8 @@ class Table:
         device: a name of the simulator's device models.
         kind: which kernel of ``ranking.py`` it is.
         shape: the problem's sizes, as that kernel takes them.
-        rows: configuration -> microseconds. Of a GEMM: rows, columns and depth of the tile, stages, warps; of attention: queries
-            and keys of the tile, warps, stages.
+        rows: configuration -> microseconds, or another unit of time. Of a GEMM: rows, columns and depth of the tile, stages,
+            warps; of attention: queries and keys of the tile, warps, stages.
     """
 
     title: str
@@ -31,6 +31,7 @@ _SGLANG = (
     "SGLang's documentation, Speculative Decoding, output of torch.compile's max-autotune (Triton kernels) on its H100s, 2026-02"
 )
 _FORGE = "github.com/jahnavi-yelamanchi/forge, profiling/tuning_results.json (a Triton kernel), commit 5d5b0176"
+_FLASH = "FlashAttention-2, flash_fwd_launch_template.h, run_mha_fwd_hdim64: comments on the A100, per cent of the best one"
 
 
 def _skinny(columns: int, depth: int, rows: dict[tuple[int, ...], float]) -> Table:
@@ -78,4 +79,7 @@ TABLES = (
         1.2703 1.0779 1.057   2.0876 2.119  1.9949  .999   .985   1.0601  2.3267 2.0568 2.0222  1.1217 1.0687 1.4632
         1.9954 1.8161 1.8189  1.4458 1.4393 1.3352  1.1342 1.1307 1.1428  1.3713 1.3641 1.3672  1.2655 1.2622 1.1634
         1.4169 1.332  2.0385  1.2858 1.1706 1.1719"""),
+    Table("attention 2048x64, hand-written", _FLASH, "a100", "attention", (48, 2048, 64), {
+        (128, 128, 4, 2): 100.0, (128, 128, 2, 2): 105.0, (128, 128, 8, 2): 118.0, (64, 256, 4, 2): 127.0, (256, 64, 4, 2): 185.0,
+    }),
 )  # fmt: skip

@@ -60,6 +60,7 @@ def attention(heads: int, sequence: int, width: int, queries: int, keys: int, wa
     Blocks of the same queries are neighbours, so that the one in the middle of the grid has an average number of keys.
     """
     shape = (heads, sequence, width)
+    policy = T.GemmWarpPolicy.FullRow if queries >= 16 * warps else T.GemmWarpPolicy.Square
     scale = width**-0.5 * 1.44269504
 
     @T.prim_func
@@ -85,7 +86,7 @@ def attention(heads: int, sequence: int, width: int, queries: int, keys: int, wa
             for step in T.Pipelined(T.ceildiv((block + 1) * queries, keys), num_stages=stages):
                 T.copy(K[head, step * keys, 0], k)
                 T.clear(scores)
-                T.gemm(q, k, scores, transpose_B=True)
+                T.gemm(q, k, scores, transpose_B=True, policy=policy)
                 for i, j in T.Parallel(queries, keys):
                     inside = block * queries + i >= step * keys + j
                     scores[i, j] = T.if_then_else(inside, scores[i, j] * scale, -T.infinity("float32"))
@@ -101,7 +102,7 @@ def attention(heads: int, sequence: int, width: int, queries: int, keys: int, wa
                     out[i, j] *= before[i]
                 T.copy(scores, weights)
                 T.copy(V[head, step * keys, 0], v)
-                T.gemm(weights, v, out)
+                T.gemm(weights, v, out, policy=policy)
             for i, j in T.Parallel(queries, width):
                 out[i, j] /= total[i]
             T.copy(out, Out[head, block * queries, 0])

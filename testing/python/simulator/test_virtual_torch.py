@@ -165,3 +165,10 @@ def test_what_has_no_meaning_on_a_simulator_can_be_asked_for():
     untimed.record()
     with pytest.raises(RuntimeError, match="enable_timing=True"):
         untimed.elapsed_time(untimed)
+
+
+def test_kernels_take_tensors_of_inference_mode(gpu):
+    with torch.inference_mode():
+        x = torch.ones(2, device="cuda")
+        given = [gpu.launches.call(lambda tensor: tensor + 1, (x,), {}) for _ in range(2)]
+    assert all(result.is_cuda and result.tolist() == [2, 2] for result in given) and gpu.launches.made == 2

@@ -81,6 +81,8 @@ class Launches:
 
 def _identity(value: Any) -> Any:
     """The identity of an argument: a tensor's memory and version counter, or the value itself."""
-    if isinstance(value, torch.Tensor):
-        return (value.data_ptr(), value.shape, value.dtype, value._version)
-    return value
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_inference():
+        return object()  # it counts no versions, so nobody knows whether it has changed
+    return (value.data_ptr(), value.shape, value.dtype, value._version)
