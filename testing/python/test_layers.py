@@ -48,7 +48,7 @@ BELOW = {
         "ignored refusals keywords log cache fingerprint execution target interpreter transform language frontend tileop ir"
         " profiler option artifact assumptions storage dtypes env errors"
     ),
-    "autotuner": "ir ignored refusals keywords jit cache fingerprint profiler simulator utils errors",
+    "autotuner": "ir ignored refusals keywords jit cache fingerprint profiler simulator utils env errors",
 }
 """What is not here (``testing``, ``tools`` and the like) is for programs: nothing in this table may import it."""
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from tilelang import env
 from tilelang.errors import TuningError
 from tilelang.jit.kernel import JITKernel
 
@@ -28,6 +29,11 @@ def milliseconds(kernel: JITKernel, inputs: Sequence[Any]) -> tuple[float, str]:
         raise TuningError(f"{kernel.artifact.name}: backend='model' ranks kernels for CUDA")
     name, device = model_of_arch(target["arch"])
     return modelled_seconds(lambda: kernel(*inputs), name) * 1e3, f"by the model of {device.name}, not measured"
+
+
+def note() -> str:
+    """What is said of times on a device that is not there; empty where there is one."""
+    return "on the simulator, not measured" if env.get("TILELANG_DEVICE") == "simulator" else ""
 
 
 def surroundings(backend: str) -> contextlib.AbstractContextManager[Any]:

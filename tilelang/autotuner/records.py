@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang import env
 from tilelang.autotuner.configs import config_digest, config_text
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.keys.source_key import FunctionTracker
@@ -84,7 +85,8 @@ def device_name() -> str:
     import torch
 
     if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
+        name = torch.cuda.get_device_name()
+        return f"{name}, simulated" if env.get("TILELANG_DEVICE") == "simulator" else name
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")

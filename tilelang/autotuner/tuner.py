@@ -262,7 +262,7 @@ class _Search:
         """Milliseconds of a candidate, and how they were found where that is not by a clock."""
         if self.profile.backend == modelled.MODEL:
             return modelled.milliseconds(kernel, self._inputs or [])
-        return self._time(kernel, self.best * self.give_up_factor), ""
+        return self._time(kernel, self.best * self.give_up_factor), modelled.note()
 
     def _time(self, call: Callable[..., Any], limit: float) -> float:
         inputs = self._inputs or []

@@ -14,6 +14,7 @@ import tilelang
 import tilelang.language as T
 import tilelang.simulator
 from tilelang.autotuner import AutoTuner
+from tilelang.autotuner.records import device_name
 from tilelang.errors import SimulatorArgumentError, TuningError
 from tilelang.execution import simulated
 from tilelang.simulator.timing import estimate, modelled_seconds, timeline
@@ -180,6 +181,24 @@ def test_tuning_by_the_model_needs_no_gpu_and_says_so():
     result = copied.tune(512)
     assert result.config == {"stages": 3}
     assert all("by the model of NVIDIA A100" in trial.detail for trial in result.trials)
+
+
+def test_results_of_a_simulated_device_are_not_those_of_the_gpu_it_is_called_after():
+    @tilelang.autotune(configs={"threads": [32, 64]})
+    @tilelang.jit(target={"kind": "cuda", "arch": "sm_80"}, out_idx=[1])
+    def doubled(size, threads=32):
+        @T.prim_func
+        def main(A: T.Tensor((size,), "float32"), B: T.Tensor((size,), "float32")):
+            with T.Kernel(1, threads=threads):
+                for i in T.Parallel(size):
+                    B[i] = A[i] * 2
+
+        return main
+
+    with tilelang.simulator.virtual_device("a100"):
+        result = doubled.tune(256)
+        assert device_name() == "NVIDIA A100-SXM4-80GB, simulated"
+    assert {trial.detail for trial in result.trials} == {"on the simulator, not measured"}
 
 
 def test_the_model_is_refused_for_other_targets():
