@@ -19,7 +19,14 @@ _INCLUDE = re.compile(
     _HASH + r'(include|include_next|import|embed)\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([^\s"<][^\n]*))', re.MULTILINE
 )
 _ASKED = re.compile(r'__has_(?:include|embed)(?:_next)?[ \t]*\([ \t]*(?:["<]([^">\n]+)[">]|([^\s"<)]))')
-_FOLDER = re.compile(r"^(?:-I|-iquote|-isystem|-cxx-isystem|-idirafter|--include-path|-B|-L|--system-include)=?(.*)$")
+_FOLDER = re.compile(
+    r"^(?:-I|-iquote|-isystem|-cxx-isystem|-idirafter|--include-path|--include-directory|-B|-L|--system-include)=?(.*)$"
+)
+_BEFORE = re.compile(r"^(?:-include|-imacros|--include|--imacros|--pre-include)=?(.*)$")
+_MOVES = re.compile(
+    r"^(?:--?sysroot|-isysroot|-iprefix|-iwithprefix|-imultilib|-working-directory|-optf|--options-file|--config)"
+)
+"""Flags after which headers are looked for elsewhere, or which name more flags."""
 _LIBRARY = re.compile(r"^-l(:?)(.+)$")
 _CONTINUED = re.compile(r"\\[ \t]*\r?\n")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -55,8 +62,12 @@ def user_files(source: str, flags: Sequence[str], variables: Mapping[str, str]) 
     words = list(_words(flags))
     folders = [*_folders(words), *_folders_of_variables(variables)]
     pending = [(source, "")]
+    for name in _values(words, _BEFORE):
+        _read(found, name, ["", *folders], pending)
     for word in words:
         _named(found, word, pending)
+        if _MOVES.match(word):
+            found.problem = f"the flag {word} decides where files are looked for"
         for name in _libraries(word):
             _read(found, name, folders, [])  # no text, so that nothing in it is searched for
     while pending and len(found.digests) < _MOST_FILES:
@@ -77,10 +88,15 @@ def _words(flags: Iterable[str]) -> Iterator[str]:
 
 
 def _folders(words: Sequence[str]) -> Iterator[str]:
+    yield from _values(words, _FOLDER)
+
+
+def _values(words: Sequence[str], flags: re.Pattern[str]) -> Iterator[str]:
+    """What follows the flags of a kind, in the same word or as the next one."""
     for position, word in enumerate(words):
-        folder = _FOLDER.match(word)
-        if folder is not None:
-            yield folder.group(1) or (words[position + 1] if position + 1 < len(words) else "")
+        flag = flags.match(word)
+        if flag is not None:
+            yield flag.group(1) or (words[position + 1] if position + 1 < len(words) else "")
 
 
 def _folders_of_variables(variables: Mapping[str, str]) -> Iterator[str]:

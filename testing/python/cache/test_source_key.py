@@ -239,3 +239,40 @@ def test_a_name_of_the_language_is_the_same_before_and_after_it_is_loaded(tmp_pa
     (tmp_path / "users.py").write_text("import tilelang.language as T\n" + "".join(functions))
     shown = fakes.run_python(NAMES, PYTHONPATH=f"{tmp_path}:{fakes.python_path()}").stdout.splitlines()
     assert shown == ["[]", "[]"]
+
+
+class Config:
+    """A configuration that equals another one in all its content."""
+
+    def __init__(self):
+        self.tile = 4
+
+
+DEFAULT = Config()
+
+
+def test_an_argument_that_the_function_reads_is_not_its_equal():
+    def make(config):
+        return config is DEFAULT
+
+    tracker = FunctionTracker(make)
+    for config, number in ((DEFAULT, 1), (Config(), 2)):
+        assert tracker.recall((config,), {}) is None
+        tracker.remember((config,), {}, number, tracker.source_key((config,), {}))
+    assert tracker.recall((DEFAULT,), {}) == 1 and tracker.recall((Config(),), {}) == 2
+
+
+def test_a_tracer_turns_the_shortcut_off_for_as_long_as_it_is_set():
+    def make(n):
+        return n
+
+    tracker = FunctionTracker(make)
+    tracker.remember((7,), {}, "kernel", tracker.source_key((7,), {}))
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        found, reason = tracker.recall((7,), {}), tracker.source_key((7,), {}).reason
+    finally:
+        sys.settrace(before)
+    assert found is None and "sys.settrace" in reason
+    assert tracker.source_key((7,), {}).reason == ""

@@ -104,3 +104,23 @@ def test_typed_constants_of_a_module_count_by_type_and_value():
     digests = [described(each)[0] for each in factories]
     assert len(set(digests)) == len(CONSTANTS)
     assert described(eval("(lambda V: lambda: V)(T.int32(3))", {"T": T}))[0] == digests[0]
+
+
+def test_functions_that_numpy_calls_count_by_what_they_read():
+    table = np.arange(2)
+    values = [4]
+
+    def prints():
+        return str(table)
+
+    def raises(*_):
+        raise KeyError(values[0])
+
+    with np.printoptions(formatter={"int": lambda _: str(values[0])}):
+        before = described(prints)[0]
+        values[0] = 5
+        assert described(prints)[0] != before
+    with np.errstate(all="call", call=raises):
+        before = described(prints)[0]
+        values[0] = 6
+        assert described(prints)[0] != before

@@ -119,3 +119,29 @@ def test_variables_of_the_tools_are_part_of_the_key(folder, monkeypatch):
     assert factory(8) is first
     monkeypatch.setenv("CPATH", str(folder))
     assert factory(8).cache_key != first.cache_key
+
+
+@pytest.mark.parametrize(
+    "flags", [["-include", "inner.h"], ["-imacros", "inner.h"], ["-Xcompiler", "-include,inner.h"], ["--include=inner.h"]]
+)
+def test_a_header_that_a_flag_includes_is_looked_for_in_the_directories_too(folder, flags):
+    flags = [*flags, f"-I{folder}/deep"]
+    before = user_files("", flags, {})
+    (folder / "deep" / "inner.h").write_text("#define FACTOR 9\n")
+    assert before.digests and user_files("", flags, {}).digests != before.digests
+
+
+@pytest.mark.parametrize("flag", ["--sysroot=x", "-isysroot", "-iprefix", "--options-file=x", "-optf", "-working-directory"])
+def test_flags_that_move_where_headers_are_found_leave_no_key(flag):
+    assert "decides where files are looked for" in user_files("", [flag, "x"], {}).problem
+
+
+def test_links_count_by_what_they_lead_to_and_where_they_are(folder):
+    (folder / "other").mkdir()
+    (folder / "other" / "linked.h").symlink_to(folder / "outer.h")
+    (folder / "other" / "deep").mkdir()
+    (folder / "other" / "deep" / "inner.h").write_text("#define FACTOR 7\n")
+    before = user_files('#include "linked.h"', [f"-I{folder}/other"], {}).digests
+    (folder / "other" / "deep" / "inner.h").write_text("#define FACTOR 8\n")
+    after = user_files('#include "linked.h"', [f"-I{folder}/other"], {}).digests
+    assert before["linked.h"] == after["linked.h"] and before["deep/inner.h"] != after["deep/inner.h"]
