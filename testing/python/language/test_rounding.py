@@ -94,6 +94,20 @@ def test_operations_are_never_contracted(target):
 
 
 @pytest.mark.parametrize("target", ["cpu", "c"])
+@pytest.mark.parametrize("apart", [lambda a, b: T.fmul(a, b) + b, lambda a, b: T.ieee_add(a * b, b)])
+def test_a_product_that_is_used_once_is_not_contracted(target, apart):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                C[i] = apart(A[i], B[i])
+
+    a, b, c = torch.randn(64), torch.randn(64), torch.zeros(64)
+    run(target, main, a, b, c)
+    assert torch.equal(c, a * b + b)
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
 def test_double_and_the_mode_afterwards(target):
     x, y, z = (
         torch.full((16,), 1.0, dtype=torch.float64),

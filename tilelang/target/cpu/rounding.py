@@ -65,10 +65,11 @@ def _llvm(operation: str, mode: str, dtype: str) -> str:
     parameters = ", ".join(f"{kind} %a{position}" for position in range(count))
     declared = f"declare {kind} @llvm.{operation}.{suffix}({', '.join([kind] * count)})\n" if "@llvm" in instruction else ""
     head = f"define {kind} @{_name(operation, mode, dtype)}({parameters}) alwaysinline {{\n"
-    if _MODES[mode] is None:
-        for position in range(count):
-            instruction = instruction.replace(f"%x{position}", f"%a{position}")
-        return f"{declared}{head}  %r = {instruction}\n  ret {kind} %r\n}}"
+    if _MODES[mode] is None:  # inlined, so fences keep the instruction selector from contracting it with its neighbours
+        fence = f"call {kind} @llvm.arithmetic.fence.{suffix}({kind}"
+        lines = [*(f"  %x{i} = {fence} %a{i})" for i in range(count)), f"  %y = {instruction}", f"  %r = {fence} %y)"]
+        declared += f"declare {kind} @llvm.arithmetic.fence.{suffix}({kind})\n"
+        return declared + head + "\n".join(lines) + f"\n  ret {kind} %r\n}}"
     number, _ = _MODES[mode]
     lines = [f"  %p{i} = alloca {kind}\n  store {kind} %a{i}, ptr %p{i}" for i in range(count)]
     lines += [f"  %p = alloca {kind}", "  %old = call i32 @llvm.get.rounding()", f"  call void @llvm.set.rounding(i32 {number})"]
