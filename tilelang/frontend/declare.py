@@ -65,11 +65,13 @@ def declare_argument(builder: Builder, name: str, present: Any, annotation: Any)
         builder: of the program.
         name: of the argument.
         present: the name's value so far, the argument's :class:`Placeholder`.
-        annotation: ``T.Tensor(...)`` and the like, or a type of scalars.
+        annotation: ``T.Tensor(...)`` and the like, or a type of scalars. With the memory of another tensor it is a view.
 
     Raises:
         CompileError: a tensor is declared of a name that is no run-time argument.
     """
+    if present is None and ir.is_buffer_var(annotation):
+        return annotation
     state: EagerState | None = builder.eager
     if state is None or not isinstance(present, Placeholder):
         if isinstance(annotation, TensorSpec) and present is None:

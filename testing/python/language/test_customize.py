@@ -84,6 +84,18 @@ def test_a_tensor_declared_over_the_data_of_another_is_a_view_of_it():
     assert torch.equal(run(main, a, out_idx=-1), (a + 1).view(2, 3, 4))
 
 
+def test_an_annotation_over_the_data_of_another_declares_a_view():
+    @T.prim_func
+    def main(A: T.Tensor((4, 6), "float32"), B: T.Tensor((24,), "float32")):
+        flat: T.Tensor((24,), "float32", A.data)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(24):
+                B[i] = flat[23 - i]  # noqa: F821 (declared above, without a value)
+
+    a = random((4, 6), torch.float32)
+    assert torch.equal(run(main, a, out_idx=-1), a.flatten().flip(0))
+
+
 def test_views_must_fit():
     with pytest.raises(CompileError, match=r"A is \(4, 6\) of float32, which does not fill \(5, 5\) of float32"):
 
