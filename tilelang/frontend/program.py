@@ -70,8 +70,8 @@ def _finish(function: Callable[..., Any], params: list[Any], builder: Builder) -
         func = func.with_attr(key, value)
     verify_scopes(func)
     verify_reducers(func, builder.reducers)
-    enclosing, _, inside = function.__qualname__.rpartition(".<locals>.")
-    if inside:
+    enclosing = function.__qualname__.rpartition(".<locals>.")[0]
+    if enclosing:
         _factories[func] = f"{function.__module__}.{enclosing}"
     return func
 
