@@ -535,3 +535,28 @@ def test_scalars_that_an_iteration_uses_for_itself(place, target):
     a, b = torch.arange(8.0), torch.ones(136)
     c = run(main, target, a, b)
     assert torch.equal(b, 1 + 28.0 * torch.arange(136)) and torch.equal(c, b + 1)
+
+
+@every_target
+def test_indices_that_leave_a_tensor_by_one(target):
+    """The last read and the last write are just past the end, the first ones just before the beginning."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32"), C: T.Tensor((64,), "float32"), D: T.Tensor((64,), "float32")
+    ):  # fmt: skip
+        with T.Kernel(1, threads=64) as bx:
+            for i in T.Parallel(64):
+                B[i] = A[i + 1]
+            for i in T.Parallel(64):
+                C[i + 1] = A[i]
+            for i in T.Parallel(64):
+                D[i] = A[i - 1 + bx]
+
+    a = torch.arange(1.0, 65.0)
+    b, c, d = (torch.full((64,), -1.0) for _ in range(3))
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target=target)(a, b, c, d)
+    assert b.tolist() == [*a[1:].tolist(), 0]
+    assert c.tolist() == [-1, *a[:-1].tolist()]
+    assert d.tolist() == [0, *a[:-1].tolist()]
