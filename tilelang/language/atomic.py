@@ -7,12 +7,17 @@ from typing import Any
 from tilelang.errors import CompileError
 from tilelang.frontend.access import anchored_region, as_region, is_anchor
 from tilelang.frontend.builder import require_kernel
-from tilelang.frontend.conversion import convert
+from tilelang.frontend.conversion import convert, dtype_of
+from tilelang.frontend.lanes import lanes_of
 from tilelang.frontend.loops import each_element
 from tilelang.frontend.values import as_expr
 from tilelang.ignored import ignored
 from tilelang.ir import nodes as ir
+from tilelang.ir.expr import same
 from tilelang.language import calls
+from tilelang.language.allocate import alloc_local
+from tilelang.language.script import buffer_store
+from tilelang.language.vectors import extract_lane
 from tilelang.tileop.atomic import AtomicTile
 
 _UPDATE_ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
@@ -148,7 +153,7 @@ def atomic_or(dst: Any, value: Any, memory_order: str | None = None, return_prev
 
 def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
     name = f"atomic_addx{lanes}"
-    target, source = calls.address(dst, f"T.{name}"), calls.address(value, f"T.{name}")
+    target, source = (calls.address(_first(each, lanes), f"T.{name}") for each in (dst, value))
     if str(target.source.dtype) != str(source.source.dtype):
         raise CompileError(
             f"T.{name}: the destination is {target.source.dtype}, the value is {source.source.dtype}",
@@ -162,6 +167,20 @@ def _consecutive(lanes: int, dst: Any, value: Any, return_prev: bool) -> Any:
     return calls.effect(name, target, source, attrs={"memory_order": "relaxed"})
 
 
+def _first(place: Any, lanes: int) -> Any:
+    """The first of ``lanes`` elements that a ``T.Ramp`` names, or of those of an array that holds a vector; else ``place``."""
+    if isinstance(place, ir.TensorLoad):
+        *outer, last = place.indices
+        is_row = isinstance(last, ir.Ramp) and same(last.stride, as_expr(1)) and lanes_of(last) == lanes
+        return ir.BufferLoad(place.source, [*outer, last.base]) if is_row else place
+    if calls.is_tile(place) or calls.is_address(place) or not isinstance(place, ir.PrimExpr) or lanes_of(place) != lanes:
+        return place
+    held = alloc_local((lanes,), dtype_of(place).base)
+    for lane in range(lanes):
+        buffer_store(held, extract_lane(place, lane), [lane])
+    return held
+
+
 def _shifted(lane: int, *loads: Any) -> list[Any]:
     """The elements that lie ``lane`` places after the given ones."""
     return [ir.BufferLoad(load.source, [*list(load.indices)[:-1], load.indices[-1] + lane]) for load in loads]
@@ -171,7 +190,8 @@ def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:
     """Adds two consecutive elements at ``value`` to two at ``dst``, each atomically.
 
     Args:
-        dst, value: the first element of each pair (or a buffer that starts with it); both of one type.
+        dst, value: the first element of each pair, a buffer that starts with it, or its ``T.Ramp``; both of one type. The
+            value may be a vector of two.
         return_prev: give the values before the update.
 
     Returns:
@@ -187,7 +207,8 @@ def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> Any:
     """Adds four consecutive elements at ``value`` to four at ``dst``, each atomically.
 
     Args:
-        dst, value: the first of each four elements (or a buffer that starts with it); both of one type.
+        dst, value: the first of each four elements, a buffer that starts with it, or its ``T.Ramp``; both of one type. The
+            value may be a vector of four.
         return_prev: give the values before the update.
 
     Returns:

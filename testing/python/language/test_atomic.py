@@ -149,3 +149,22 @@ def test_one_scalar_updates_every_element_of_a_tile():
         with tilelang.simulator():
             tilelang.compile(main, target=target)(a)
         assert torch.equal(a, want)
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("target", ["cpu", "simulator"])
+def test_consecutive_updates_take_ramps_and_vectors(target, lanes):
+    add = T.atomic_addx2 if lanes == 2 else T.atomic_addx4
+    vector = T.float32x2 if lanes == 2 else T.float32x4
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=16):
+            for i in T.Parallel(64 // lanes):
+                add(B[T.Ramp(i * lanes, 1, lanes)], A[T.Ramp(i * lanes, 1, lanes)])
+                add(B[i * lanes], vector(*(A[i * lanes] * lane for lane in range(lanes))))
+
+    a, b = torch.arange(64.0), torch.zeros(64)
+    with tilelang.simulator(strict=True):
+        tilelang.compile(main, target="cpu" if target == "cpu" else {"kind": "cuda", "arch": "sm_80"})(a, b)
+    assert torch.equal(b, a + a.view(-1, lanes)[:, :1].mul(torch.arange(float(lanes))).flatten())
