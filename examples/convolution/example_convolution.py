@@ -1,6 +1,6 @@
 """Two-dimensional convolution (NHWC) as a matrix product: tiles of the im2col matrix are formed while they are loaded.
 
-What to learn: a convolution is a matrix product of a matrix that nobody stores. ``T.c2d_im2col`` loads a tile of it: a row
+What to learn: a convolution is a matrix product of a matrix that is never stored. ``T.c2d_im2col`` loads a tile of it: a row
 is an output position, a column a position in the filter and a channel; ``T.reshape`` shows weights and output as matrices.
 
 Why so: the im2col matrix is K * K times as large as the image. Forming its tiles in shared memory costs the address

@@ -5,7 +5,7 @@ What to learn: how blocks hand data on. Each block stores its part of the sum, t
 that gets the last number knows that all parts are there.
 
 Why so: ``splitk_gemm`` adds the parts atomically, in the order in which blocks happen to finish, and floats added in another
-order have other last bits. Waiting in turn would be in order too, but blocks would stand still; here nobody waits. The
+order have other last bits. Waiting in turn would be in order too, but blocks would idle; here no block waits. The
 counters are left at zero, so that the next call needs no clearing.
 
 Next: give the last block only its share (each of the blocks adds a slice, after a second counter); compare with

@@ -1,7 +1,7 @@
 """Variables that code reads: globals, closure cells and imports, and the attributes that lead on through modules.
 
 A module is never taken as a whole: only attributes that are written out in the code count, so that a module may not go anywhere
-else (into a variable, to a function) unless it is one of ours that nobody has put anything into.
+else (into a variable, to a function) unless it is one of this package to which no name was added.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Memory:
         root: the buffer that was allocated.
         views: other buffers over the same memory; of theirs, no element is told from another.
         buffers: all of them.
-        elements: of the root; one that is nobody's where they are not known, or too many.
+        elements: those of the root; the one element ``()``, which no access names, where they are not known or too many.
     """
 
     def __init__(self, root: Any, views: Iterable[Any] = ()):

@@ -179,7 +179,7 @@ def test_a_tool_that_is_replaced_after_the_first_call_turns_the_shortcut_off():
     assert (second.digest, second.reason) == (None, "a tool that compiles the kernel was replaced while this process ran")
 
 
-def test_callbacks_of_the_garbage_collector_are_nothing_that_a_program_does():
+def test_garbage_collector_callbacks_are_not_attributed_to_the_program():
     seen = []
 
     def note(phase, info):
@@ -232,7 +232,7 @@ print([name for name in names if before[name].here != after[name].here])
 """
 
 
-def test_a_name_of_the_language_is_the_same_before_and_after_it_is_loaded(tmp_path):
+def test_a_lazily_loaded_name_of_the_language_keeps_its_fingerprint(tmp_path):
     from tilelang import language
 
     functions = (f"def {name}():\n    return T.{name}\n" for name in language.__all__)

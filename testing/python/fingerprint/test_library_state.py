@@ -76,7 +76,7 @@ def test_settings_of_numpy_count(function, changed):
     assert described(function)[0] == before
 
 
-def test_what_nobody_touched_is_the_same_before_and_after_it_is_loaded():
+def test_state_that_no_program_touched_is_the_same_before_and_after_it_is_loaded():
     def reads():
         return T.float32.bits, T.ceildiv(4, 3), T.GemmWarpPolicy.Square.value
 

@@ -170,7 +170,7 @@ def test_atomic_operations_of_several_blocks_on_the_same_words_are_clean():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_a_block_did_before_it_told_another_is_clean_and_what_it_did_after_is_not(workers):
+def test_writes_before_a_signal_to_another_block_are_ordered_and_later_ones_race(workers):
     assert races("tell", 0, 0, workers) == 0
     assert races("tell", 1, 0, workers) > 0
 

@@ -1,6 +1,6 @@
 """A connection to SQLite that closes itself only where no fork can happen meanwhile.
 
-SQLite's allocator has a mutex of its own. A connection that nobody refers to any more (its thread has ended, its index was
+SQLite's allocator has a mutex of its own. A connection without references (its thread has ended, its index was
 dropped) would close itself wherever that happens, and a child that another thread forks at that moment waits for the mutex
 for ever. A connection that a fork copied is kept instead: closing the copy could disturb the parent.
 """

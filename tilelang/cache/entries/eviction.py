@@ -1,7 +1,7 @@
 """Keeping the cache below its cap: the entries that were not used for longest go first.
 
 An entry is spared while it is pinned, while a process holds its lease, and for some minutes after its last use; the
-library of an evicted kernel that is already loaded stays mapped, so that nobody loses a running kernel.
+library of an evicted kernel that is already loaded stays mapped, so that no running kernel is lost.
 """
 
 from __future__ import annotations

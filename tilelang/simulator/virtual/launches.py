@@ -84,5 +84,5 @@ def _identity(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     if value.is_inference():
-        return object()  # it counts no versions, so nobody knows whether it has changed
+        return object()  # it counts no versions, so that a change would not be noticed
     return (value.data_ptr(), value.shape, value.dtype, value._version)

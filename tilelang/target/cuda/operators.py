@@ -153,7 +153,7 @@ class OperatorRule:
         return ()
 
     def moved_in_bulk(self, op: Any, problem: Any) -> Iterable[TileDemand]:
-        """The shared tiles that the tensor memory accelerator moves, with the layouts that it writes where nobody else asks."""
+        """The shared tiles that the tensor memory accelerator moves, with the layouts that it writes by default."""
         return ()
 
     def offer(self, op: Any, fragments: Mapping[Any, Any]) -> tuple[Any, Any] | None:

@@ -96,7 +96,7 @@ def test_targets_without_clusters():
         tilelang.lower(program, target="cpu")
 
 
-def test_a_tile_that_another_block_pushed_is_fenced_before_the_accelerator_stores_it():
+def test_a_tile_written_by_another_block_is_fenced_before_a_bulk_store():
     @T.prim_func
     def main(B: T.Tensor((2, 64), "int32")):
         with T.ClusterKernel(2, cluster_dims=2, threads=64) as block:

@@ -264,7 +264,7 @@ def _limit_solves(monkeypatch, most):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_a_copy_that_every_thread_holds_whole_is_not_copied_again_and_again(arch, monkeypatch):
+def test_a_replicated_copy_is_not_copied_again(arch, monkeypatch):
     """A copy for the reduction that every thread holds whole suits the statements around it, but not the reduction itself."""
 
     @T.prim_func

@@ -233,7 +233,7 @@ def test_a_tile_that_some_threads_hold_whole_reaches_the_others(arch):
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_threads_that_run_an_iteration_alike_do_not_read_what_the_first_has_changed(arch):
+def test_replicated_threads_do_not_read_what_the_first_of_them_stored(arch):
     @T.prim_func
     def main(M: T.Tensor((20, 32), "float32"), Best: T.Tensor((32, 4), "float32")):
         with T.Kernel(1, threads=128):

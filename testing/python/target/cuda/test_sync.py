@@ -257,7 +257,7 @@ def test_a_tile_that_a_left_iteration_does_not_fill_keeps_its_memory(leave):
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("pipelined", [False, True])
-def test_a_plain_copy_is_complete_when_the_program_tells_other_threads_so(arch, pipelined):
+def test_a_plain_copy_is_complete_when_the_program_signals_an_mbarrier(arch, pipelined):
     stages, steps = 2, 5
 
     @T.prim_func

@@ -50,7 +50,7 @@ class Layouts:
         return self.fragments.get(buffer) or self.memory.get(buffer)
 
     def frozen(self) -> Layouts:
-        """The same table, which nobody can change."""
+        """The same table, read-only."""
         tables = {each.name: getattr(self, each.name) for each in fields(self)}
         return Layouts(**{name: _frozen(table) for name, table in tables.items()})
 

@@ -1,8 +1,8 @@
 """How shared tiles lie in memory: as the user says, as the hardware that reads and writes them wants, else row by row.
 
 Who asks for no more than a swizzle (``make_swizzled_layout``) wants no bank conflicts: hardware with a swizzle of its own goes
-first. Last come tiles that nests read or write by columns, as a transpose does. What nobody asks for lies as its nests cost
-least.
+first. Last come tiles that nests read or write by columns, as a transpose does. A tile without such a request lies as its
+nests cost least.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_panels(layout: Any, buffer: Any) -> bool:
 def choose_shared(
     problem: Problem, fixed: Mapping[Any, Any], plans: Mapping[Operator, Any], requested: Mapping[Any, Any]
 ) -> tuple[dict[Any, Any], list[Any]]:
-    """The layout of every shared tile, and the tiles that nobody wants in any.
+    """The layout of every shared tile, and the tiles for which no statement asks for one.
 
     Args:
         problem: the kernel and the options of the search.
@@ -57,7 +57,7 @@ def choose_shared(
 
 
 def choices_of_layout(buffer: Any, problem: Problem) -> list[Any]:
-    """How a tile may lie that nobody wants in a layout of its own: by rows, or with chunks or words of its rows swizzled."""
+    """How a tile may lie for which no statement asks for a layout: by rows, or with chunks or words of its rows swizzled."""
     shape = [as_int(extent) for extent in buffer.shape]
     if len(shape) < 2 or buffer in problem.exposed or not problem.swizzle:
         return [row_major(shape)]

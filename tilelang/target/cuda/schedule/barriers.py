@@ -56,7 +56,7 @@ class _Pending:
     Attributes:
         accesses: by threads, and reads of asynchronous agents.
         copies: what asynchronous copies that are not complete read and write.
-        stores: reads of bulk stores that nobody has waited for: a barrier does not complete them.
+        stores: reads of bulk stores without a wait so far: a barrier does not complete them.
         implicit: the writes of those that the program takes to be complete.
         unfenced: storages that threads wrote since the last fence for asynchronous agents.
         of_others: storages that threads of other groups write, at any time.
