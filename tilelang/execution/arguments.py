@@ -186,9 +186,12 @@ def _check_strides(place: _Place, value: Any) -> None:
     strides = storage_strides(place.param)
     if strides is None:
         if not value.is_contiguous():
+            name = place.param.name
+            copied = f"a contiguous tensor, from which {name} is copied after the call"
+            passed = f"{name}.contiguous()" if name in place.signature.only_read else copied
             raise place.error(
                 "strides", f"a contiguous tensor, strides {_compact_strides(value.shape)}", str(tuple(value.stride())),
-                f"pass {place.param.name}.contiguous(), or declare it T.StridedTensor",
+                f"pass {passed}, or declare it T.StridedTensor",
             )  # fmt: skip
         return
     for axis, dim in enumerate(strides):

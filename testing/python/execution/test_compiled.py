@@ -219,3 +219,16 @@ def test_read_only_arrays_are_inputs_and_no_outputs(place):
         with pytest.raises(ArgumentError, match=r"B \(position 2\): expected memory that the kernel can write, got a read-only"):
             call(a, 3.0, b)
         assert (b == 2).all()
+
+
+def test_the_hint_for_a_tensor_with_strides_keeps_what_the_kernel_writes():
+    @T.prim_func
+    def program(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 8), "float32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, B)
+
+    kernel, wide = tilelang.compile(program, target="cpu"), torch.zeros(8, 4).t()
+    with pytest.raises(ArgumentError, match=r"pass A\.contiguous\(\), or declare"):
+        kernel(wide, torch.zeros(4, 8))
+    with pytest.raises(ArgumentError, match="pass a contiguous tensor, from which B is copied after the call"):
+        kernel(torch.zeros(4, 8), wide)
