@@ -44,9 +44,16 @@ def _returns(root: Any) -> bool:
 
 
 class _Returns(StmtRewriter):
-    """``return`` in terms of ``break`` and ``continue``."""
+    """``return`` in terms of ``break`` and ``continue``.
+
+    Attributes:
+        in_block: whether the walk is inside of a loop over blocks; loops around that one are the host's.
+        depth: how many loops of the block are around.
+        ended: the flag that inner loops raise.
+    """
 
     def __init__(self) -> None:
+        self.in_block = False
         self.depth = 0
         self.ended: Any = None
 
@@ -61,8 +68,9 @@ class _Returns(StmtRewriter):
     def visit_For(self, node: Any) -> Any:
         if BLOCK_LOOP not in node.annotations:
             return self._inner(super().visit_For, node)
-        self.ended = None
+        outer, self.in_block, self.ended = self.in_block, True, None
         body = self.stmt(node.body)
+        self.in_block = outer
         if self.ended is not None:
             body = seq(ir.AllocBuffer(self.ended), _set(self.ended, 0), body)
         return ir.For(node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations, span=node.span)
@@ -73,6 +81,8 @@ class _Returns(StmtRewriter):
     def _inner(self, visit: Callable[[Any], Any], node: Any) -> Any:
         if not _returns(node.body):
             return node
+        if not self.in_block:
+            return visit(node)
         self.depth += 1
         loop = visit(node)
         self.depth -= 1

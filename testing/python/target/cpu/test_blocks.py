@@ -226,3 +226,19 @@ def test_the_plain_entry_is_callable_from_c(target, tmp_path):
     assert code == 0
     assert torch.equal(y, x * 0.5)
     assert kernel.artifact.metadata["dynamic"] == ("n",)
+
+
+@pytest.mark.parametrize("target", ["cpu", "c"])
+def test_blocks_that_return_in_a_loop_of_the_host(target):
+    @T.prim_func
+    def main(A: T.Tensor((3, 4), "int32")):
+        for k in range(2, -1, -1):
+            with T.Kernel(4, threads=32) as bx:
+                for i in T.serial(2):
+                    if bx < k + i:
+                        return
+                A[k, bx] = bx + 1
+
+    a = torch.zeros(3, 4, dtype=torch.int32)
+    tilelang.compile(main, target=target)(a)
+    assert a.tolist() == [[0, 2, 3, 4], [0, 0, 3, 4], [0, 0, 0, 4]]
