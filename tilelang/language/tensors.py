@@ -143,8 +143,10 @@ def ptr(dtype: Any = "float32", storage_scope: str = "global", **_: Any) -> Poin
 
 
 def declared_pointer(annotation: Any) -> PointerSpec | None:
-    """The pointer that an annotation declares: ``T.ptr("float16")``, or plain ``T.ptr``; None where it is something else."""
-    return annotation if isinstance(annotation, PointerSpec) else ptr() if annotation is ptr else None
+    """The pointer that an annotation declares: ``T.ptr("float16")``, plain ``T.ptr`` or ``T.handle``; None where it is something
+    else."""
+    untyped = annotation is ptr or (isinstance(annotation, DType) and annotation == "handle")
+    return annotation if isinstance(annotation, PointerSpec) else ptr() if untyped else None
 
 
 def size_names(text: str) -> list[str]:
