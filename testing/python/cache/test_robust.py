@@ -483,6 +483,8 @@ def test_cached_follows_the_environment_at_every_call(cache, monkeypatch):
 class Entry:
     """Stands for a kernel."""
 
+    reads_files: bool = False
+
 
 ENTRY = Entry()
 
