@@ -156,7 +156,7 @@ def _flow() -> list[Way]:
         _way("generator's delegate", "V = @V@\ndef inner():\n    yield V\ndef g():\n    yield from inner()\n", "list(g())", "prog.V = NEW"),
         _way("nonlocal counter", "def build():\n    n = @V@\n    def helper():\n        nonlocal n\n        n += 1\n        return n\n    return helper\nhelper = build()\n", "helper()", "prog.helper.__closure__[0].cell_contents = NEW"),
         _way("shared cell", "def build(v):\n    def read():\n        return v\n    def write(x):\n        nonlocal v\n        v = x\n    return read, write\nread, write = build(@V@)\n", "read()", "prog.write(NEW)"),
-        _way("assignment in a comprehension", "V = @V@\n", "[(w := V) + w for _ in range(1)]", "prog.V = NEW"),
+        _way("assignment in a comprehension", "V = @V@\n", "walrus()", "prog.V = NEW", body="def walrus():\n    return [(w := V) + w for _ in range(1)]\n"),
         _way("mapping pattern", "d = {'k': @V@}\n", "matched()", "prog.d['k'] = NEW", body="def matched():\n    match d:\n        case {'k': v, **rest}:\n            return v, rest\n"),
         _way("value pattern", _CLASS, "matched(4)", "prog.C.V = NEW", body="def matched(x):\n    match x:\n        case C.V:\n            return 'yes'\n        case _:\n            return 'no'\n"),
         _way("guard of a pattern", "V = @V@\n", "matched(4)", "prog.V = NEW", body="def matched(x):\n    match x:\n        case int() if x == V:\n            return 'yes'\n    return 'no'\n"),

@@ -325,3 +325,40 @@ def test_a_fact_about_a_variable_of_the_block(target):
             T.copy(s, B)
 
     check(main, target, torch.ones(2, dtype=torch.int32), torch.zeros(2, 2).half())
+
+
+@every_target
+def test_rows_of_a_fragment_in_descending_order(target):
+    """TVM writes (6 - k) % 3 as -(k % -3); NVRTC took rows at twice its negative for others, so that a store was not seen."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 12, 3), "uint16"), B: T.Tensor((2, 12, 3), "uint16")):
+        with T.Kernel(2, threads=32) as bx:
+            rows, tile = T.alloc_fragment((3, 2), "int8"), T.alloc_fragment((12, 3), "uint16")
+            T.clear(rows)
+            T.copy(A[bx, 0, 0], tile)
+            for k in range(2, -1, -1):
+                for i, j in T.Parallel(1, 2):
+                    rows[i + 2, j] = 1
+                for i in T.Parallel(3):
+                    if bx == i:
+                        continue
+                    tile[5, i] = T.cast(T.max(T.cast(rows[(k + 4) % 3, 0], "int32"), T.cast(tile[5, i], "int32")), "uint16")
+            T.copy(tile, B[bx, 0, 0])
+
+    check(main, target, torch.zeros((2, 12, 3), dtype=torch.uint16), torch.zeros((2, 12, 3), dtype=torch.uint16))
+
+
+@every_target
+def test_a_loop_whose_extent_turns_out_to_be_zero(target):
+    @T.prim_func
+    def main(A: T.Tensor((4, 2), "int32"), B: T.Tensor((4, 2), "int32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_fragment((4, 2), "int32")
+            T.copy(A, tile)
+            n = 0
+            for i, j in T.Parallel(4, T.min(T.min(n, 3), 2)):
+                tile[i, j] = 7
+            T.copy(tile, B)
+
+    check(main, target, torch.arange(8, dtype=torch.int32).reshape(4, 2), torch.zeros((4, 2), dtype=torch.int32))

@@ -127,6 +127,11 @@ def _floor_mod(e: Emitter, expr: Any) -> Value:
     divisor = as_int(expr.b)
     if _is_power(divisor):
         return e.value(expr.a) & divisor - 1
+    lowest = -(2 ** (canonical(str(expr.ty)).bits - 2))  # from here on the negative of a number is one of the type
+    if isinstance(divisor, int) and lowest <= divisor < 0 and e.facts.bounds(expr.a)[0] >= lowest:
+        # NVRTC 13.5 confuses elements of an array whose index is a product of such a remainder and a negative number.
+        zero, positive = ir.IntImm(expr.ty, 0), ir.IntImm(expr.ty, -divisor)
+        return Unary("-", e.value(ir.FloorMod(ir.Sub(zero, expr.a), positive)))
     return _divided(e, expr, "%") if _truncates(e, expr) else _function(e, "floor_mod", expr)
 
 

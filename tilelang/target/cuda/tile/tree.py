@@ -265,7 +265,9 @@ class Reader:
         return Loop(stmt, Sequence([node for _, nodes in parts for node in nodes]), parts)
 
     def parallel(self, nest: Nest, op: Any = None) -> Any:
-        """The node of a nest, inside loops over chunks where its extents are known at run time only."""
+        """The node of a nest, inside loops over chunks where its extents are known at run time only; nothing if it is empty."""
+        if any(axis.extent <= 0 and axis.limit is None for axis in nest.axes):
+            return Sequence([])
         loops, nest = chunked(nest)
         node: Any = Parallel(nest, None if loops else op)
         for var, extent in reversed(loops):
