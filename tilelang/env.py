@@ -132,6 +132,11 @@ def get(name: str) -> Any:
         return variable.default
 
 
+def on_simulator() -> bool:
+    """Whether the simulator stands in for a GPU."""
+    return get("TILELANG_DEVICE") == "simulator"
+
+
 class Settings:
     """The variables as attributes: reading parses, assigning sets the environment (None unsets it).
 

@@ -104,7 +104,7 @@ class _Absent(MetaPathFinder, Loader):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             return refusals.Refused(f"{module.__name__}.{name}", reason)
 
-        vars(module)["__getattr__"] = __getattr__
+        setattr(module, "__getattr__", __getattr__)  # noqa: B010
 
 
 def _reason(path: str) -> str:

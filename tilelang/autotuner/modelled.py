@@ -33,7 +33,7 @@ def milliseconds(kernel: JITKernel, inputs: Sequence[Any]) -> tuple[float, str]:
 
 def note() -> str:
     """What is said of times on a device that is not there; empty where there is one."""
-    return "on the simulator, not measured" if env.get("TILELANG_DEVICE") == "simulator" else ""
+    return "on the simulator, not measured" if env.on_simulator() else ""
 
 
 def surroundings(backend: str) -> contextlib.AbstractContextManager[Any]:

@@ -86,7 +86,7 @@ def device_name() -> str:
 
     if torch.cuda.is_available():
         name = torch.cuda.get_device_name()
-        return f"{name}, simulated" if env.get("TILELANG_DEVICE") == "simulator" else name
+        return f"{name}, simulated" if env.on_simulator() else name
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilelang.autotuner.configs import config_text
 from tilelang.autotuner.records import Task, Trial
+from tilelang.cache.command.units import counted
 from tilelang.cache.entries import scripts
 from tilelang.cache.kernel_cache import default_cache
 
@@ -39,7 +40,7 @@ def text(task: Task, trials: Sequence[Trial], numbers: dict[str, str]) -> str:
         A line for each candidate, below a heading.
     """
     ranked = sorted(trials, key=lambda trial: (trial.milliseconds is None, trial.milliseconds or 0.0))
-    lines = [f"# {task.name}: {len(trials)} candidate{'s' * (len(trials) != 1)}", "program latency_ms state config"]
+    lines = [f"# {task.name}: {counted(len(trials), 'candidate')}", "program latency_ms state config"]
     for trial in ranked:
         latency = "-" if trial.milliseconds is None else f"{trial.milliseconds:.6f}"
         number = numbers.get(trial.kernel_key, "-")

@@ -6,9 +6,7 @@ A rank that compiles while the others already wait in a collective can run into 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from tilelang.cache.entries.entry import CacheEntry
 from tilelang.cache.kernel_cache import Compile, KernelCache, default_cache
@@ -19,12 +17,12 @@ Gather = Callable[[bool], Iterable[bool]]
 
 def gather_with_torch(hit: bool) -> Iterable[bool]:
     """Every rank's ``hit``, over the default process group of ``torch.distributed``; alone where there is none."""
-    distributed: Any = importlib.import_module("torch.distributed")
+    import torch.distributed as distributed
 
     if not distributed.is_available() or not distributed.is_initialized():
         return [hit]
     answers = [False] * distributed.get_world_size()
-    distributed.all_gather_object(answers, hit)
+    distributed.all_gather_object(answers, hit)  # pyright: ignore[reportUnknownMemberType] - its types are incomplete
     return answers
 
 

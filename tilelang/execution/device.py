@@ -136,7 +136,7 @@ def _on_its_device(call: Callable[..., Any]) -> Callable[..., Any]:
 def _stream_getter() -> Callable[[int], int]:
     import torch
 
-    raw = getattr(vars(torch)["_C"], "_cuda_getCurrentRawStream", None)
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # pyright: ignore[reportPrivateUsage]
 
     def stream(index: int) -> int:
         if index < 0:

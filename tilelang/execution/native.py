@@ -29,7 +29,7 @@ def open_tvm_runtime() -> None:
     spec = importlib.util.find_spec("tvm")
     if spec is None or not spec.submodule_search_locations:
         raise ExecutionError("apache-tvm is not installed", hint="pip install 'apache-tvm==0.27.*'")
-    importlib.import_module("tvm_ffi")  # the runtime library needs libtvm_ffi.so in the process
+    import tvm_ffi as tvm_ffi  # the runtime library needs libtvm_ffi.so in the process
 
     path = Path(next(iter(spec.submodule_search_locations))) / "lib" / "libtvm_runtime.so"
     try:

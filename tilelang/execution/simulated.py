@@ -63,7 +63,7 @@ def simulated(call: Callable[..., Any], names: Iterable[str], sources: Any = Non
         """The call with tensors as they are: a virtual device has torch say that they are on a GPU."""
         import torch
 
-        with vars(torch)["_C"].DisableTorchFunction():
+        with torch._C.DisableTorchFunction():  # pyright: ignore[reportPrivateUsage] - no public name
             return checked(*args, **kwargs)
 
     def checked(*args: Any, **kwargs: Any) -> Any:

@@ -116,7 +116,7 @@ def _register(name: str, signature: CallSignature, written: list[int], implement
     library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(f"{name}{_schema(signature, written)}", tags=(torch.Tag.pt2_compliant_tag,))
     library.impl(name, implementation, "CompositeExplicitAutograd")
-    vars(torch.library)["register_fake"](f"{NAMESPACE}::{name}", _meta_function(signature), lib=library)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", _meta_function(signature), lib=library)  # pyright: ignore[reportUnknownMemberType]
     return getattr(getattr(torch.ops, NAMESPACE), name).default, library
 
 
@@ -235,7 +235,7 @@ def _symbolic(dim: Dim, sizes: dict[str, Any]) -> Any:
         return dim
     if isinstance(dim, str):
         return sizes[dim]
-    symbolic: dict[str, Any] = {"min": vars(torch)["sym_min"], "max": vars(torch)["sym_max"]}
+    symbolic: dict[str, Any] = {"min": torch.sym_min, "max": torch.sym_max}  # pyright: ignore[reportUnknownMemberType]
     operator = symbolic.get(dim[0], DIM_OPERATORS[dim[0]][1])
     return operator(_symbolic(dim[1], sizes), _symbolic(dim[2], sizes))
 

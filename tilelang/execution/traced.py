@@ -13,6 +13,9 @@ from torch.compiler import is_dynamo_compiling
 from tilelang.execution.executor import Executor
 from tilelang.execution.native import is_device_artifact
 
+MARK_OF_CONSTANTS = "_dynamo_marked_constant"
+"""The attribute that ``torch.compiler.assume_constant_result`` sets; to call that would import the tracer."""
+
 __all__ = ["TraceableCall", "is_dynamo_compiling"]
 
 
@@ -35,8 +38,7 @@ class TraceableCall:
             if self.call is executor.call and not is_operator:
                 self.call = traced_call(executor.artifact, executor.call)
 
-        # What torch.compiler.assume_constant_result does, without importing the tracer.
-        vars(prepare)["_dynamo_marked_constant"] = True
+        setattr(prepare, MARK_OF_CONSTANTS, True)
         self.prepare = prepare
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -33,7 +33,7 @@ def on_cpu(artifact: KernelArtifact, directory: Path) -> Callable[..., Any]:
         open_tvm_runtime()
     path = directory / FILE
     try:
-        module: Any = vars(tvm_ffi)["load_module"](str(path))
+        module: Any = tvm_ffi.load_module(str(path))  # pyright: ignore[reportUnknownMemberType]
         function = module.get_function(artifact.name)
     except Exception as error:  # TVM's loaders raise classes of their own
         raise not_loaded(artifact, path, error) from None

@@ -48,7 +48,7 @@ PLAIN = Surroundings()
 
 def holding(call: Callable[..., Any], *things: Any) -> Callable[..., Any]:
     """The call, which keeps ``things`` (a library, a module) alive as long as it lives itself."""
-    vars(call)["held"] = things
+    setattr(call, "held", things)  # noqa: B010 - functions take attributes that no type declares
     return call
 
 

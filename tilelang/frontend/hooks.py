@@ -301,7 +301,7 @@ class Hooks:
         if is_symbolic(test):
             if current().kernel is None:
                 raise CompileError(
-                    "an assert over run-time values stands in a kernel",
+                    "an assert over run-time values is possible inside of a kernel only",
                     hint="T.assume(condition) before the kernel is checked by every call, over sizes and integer arguments",
                 )
             device_assert(test, text)
@@ -325,7 +325,7 @@ class Hooks:
             from tilelang.language.launch import launched_scope
 
             return launched_scope(value)
-        raise CompileError(f"`with` of {described(value)}, which opens nothing")
+        raise CompileError(f"`with` takes a context manager, not {described(value)}")
 
     # Expressions -----------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def _entry(artifact: KernelArtifact) -> Any:
     with tempfile.TemporaryDirectory(prefix="tilelang-jax-") as folder:
         path = Path(folder) / "kernel.so"
         export_library(artifact, path)
-        module: Any = vars(tvm_ffi)["load_module"](str(path), keep_module_alive=True)
+        module: Any = tvm_ffi.load_module(str(path), keep_module_alive=True)  # pyright: ignore[reportUnknownMemberType]
         return module.get_function(artifact.name)
 
 

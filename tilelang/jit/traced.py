@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import ArgumentError
+from tilelang.execution.traced import MARK_OF_CONSTANTS
 
 
 def is_traced() -> bool:
@@ -56,7 +57,7 @@ class TracedCall:
             return tuple(function._eager.scalars)
 
         for function_of_tracer in (choose, scalars):
-            vars(function_of_tracer)["_dynamo_marked_constant"] = True  # as in tilelang.execution.traced
+            setattr(function_of_tracer, MARK_OF_CONSTANTS, True)
         self.choose, self.scalars = choose, scalars
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -41,7 +41,7 @@ _current: ContextVar[Settings | None] = ContextVar("tilelang_simulator_settings"
 def current() -> Settings | None:
     """The settings of the session this runs in; outside of one, defaults if ``TILELANG_DEVICE=simulator``, else None."""
     settings = _current.get()
-    if settings is None and env.get("TILELANG_DEVICE") == "simulator":
+    if settings is None and env.on_simulator():
         return Settings()
     return settings
 

@@ -157,7 +157,7 @@ def _kept(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def cuda_is_available() -> bool:
     """Whether a CUDA device can run kernels: a GPU, or the simulator where it stands in for one."""
-    if env.get("TILELANG_DEVICE") == "simulator":
+    if env.on_simulator():
         return True
     return _device_arch() is not None
 

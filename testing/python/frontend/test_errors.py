@@ -246,7 +246,7 @@ def test_dynamic_shared_size():
 
 def test_assertion_outside_of_a_kernel():
     n = T.dynamic("n")
-    with error_at_mark(CompileError, "an assert over run-time values stands in a kernel"):
+    with error_at_mark(CompileError, "an assert over run-time values is possible inside of a kernel only"):
 
         @T.prim_func
         def main(A: T.Tensor((n,), "float32")):

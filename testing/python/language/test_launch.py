@@ -127,7 +127,7 @@ def test_what_cannot_be_launched():
     refused(ended, "T.launch_thread takes a tag, or what T.env_thread gave in this kernel")
     refused(inside, "T.launch_thread opens a kernel inside of another statement")
     refused(virtual, r"T.launch_thread\('vthread'\): expected one of blockIdx.x")
-    refused(nothing, "`with` of a value of type float32, which opens nothing")
+    refused(nothing, "`with` takes a context manager, not a value of type float32")
 
 
 def test_a_barrier_starts_anew():

@@ -24,7 +24,7 @@ def get_num_sms(device_id: int = 0) -> int:
     found = get_cuda_device_properties(device_id)
     if found is not None:
         return found.multi_processor_count
-    return _model().compute_max_core if env.get("TILELANG_DEVICE") == "simulator" else os.cpu_count() or 1
+    return _model().compute_max_core if env.on_simulator() else os.cpu_count() or 1
 
 
 def get_device_name(device_id: int = 0) -> str:
