@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_global
 from tilelang.ir.visit import children, statement_exprs, walk, walk_expr
 from tilelang.tileop import decode, is_tile_op
 
 _ALIAS_SENSITIVE = "tl.alias_sensitive"
 """Attribute of a function in which a tensor is read after another one was written."""
-
-READ, WRITE = "read", "write"
 
 
 def note_alias_sensitive(func: Any, context: Any = None) -> Any:

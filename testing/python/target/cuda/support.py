@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tilelang
+from tilelang.ir.access import READ, WRITE
 from tilelang.target.cuda.compile import lower
-from tilelang.target.cuda.ir.access import READ, WRITE, Access, Agent
+from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import Leaf
 from tilelang.target.cuda.toolchain import nvrtc
 from tilelang.target.info import parse_target

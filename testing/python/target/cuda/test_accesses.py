@@ -6,9 +6,9 @@ import pytest
 
 import tilelang.language as T
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.visit import walk
 from tilelang.target.cuda.analysis.availability import is_available
-from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.tile.nest import accesses_in, given_to_calls, handed_on, writes_in
 from tilelang.tileop.thread import intrinsic_call
 
@@ -33,7 +33,7 @@ def test_operands_elements_atomics_and_addresses(name, kinds):
 
 def test_what_an_atomic_update_adds_is_only_read():
     (fill,) = (access for access in accesses_in(_program.body) if access.kind == WRITE)
-    assert fill.fills and fill.extents == (64,)
+    assert fill.site.fills and fill.site.extents == (64,)
     written = {buffer.name for buffer, times in writes_in(_program.body).items() if times}
     assert written == {"tile", "B", "C"}
 

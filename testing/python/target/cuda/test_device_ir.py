@@ -7,8 +7,9 @@ import pytest
 from testing.cuda_walkthrough import program
 from testing.python.target.cuda.programs import matmul
 from testing.python.target.cuda.support import cuda
+from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.target.cuda.codegen.verify import names_are_defined
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Agent
+from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.code import Block, BranchCode, accesses, counted, leaf
 from tilelang.target.cuda.ir.instructions import Assign, BulkLoad, CopyAsync, Define, Evaluate, LoadMatrix
 from tilelang.target.cuda.ir.printer import Printer

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import tilelang.language as T
 from testing.python.target.cuda.support import leaf_of, source
-from tilelang.target.cuda.ir.access import WRITE, Access
+from tilelang.ir.access import WRITE
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, GroupCode
 from tilelang.target.cuda.schedule.shared_plan import plan_shared
 from tilelang.target.info import parse_target

@@ -12,14 +12,14 @@ from itertools import combinations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global
 from tilelang.ir.region import Region
 from tilelang.ir.visit import walk_expr
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE
+from tilelang.target.cuda.ir.access import Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access
 from tilelang.target.cuda.tile.tree import Loop, Parallel, Repeat, Scalar, TileTree, accesses_of, inside, walk
 from tilelang.transform.substitute import substitute
 
@@ -102,13 +102,13 @@ def growth(index: Any, var: Any, facts: Facts) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def share_out_iterations(one: Access, other: Access, var: Any, facts: Facts) -> bool:
+def share_out_iterations(one: Site, other: Site, var: Any, facts: Facts) -> bool:
     """Whether two regions certainly have no element in common in different iterations of a loop over ``var``.
 
     Along some axis they then start at one index, which grows by at least their extents.
 
     Args:
-        one, other: the regions, accessed below the loop.
+        one, other: where the regions are accessed below the loop.
         var: the loop's variable.
         facts: what is known of the other variables.
     """

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ
 from tilelang.ir.memory import FRAGMENT, is_array
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.uniformity import Uniformity, read_by, scratch_of
-from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.tile.program import Kernel
 from tilelang.target.cuda.tile.tree import Branch, Loop, Operator, Parallel, Repeat, Scalar, accesses_of, read_tree, walk
 from tilelang.transform.substitute import substitute

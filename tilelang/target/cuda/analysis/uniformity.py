@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment, is_local, is_memory, is_variable
 from tilelang.ir.visit import operands as children_of
 from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.assumptions import assumed
-from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.tile.intrinsics import BLOCK, intrinsic, is_atomic, names_threads
 from tilelang.target.cuda.tile.nest import Nest, evaluated, mentions
 from tilelang.target.cuda.tile.tree import (
@@ -140,7 +140,7 @@ class Uniformity:
 
     def moves(self, node: Parallel, access: Any) -> bool:
         """Whether the axes of a nest move an access of it."""
-        return any(mentions(index, node.nest.moved) for index in access.indices)
+        return any(mentions(index, node.nest.moved) for index in access.site.indices)
 
     # Values ------------------------------------------------------------------------------------------------------------
 

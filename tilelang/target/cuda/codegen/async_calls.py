@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import CompileError
+from tilelang.ir.access import ADDRESS, READ
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import Feature, arch_of, architectures_with
-from tilelang.target.cuda.ir.access import ADDRESS, READ
 from tilelang.target.cuda.ir.code import Barrier, Block, BranchCode, counted
 from tilelang.target.cuda.ir.instructions import Evaluate, WaitBulk
 from tilelang.target.cuda.ir.values import Array, Call, Name, Number, Value

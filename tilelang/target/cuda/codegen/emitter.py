@@ -10,6 +10,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import UPDATE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import SHARED, is_shared, lies_in_registers
 from tilelang.ir.visit import statement_exprs
@@ -21,7 +22,7 @@ from tilelang.target.cuda.codegen.expr import lower_expr
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.codegen.tensor_maps import TensorMaps
 from tilelang.target.cuda.inference.layouts import Layouts
-from tilelang.target.cuda.ir.access import UPDATE, Access, Agent, ThreadMap
+from tilelang.target.cuda.ir.access import Access, Agent, ThreadMap
 from tilelang.target.cuda.ir.code import Slot
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Name, Value
@@ -305,7 +306,7 @@ class Emitter:
 
 def _with(access: Access, storage: Any, operation: str, maps: frozenset[ThreadMap] | None) -> Access:
     """An access with what is known of those of its storage; loads of the accelerator are no thread's."""
-    if access.storage != storage or access.agent is Agent.BULK:
+    if access.buffer != storage or access.agent is Agent.BULK:
         return access
     if operation and access.synchronous:
         return Access(storage, UPDATE, Agent.THREAD, operation, maps)

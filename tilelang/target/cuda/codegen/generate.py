@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, lies_in_registers
 from tilelang.ir.region import Region
@@ -28,7 +29,7 @@ from tilelang.target.cuda.codegen.structure import (
     emit_single_thread,
     orders_threads,
 )
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, ThreadMap
+from tilelang.target.cuda.ir.access import Access, ThreadMap
 from tilelang.target.cuda.ir.code import Barrier, Block, Code, Jump, Slot, Wait, leaf, under, with_span
 from tilelang.target.cuda.ir.instructions import Assign, Define, Evaluate, Return, WaitProducts
 from tilelang.target.cuda.operators import rule_of
@@ -172,7 +173,7 @@ class Generator:
     def map_of_threads(self, access: Any) -> ThreadMap:
         """What each thread of the group touches by an access of a statement that all of them run."""
         e = self.emitter
-        return e.analyses.thread_maps.of(access.buffer, access.indices, e.threads, is_placed=self.divergent)
+        return e.analyses.thread_maps.of(access.buffer, access.site.indices, e.threads, is_placed=self.divergent)
 
     def _atomic(self, stmt: Any) -> list[Code]:
         """An atomic access that the block makes once: it releases what all threads wrote, and its result is for all of them."""

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
+from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import Feature
 from tilelang.target.cuda.codegen import async_calls, tensor_maps
 from tilelang.target.cuda.codegen.conversions import converted
-from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.target.cuda.ir.values import AddressOf, Binary, Call, Convert, Literal, Name, Number, Type, Value, Word
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 

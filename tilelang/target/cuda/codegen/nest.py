@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.memory import is_fragment, is_memory
 from tilelang.ir.region import Region
 from tilelang.target.cuda.codegen.emitter import Emitter
@@ -16,12 +17,12 @@ from tilelang.target.cuda.codegen.nest_places import NestPlaces, VectorKey, step
 from tilelang.target.cuda.codegen.statements import statement
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.vectors import without_guard
-from tilelang.target.cuda.ir.access import READ, WRITE
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.code import Block, BranchCode, Code, counted, leaf, under, with_span
 from tilelang.target.cuda.ir.cpp_types import VECTOR_TYPES, byte_count, is_packed
 from tilelang.target.cuda.ir.instructions import Assign, CopyAsync, DeclareArray, Move
 from tilelang.target.cuda.ir.values import AddressOf, Array, Call, Name, Value, Word, both
-from tilelang.target.cuda.tile.nest import Access, is_movable, mentions
+from tilelang.target.cuda.tile.nest import is_movable, mentions
 from tilelang.target.cuda.tile.tree import Parallel
 
 
@@ -135,8 +136,8 @@ class _VectorBody:
     # What is moved as vectors ---------------------------------------------------------------------------------------------
 
     def _may_be_vector(self, access: Access) -> bool:
-        movable = not access.conditional and is_movable(access, self.nest, self.e.root)
-        return is_memory(access.buffer) and movable and mentions(access.indices[-1], {self.loops.axis: 0})
+        movable = not access.site.conditional and is_movable(access, self.nest, self.e.root)
+        return is_memory(access.buffer) and movable and mentions(access.site.indices[-1], {self.loops.axis: 0})
 
     def _same_storage(self, access: Access) -> list[Access]:
         root = self.e.root(access.buffer)
@@ -147,21 +148,21 @@ class _VectorBody:
         if access.kind != READ or not self._may_be_vector(access):
             return False
         others = self._same_storage(access)
-        last_read = max(other.step for other in others if other.kind == READ)
-        return all(last_read <= other.step for other in others if other.kind != READ)
+        last_read = max(other.site.step for other in others if other.kind == READ)
+        return all(last_read <= other.site.step for other in others if other.kind != READ)
 
     def _writes_vector(self, access: Access) -> bool:
         """Whether a store is collected: nothing of that storage is touched after it."""
         if access.kind != WRITE or not self._may_be_vector(access):
             return False
         others = self._same_storage(access)
-        return sum(other.kind != READ for other in others) == 1 and all(other.step <= access.step for other in others)
+        return sum(other.kind != READ for other in others) == 1 and all(other.site.step <= access.site.step for other in others)
 
     # Loads and stores --------------------------------------------------------------------------------------------------
 
     def _load(self, access: Access) -> list[Any]:
-        e, buffer, indices = self.e, access.buffer, list(access.indices)
-        if self._key(READ, access) in self.vectors:
+        e, buffer, indices = self.e, access.buffer, list(access.site.indices)
+        if self._key(READ, buffer, indices) in self.vectors:
             return []
         guard = e.places.bounds_guard(buffer, indices)
         if any(other.kind != READ and other.buffer.same_as(buffer) for other in self.nest.accesses):
@@ -177,18 +178,18 @@ class _VectorBody:
     def _store(self, access: Access) -> list[Any]:
         vector, address, size = self._vector(WRITE, access)
         self.collected.append(self._declaration(vector))
-        guard = both([self.e.places.bounds_guard(access.buffer, list(access.indices)), self.loops.owner])
+        guard = both([self.e.places.bounds_guard(access.buffer, list(access.site.indices)), self.loops.owner])
         return under(guard, [Move(size, address, vector.to(0))])
 
     def _vector(self, kind: str, access: Access) -> tuple[Array, Value, int]:
         """The array that stands for an access, the address that it stands for, and the bytes of the vector."""
         buffer = access.buffer
-        key, dtype = self._key(kind, access), str(buffer.dtype)
-        vector = self.vectors[key] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
-        return vector, stepped_address(self.loops, buffer, list(access.indices)), byte_count(self.loops.width, dtype)
+        indices, dtype = list(access.site.indices), str(buffer.dtype)
+        vector = self.vectors[self._key(kind, buffer, indices)] = Array(self.e.names.take(f"{buffer.name}_v").text, dtype)
+        return vector, stepped_address(self.loops, buffer, indices), byte_count(self.loops.width, dtype)
 
-    def _key(self, kind: str, access: Any) -> VectorKey:
-        return NestPlaces(self.loops).vector_key(kind, access.buffer, list(access.indices))
+    def _key(self, kind: str, buffer: Any, indices: Any) -> VectorKey:
+        return NestPlaces(self.loops).vector_key(kind, buffer, list(indices))
 
     def _declaration(self, vector: Array) -> DeclareArray:
         size = byte_count(self.loops.width, vector.dtype)
@@ -227,4 +228,4 @@ class _VectorBody:
         if is_fragment(store.buffer):
             form = register_form(list(store.indices), self.e.layouts.fragments[store.buffer], self.loops.layout)
             return form is not None and self.loops.is_adjacent(form)
-        return self._key(WRITE, store) in self.vectors
+        return self._key(WRITE, store.buffer, store.indices) in self.vectors

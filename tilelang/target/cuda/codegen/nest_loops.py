@@ -102,7 +102,7 @@ class NestLoops:
     def _numbering(self, registers: list[Any]) -> set[Name]:
         """The loops that registers are numbered by, which must be known when the kernel is compiled."""
         named = {
-            var for access in registers for index in access.indices if not isinstance(index, int) for var in variables(index)
+            var for access in registers for index in access.site.indices if not isinstance(index, int) for var in variables(index)
         }
         return {name for name, dim in self.counted if dim.var is None or dim.var in named}
 
@@ -163,7 +163,7 @@ class NestLoops:
             for number, dim in enumerate(layout.dims)
             if dim.var is not None and isinstance(dim.shift, int)
         }
-        return e.analyses.thread_maps.of(access.buffer, access.indices, threads, axes)
+        return e.analyses.thread_maps.of(access.buffer, access.site.indices, threads, axes)
 
     def steps(self, number: int) -> list[tuple[Any, int]]:
         """The digits of a dimension that loops count, with their weights."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment, is_memory, lies_in_shared
 from tilelang.ir.visit import variables
@@ -21,7 +22,6 @@ from tilelang.target.cuda.codegen.nest_loops import NestLoops
 from tilelang.target.cuda.codegen.places import Places
 from tilelang.target.cuda.inference.loop_layout import Dimension, register_form
 from tilelang.target.cuda.inference.vectors import element_strides
-from tilelang.target.cuda.ir.access import READ, WRITE
 from tilelang.target.cuda.ir.cpp_types import is_packed
 from tilelang.target.cuda.ir.values import Array, Element, Pointer, Value
 

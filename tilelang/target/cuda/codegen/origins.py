@@ -58,7 +58,7 @@ def _uses(coded: Iterable[tuple[int, Any]], root_of: Any) -> dict[Any, tuple[int
     for number, code in coded:
         touched = code.accesses if isinstance(code, Leaf) else code.accesses() if isinstance(code, Instruction) else ()
         for access in touched:
-            buffer = root_of(owner(access.storage))
+            buffer = root_of(owner(access.buffer))
             found[buffer] = (found.get(buffer, (number,))[0], number)
     return found
 

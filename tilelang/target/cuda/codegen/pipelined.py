@@ -146,4 +146,4 @@ def _advance(counters: Mapping[tuple[int, int], Name]) -> Iterator[tuple[Name, V
 def _copies_to(block: Block, rings: Mapping[Any, int]) -> bool:
     """Whether asynchronous copies in the block fill a ring."""
     accesses = (access for leaf in leaves(block) for access in leaf.accesses if access.agent is Agent.CP_ASYNC)
-    return bool(rings) and any(isinstance(access.storage, Slot) for access in accesses)
+    return bool(rings) and any(isinstance(access.buffer, Slot) for access in accesses)

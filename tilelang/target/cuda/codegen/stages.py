@@ -193,9 +193,9 @@ class _CodeDump(Printer):
 
 
 def _access_text(access: Access) -> str:
-    slot = f"[slot {access.storage.number}]" if isinstance(access.storage, Slot) else ""
+    slot = f"[slot {access.buffer.number}]" if isinstance(access.buffer, Slot) else ""
     agent = "" if access.synchronous else f" by {access.agent.value}"
-    return f"{access.kind} {owner(access.storage).name}{slot}{agent}"
+    return f"{access.kind} {owner(access.buffer).name}{slot}{agent}"
 
 
 def _lines(node: Any, indent: int, loops: Mapping[Any, LoopLayout] = MappingProxyType({})) -> Iterator[str]:

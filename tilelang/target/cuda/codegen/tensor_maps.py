@@ -18,9 +18,9 @@ from tilelang.artifact import TensorMapSpec
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ
 from tilelang.ir.dim import to_dim
 from tilelang.ir.expr import as_int
-from tilelang.target.cuda.ir.access import READ
 from tilelang.target.cuda.ir.values import Call, Name, Value
 from tilelang.tensor_maps import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES, TRANSPORTS
 

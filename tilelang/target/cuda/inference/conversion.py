@@ -73,15 +73,15 @@ def _way(node: Operator, source: FragmentLayout, target: FragmentLayout, *, prob
     op = node.op
     direct = copy_between(op.src, op.dst, node.span)
     loaded, stored = direct.nest.accesses
-    loop = whole_loop(direct.nest.axes, stored.indices, target)
-    if register_form(loaded.indices, source, loop) is not None:
+    loop = whole_loop(direct.nest.axes, stored.site.indices, target)
+    if register_form(loaded.site.indices, source, loop) is not None:
         return _Way({direct: loop})
     shape, name = list(op.src.buffer.shape), f"{op.dst.buffer.name}_scratch"
     tile = ir.decl_buffer(shape, op.src.dtype, name, scope=SHARED, layout=None)
     fill = copy_between(op.src, Region.whole(tile), node.span)
     drain = copy_between(Region.whole(tile), op.dst, node.span)
-    filling = whole_loop(fill.nest.axes, fill.nest.accesses[0].indices, source)
-    draining = whole_loop(drain.nest.axes, drain.nest.accesses[1].indices, target)
+    filling = whole_loop(fill.nest.axes, fill.nest.accesses[0].site.indices, source)
+    draining = whole_loop(drain.nest.axes, drain.nest.accesses[1].site.indices, target)
 
     def passes(layout: Any) -> float:
         return nest_cost(fill.nest, filling, (source, layout), problem=problem) + nest_cost(

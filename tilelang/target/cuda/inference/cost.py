@@ -22,8 +22,9 @@ from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout, register_form
 from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.vectors import element_strides, vectorised
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, Nest, form_of, mentions
+from tilelang.target.cuda.tile.nest import Nest, form_of, mentions
 from tilelang.target.cuda.tile.tree import Loop, Operator, Repeat, TileTree, inside
 
 _UNKNOWN_TRIPS = 8
@@ -101,7 +102,7 @@ def nest_cost(nest: Nest, loop: LoopLayout, places: Sequence[Any], *, problem: P
     steps, requests = loop.steps, 0.0
     for access, place in zip(nest.accesses, places):
         if is_memory(access.buffer):
-            is_wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.indices)
+            is_wide = axis is not None and any(mentions(index, {axis: 0}) for index in access.site.indices)
             wide = width if is_wide else 1
             requests += steps / wide * (REQUEST + problem.known(_transfer, access, loop, wide, place))
         elif isinstance(place, FragmentLayout) and _is_addressed(problem.known, access, place, loop):
@@ -113,7 +114,7 @@ def _is_addressed(known: Memo, access: Access, layout: FragmentLayout, loop: Loo
     """Whether the number of a register is known at run time only: the fragment then lies in local memory."""
     if layout.registers == 1:
         return False
-    form = known(register_form, access.indices, layout, loop, False)
+    form = known(register_form, access.site.indices, layout, loop, False)
     return form is None or not isinstance(form.offset, int)
 
 
@@ -124,7 +125,7 @@ def _transfer(access: Access, loop: LoopLayout, width: int, layout: Any) -> floa
     """Cycles that a request of the first warp takes in memory."""
     size = width * canonical(str(access.buffer.dtype)).bits / 8
     try:
-        indices = [_lane_values(form_of(index, loop.forms)) for index in access.indices]
+        indices = [_lane_values(form_of(index, loop.forms)) for index in access.site.indices]
     except NotMixedRadix:
         return _GATHER * _SECTOR
     if lies_in_shared(access.buffer):
@@ -145,7 +146,7 @@ def bank_passes(access: Access, loop: LoopLayout, layout: Any, width: int) -> in
         width: elements of a vector.
     """
     try:
-        indices = [_lane_values(form_of(index, loop.forms)) for index in access.indices]
+        indices = [_lane_values(form_of(index, loop.forms)) for index in access.site.indices]
     except NotMixedRadix:
         return WARP
     if not isinstance(layout, TileLayout):

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.local_arrays import private_nests
 from tilelang.target.cuda.analysis.uniformity import Uniformity
-from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
-from tilelang.target.cuda.tile.nest import Access, given_to_calls
+from tilelang.target.cuda.tile.nest import given_to_calls
 from tilelang.target.cuda.tile.tree import Operator, Parallel, Scalar, ThreadGroup, TileTree, accesses_of, inside
 
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import FRAGMENT, SHARED, is_fragment
 from tilelang.ir.region import Region
-from tilelang.target.cuda.ir.access import WRITE
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.convert_layout import ConvertLayout
 from tilelang.target.cuda.tile.tree import (
@@ -248,7 +248,7 @@ def overwrites(node: Any, family: set[Any]) -> bool:
     if not isinstance(node, Parallel):
         return False
     uses = [access for access in node.nest.accesses if access.buffer in family]
-    if len(uses) != 1 or uses[0].kind != WRITE or uses[0].conditional:
+    if len(uses) != 1 or uses[0].kind != WRITE or uses[0].site.conditional:
         return False
     whole = None if node.op is None else rule_of(node.op).overwritten(node.op)
     if whole is not None and whole.buffer in family:
@@ -256,9 +256,9 @@ def overwrites(node: Any, family: set[Any]) -> bool:
     extents = {axis.var: axis.extent for axis in node.nest.axes if axis.limit is None}
     sizes = (
         isinstance(index, ir.Var) and extents.get(index) == size
-        for index, size in zip(uses[0].indices, map(as_int, uses[0].buffer.shape))
+        for index, size in zip(uses[0].site.indices, map(as_int, uses[0].buffer.shape))
     )
-    return len(set(uses[0].indices)) == len(uses[0].indices) and all(sizes)
+    return len(set(uses[0].site.indices)) == len(uses[0].site.indices) and all(sizes)
 
 
 # New nodes -------------------------------------------------------------------------------------------------------------

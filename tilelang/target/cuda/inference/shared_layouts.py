@@ -11,15 +11,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tilelang.dtypes import canonical
+from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_shared
 from tilelang.layout import make_swizzled_layout, row_major
 from tilelang.layout.panels import panel_bytes_of
 from tilelang.layout.swizzle import word_swizzled
 from tilelang.target.cuda.inference.problem import Problem
-from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import TileDemand, rule_of
-from tilelang.target.cuda.tile.nest import Access, Nest, mentions
+from tilelang.target.cuda.tile.nest import Nest, mentions
 from tilelang.target.cuda.tile.tree import Operator
 
 
@@ -93,4 +94,5 @@ def _read_across(problem: Problem) -> dict[Any, Any]:
 def _is_column(access: Access, nest: Nest) -> bool:
     """Whether the innermost axis of a nest moves the row of an access, and not the place in it."""
     inner = [axis.var for axis in nest.axes if axis.extent != 1][-1:]
-    return len(access.indices) > 1 and mentions(access.indices[-2], inner) and not mentions(access.indices[-1], inner)
+    indices = access.site.indices
+    return len(indices) > 1 and mentions(indices[-2], inner) and not mentions(indices[-1], inner)

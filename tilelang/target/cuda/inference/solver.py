@@ -17,6 +17,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import LayoutConflictError, LoopLayoutError
+from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_array, is_global, is_memory, lies_in_shared
 from tilelang.ir.span import location_of
@@ -39,10 +40,10 @@ from tilelang.target.cuda.inference.problem import Memo, Problem
 from tilelang.target.cuda.inference.shared_layouts import choices_of_layout, choose_shared, is_panels
 from tilelang.target.cuda.inference.vectors import contiguous_axis, least_width, shrink_to_threads, vector_width
 from tilelang.target.cuda.inference.verify import is_whole
-from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import describe
-from tilelang.target.cuda.tile.nest import Access, Axis, Nest, mentions
+from tilelang.target.cuda.tile.nest import Axis, Nest, mentions
 from tilelang.target.cuda.tile.tree import Operator, Parallel, is_default_swizzle, span_of
 
 WHOLE_BITS = 2048
@@ -202,12 +203,12 @@ class _Solver:
         """The distributions that fixed fragments give a nest; with ``all_axes`` those that every axis of it indexes."""
         for access in nest.accesses:
             layout = self.fragments.get(access.buffer)
-            if layout is None or access.inner or not self.problem.is_fragment(access.buffer):
+            if layout is None or access.site.in_body or not self.problem.is_fragment(access.buffer):
                 continue
             is_whole = len(layout.shape) >= sum(axis.extent > 1 for axis in nest.axes)
-            if all_axes and not (is_whole and self.problem.known(_uses_all_axes, nest.axes, access.indices)):
+            if all_axes and not (is_whole and self.problem.known(_uses_all_axes, nest.axes, access.site.indices)):
                 continue
-            loop = self.problem.known(loop_from_fragment, nest.axes, access.indices, layout)
+            loop = self.problem.known(loop_from_fragment, nest.axes, access.site.indices, layout)
             if loop is not None:
                 yield loop
 
@@ -228,7 +229,8 @@ class _Solver:
             if not self.problem.is_fragment(buffer) or buffer in self.fragments:
                 continue
             shape = [as_int(extent) for extent in buffer.shape]
-            layout = None if access.inner else self.problem.known(fragment_from_loop, tuple(shape), access.indices, loop)
+            known, site = self.problem.known, access.site
+            layout = None if site.in_body else known(fragment_from_loop, tuple(shape), site.indices, loop)
             if layout is not None and not _is_too_much(layout, buffer):
                 self._fix(buffer, layout.spread(len(self.threads_of[node])), node)
 
@@ -280,7 +282,7 @@ class _Solver:
     def _starts_reducer(self, nest: Nest) -> bool:
         """Whether the nest gives a reducer its first value, which every thread does for its own copy."""
         reducers = {access.buffer for access in nest.accesses if access.buffer in self.problem.reducers}
-        read = {access.buffer for access in nest.accesses if access.kind == "read"}
+        read = {access.buffer for access in nest.accesses if access.kind == READ}
         return bool(reducers - read)
 
     def _prefers_wide(self, node: Parallel) -> bool:
@@ -371,7 +373,7 @@ def _reaches(known: Memo, access: Access, layout: FragmentLayout, loop: LoopLayo
     """Whether the threads that run a loop hold what they access, and a store reaches every copy of its element."""
     if access.kind == READ and _is_whole(layout, loop.threads):
         return True
-    return known(register_form, access.indices, layout, loop, access.kind != READ) is not None
+    return known(register_form, access.site.indices, layout, loop, access.kind != READ) is not None
 
 
 def _same_registers(buffer: Any, other: Any, layout: FragmentLayout) -> FragmentLayout | None:

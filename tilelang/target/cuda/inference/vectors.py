@@ -9,6 +9,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global, is_memory
@@ -16,8 +17,8 @@ from tilelang.ir.visit import walk_expr
 from tilelang.layout.digits import Digit, Form, NotMixedRadix
 from tilelang.layout.fragment import REGISTER, Mode
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.ir.access import READ, WRITE
-from tilelang.target.cuda.tile.nest import Access, Axis, Nest, conjuncts, form_of, is_movable, mentions
+from tilelang.target.cuda.ir.access import Access
+from tilelang.target.cuda.tile.nest import Axis, Nest, conjuncts, form_of, is_movable, mentions
 
 _VECTOR_BITS = 128
 
@@ -54,12 +55,12 @@ def contiguous_axis(nest: Nest) -> int:
 
 def _elements(access: Access, nest: Nest) -> int:
     """How many elements of a buffer a nest touches; row numbers that a row is found by are fewer than what is in the rows."""
-    return math.prod(axis.extent for axis in nest.axes if any(mentions(index, {axis.var: 0}) for index in access.indices))
+    return math.prod(axis.extent for axis in nest.axes if any(mentions(index, {axis.var: 0}) for index in access.site.indices))
 
 
 def _unit_axis(access: Access, forms: Mapping[Any, Form]) -> int | None:
     try:
-        form = form_of(access.indices[-1], forms)
+        form = form_of(access.site.indices[-1], forms)
     except NotMixedRadix:
         return None
     step = [term for term in form if term.weight == 1 and term.low == 1]
@@ -79,7 +80,7 @@ def vector_width(nest: Nest, place: int, limit: int, layouts: Mapping[Any, Any],
     """
     var = nest.axes[place].var
     accesses = [
-        access for access in nest.accesses if is_memory(access.buffer) and any(mentions(i, {var: 0}) for i in access.indices)
+        access for access in nest.accesses if is_memory(access.buffer) and any(mentions(i, {var: 0}) for i in access.site.indices)
     ]
     width = min((_VECTOR_BITS // canonical(str(a.buffer.dtype)).bits for a in accesses or nest.accesses), default=1)
     if nest.vector is not None:
@@ -134,7 +135,7 @@ def _fits(
     access: Access, var: Any, name: str, width: int, forms: Mapping[Any, Form], layouts: Mapping[Any, Any], facts: Facts
 ) -> bool:
     """Whether an access can be made ``width`` elements at a time along ``var``."""
-    *outer, last = access.indices
+    *outer, last = access.site.indices
     if any(mentions(index, {var: 0}) for index in outer):
         return False
     return _begins_aligned(last, name, width, forms, facts) and rows_aligned(access.buffer, width, layouts, facts)
@@ -165,7 +166,7 @@ def starts_aligned(access: Access, axis: Axis, width: int, nest: Nest, facts: Fa
         nest: the nest.
         facts: known facts about integer expressions.
     """
-    *outer, last = access.indices
+    *outer, last = access.site.indices
     name, size = str(nest.axes.index(axis)), as_int(access.buffer.shape[-1])
     rows = isinstance(size, int) and (size % width == 0 or not outer)
     still = not any(mentions(index, {axis.var: 0}) for index in outer)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tilelang.errors import LayoutProofError
+from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment
 from tilelang.ir.span import location_of
@@ -20,9 +21,9 @@ from tilelang.layout.digits import Digit, Form, NotMixedRadix, Term
 from tilelang.layout.fragment import REGISTER, THREAD, FragmentLayout, Mode, join_modes
 from tilelang.target.cuda.inference.layouts import Layouts
 from tilelang.target.cuda.inference.loop_layout import LoopLayout
-from tilelang.target.cuda.ir.access import READ
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, form_of
+from tilelang.target.cuda.tile.nest import form_of
 from tilelang.target.cuda.tile.tree import Branch, Operator, Parallel, Scalar, TileTree, accesses_of, span_of, walk
 
 _REPLICA = "replica"
@@ -140,7 +141,7 @@ def holds(access: Access, layout: FragmentLayout, loop: LoopLayout) -> bool:
             return False
         return all(
             same_values(thread.between(mode.stride, mode.extent), digit)
-            for index, modes in zip(access.indices, layout.modes)
+            for index, modes in zip(access.site.indices, layout.modes)
             for mode, digit in _thread_digits(index, modes, loop)
         )
     except NotMixedRadix:

@@ -1,4 +1,9 @@
-"""How code touches memory: one vocabulary for every step of the CUDA target."""
+"""How code touches memory: one record for every step of the CUDA target.
+
+A step knows more than the one before it. In the tile IR an access says what the program says: a buffer, its indices, the kind.
+In the device IR the program's indices are gone: the buffer is the one that owns the memory, and the access knows which agent
+makes it and which thread touches which element.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-READ, WRITE, UPDATE, ADDRESS = "read", "write", "update", "address"
-"""Kinds of access; an update is atomic, and behind an address that is handed on anything may happen."""
+from tilelang.ir.access import READ, UPDATE, WRITE
 
 
 class Agent(enum.Enum):
@@ -50,23 +54,68 @@ class ThreadMap:
         return known >= max(self.threads, other.threads)
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One access of a piece of storage.
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """Where a statement of the program accesses a buffer.
 
     Attributes:
-        storage: the buffer that owns the memory, or one slot of it.
-        kind: :data:`READ`, :data:`WRITE`, :data:`UPDATE` or :data:`ADDRESS`.
+        indices: of the element, or of the region's first one.
+        extents: of a region; None of an element.
+        fills: whether the region is the whole buffer, and nothing of what was there is used.
+        conditional: whether the access may not happen.
+        local_index: whether an index uses variables that the statement's body defines.
+        loaded: the buffers that an index is loaded from.
+        step: number of the store or call, in program order; in an inner loop, where a read may follow every store of the loop,
+            stores have the number of its first statement, and reads that of the statement after it.
+    """
+
+    indices: tuple[Any, ...] = ()
+    extents: tuple[Any, ...] | None = None
+    fills: bool = False
+    conditional: bool = False
+    local_index: bool = False
+    loaded: tuple[Any, ...] = ()
+    step: int = 0
+
+    @property
+    def in_body(self) -> bool:
+        """Whether the index is known inside of the statement's body only."""
+        return self.local_index or bool(self.loaded)
+
+
+ANYWHERE = Site()
+"""The site of an access of which the program's indices are not known (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access of a buffer.
+
+    Attributes:
+        buffer: in the tile IR as the program names it; in the device IR the one that owns the memory, or one slot of it.
+        kind: :data:`~tilelang.ir.access.READ`, ``WRITE``, ``UPDATE`` or ``ADDRESS``.
         agent: who makes it.
         operation: of an update.
         maps: which threads touch which elements, by one of several statements each; None where that is not known.
+        site: where it stands in the program.
     """
 
-    storage: Any
+    buffer: Any
     kind: str
     agent: Agent = Agent.THREAD
     operation: str = ""
     maps: frozenset[ThreadMap] | None = None
+    site: Site = ANYWHERE
+
+    @property
+    def reads(self) -> bool:
+        """Whether what was there may be used."""
+        return self.kind != WRITE
+
+    @property
+    def writes(self) -> bool:
+        """Whether what was there may be changed."""
+        return self.kind != READ
 
     @property
     def synchronous(self) -> bool:
@@ -91,7 +140,7 @@ class Access:
 
     def is_disjoint_from(self, other: Access, group: int = 1) -> bool:
         """Whether no threads of two aligned groups touch the same element of one storage, one by each access."""
-        if self.maps is None or other.maps is None or self.storage != other.storage:
+        if self.maps is None or other.maps is None or self.buffer != other.buffer:
             return False
         return all(one.separates(two, group) for one in self.maps for two in other.maps)
 
@@ -107,7 +156,7 @@ def any_conflict(left: Iterable[Access], right: Iterable[Access], overlap: Any, 
     right = list(right)
     for one in left:
         for two in right:
-            if not one.commutes_with(two) and overlap(one.storage, two.storage) and not one.is_disjoint_from(two, group):
+            if not one.commutes_with(two) and overlap(one.buffer, two.buffer) and not one.is_disjoint_from(two, group):
                 return one, two
     return None
 
@@ -122,4 +171,4 @@ def meets_copies(accesses: Iterable[Access], copies: Iterable[Access], overlap: 
     """
     copies = list(copies)
     pairs = ((access, copy) for access in accesses for copy in copies if not access.kind == copy.kind == READ)
-    return any(overlap(access.storage, copy.storage) for access, copy in pairs)
+    return any(overlap(access.buffer, copy.buffer) for access, copy in pairs)

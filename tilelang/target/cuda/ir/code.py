@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Union
 
-from tilelang.target.cuda.ir.access import READ, Access
+from tilelang.ir.access import READ
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.ir.instructions import Instruction, WaitBulk
 from tilelang.target.cuda.ir.values import Name, Number, Value, value_accesses
 
@@ -54,7 +55,7 @@ class Leaf:
 
     def storages(self, *kinds: str) -> set[Any]:
         """The storages that the statements access, of these kinds where any are given."""
-        return {access.storage for access in self.accesses if not kinds or access.kind in kinds}
+        return {access.buffer for access in self.accesses if not kinds or access.kind in kinds}
 
 
 @dataclass(eq=False, slots=True)
@@ -306,8 +307,8 @@ def roles_at(items: list[Code], position: int) -> list[GroupCode]:
 def together(code: Code) -> list[Access]:
     """What code touches that has no place for barriers inside; it waits itself for loads of the accelerator that it reads."""
     found = [access for leaf in leaves(code) for access in leaf.accesses]
-    read = {access.storage for access in found if access.kind == READ}
-    return [access for access in dict.fromkeys(found) if not (access.is_bulk_load and access.storage in read)]
+    read = {access.buffer for access in found if access.kind == READ}
+    return [access for access in dict.fromkeys(found) if not (access.is_bulk_load and access.buffer in read)]
 
 
 def _share_threads(a: GroupCode, b: GroupCode) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.target.cuda.ir.access import READ, UPDATE, WRITE, Access, Agent
+from tilelang.ir.access import READ, UPDATE, WRITE
+from tilelang.target.cuda.ir.access import Access, Agent
 from tilelang.target.cuda.ir.values import Array, Name, Value, value_accesses
 from tilelang.target.cuda.ir.wgmma import Wgmma
 

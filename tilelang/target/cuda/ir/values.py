@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilelang.target.cuda.ir.access import ADDRESS, READ, Access, Agent
+from tilelang.ir.access import ADDRESS, READ
+from tilelang.target.cuda.ir.access import Access, Agent
 
 
 class Value:

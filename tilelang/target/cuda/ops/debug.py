@@ -84,5 +84,5 @@ def _print_fragment(e: Any, op: PrintBuffer, layout: Any, span: Any) -> list[Cod
     axes = tuple(Axis(var, extent) for var, extent in zip(variables, extents))
     nest = Nest.build(axes, ir.Evaluate(call), span, "T.print")
     access = next(access for access in nest.accesses if access.buffer == region.buffer)
-    loop = whole_loop(nest.axes, access.indices, layout)
+    loop = whole_loop(nest.axes, access.site.indices, layout)
     return emit_nest(e, Parallel(nest), loop)

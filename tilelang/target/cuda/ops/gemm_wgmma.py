@@ -13,6 +13,7 @@ from typing import Any
 
 from tilelang.dtypes import canonical
 from tilelang.errors import CompileError
+from tilelang.ir.access import READ
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_fragment, is_shared
 from tilelang.ir.region import Region
@@ -22,7 +23,7 @@ from tilelang.layout.fragment import Mode, join_modes
 from tilelang.layout.panels import panel_bytes_of, panel_widths
 from tilelang.target.cuda.arch import WARP_GROUP
 from tilelang.target.cuda.codegen.emitter import WARP_GROUP_NUMBER, Emitter
-from tilelang.target.cuda.ir.access import READ, Agent
+from tilelang.target.cuda.ir.access import Agent
 from tilelang.target.cuda.ir.code import Block, Leaf, leaf
 from tilelang.target.cuda.ir.instructions import (
     CommitProducts,

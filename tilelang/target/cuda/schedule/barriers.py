@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilelang.target.cuda.ir.access import READ, Access, Agent, any_conflict, meets_copies
+from tilelang.ir.access import READ
+from tilelang.target.cuda.ir.access import Access, Agent, any_conflict, meets_copies
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
@@ -90,19 +91,19 @@ class _Pending:
     def complete(self, wait: Wait) -> None:
         """What copies that are complete after a wait did counts as threads' own accesses."""
         if wait.rings:
-            done = {access for access in self.copies if owner(access.storage) in wait.rings}
+            done = {access for access in self.copies if owner(access.buffer) in wait.rings}
         else:
             done = set(self.copies) if wait.pending == 0 or wait.users else set()
-        self.accesses |= {Access(access.storage, access.kind, maps=access.maps) for access in done}
+        self.accesses |= {Access(access.buffer, access.kind, maps=access.maps) for access in done}
         self.copies -= done
         self.implicit -= done
 
     def forget_slots(self, rings: frozenset[Any]) -> None:
         """After the loop that numbered them, slots of the rings stand for any of their buffer's."""
         for found in (self.accesses, self.copies, self.implicit, self.stores):
-            slots = {access for access in found if owner(access.storage) in rings}
+            slots = {access for access in found if owner(access.buffer) in rings}
             found -= slots
-            found |= {Access(owner(access.storage), access.kind, access.agent) for access in slots}
+            found |= {Access(owner(access.buffer), access.kind, access.agent) for access in slots}
 
 
 def with_barriers(
@@ -148,7 +149,7 @@ class _Inserter:
     def __init__(self, root: Block, overlap: Any, is_ordered: Any, barrier: Any, name: Any):
         self.overlap = overlap
         self.is_ordered = is_ordered
-        self.asynchronous = {owner(a.storage) for leaf in leaves(root) for a in leaf.accesses if a.agent in _ASYNC_PROXY}
+        self.asynchronous = {owner(a.buffer) for leaf in leaves(root) for a in leaf.accesses if a.agent in _ASYNC_PROXY}
         self.divergence = Divergence(self.conflict, barrier, name)
         self.jumps: list[dict[str, list[_Pending]]] = []
 
@@ -168,7 +169,7 @@ class _Inserter:
         for group in groups:
             others = [leaf for other in groups if other is not group for leaf in leaves(other)]
             stores = (access for leaf in others for access in leaf.accesses if access.kind != READ and not access.is_bulk_load)
-            written = frozenset(owner(access.storage) for access in stores)
+            written = frozenset(owner(access.buffer) for access in stores)
             if not group.barrier and self.divergence.has_order(group.body):
                 group.barrier = self.divergence.barrier(group.threads)
             if group.barrier:
@@ -215,7 +216,7 @@ class _Inserter:
         if (code.hands_over and pending.implicit) or meets_copies(accesses, pending.copies, self.overlap):
             added += self.complete(pending)
         by_proxy = [access for access in accesses if access.agent in _ASYNC_PROXY]
-        unfenced = self.any_overlap([access.storage for access in by_proxy], pending.unfenced)
+        unfenced = self.any_overlap([access.buffer for access in by_proxy], pending.unfenced)
         if self.conflict(accesses, pending.accesses) is not None or (unfenced and self.all_ordered(by_proxy)):
             between = Barrier()
             added.append(between)
@@ -223,7 +224,7 @@ class _Inserter:
         elif unfenced:
             added.append(Leaf([FenceAsync()]))
             pending.unfenced.clear()
-        async_reads = [access.storage for access in by_proxy if access.kind == READ]
+        async_reads = [access.buffer for access in by_proxy if access.kind == READ]
         if not async_reads:
             pending.fenced = code.body == [FenceAsync()]
         elif not pending.fenced and self.any_overlap(map(owner, async_reads), pending.of_others):
@@ -239,7 +240,7 @@ class _Inserter:
         pending.accesses |= set(accesses) - copies - loads
         pending.copies |= copies
         pending.implicit |= set() if code.detached else {access for access in copies if access.kind != READ}
-        pending.unfenced |= {a.storage for a in accesses if a.kind != READ and a not in loads}
+        pending.unfenced |= {a.buffer for a in accesses if a.kind != READ and a not in loads}
         waits = [*bulk_waits(code)]
         pending.stores |= {access for access in accesses if access.is_bulk_store}
         if waits:
@@ -255,18 +256,18 @@ class _Inserter:
 
     def conflict(self, accesses: Iterable[Access], earlier: Iterable[Access], group: int = 1) -> tuple[Access, Access] | None:
         """Two accesses that barriers are to order, by threads of different groups."""
-        ordered = [access for access in earlier if self.is_ordered(owner(access.storage))]
-        return any_conflict((a for a in accesses if self.is_ordered(owner(a.storage))), ordered, self.overlap, group)
+        ordered = [access for access in earlier if self.is_ordered(owner(access.buffer))]
+        return any_conflict((a for a in accesses if self.is_ordered(owner(a.buffer))), ordered, self.overlap, group)
 
     def all_ordered(self, accesses: list[Access]) -> bool:
-        return all(self.is_ordered(owner(access.storage)) for access in accesses)
+        return all(self.is_ordered(owner(access.buffer)) for access in accesses)
 
     def barrier(self, code: Barrier, pending: _Pending) -> list[Code]:
         """Copies that the program takes to be complete are, where it places a barrier itself. What was written is fenced here
         where an asynchronous agent may read it; copies that are not complete yet are not."""
-        unfinished = any(owner(access.storage) is access.storage for access in pending.implicit)
+        unfinished = any(owner(access.buffer) is access.buffer for access in pending.implicit)
         before = self.complete(pending) if code.of_program and unfinished else []
-        in_flight = {access.storage for access in pending.copies}
+        in_flight = {access.buffer for access in pending.copies}
         ready = {storage for storage in pending.unfenced - in_flight if self.any_overlap([storage], self.asynchronous)}
         code.fence |= bool(ready)
         pending.unfenced -= ready
@@ -311,7 +312,7 @@ def _runs(code: LoopCode) -> bool:
 def _is_synchronous(code: Code) -> bool:
     """Whether code has nothing but accesses of threads themselves, to whole buffers, that all threads come to."""
     if isinstance(code, Leaf):
-        simple = all(access.synchronous and owner(access.storage) is access.storage for access in code.accesses)
+        simple = all(access.synchronous and owner(access.buffer) is access.buffer for access in code.accesses)
         return simple and not code.hands_over and not code.synchronises
     if isinstance(code, LoopCode):
         uniform = not (code.divergent or code.carried)

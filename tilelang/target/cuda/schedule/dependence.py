@@ -15,6 +15,7 @@ from typing import Any
 
 from tilelang.errors import PipelineScheduleError
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import ADDRESS, READ, UPDATE, WRITE
 from tilelang.ir.facts import Facts
 from tilelang.ir.memory import is_global, is_shared
 from tilelang.ir.span import location_of
@@ -22,9 +23,9 @@ from tilelang.ir.visit import statement_exprs, walk_expr
 from tilelang.ir.visit import walk as walk_statements
 from tilelang.target.cuda.analysis.availability import is_available
 from tilelang.target.cuda.analysis.disjointness import share_out_iterations
-from tilelang.target.cuda.ir.access import ADDRESS, READ, UPDATE, WRITE
+from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
-from tilelang.target.cuda.tile.nest import Access, accesses_in, given_to_calls, handed_on
+from tilelang.target.cuda.tile.nest import accesses_in, given_to_calls, handed_on
 from tilelang.target.cuda.tile.tree import (
     Loop,
     Operator,
@@ -101,7 +102,7 @@ class Body:
                 continue
             touches = [*_touches(nodes, tree), *_values(stmt, unknown)]
             if defines is not None:
-                touches.append(Access(defines, (), WRITE, fills=True))
+                touches.append(Access(defines, WRITE, site=Site(fills=True)))
             statement = Statement(stmt, tuple(nodes), tuple(touches), defines)
             body.statements.append(statement)
             body.with_replays.append(statement)
@@ -157,16 +158,16 @@ def _node_touches(node: Any, tree: TileTree) -> Iterator[Access]:
     operands = {access.buffer for access in regions}
     for access in elements:
         if access.buffer not in operands:
-            single = isinstance(node, Scalar) and not access.inner
-            extents = (1,) * len(access.indices) if single else None
-            yield replace(access, buffer=tree.root_of(access.buffer), extents=extents)
+            single = isinstance(node, Scalar) and not access.site.in_body
+            extents = (1,) * len(access.site.indices) if single else None
+            yield replace(access, buffer=tree.root_of(access.buffer), site=replace(access.site, extents=extents))
 
 
 def _elements(node: Any) -> Sequence[Access]:
     """The accesses in a node's own expressions, those of an operator's regions included."""
     found = accesses_of(node)
     if isinstance(node, Scalar):
-        return (*found, *(Access(buffer, (), ADDRESS, defined=True) for buffer in handed_on(node.stmt)))
+        return (*found, *(Access(buffer, ADDRESS, site=Site(local_index=True)) for buffer in handed_on(node.stmt)))
     if isinstance(node, Operator):
         lows = [low for region, _ in node.op.regions() for low in region.mins if not isinstance(low, int)]
         return [access for low in lows for access in accesses_in(ir.Evaluate(low))]
@@ -182,7 +183,7 @@ def _values(stmt: Any, values: set[Any]) -> Iterator[Access]:
         for part in walk_expr(expr)
         if isinstance(part, ir.Var) and part in values
     }
-    yield from (Access(var, (), READ) for var in used)
+    yield from (Access(var, READ) for var in used)
 
 
 def _written(loop: Loop) -> Counter[Any]:
@@ -274,7 +275,7 @@ def _carried_conflict(uses: list, slots: int, loop: Loop, facts: Facts) -> tuple
             # With v slots the next iteration on the same storage is v later: it has to run behind this statement all
             # the same.
             if (stage, order) > (other_stage + slots, other_order) and not share_out_iterations(
-                touch, use, loop.stmt.loop_var, facts
+                touch.site, use.site, loop.stmt.loop_var, facts
             ):
                 return statement, user
     return None
@@ -285,7 +286,7 @@ def _is_private(buffer: Any, uses: list, body: Body) -> bool:
     if not ir.is_buffer_var(buffer) or not is_shared(buffer) or body.is_viewed(buffer):
         return False
     first = min(uses, key=lambda use: use[0])[3]
-    return first.fills and not first.reads and not body.is_outside(buffer)
+    return first.site.fills and not first.reads and not body.is_outside(buffer)
 
 
 def _broken(buffer: Any, first: Statement, second: Statement, when: str) -> PipelineScheduleError:

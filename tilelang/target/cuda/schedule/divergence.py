@@ -106,7 +106,7 @@ class Divergence:
         try:
             self._walk(code, set(), self._certain)
         except _Found as found:
-            name = owner(found.access.storage).name
+            name = owner(found.access.buffer).name
             raise CompileError(
                 f"threads run this at different times, and one may touch an element of {name} that another writes",
                 location_of(code.span),

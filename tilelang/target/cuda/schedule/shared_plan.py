@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.errors import SharedMemoryError
+from tilelang.ir.access import READ, UPDATE
 from tilelang.target.cuda.arch import arch_of
-from tilelang.target.cuda.ir.access import READ, UPDATE
 from tilelang.target.cuda.ir.code import (
     Block,
     BranchCode,
@@ -129,7 +129,7 @@ class _Lifetimes:
             for buffer in {*map(owner, code.storages()), *self._stored}:
                 _extend(spans, buffer, clock, clock)
             waited = any(not wait.pending for wait in bulk_waits(code))
-            sources = {owner(access.storage) for access in code.accesses if access.is_bulk_store}
+            sources = {owner(access.buffer) for access in code.accesses if access.is_bulk_store}
             self._stored = set() if waited else self._stored | sources
             return clock + 1
         if isinstance(code, (LoopCode, BranchCode)) and code.divergent:

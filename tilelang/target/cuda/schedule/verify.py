@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import OrderProofError
+from tilelang.ir.access import READ
 from tilelang.target.cuda.arch import WARP
-from tilelang.target.cuda.ir.access import READ, Access, Agent, any_conflict, meets_copies
+from tilelang.target.cuda.ir.access import Access, Agent, any_conflict, meets_copies
 from tilelang.target.cuda.ir.code import (
     Barrier,
     Block,
@@ -71,7 +72,7 @@ def _check_control(code: Code, divergent: bool) -> None:
 def _check_warps(group: GroupCode, overlap: Callable[[Any, Any], bool], is_ordered: Callable[[Any], bool]) -> None:
     """In code that each warp runs at its own pace, warps do not meet."""
     if group.condition is None:
-        accesses = [access for access in together(group) if is_ordered(owner(access.storage))]
+        accesses = [access for access in together(group) if is_ordered(owner(access.buffer))]
         found = any_conflict(accesses, accesses, overlap, WARP)
         if found is not None:
             raise OrderProofError(_name(found[0]), "warps meet in it that nothing orders")
@@ -147,8 +148,8 @@ class _Graph:
             for access in touched:
                 if meets_copies([access], in_flight, overlap):
                     raise OrderProofError(_name(access), "it is used before a copy of it is complete")
-            ordered = [access for access in touched if is_ordered(owner(access.storage))]
-            found = any_conflict(ordered, (access for access in earlier if is_ordered(owner(access.storage))), overlap)
+            ordered = [access for access in touched if is_ordered(owner(access.buffer))]
+            found = any_conflict(ordered, (access for access in earlier if is_ordered(owner(access.buffer))), overlap)
             if found is not None:
                 raise OrderProofError(_name(found[0]), "no barrier orders two accesses of it")
 
@@ -186,19 +187,19 @@ def _barrier(state: State) -> State:
 
 def _complete(state: State, wait: Wait) -> State:
     """What copies that are complete after a wait did is the threads' own."""
-    done = {copy for copy in state[1] if not wait.rings or owner(copy.storage) in wait.rings}
+    done = {copy for copy in state[1] if not wait.rings or owner(copy.buffer) in wait.rings}
     if not wait.rings and wait.pending and not wait.users:
         done = set()
-    return state[0] | {Access(copy.storage, copy.kind, maps=copy.maps) for copy in done}, state[1] - done
+    return state[0] | {Access(copy.buffer, copy.kind, maps=copy.maps) for copy in done}, state[1] - done
 
 
 def _outside(state: State, rings: frozenset[Any]) -> State:
     """After a pipelined loop its slots have no numbers, and its last iterations have read them."""
     done, in_flight = (
-        {Access(owner(a.storage), a.kind, a.agent) if owner(a.storage) in rings else a for a in part} for part in state
+        {Access(owner(a.buffer), a.kind, a.agent) if owner(a.buffer) in rings else a for a in part} for part in state
     )
     return frozenset(done | {Access(ring, READ) for ring in rings}), frozenset(in_flight)
 
 
 def _name(access: Access) -> str:
-    return str(owner(access.storage).name)
+    return str(owner(access.buffer).name)

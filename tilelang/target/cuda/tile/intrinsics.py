@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilelang.ir.access import ADDRESS, UPDATE
 from tilelang.ir.expr import as_int
 from tilelang.target.cuda.arch import WARP, WARP_GROUP
-from tilelang.target.cuda.ir.access import ADDRESS, UPDATE
 from tilelang.tileop.thread import INTRINSICS, intrinsic_name
 
 BLOCK = 1 << 16

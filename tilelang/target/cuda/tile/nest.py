@@ -13,11 +13,12 @@ from functools import cached_property
 from typing import Any
 
 from tilelang.ir import nodes as ir
+from tilelang.ir.access import ADDRESS, READ, WRITE
 from tilelang.ir.expr import as_int
 from tilelang.ir.memory import is_memory, is_variable
 from tilelang.ir.visit import children, operands, statement_exprs, walk, walk_expr
 from tilelang.layout.digits import Form, NotMixedRadix
-from tilelang.target.cuda.ir.access import ADDRESS, READ, WRITE
+from tilelang.target.cuda.ir.access import Access, Site
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.intrinsics import intrinsic, names_threads
 from tilelang.tileop import decode, is_tile_op
@@ -31,50 +32,6 @@ class Axis:
     var: Any
     extent: int
     limit: Any = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Access:
-    """One place of a statement that touches a buffer: an element, or a region of a tile operator.
-
-    Attributes:
-        indices: of the element, or of the region's first one.
-        kind: read, write, update (atomic), or address (the place itself is handed on).
-        conditional: whether it may not happen.
-        defined: whether its index uses variables that the body defines.
-        step: number of the store or call, in program order; in an inner loop, where a read may follow every store of the loop,
-            stores have the number of its first statement, and reads that of the statement after it.
-        loaded: the buffers that its index is loaded from.
-        operation: the intrinsic of an update.
-        extents: of a region; None of an element.
-        fills: whether it overwrites the whole buffer.
-    """
-
-    buffer: Any
-    indices: tuple[Any, ...]
-    kind: str
-    conditional: bool = False
-    defined: bool = False
-    step: int = 0
-    loaded: tuple[Any, ...] = ()
-    operation: str = ""
-    extents: tuple[Any, ...] | None = None
-    fills: bool = False
-
-    @property
-    def reads(self) -> bool:
-        """Whether what was there may be used."""
-        return self.kind != WRITE
-
-    @property
-    def writes(self) -> bool:
-        """Whether what was there may be changed."""
-        return self.kind != READ
-
-    @property
-    def inner(self) -> bool:
-        """Whether its index is known in the body only."""
-        return self.defined or bool(self.loaded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +76,7 @@ class Nest:
     def renamed(self, buffers: Mapping[Any, Any]) -> Nest:
         """The same nest on other buffers; an index that names none of them stays the same object."""
         body = substitute(self.body, buffers)
-        if any(buffer in buffers for access in self.accesses for buffer in access.loaded):
+        if any(buffer in buffers for access in self.accesses for buffer in access.site.loaded):
             return self.over(body)
         changed = (replace(a, buffer=buffers[a.buffer]) if a.buffer in buffers else a for a in self.accesses)
         return replace(self, body=body, accesses=tuple(changed))
@@ -167,7 +124,7 @@ def operand_accesses(op: Any) -> Iterator[Access]:
     for region, access in op.regions():
         for kind in (READ,) * ("r" in access) + (WRITE,) * ("w" in access):
             fills = kind == WRITE and region is rule_of(op).overwritten(op)
-            yield Access(region.buffer, tuple(region.mins), kind, extents=tuple(region.extents), fills=fills)
+            yield Access(region.buffer, kind, site=Site(tuple(region.mins), tuple(region.extents), fills))
 
 
 def handed_on(stmt: Any) -> set[Any]:
@@ -224,7 +181,7 @@ class _Collector:
         for child in children(node):
             self.stmt(child, conditional or repeats or isinstance(node, ir.IfThenElse))
         if repeats:
-            self.found[begin:] = [replace(found, step=first if found.writes else self.step) for found in self.found[begin:]]
+            self.found[begin:] = [_at_step(each, first if each.writes else self.step) for each in self.found[begin:]]
 
     def expr(self, node: Any, conditional: bool) -> None:
         if isinstance(node, ir.TensorLoad):
@@ -264,9 +221,14 @@ class _Collector:
 
     def add(self, buffer: Any, indices: Any, kind: str, conditional: bool, operation: str = "") -> None:
         indices = tuple(indices)
-        defined = any(mentions(index, self.inner) for index in indices)
+        local_index = any(mentions(index, self.inner) for index in indices)
         loaded = tuple(part.source for index in indices for part in walk_expr(index) if isinstance(part, ir.TensorLoad))
-        self.found.append(Access(buffer, indices, kind, conditional, defined, self.step, loaded, operation))
+        site = Site(indices, None, False, conditional, local_index, loaded, self.step)
+        self.found.append(Access(buffer, kind, operation=operation, site=site))
+
+
+def _at_step(access: Access, step: int) -> Access:
+    return replace(access, site=replace(access.site, step=step))
 
 
 def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
@@ -278,7 +240,7 @@ def is_movable(access: Access, nest: Nest, root: Callable[[Any], Any]) -> bool:
         root: gives the buffer whose memory a buffer names.
     """
     changed = {root(other.buffer) for other in nest.accesses if other.kind != READ}
-    return not access.defined and all(is_memory(buffer) and root(buffer) not in changed for buffer in access.loaded)
+    return not access.site.local_index and all(is_memory(buffer) and root(buffer) not in changed for buffer in access.site.loaded)
 
 
 def mentions(expr: Any, variables: Any) -> bool:

@@ -18,9 +18,10 @@ from tilelang.ir.text import shape_text
 from tilelang.ir.visit import flattened, statement_exprs
 from tilelang.layout import make_swizzled_layout
 from tilelang.target.cuda.arch import WARP_GROUP
+from tilelang.target.cuda.ir.access import Access
 from tilelang.target.cuda.operators import rule_of
 from tilelang.target.cuda.tile.build import chunked, copy_nest, parallel_nest
-from tilelang.target.cuda.tile.nest import Access, Nest, accesses_in, operand_accesses
+from tilelang.target.cuda.tile.nest import Nest, accesses_in, operand_accesses
 from tilelang.tileop import decode, is_tile_op
 from tilelang.tileop.copy import Copy
 

@@ -1,0 +1,6 @@
+"""What a statement may do to memory: the kinds of access that all stages name."""
+
+from __future__ import annotations
+
+READ, WRITE, UPDATE, ADDRESS = "read", "write", "update", "address"
+"""An update is atomic; behind an address that is handed on anything may happen."""
