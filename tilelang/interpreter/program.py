@@ -9,7 +9,7 @@ import numpy as np
 
 from tilelang.dtypes import canonical
 from tilelang.errors import ArgumentCountError, ArgumentValueError, PassFailedError, TileLangError
-from tilelang.interpreter import asynchronous, atomics, matrices, scalars, statements, threads  # noqa: F401  (each registers what it knows)
+from tilelang.interpreter import asynchronous, atomics, control, matrices, scalars, statements, threads  # noqa: F401  (each registers what it knows)
 from tilelang.interpreter.compiler import Compiler
 from tilelang.interpreter.expressions import compiled
 from tilelang.interpreter.findings import Finding, Findings
