@@ -32,6 +32,7 @@ from tilelang.cache.entries.files import (
     KERNEL_PY_PATH,
     PARAMS_PATH,
 )
+from tilelang.cache.keys import header_watch
 from tilelang.cache.keys.key import KernelKey
 from tilelang.cache.keys.memo import CallMemo
 from tilelang.cache.keys.source_key import SourceKey
@@ -238,9 +239,10 @@ class KernelCache:
         options = (out_idx, args, target, target_host, backend, pass_configs, compile_flags)
         kernel = self._recall(func, options) if self.enabled else None
         if kernel is None:
+            files = warn.guarded(header_watch.records, None, "a kernel is not kept in memory")
             kernel = self._build(func, options, verbose)
-            if self.enabled and not kernel.reads_files:
-                warn.guarded(lambda: self._memo.put(func, options, kernel), None, "a kernel is not kept in memory")
+            if self.enabled and not kernel.reads_files and files is not None:
+                warn.guarded(lambda: self._memo.put(func, options, kernel, files), None, "a kernel is not kept in memory")
         return kernel
 
     def _recall(self, func: Any, options: tuple[Any, ...]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from tilelang import env
 from tilelang.cache.kernel_cache import default_cache
 from tilelang.cache.keys.source_key import FunctionTracker, SourceKey, trace
+from tilelang.cache.keys.versions import variables_of_tools
 from tilelang.fingerprint.missing import MISSING
 from tilelang.fingerprint.watch import CALL, ITEM, Watch
 from tilelang.jit import rewrites
@@ -100,7 +101,8 @@ def records_of_defaults(variables: Iterable[bytes]) -> list[tuple[int, Any, Any,
 
 def records_of_all_tools() -> list[tuple[int, Any, Any, Any]]:
     """The same with the variables that the tools of any target read, for a look-up that knows no target."""
-    return records_of_defaults({*_DEFAULTS, *(key for kind in env.TOOLS for key in env.code_changing_keys(kind))})
+    of_kinds = (key for kind in env.TOOLS for key in env.code_changing_keys(kind))
+    return records_of_defaults({*_DEFAULTS, *of_kinds, *variables_of_tools()})
 
 
 def caching() -> bool:

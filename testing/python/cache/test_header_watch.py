@@ -75,13 +75,13 @@ def test_a_changed_header_is_noticed_by_the_next_call(headers, change, queue, mo
     before = tracker.source_key((1,), {})
     tracker.remember((1,), {}, "kernel", tracker.source_key((1,), {}))
     cached = CallMemo()
-    cached.put(make, (1,), "kernel")
+    cached.put(make, (1,), "kernel", header_watch.records())
     assert tracker.recall((1,), {}) == "kernel" and cached.get(make, (1,)) == "kernel"
     change(headers)
     assert tracker.recall((1,), {}) is None and cached.get(make, (1,)) is None
     assert tracker.source_key((1,), {}).digest != before.digest
     tracker.remember((1,), {}, "new kernel", tracker.source_key((1,), {}))
-    cached.put(make, (1,), "new kernel")
+    cached.put(make, (1,), "new kernel", header_watch.records())
     assert tracker.recall((1,), {}) == "new kernel" and cached.get(make, (1,)) == "new kernel"
 
 

@@ -245,8 +245,8 @@ def test_a_c_compiler_that_is_replaced_in_a_running_process_is_another_one(tmp_p
 
 
 def test_version_of_an_executable_is_asked_once_on_a_machine(tmp_path):
-    tool, log = tmp_path / "tooly", tmp_path / "log"
-    tool.write_text(f"#!/bin/sh\necho asked >> {log}\necho 2.0\n")
+    tool, log = tmp_path / "tooly", tmp_path / "toolog"
+    tool.write_text('#!/bin/sh\necho asked >> "${0%y}og"\necho 2.0\n')  # a file that it names would count
     tool.chmod(0o755)
     code = "import sys; from tilelang.cache.keys.versions import executable_version; print(executable_version(sys.argv[1]))"
     assert [fakes.run_python(code, str(tool)).stdout.strip() for _ in range(2)] == ["2.0", "2.0"]

@@ -40,6 +40,8 @@ _CORRUPT = (
     "disk image",
 )
 _NEIGHBOURS = 4
+_left_out_until: dict[Path, float] = {}
+"""Database -> when it is tried again: one wait for a locked one, however many caches of this process are over it."""
 Result = TypeVar("Result")
 
 
@@ -59,7 +61,6 @@ class Index:
         self.root = root
         self.path = file or root / FILE_NAME
         self._local = threading.local()
-        self._left_out_until = 0.0
 
     # -- updates by a compiling process -----------------------------------------------------------------------------
 
@@ -213,19 +214,21 @@ class Index:
         return self._guarded(lambda: self._connection().execute(statement, values).fetchall(), [])
 
     def _guarded(self, work: Callable[[], Result], otherwise: Result) -> Result:
-        if time.monotonic() < self._left_out_until:
-            return otherwise
         try:
-            with forks.native:
-                return self._repaired(work)
+            with forks.native:  # only one thread waits for a locked database, and the others hear of it
+                if time.monotonic() < _left_out_until.get(self.path, 0.0):
+                    return otherwise
+                try:
+                    return self._repaired(work)
+                except (sqlite3.OperationalError, lease.NotReleased):
+                    _left_out_until[self.path] = time.monotonic() + LEFT_OUT_SECONDS
+                    raise
         except NewerSchema as error:
             warn.once(
                 "newer schema",
                 f"the index {self.path} is left alone: {error}; the entries themselves are used",
             )
         except Exception as error:  # of SQLite, SQLAlchemy, the disk, or rows that hold nonsense
-            if isinstance(error, (sqlite3.OperationalError, lease.NotReleased)):
-                self._left_out_until = time.monotonic() + LEFT_OUT_SECONDS
             warn.once("index", f"the index {self.path} is left out: {warn.describe(error)}; the entries themselves are used")
         return otherwise
 

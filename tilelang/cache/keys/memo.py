@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from tilelang.cache.keys import header_watch
+from tilelang.cache.keys.versions import variables_of_tools
 from tilelang.fingerprint.plain import NotPlain, plain_key
 from tilelang.fingerprint.watch import Watch
 from tilelang.provided import provided
@@ -21,6 +21,7 @@ class CallMemo:
     def __init__(self) -> None:
         self._rows: dict[int, tuple[weakref.ref[Any], dict[bytes, Any]]] = {}
         self._around = Watch([])
+        self._variables: list[bytes] = []
 
     def get(self, func: Any, options: tuple[Any, ...]) -> Any:
         """The kernel, or None."""
@@ -35,17 +36,20 @@ class CallMemo:
         except NotPlain:
             return None
 
-    def put(self, func: Any, options: tuple[Any, ...], kernel: Any) -> None:
+    def put(self, func: Any, options: tuple[Any, ...], kernel: Any, files: list[Any]) -> None:
         """Remembers a kernel, where its program can be referred to weakly and the options are plain values.
 
         Args:
             func: the program, compared by identity.
             options: compared by value and type.
             kernel: what :meth:`get` will give.
+            files: records of the headers and tools from before the kernel was made.
         """
         identity = id(func)
-        if not self._rows:
-            self._around = Watch([*header_watch.records(), *provided("records_of_all_tools")()])
+        if not self._rows or self._variables != variables_of_tools():
+            self.clear()
+            self._variables = variables_of_tools()
+            self._around = Watch([*files, *provided("records_of_all_tools")()])
         try:
             key = plain_key(options)
             row = self._rows.get(identity)

@@ -18,6 +18,7 @@ from tilelang import env
 from tilelang.cache import warn
 from tilelang.cache.keys import header_watch
 from tilelang.cache.keys.fingerprint import Fingerprint, compiler_fingerprint
+from tilelang.cache.keys.versions import variables_of_tools
 from tilelang.cache.locks import forks
 from tilelang.cache.places import location
 from tilelang.fingerprint import Describer, Unfaithful, source_text, watch
@@ -215,6 +216,7 @@ class FunctionTracker:
         return known
 
     def _describe(self, compiler: Fingerprint, headers: list[Any]) -> _Known:
+        self._plain_extra = canonical(self.extra())  # a tool may have been replaced
         describer = Describer()
         describer.records += [*headers, *self._variable_records(), (watch.UNTRACED, sys.gettrace, None, None)]
         try:
@@ -223,8 +225,8 @@ class FunctionTracker:
         except Unfaithful as error:
             self._refused = str(error), Watch(describer.records)
             raise
-        # What is remembered must not be carried over a change of the environment or of a device header either.
-        content = digest(describer.digest(), self._variables(), str(dict(compiler.parts).get("headers")))
+        # What is remembered must not be carried over a change of the environment, of a tool or of a device header either.
+        content = digest(describer.digest(), self._plain_extra, self._variables(), str(dict(compiler.parts).get("headers")))
         return _Known(content, describer, Recall(Watch(describer.records)))
 
     def _variables(self) -> str:
@@ -232,7 +234,8 @@ class FunctionTracker:
 
     def _variable_records(self) -> list[tuple[int, Any, Any, Any]]:
         table = env.raw_table()
-        return [(watch.ITEM, table, key, table.get(key, MISSING)) for key in env.code_changing_keys(self.kind)]
+        keys = (*env.code_changing_keys(self.kind), *variables_of_tools())
+        return [(watch.ITEM, table, key, table.get(key, MISSING)) for key in keys]
 
     def _row(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         try:

@@ -1,52 +1,108 @@
-"""Versions of tools, for the ``toolchain`` of a kernel key; cheap enough for the warm path."""
+"""Versions and contents of tools, for the ``toolchain`` of a kernel key; cheap enough for the warm path.
+
+The files that were asked for are watched from then on, so that a tool that is replaced is noticed by the kernels in memory.
+"""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from tilelang.cache.keys import state_memo
+from tilelang import env
+from tilelang.cache.keys import header_watch, state_memo, tool_files
+from tilelang.cache.keys.tool_files import ToolFiles
 from tilelang.cache.places import location
 from tilelang.fingerprint.canonical import digest
 
+_RACY_NS = 2_000_000_000
+"""A file that changed so lately may change again without another time in its ``stat`` data."""
+_LARGE = 1 << 18
+"""Bytes from which on a file's digest is kept between processes."""
+_answers: dict[str, str] = {}
+_variables: dict[str, None] = {"PATH": None}
+
+
+def variables_of_tools() -> list[bytes]:
+    """Keys of :func:`tilelang.env.raw_table` for the variables that decided which tools were found, and what they do."""
+    return [env.raw_key(name) for name in _variables]
+
 
 def executable_version(program: str, *arguments: str) -> str:
-    """What ``program --version`` prints (or with ``arguments`` in its place), asked once for each state of the file."""
+    """What ``program --version`` prints (or with ``arguments`` in its place), asked once for each state of its files."""
     path = shutil.which(program)
-    return "" if path is None else _version(path, arguments or ("--version",), *_state(path))
+    if path is None:
+        return ""
+    tool = _watched(path)
+    state = [text for each in tool.paths for text in (each, *map(str, _stat(each)))]
+    asked = digest("tool", *(arguments or ("--version",)), *_values(tool), *state)
+    return _answered(asked, lambda: _ask(path, arguments or ("--version",)), keep=True)
 
 
 def executable_content(program: str) -> str:
-    """SHA-256 of the program's file, which may be a script around another one; empty where it cannot be read."""
+    """Digest of the program's file, which may be a script around another one, and of what that names; empty where there is
+    no such program."""
     path = shutil.which(program)
     try:
-        return "" if path is None else _content(path, *_state(path))
+        if path is None:
+            return ""
+        tool = _watched(path)
+        return digest(*dict.fromkeys(map(file_content, tool.paths)), *_values(tool))
     except OSError:
         return ""
 
 
-def _state(path: str) -> tuple[int, ...]:
+def file_content(path: str) -> str:
+    """SHA-256 of a file."""
+    state = _stat(path)
+    if max(state[1:3]) > time.time_ns() - _RACY_NS:
+        return _sha256(path)
+    return _answered(digest("content", path, *map(str, state)), lambda: _sha256(path), keep=state[0] > _LARGE)
+
+
+def _watched(path: str) -> ToolFiles:
+    tool = tool_files.behind(path)
+    _variables.update(dict.fromkeys(tool.variables))
+    header_watch.also(tool.paths)
+    return tool
+
+
+def _values(tool: ToolFiles) -> list[str]:
+    table = env.raw_table()
+    return [f"{name}={table.get(env.raw_key(name))!r}" for name in tool.variables]
+
+
+def _stat(path: str) -> tuple[int, ...]:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-@functools.lru_cache(maxsize=32)
-def _content(path: str, *state: int) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+def _answered(state: str, ask: Callable[[], str], keep: bool) -> str:
+    """The answer that holds for a state: of this process, else of an earlier one, else a new one.
 
-
-@functools.cache
-def _version(path: str, arguments: tuple[str, ...], *state: int) -> str:
-    known = digest("tool", path, *arguments, *map(str, state))
-    text = state_memo.recall(location.memo_file(), known)
+    Args:
+        state: digest of what the answer depends on.
+        ask: gives the answer.
+        keep: whether it is kept between processes.
+    """
+    text: Any = _answers.get(state)
+    if text is None and keep:
+        text = state_memo.recall(location.memo_file(), state)
     if not isinstance(text, str):
-        text = _ask(path, arguments)
-        state_memo.remember(location.memo_file(), known, text)
+        text = ask()
+        if keep:
+            state_memo.remember(location.memo_file(), state, text)
+    _answers[state] = text
     return text
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _ask(path: str, arguments: tuple[str, ...]) -> str:

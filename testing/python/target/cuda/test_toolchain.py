@@ -55,7 +55,7 @@ def test_the_compiler_can_be_chosen_by_the_environment(monkeypatch: pytest.Monke
     monkeypatch.delenv("TILELANG_CUDA_COMPILER", raising=False)
     assert choose_compiler() == "nvrtc"
     assert set(toolchain_versions()) == {"nvrtc"}
-    monkeypatch.setattr("tilelang.target.cuda.toolchain.nvcc.available", lambda: False)
+    monkeypatch.setattr("tilelang.target.cuda.toolchain.choose.ptxas", lambda: None)
     monkeypatch.setenv("TILELANG_CUDA_COMPILER", "nvcc")
     with pytest.raises(ToolchainMissingError, match="nvcc is not available"):
         choose_compiler()

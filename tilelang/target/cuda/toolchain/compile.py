@@ -1,34 +1,16 @@
-"""Choosing the device compiler and running it."""
+"""Running the device compiler."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilelang import env
-from tilelang.errors import ToolchainMissingError
 from tilelang.target.cuda.toolchain import nvcc, nvrtc
+from tilelang.target.cuda.toolchain.choose import choose_compiler
 from tilelang.target.cuda.toolchain.records import DeviceBinary
 
 COMPILERS: Mapping[str, Any] = {"nvrtc": nvrtc, "nvcc": nvcc}
-"""Compilers by name, in order of preference; each has ``available()``, ``version()`` and ``compile_source()``."""
-
-
-def choose_compiler(wanted: str | None = None) -> str:
-    """The compiler to use: the one asked for here or by ``TILELANG_CUDA_COMPILER``, else the first that is installed.
-
-    Raises:
-        ToolchainMissingError: the one asked for, or every one, is missing.
-    """
-    wanted = wanted or env.get("TILELANG_CUDA_COMPILER")
-    if wanted is not None:
-        if wanted not in COMPILERS or not COMPILERS[wanted].available():
-            raise ToolchainMissingError(wanted, "install it, or choose one of " + ", ".join(COMPILERS))
-        return wanted
-    for name, compiler in COMPILERS.items():
-        if compiler.available():
-            return name
-    raise ToolchainMissingError("a CUDA compiler", "pip install nvidia-cuda-nvrtc nvidia-cuda-runtime")
+"""Compilers by name; each has ``version()`` and ``compile_source()``."""
 
 
 def compile_device(source: str, arch: str, *, compiler: str | None = None, flags: Sequence[str] = ()) -> DeviceBinary:

@@ -80,3 +80,17 @@ def tool(name: str) -> Path | None:
             return path
     found = shutil.which(name)
     return Path(found) if found else None
+
+
+def ptxas() -> Path | None:
+    """ptxas of the same toolkit as nvcc: PTX of a newer nvcc is refused by an older ptxas."""
+    nvcc = tool("nvcc")
+    if nvcc is None:
+        return None
+    beside = nvcc.resolve().parent / "ptxas"
+    return beside if beside.is_file() else tool("ptxas")
+
+
+def is_of_wheel(path: Path) -> bool:
+    """Whether a file belongs to one of NVIDIA's wheels, whose versions are known."""
+    return any(path.is_relative_to(root) for root in _wheel_roots())

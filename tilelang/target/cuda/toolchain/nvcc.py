@@ -14,17 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilelang.errors import DeviceCompileError, ToolchainMissingError
-from tilelang.target.cuda.toolchain.locate import template_directory, tool
+from tilelang.target.cuda.toolchain.locate import ptxas, template_directory, tool
 from tilelang.target.cuda.toolchain.nvrtc import SOURCE_NAME
 from tilelang.target.cuda.toolchain.records import DeviceBinary, parse_resources
 
 _RELEASE = re.compile(r"\bV(\d+\.\d+\.\d+)")
 _TIMEOUT_SECONDS = 600
-
-
-def available() -> bool:
-    """Whether nvcc and ptxas are installed."""
-    return tool("nvcc") is not None and _ptxas() is not None
 
 
 @functools.cache
@@ -54,7 +49,7 @@ def compile_source(source: str, arch: str, flags: Sequence[str] = ()) -> DeviceB
         (work / SOURCE_NAME).write_text(source, encoding="utf-8")
         front_end = [_nvcc(), *options, "-ptx", f"-I{template_directory()}", SOURCE_NAME, "-o", "kernel.ptx"]
         log = _run(front_end, work, options)
-        assembler = [_ptxas(), "-v", "--generate-line-info", f"-arch={arch}", "kernel.ptx", "-o", "kernel.cubin"]
+        assembler = [ptxas(), "-v", "--generate-line-info", f"-arch={arch}", "kernel.ptx", "-o", "kernel.cubin"]
         log += _run(assembler, work, options)
         cubin, ptx = (work / "kernel.cubin").read_bytes(), (work / "kernel.ptx").read_bytes()
     seconds = time.perf_counter() - start
@@ -66,16 +61,6 @@ def _nvcc() -> str:
     if path is None:
         raise ToolchainMissingError("nvcc", "install the CUDA toolkit, or set CUDA_HOME")
     return str(path)
-
-
-def _ptxas() -> str | None:
-    """ptxas of the same toolkit as nvcc: PTX of a newer nvcc is refused by an older ptxas."""
-    nvcc = tool("nvcc")
-    if nvcc is None:
-        return None
-    beside = nvcc.resolve().parent / "ptxas"
-    found = beside if beside.is_file() else tool("ptxas")
-    return str(found) if found else None
 
 
 def _run(command: Sequence[str | None], folder: Path, options: Sequence[str]) -> str:

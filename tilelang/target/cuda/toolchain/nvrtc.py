@@ -57,11 +57,6 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def available() -> bool:
-    """Whether NVRTC and the CUDA headers are installed."""
-    return nvrtc_library() is not None and cuda_include_directory() is not None
-
-
 @functools.cache
 def version() -> str:
     """``"13.5"``."""
